@@ -193,8 +193,10 @@ class Cluster(Protocol):
         is returned after every line of every replica that the cluster still has.
         """
 
-    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+    def cancel(self, run_id: str, cause: str, cause_id: str, *, keep: bool = False) -> None:
         """Request the end of a job; its final transition follows. Idempotent.
+
+        With ``keep`` the job is suspended and stays.
 
         Returns when the request was answered. Raises :class:`~k8sbench.model.errors.Unreachable` if
         it was not, and another :class:`BenchError` if the job may not be ended.

@@ -43,6 +43,8 @@ def plan(api: Api, note: Callable[[str], None], benchmark: Benchmark) -> Sequenc
         planned += cases.prepare(_specs(benchmark), request, site, note)
         if request.all_cases:
             planned = list(cases.that_fit(planned, api, note))
+    if nodes := benchmark.wanted.nodes:
+        planned = [case.on_node(node) for case in planned for node in nodes]
     for case in planned:  # a mistake in the last one must not show after hours
         case.manifests(case.plan(benchmark.run_id(1), benchmark.set_name))
     preflight.refuse(api, [case.draft for case in planned])

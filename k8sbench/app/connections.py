@@ -92,16 +92,14 @@ def opened(
     *,
     run: Run | None = None,
     keep: bool = False,
-    waits: bool = False,
     store: Store | None = None,
     is_collector: bool = False,
 ) -> Iterator[KubernetesCluster]:
     """Open the cluster behind a connection for work; closes both at the end.
 
     Later requests are retried for longer than the first, because the server has answered before.
-    ``run`` must be there. With ``waits`` the jobs that are created wait even in unrecoverable
-    states. ``store`` owns the jobs that are created or taken over; with ``is_collector`` the
-    namespace's collector does.
+    ``run`` must be there. ``store`` owns the jobs that are created or taken over; with
+    ``is_collector`` the namespace's collector does.
     """
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
     from k8sbench.adapters.kubernetes.ownership import User
@@ -112,7 +110,7 @@ def opened(
         user = User(store=identity, host=platform.node(), keep=keep)
     with contextlib.closing(api):
         check_answers(api, ANSWER_SECONDS)
-        with contextlib.closing(KubernetesCluster(api, waits=waits, user=user)) as cluster:
+        with contextlib.closing(KubernetesCluster(api, user=user)) as cluster:
             cluster.note = note
             _check_place(run, cluster)
             yield cluster

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from k8sbench.adapters import processes
-from k8sbench.app import collectors, connections, lookup, results, stores
+from k8sbench.app import collectors, connections, lookup, objects, results, stores
 from k8sbench.app.context import now, on_cluster
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle import collecting, owners, requests
@@ -54,11 +54,27 @@ def watch(
     prometheus: str = connections.AUTO,
 ) -> Rows:
     """Follow the run with this id prefix, and make its row."""
+    if (rows := _watched_object(text, where, access, reporter, stop)) is not None:
+        return rows
     with stores.to_write(where) as store:
         run = lookup.to_act_on(store, text, access, reporter.note, records=True)
         if run.source != collectors.SOURCE:
             run = Follower(store, access, reporter, stop, keep, wait, prometheus).follow(run)
         return results.rows(store, [run], reporter.note)
+
+
+def _watched_object(
+    text: str, where: str | None, access: ClusterAccess, reporter: Reporter, stop: Stop
+) -> Rows | None:
+    """Follow a Benchmark object or one of its runs; None for another run."""
+    if stores.is_recorded(where, text):
+        return None
+    with objects.served(access) as place:
+        wanted = None if place is None else objects.named(place[0], text)
+        if place is None or wanted is None:
+            return None
+        one = [wanted.benchmark]
+        return objects.follow(place[0], one, access, reporter, stop, wanted.run_id)
 
 
 def end(
@@ -71,8 +87,32 @@ def end(
 ) -> None:
     """Cancel runs, or delete their cluster resources, which cancels active runs first.
 
-    For a job of another store its owner is asked.
+    Those of Benchmark objects are the operator's: their objects are changed.
     """
+    here = [text for text in runs if stores.is_recorded(where, text)]
+    others = [text for text in runs if text not in here]
+    with objects.served(access) if others else contextlib.nullcontext() as place:
+        if place is not None:
+            api, operator = place
+            asked = {text: objects.named(api, text) for text in others}
+            work = objects.cancel if kind == "cancel" else objects.delete
+            for wanted in asked.values():
+                if wanted is not None:
+                    work(api, operator, wanted, reporter.note)
+            runs = [text for text in runs if asked.get(text) is None]
+    if runs:
+        _end_own(runs, kind, where, access, reporter, stop)
+
+
+def _end_own(
+    runs: Sequence[str],
+    kind: Literal["cancel", "delete"],
+    where: str | None,
+    access: ClusterAccess,
+    reporter: Reporter,
+    stop: Stop,
+) -> None:
+    """End runs of this store."""
     wish = _to_cancel() if kind == "cancel" else by_name(now())
     with stores.to_write(where) as store:
         store.check_writable()

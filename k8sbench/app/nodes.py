@@ -59,7 +59,7 @@ def nodes(
     pinned = _pinned(planned[0], chosen)
     if request.resume is None:
         request = msgspec.structs.replace(request, set_name=set_name)
-    rows = submit.run(pinned, request, target, reporter, stop)
+    rows = submit.run(pinned, request, target, reporter, stop, chosen)
     assert isinstance(rows, results.Rows), "nodes are never detached"
 
     def judged(rows: Rows) -> Judged:
@@ -72,7 +72,7 @@ def nodes(
         case = msgspec.structs.replace(planned[0], repeats=planned[0].repeats + 1)
         twice = _pinned(case, found.to_confirm)
         request = msgspec.structs.replace(request, resume=set_name, set_name=None)
-        again = submit.run(twice, request, target, reporter, stop)
+        again = submit.run(twice, request, target, reporter, stop, found.to_confirm)
         assert isinstance(again, results.Rows), "nodes are never detached"
         known = {row.group.key: row for row in (*rows.report.results, *again.report.results)}
         rows = results.Rows(
@@ -89,8 +89,7 @@ def nodes(
 
 def _pinned(case: PlannedCase, nodes: Sequence[str]) -> list[PlannedCase]:
     """Return the same case once for each node alone."""
-    drafts = (msgspec.structs.replace(case.draft, node=node) for node in nodes)
-    return [msgspec.structs.replace(case, draft=draft) for draft in drafts]
+    return [case.on_node(node) for node in nodes]
 
 
 def _chosen(

@@ -152,16 +152,25 @@ def _curve(store: Store, plan: RunPlan, note: Callable[[str], None]) -> Curve | 
 
 
 def rows(
-    store: Store, runs: Sequence[Run], note: Callable[[str], None], *, accept: Collection[str] = ()
+    store: Store,
+    runs: Sequence[Run],
+    note: Callable[[str], None],
+    *,
+    accept: Collection[str] = (),
+    among: Sequence[Run] = (),
 ) -> Rows:
-    """Make the rows that some runs belong to: the end of ``submit``."""
+    """Make the rows that some runs belong to: the end of ``submit``.
+
+    ``among`` are the other runs of the operator.
+    """
     run_ids = {run.run_id for run in runs}
     known = {run.run_id: run for run in runs if run.source != collectors.SOURCE}
     benchmarks = sorted({run.plan.benchmark for run in runs})
     ours = [run for name in benchmarks for run in store.runs(RunFilter(benchmark=name), known)]
-    among, _ = merged(ours, [run for run in runs if run.source == collectors.SOURCE])
+    theirs = [*among, *(run for run in runs if run.source == collectors.SOURCE)]
+    both, _ = merged(ours, theirs)
     wanted = selection.Wanted(runs=tuple(run_ids))
-    report = selection.report(among, wanted, accept=accept, find=catalog.finder(store, note))
+    report = selection.report(both, wanted, accept=accept, find=catalog.finder(store, note))
     rejected = frozenset(
         member.run_id
         for row in report.results

@@ -59,6 +59,12 @@ def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
                 note(f"warning: run {run_id} is damaged: {why}")
 
 
+def is_recorded(where: str | None, text: str) -> bool:
+    """Return True if the store has a run with this id or beginning of one."""
+    with to_read(where, lambda _: None) as store:
+        return any(run_id.startswith(text) for run_id in store.ids())
+
+
 @contextlib.contextmanager
 def with_collector(
     where: str | None, access: ClusterAccess, note: Note, **query: str | None

@@ -13,10 +13,12 @@ from k8sbench.app import (
     cases,
     catalog,
     connections,
+    objects,
     stores,
     targets,
 )
 from k8sbench.app.context import new_set_name, run_context
+from k8sbench.app.objects import Created
 from k8sbench.app.targets import RunTarget
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import (
@@ -63,13 +65,11 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[Run, ...]
     failure: BenchError | None = None
     """Error if some jobs were not created; the created ones go on."""
-    has_collector: bool = False
-    """True if the namespace's collector collects them."""
 
 
 def submit(
     request: SubmitRequest, reporter: SweepReporter, stop: Stop, agree: Agree | None = None
-) -> Rows | Detached | DryRun:
+) -> Rows | Detached | Created | DryRun:
     """Run the requested cases; return rows unless detached or dry run.
 
     ``agree`` asks the user for consent, if there is a terminal. Raises :class:`Interrupted` at a
@@ -94,14 +94,12 @@ def submit(
 
         planned = cases.kept(planned, cluster.missing_framework, reporter.note)
         _check_agreed(planned, request, agree)
-    has_collector = _has_collector(target, request)
-    if request.detach and not has_collector:
-        _check_detached(request)
+    targets.check_ready(target, asked=request.names_cluster)
     if request.dry_run == "server":
         return _dry_run(request, target, rendered, reporter)
     if target.api is not None and request.all_cases and not request.wait:
         planned = cases.that_fit(planned, target.api, reporter.note)
-    return run(planned, request, target, reporter, stop, has_collector=has_collector)
+    return run(planned, request, target, reporter, stop)
 
 
 def run(
@@ -110,18 +108,28 @@ def run(
     target: RunTarget,
     reporter: SweepReporter,
     stop: Stop,
-    *,
-    has_collector: bool = False,
-) -> Rows | Detached:
+    nodes: Sequence[str] = (),
+) -> Rows | Detached | Created:
     """Run cases that are planned, in a set that is new or resumed.
 
-    With ``has_collector`` the collector of the namespace owns the jobs.
+    Where an operator serves the namespace, it does. ``nodes`` are those that the cases are pinned
+    to.
     """
     api, deadline_s = target.api, None
     if api is not None:
         from k8sbench.adapters.kubernetes import preflight
 
         preflight.refuse(api, [case.draft for case in planned])
+        operator = None if request.no_operator else objects.operator_of(api)
+        if operator is not None:
+            with contextlib.closing(api):
+                reporter.plan(planned[0].draft)
+                reporter.note(target.why)
+                return objects.submit(planned, request, api, operator, reporter, stop, nodes)
+    if request.detach:
+        _check_detached(request)
+    if request.resume is not None:
+        _check_resumed(request, request.resume)
     if request.resume is None and request.set_name is None:
         # A run and its set have the same name where only the run was named.
         set_name = checked_set_name(request.run_id or new_set_name())
@@ -132,25 +140,21 @@ def run(
         _cluster(target, request, store, reporter) as cluster,
         submitting.held_set(store.claims, request.joined_set, resumes=request.resume is not None),
     ):
-        if api and has_collector:
-            place = api.place.namespace
-            reporter.note(f"The collector of namespace {place} collects the runs.")
-        elif api and request.detach:
+        if api and request.detach:
             deadline_s = DETACHED_SECONDS
             limit = times.duration(DETACHED_SECONDS)
             reporter.note(
-                "No collector is seen in the namespace: collect the runs with k8sbench collect"
-                f" --all; the cluster ends their jobs {limit} after their time limit."
+                "No operator serves the namespace: collect the runs with k8sbench collect --all;"
+                f" the cluster ends their jobs {limit} after their time limit."
             )
         has_gpus = any(case.draft.device != "cpu" for case in planned)
-        if has_gpus and not (has_collector or request.detach):
+        if has_gpus and not request.detach:
             sources = connections.metric_sources(request.prometheus, api, store)
         context = run_context(
             *(store, cluster, api),
             metric_sources=sources,
             access=request.access,
             deadline_s=deadline_s,
-            for_collector=has_collector,
         )
         finished: list[Run] = []
         cases_to_run = [case for case in planned for _ in range(case.repeats)]
@@ -161,7 +165,7 @@ def run(
         reporter.note(target.why)
         if request.detach:
             done = submitting.submit(cases_to_run, context, reporter, stop, request)
-            return _detached(done, stop, has_collector=has_collector)
+            return _detached(done, stop)
         reporter.expect([case.draft for case in cases_to_run], finished, request.parallel)
         gathering = Gathering(context, reporter)
         with stop:
@@ -177,18 +181,6 @@ def run(
             runs = results.with_gpu_metrics([*finished, *runs], gathering, stop, reporter.note)
             rows = results.rows(store, runs, reporter.note)
         return msgspec.structs.replace(rows, refusals=tuple(refusals))
-
-
-def _has_collector(target: RunTarget, request: SubmitRequest) -> bool:
-    """Check that a cluster answers; return True if a collector owns runs."""
-    targets.check_ready(target, asked=request.names_cluster)
-    if target.api is None or request.no_collector:
-        return False
-    from k8sbench.adapters.kubernetes.collectors import CollectorProxy
-
-    with contextlib.suppress(BenchError):  # of one that cannot be read no row would come
-        return CollectorProxy(target.api).is_there()
-    return False
 
 
 def _dry_run(
@@ -209,7 +201,7 @@ def _dry_run(
     return DryRun(manifests=manifests, checks=tuple(checks))
 
 
-def _detached(outcomes: Iterator[Outcome], stop: Stop, *, has_collector: bool) -> Detached:
+def _detached(outcomes: Iterator[Outcome], stop: Stop) -> Detached:
     """Create the jobs; report those created before an error."""
     done: list[Outcome] = []
     failure: BenchError | None = None
@@ -224,7 +216,7 @@ def _detached(outcomes: Iterator[Outcome], stop: Stop, *, has_collector: bool) -
     failure = failure or next(iter(_refusals(done)), None)
     if failure is not None and not runs:
         raise failure
-    return Detached(runs=runs, failure=failure, has_collector=has_collector)
+    return Detached(runs=runs, failure=failure)
 
 
 def _refusals(outcomes: Sequence[Outcome]) -> list[BenchError]:
@@ -259,17 +251,21 @@ def check_names(request: SubmitRequest) -> None:
         checked_run_id(request.run_id)
     if request.set_name is not None:
         checked_set_name(request.set_name)
-    if (name := request.resume) is not None:
-        checked_set_name(name)
-        with stores.to_read(request.store, lambda _: None) as store:
-            sets = [run.plan.set_name for run in reversed(store.runs(RunFilter()))]
-        check_set(name, sets)
+    if request.resume is not None:
+        checked_set_name(request.resume)
+
+
+def _check_resumed(request: SubmitRequest, set_name: str) -> None:
+    """Reject a set that the store does not have."""
+    with stores.to_read(request.store, lambda _: None) as store:
+        sets = [run.plan.set_name for run in reversed(store.runs(RunFilter()))]
+    check_set(set_name, sets)
 
 
 def _check_detached(request: SubmitRequest) -> None:
     """Reject what would come after the end of a command that detaches."""
     for option, is_given, way in (
-        ("parallel", request.parallel > 1, "Without a collector all jobs are created at once."),
+        ("parallel", request.parallel > 1, "Without an operator all jobs are created at once."),
         ("keep", request.keep, "Give it to the command that ends the run: collect RUN --keep."),
     ):
         if is_given:
@@ -305,9 +301,7 @@ def _cluster(
         with contextlib.closing(LocalCluster()) as local:
             yield local
         return
-    with connections.opened(
-        *(target.api, reporter.note), keep=request.keep, waits=request.wait, store=store
-    ) as cluster:
+    with connections.opened(target.api, reporter.note, keep=request.keep, store=store) as cluster:
         if not request.detach:
             cluster.create_s = creation.TRY_SECONDS
         yield cluster

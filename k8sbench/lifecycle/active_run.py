@@ -148,6 +148,13 @@ class ActiveRun:
         """Replace parts of the record."""
         self.record = msgspec.structs.replace(self.record, **changes)
 
+    def follow_by(self, *, keep: bool | None, wait: bool | None) -> bool:
+        """Set rules of its own, in place of the executor's; True if they change."""
+        before = self.record
+        keep = before.keep if keep is None else keep
+        self.note(keep=keep, wait=before.wait if wait is None else wait)
+        return self.record != before
+
     def outcome(self, how: How, error: BaseException | None = None) -> Outcome:
         """Return the run's outcome."""
         return Outcome(self.run, how, error)
@@ -170,10 +177,10 @@ class ActiveRun:
         # The cluster may still have the lines that are missing.
         is_wanted = self.record.wish is None or self.record.is_own_wish
         stays = self.gaps != [] and final.phase is Phase.SUCCEEDED and is_wanted
-        deletes = not (stays or self.rules.keep)
+        deletes = not (stays or self.record.keep)
         self.see(deletes=deletes and self.view.ownership.is_ours)
         self.record_end(final)
-        if stays and not self.rules.keep:
+        if stays and not self.record.keep:
             why = f"its logs are not whole. To delete it: k8sbench delete {self.run_id}"
             self.reporter.note(f"{self.run_id} stays on the cluster: {why}")
 

@@ -19,12 +19,12 @@ import msgspec
 
 from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext
 from k8sbench.lifecycle.executor import Executor
-from k8sbench.lifecycle.starting import keep_inputs
-from k8sbench.model import creation
+from k8sbench.lifecycle.starting import keep_inputs, reopened
+from k8sbench.model import attempts, creation
 from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.identity import case_key
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.ports import Objects, RunFilter
 from k8sbench.report import benchmark_status
 
@@ -45,6 +45,8 @@ class _Known(msgspec.Struct, kw_only=True):
     """Its recorded runs by id, in the order of their numbers."""
     planned: int | None = None
     """Number of its runs; None until all are recorded."""
+    retried: int
+    """Value of ``retry`` for which its runs are recorded."""
     problem: BenchError | None = None
     """Reason why its runs cannot be planned."""
     work: Future[Sequence[PlannedCase]] | None = None
@@ -57,6 +59,12 @@ class _Known(msgspec.Struct, kw_only=True):
     """Next time to write it, Unix seconds."""
     status: Mapping[str, Any] = {}
     """Status that was written last."""
+
+    @property
+    def is_planned(self) -> bool:
+        """True if all of its runs are recorded, or cannot be planned."""
+        is_known = self.planned is not None or self.problem is not None
+        return is_known and self.retried >= self.benchmark.wanted.retry
 
     @property
     def active(self) -> list[Run]:
@@ -107,22 +115,41 @@ class Benchmarks:
         if not self._is_begun:
             self._is_begun = True
             self._cancel_orphans(current)
-        for uid, benchmark in current.items():
-            if benchmark is None:
-                continue
-            if uid not in self._known:
-                runs = {} if benchmark.is_over else self._recorded(benchmark)
-                self._known[uid] = _Known(benchmark=benchmark, runs=runs)
-            self._known[uid].benchmark = benchmark
+        for benchmark in current.values():
+            if benchmark is not None:
+                self._see(benchmark, now)
         for uid in self._known.keys() - current.keys():
-            for run in self._known.pop(uid).active:
+            known = self._known.pop(uid)
+            for run in known.active:
                 self._cancel(run, DELETED)
+            self._delete_kept(known, now)
         for known in self._known.values():
             if not known.benchmark.is_over:
                 self._reconcile(known, now)
         self._admit(now)
         for known in self._known.values():
             self._write(known, now)
+
+    def _see(self, benchmark: Benchmark, now: float) -> None:
+        """Take in an object as it is now."""
+        known = self._known.get(benchmark.uid)
+        if known is None or (known.benchmark.is_over and not benchmark.is_over):
+            runs = {} if benchmark.is_over else self._recorded(benchmark)
+            known = _Known(benchmark=benchmark, runs=runs, retried=benchmark.retried)
+            self._known[benchmark.uid] = known
+        if known.benchmark.wanted.keep and not benchmark.wanted.keep:
+            self._delete_kept(known, now)
+        known.benchmark = benchmark
+        for run in known.active:
+            wanted = benchmark.wanted
+            self._executor.follow_by(run.run_id, keep=wanted.keep, wait=wanted.wait)
+
+    def _delete_kept(self, known: _Known, now: float) -> None:
+        """Have the jobs deleted that an object has kept after their ends."""
+        if known.benchmark.wanted.keep:
+            for run in self._recorded(known.benchmark).values():
+                if run.phase.final:
+                    self._context.store.wish(run.run_id, left_over(now))
 
     def _note_problem(self) -> None:
         problem, self._said = self._objects.problem, self._objects.problem or self._said
@@ -161,7 +188,9 @@ class Benchmarks:
         for run in known.active:
             if wanted.cancel or run.run_id in wanted.cancel_runs:
                 known.runs[run.run_id] = self._cancel(run, "Its Benchmark cancels it.")
-        if wanted.cancel or known.planned is not None or known.problem is not None:
+        if wanted.cancel:
+            known.retried = wanted.retry
+        if wanted.cancel or known.is_planned:
             return
         is_idle = all(other.work is None for other in self._known.values())
         if is_idle and now >= known.plan_at:
@@ -175,44 +204,70 @@ class Benchmarks:
             self._record(known, work.result())
         except UsageError as error:
             if known.runs:  # what was planned before goes on
-                known.planned = len(known.runs)
+                known.planned, known.retried = len(known.runs), wanted.retry
             else:
-                known.problem = error
+                known.problem, known.retried = error, wanted.retry
         except BenchError as error:
             known.plan_at = now + AGAIN_SECONDS
             self._reporter.note(f"warning: Benchmark {known.benchmark.name} waits: {error}")
 
     def _record(self, known: _Known, cases: Sequence[PlannedCase]) -> None:
-        """Record the runs of an object that are not on record yet."""
+        """Record the runs of an object that are missing.
+
+        In a retry a run counts if it is valid, goes on, or continues from its checkpoints.
+        """
         benchmark, store = known.benchmark, self._context.store
         known.runs |= self._recorded(benchmark)  # an attempt that failed may have left some
-        wanted = [case for case in cases for _ in range(case.repeats)]
-        if len(wanted) > MOST_RUNS:
+        counting = list(known.runs.values())
+        if known.retried < benchmark.wanted.retry:
+            counting = [run for run in counting if not run.is_closed or _is_valid(run)]
+        there = Counter(case_key(run.plan) for run in counting)
+        missing: list[PlannedCase] = []
+        for case in cases:
+            key = case_key(case.draft)
+            has = min(case.repeats, there[key])
+            there[key] -= has
+            missing += [case] * (case.repeats - has)
+        if len(known.runs) + len(missing) > MOST_RUNS:
             raise UsageError(
-                f"Benchmark {benchmark.name} asks for {len(wanted)} runs.",
+                f"Benchmark {benchmark.name} asks for {len(known.runs) + len(missing)} runs.",
                 f"One object has at most {MOST_RUNS}: create several.",
             )
         # Runs of an earlier object of this name keep theirs.
-        numbers = {run_id: benchmark.number_of(run_id) or 0 for run_id in store.ids()}
-        first = 1 + max((n for run_id, n in numbers.items() if run_id not in known.runs), default=0)
-        for number, case in enumerate(wanted, first):
-            run_id = benchmark.run_id(number)
-            if run_id not in known.runs:
-                known.runs[run_id] = self._recorded_run(benchmark, run_id, case)
-        known.planned = len(known.runs)
+        number = max((benchmark.number_of(run_id) or 0 for run_id in store.ids()), default=0)
+        for case in missing:
+            run = self._continued(known, case)
+            if run is None:
+                number += 1
+                run = self._recorded_run(benchmark, benchmark.run_id(number), case)
+            known.runs[run.run_id] = run
+        known.planned, known.problem = len(known.runs), None
+        known.retried = benchmark.wanted.retry
+
+    def _continued(self, known: _Known, case: PlannedCase) -> Run | None:
+        """Reopen a training of this case that has checkpoints; None without one."""
+        key, benchmark = case_key(case.draft), known.benchmark
+        for run in known.runs.values():
+            if case_key(run.plan) == key and attempts.may_be_continued(run):
+                reopened(run, case.for_object(benchmark.uid).like(run.plan), case, self._context)
+                return self._in_turn(benchmark, run.run_id)
+        return None
+
+    def _in_turn(self, benchmark: Benchmark, run_id: str) -> Run:
+        """Record that a run waits for its turn."""
+        parallel, now = benchmark.wanted.parallel, self._context.clock()
+        step = creation.in_turn(parallel, benchmark.set_name, now)
+        return self._context.store.move(run_id, step)
 
     def _recorded_run(self, benchmark: Benchmark, run_id: str, case: PlannedCase) -> Run:
         context, store = self._context, self._context.store
-        draft = msgspec.structs.replace(case.draft, requested_by=benchmark.uid)
-        case = msgspec.structs.replace(case, draft=draft)
-        repeat = store.next_repeat(benchmark.set_name, case_key(draft))
+        case = case.for_object(benchmark.uid)
+        repeat = store.next_repeat(benchmark.set_name, case_key(case.draft))
         plan = case.plan(run_id, benchmark.set_name, repeat)
         manifests = case.manifests(plan)
-        now = context.clock()
-        store.record(plan, at=now, owner=None, location=context.location)
+        store.record(plan, at=context.clock(), owner=None, location=context.location)
         keep_inputs(store, run_id, case, manifests)
-        parallel = benchmark.wanted.parallel
-        return store.move(run_id, creation.in_turn(parallel, benchmark.set_name, now))
+        return self._in_turn(benchmark, run_id)
 
     # -- turns ----------------------------------------------------------------------------------
 
@@ -248,7 +303,8 @@ class Benchmarks:
             run = store.move(run.run_id, creation.refused(run.run_id, error, now))
         else:
             self._reporter.planned(run)
-            self._executor.create(run, manifests)
+            wanted = self._known[run.plan.requested_by or ""].benchmark.wanted
+            self._executor.create(run, manifests, keep=wanted.keep, wait=wanted.wait)
         self.take([run])
 
     # -- status ---------------------------------------------------------------------------------
@@ -282,10 +338,15 @@ class Benchmarks:
         return benchmark_status.status_of(
             known.benchmark,
             list(known.runs.values()),
-            planned=known.planned,
+            planned=known.planned if known.is_planned else None,
+            retried=known.retried,
             problem=known.problem,
             now=now,
         )
 
     def _start_write(self, write: Callable[..., None], *given: Any) -> Future[None]:
         return self._context.pool.start(partial(write, *given), "write-status")
+
+
+def _is_valid(run: Run) -> bool:
+    return run.measurement is not None and run.measurement.verdict == "valid"

@@ -139,6 +139,15 @@ class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
         """Return the plan of one run of this case."""
         return with_identity(self.draft, run_id=run_id, set_name=set_name, repeat=repeat)
 
+    def on_node(self, node: str) -> PlannedCase:
+        """Return the same case, pinned to a node."""
+        return msgspec.structs.replace(self, draft=msgspec.structs.replace(self.draft, node=node))
+
+    def for_object(self, uid: str) -> PlannedCase:
+        """Return the same case, as a Benchmark object's."""
+        draft = msgspec.structs.replace(self.draft, requested_by=uid)
+        return msgspec.structs.replace(self, draft=draft)
+
     def like(self, existing: RunPlan) -> RunPlan:
         """Return the plan of this case with the identity of an existing run."""
         return self.plan(existing.run_id, existing.set_name, existing.repeat)

@@ -125,10 +125,28 @@ class Executor:
         """Return True if closing a run begins with its measurement."""
         return self._is_owed(active) or _may_have_finished(active.run)
 
-    def create(self, run: Run, manifests: Sequence[Manifest]) -> None:
-        """Create a recorded run's job and follow it."""
+    def create(
+        self,
+        run: Run,
+        manifests: Sequence[Manifest],
+        *,
+        keep: bool | None = None,
+        wait: bool | None = None,
+    ) -> None:
+        """Create a recorded run's job and follow it.
+
+        ``keep`` and ``wait`` of the run stand in place of the rules'.
+        """
         archive, view = self.context.store.archive(run.run_id), View(job=JobView.NOT_ASKED)
-        self._begin(ActiveRun(run, view, self._here, archive=archive, manifests=manifests))
+        active = ActiveRun(run, view, self._here, archive=archive, manifests=manifests)
+        active.follow_by(keep=keep, wait=wait)
+        self._begin(active)
+
+    def follow_by(self, run_id: str, *, keep: bool, wait: bool) -> None:
+        """Follow a run that is not over by rules of its own."""
+        active = self._runs.get(run_id)
+        if active is not None and active.follow_by(keep=keep, wait=wait):
+            self._changed[run_id] = None
 
     def take(self, run: Run) -> bool:
         """Resume a recorded run; False if another process follows it.

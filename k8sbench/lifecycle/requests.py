@@ -53,10 +53,13 @@ The GPU metrics are part of the collection.
 # -- one job: creating -----------------------------------------------------------------------------
 
 
-def create(run: Run, manifests: Sequence[Manifest], context: RunContext) -> str | None:
+def create(
+    run: Run, manifests: Sequence[Manifest], context: RunContext, *, wait: bool = False
+) -> str | None:
     """Create the job of a run's current attempt; returns its uid.
 
-    ``manifests`` are used for the first attempt; later ones are rendered again. A later attempt is
+    ``manifests`` are used for the first attempt; later ones are rendered again. With ``wait`` the
+    job is marked to wait despite an unrecoverable cause. A later attempt is
     created only after every object of the earlier one is gone: two attempts never write at once.
     Nothing is deleted before the new manifests are rendered. Raises as
     :meth:`~k8sbench.ports.Cluster.clear` and :meth:`~k8sbench.ports.Cluster.create` do.
@@ -70,7 +73,7 @@ def create(run: Run, manifests: Sequence[Manifest], context: RunContext) -> str 
         # An owner itself makes the attempts that follow.
         manifests = manifest.owned(manifests, JobOwner(store=COLLECTOR, host=""))
     if context.cluster.jobs_outlive_us:
-        manifests = manifest.identified(run, manifests, context.deadline_s)
+        manifests = manifest.identified(run, manifests, context.deadline_s, wait=wait)
     return context.cluster.create(run.plan, manifests, context.store.folder(run.run_id))
 
 
@@ -193,7 +196,8 @@ class JobRequests:
 
     def create(self, active: ActiveRun) -> None:
         """Create the job of the current attempt."""
-        call = partial(create, active.run, active.manifests, self._context)
+        wait = active.record.wait
+        call = partial(create, active.run, active.manifests, self._context, wait=wait)
         self._send(active, "create", call, self._take_created)
 
     def _take_created(self, active: ActiveRun, answer: Future[str | None]) -> Outcome | None:
@@ -308,7 +312,8 @@ class JobRequests:
                     store.wish(run_id, wish)
         if active.view.job is not JobView.NOT_ASKED:
             active.see(asked_to_end_at=min(now, active.view.asked_to_end_at))
-            call = partial(self._context.cluster.cancel, run_id, cause, cause_id)
+            keep = active.record.keep
+            call = partial(self._context.cluster.cancel, run_id, cause, cause_id, keep=keep)
             self._send(active, "cancel", call, self._take_cancelled)
 
     def _take_cancelled(self, active: ActiveRun, answer: Future[None]) -> None:
@@ -389,7 +394,7 @@ class JobRequests:
             # First: a run that is over and not measured would be measured here.
             self._context.store.measured(run_id, theirs.measurement)
         # A job that this store has taken over since is deleted; no other is.
-        active.see(deletes=not active.rules.keep)
+        active.see(deletes=not active.record.keep)
         active.record_end(theirs.history[-1])
         active.reporter.note(
             f"{run_id} was collected by the collector: its logs and figures are here now."

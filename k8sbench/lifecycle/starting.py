@@ -11,7 +11,14 @@ from collections.abc import Sequence
 import msgspec
 
 from k8sbench.lifecycle import collecting, lost_runs, requests
-from k8sbench.lifecycle.context import BENCHMARK, MANIFEST, How, Outcome, PlannedCase
+from k8sbench.lifecycle.context import (
+    BENCHMARK,
+    MANIFEST,
+    How,
+    Outcome,
+    PlannedCase,
+    RunContext,
+)
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import BenchError, NotFound, RepeatTaken, Unreachable, UsageError
@@ -160,25 +167,16 @@ class Starting:
 
     def _reopened(self, run: Run, plan: RunPlan, case: PlannedCase) -> Run:
         """Reopen a finished run; a training continues as its next attempt."""
-        context, store, note = self._context, self._context.store, self._reporter.note
         had_job = not creation.may_be_submitted_again(run)
-        if had_job:
-            # Restarts that it had do not count against those that are allowed from here on.
-            plan = msgspec.structs.replace(plan, max_restarts=plan.max_restarts + run.attempt)
-            # Of this the job is made, also by a process that takes the run up after this one.
-            store.keep(run.run_id, MANIFEST, case.text(case.manifests(plan)))
         try:
-            run = store.reopen(
-                plan, at=context.clock(), owner=context.owner, location=context.location
-            )
+            run = reopened(run, plan, case, self._context)
         except RepeatTaken as taken:
             message = f"Run {run.run_id} cannot become longer: {taken.message}"
             raise UsageError(message, "Take another --run-id.") from taken
+        what = "has never had a job, and is submitted again"
         if had_job:
-            store.begin_attempt(run.run_id)
-            note(f"run {run.run_id} is continued, from its newest checkpoint if any")
-        else:
-            note(f"run {run.run_id} has never had a job, and is submitted again")
+            what = "is continued, from its newest checkpoint if any"
+        self._reporter.note(f"run {run.run_id} {what}")
         return run
 
     def _record(self, case: PlannedCase) -> tuple[Run, tuple[Manifest, ...]]:
@@ -209,6 +207,23 @@ class Starting:
         except BaseException:
             context.store.claims.release(run_id)
             raise
+
+
+def reopened(run: Run, plan: RunPlan, case: PlannedCase, context: RunContext) -> Run:
+    """Record that a finished run goes on by a plan; a training as its next attempt.
+
+    Raises :class:`RepeatTaken` if a longer plan is another case that the set has already.
+    """
+    store, had_job = context.store, not creation.may_be_submitted_again(run)
+    if had_job:
+        # Restarts that it had do not count against those that are allowed from here on.
+        plan = msgspec.structs.replace(plan, max_restarts=plan.max_restarts + run.attempt)
+        # Of this the job is made, also by a process that takes the run up after this one.
+        store.keep(run.run_id, MANIFEST, case.text(case.manifests(plan)))
+    run = store.reopen(plan, at=context.clock(), owner=context.owner, location=context.location)
+    if had_job:
+        store.begin_attempt(run.run_id)
+    return run
 
 
 def keep_inputs(

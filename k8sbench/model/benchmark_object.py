@@ -7,7 +7,7 @@ submit, and its runs are named after it: ``NAME-1``, ``NAME-2`` and so on.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -23,6 +23,8 @@ API_VERSION = "k8sbench.io/v1alpha1"
 KIND = "Benchmark"
 MOST_RUNS = 1000
 """Most runs of one object."""
+LONGEST_NAME = 42
+"""Characters of a name: those of its runs and their pods are longer."""
 COMPLETE, VALID = "Complete", "Valid"
 """Types of the conditions of its status."""
 Phase = Literal["Pending", "Running", "Succeeded", "Failed", "Cancelled"]
@@ -74,6 +76,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     to_the_end: bool = False
     checkpoints: str | None = None
     max_restarts: int | None = None
+    nodes: tuple[str, ...] = ()
+    """Nodes to each of which the case is pinned; empty: the scheduler chooses."""
+    wait: bool = False
+    """True to wait even for jobs that cannot start unless somebody changes something."""
 
     parallel: int = 1
     """Most jobs of the set at a time; of several objects the smallest counts."""
@@ -81,13 +87,19 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     """True to end the runs and start no more."""
     cancel_runs: tuple[str, ...] = ()
     """Names of runs to end."""
+    keep: bool = False
+    """True to leave jobs and pods on the cluster at their ends."""
+    retry: int = 0
+    """Grows to run again what is missing or failed."""
     ttl_seconds_after_finished: int | None = None
     """Seconds from the end until the object is deleted; None: it stays."""
 
 
-MUTABLE = frozenset({"parallel", "cancel", "cancel_runs", "ttl_seconds_after_finished"})
+MUTABLE = frozenset(
+    {"parallel", "cancel", "cancel_runs", "keep", "retry", "ttl_seconds_after_finished"}
+)
 """Fields of :class:`Wanted` that may change."""
-_OWN = MUTABLE | {"set", "benchmark", "file", "batch_sizes", "timeout", "target"}
+_OWN = MUTABLE | {"set", "benchmark", "file", "batch_sizes", "timeout", "target", "nodes", "wait"}
 """Fields of :class:`Wanted` that are not handed to a submit as they are."""
 
 
@@ -111,7 +123,12 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_over(self) -> bool:
         """True if its status says that all of its runs have ended."""
-        return self.status.get("phase") in OVER
+        return self.status.get("phase") in OVER and self.retried >= self.wanted.retry
+
+    @property
+    def retried(self) -> int:
+        """Value of ``retry`` that its status answers."""
+        return int(self.status.get("observedRetry", 0))
 
     @property
     def expires_at(self) -> float | None:
@@ -167,6 +184,64 @@ def _target(text: str | None) -> float | Literal["none"] | None:
     if text is None or text == "none":
         return text  # type: ignore[return-value]
     return float(text)
+
+
+def object_of(
+    request: SubmitRequest, name: str, *, file: str = "", nodes: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Write the object that asks for what a submit does.
+
+    ``file`` is the text of a benchmark file; empty for the catalog's benchmark. ``nodes`` are those
+    to which the case is pinned. Raises :class:`~k8sbench.model.errors.UsageError` for an option
+    that no object has.
+    """
+    if request.pools_file is not None:
+        raise UsageError(
+            "--pools is a file of this machine; the operator chooses from the cluster's pools.",
+            "Publish the pool with the chart, or run it from here with --no-operator.",
+        )
+    for option, value in (
+        ("--data", request.data),
+        ("--weights", request.weights),
+        ("--checkpoints", request.checkpoints),
+    ):
+        if value and not value.startswith(("pvc:", "synthetic")):
+            raise UsageError(
+                f"{option} {value} is no claim, and the operator's pods mount claims alone.",
+                f"Write {option} pvc:NAME/FOLDER, or run it from here with --no-operator.",
+            )
+    given = msgspec.structs.asdict(request)
+    same = {name: given[name] for name in Wanted.__struct_fields__ if name in given}
+    precision = "amp" if request.amp and request.precision is None else request.precision
+    timeout = None if request.timeout_s is None else f"{request.timeout_s:.3f}s"
+    target = request.target if request.target in {None, "none"} else f"{request.target:.9g}"
+    wanted = Wanted(
+        **same
+        | {
+            "set": None if request.set_name == name else request.set_name,
+            "benchmark": None if file else request.benchmark,
+            "file": file or None,
+            "batch_sizes": () if request.batch_size is None else (request.batch_size,),
+            "precision": precision,
+            "timeout": timeout,
+            "target": target,
+            "nodes": tuple(nodes),
+        }
+    )
+    # An absent field is None, and a list of none has no items that the schema would take.
+    usual = msgspec.to_builtins(Wanted())
+    spec = {
+        name: value for name, value in msgspec.to_builtins(wanted).items() if value != usual[name]
+    }
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
+
+
+def is_same(asked: Mapping[str, Any], found: Benchmark) -> bool:
+    """Return True if an object has the fixed fields of a new one."""
+    wanted = msgspec.convert(asked["spec"], Wanted)
+    fixed = set(Wanted.__struct_fields__) - MUTABLE - {"set"}
+    is_in_set = (wanted.set or asked["metadata"]["name"]) == found.set_name
+    return is_in_set and all(getattr(wanted, one) == getattr(found.wanted, one) for one in fixed)
 
 
 def read(found: KubeObject) -> Benchmark:

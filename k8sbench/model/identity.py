@@ -36,6 +36,11 @@ NONCE_ANNOTATION = f"{LABEL_DOMAIN}/nonce"
 OWNER_ANNOTATION = f"{LABEL_DOMAIN}/owner"
 TURN_ANNOTATION = f"{LABEL_DOMAIN}/turn"
 """On a job that starts suspended until its turn in its set."""
+WAITS_ANNOTATION = f"{LABEL_DOMAIN}/waits"
+"""Annotation of a job that waits despite an unrecoverable cause.
+
+Set by ``--wait``: no process that follows the job cancels it for that cause.
+"""
 """Annotation with a job's nonce.
 
 A run finds its job by the nonce if the answer to the creation was lost.

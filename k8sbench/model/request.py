@@ -114,7 +114,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     parallel: int = 1
     wait: bool = False
     keep: bool = False
-    no_collector: bool = False
+    no_operator: bool = False
     store: str | None = None
     prometheus: str = "auto"
     detach: bool = False
@@ -321,8 +321,9 @@ SET_FLAGS = {
 SUBMIT_FLAGS = {
     "run_id": Flag("Name of the run; an existing run of this name is joined.", "NAME"),
     "detach": Flag("Create the jobs and return; see collect.", cluster_only=True),
-    "no_collector": Flag(
-        "Collect with this store even if the namespace has a collector.", cluster_only=True
+    "no_operator": Flag(
+        "Create and follow the jobs from here, even if an operator serves the namespace.",
+        cluster_only=True,
     ),
     "dry_run": Flag(
         "Plan and print the manifest; server: also have the cluster check it. Starts nothing.",

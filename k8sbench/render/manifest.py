@@ -18,7 +18,12 @@ import yaml
 from jinja2 import Environment
 
 from k8sbench.model import yaml_text
-from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION, TURN_ANNOTATION
+from k8sbench.model.identity import (
+    NONCE_ANNOTATION,
+    OWNER_ANNOTATION,
+    TURN_ANNOTATION,
+    WAITS_ANNOTATION,
+)
 from k8sbench.model.kinds import KINDS, kind_of, with_metadata
 from k8sbench.model.kube import ATTEMPT_LABEL
 from k8sbench.model.ownership import JobOwner, Turn
@@ -121,12 +126,19 @@ def numbered(manifests: Sequence[Mapping[str, Any]], attempt: int) -> tuple[Mapp
 
 
 def identified(
-    run: Run, manifests: Sequence[Mapping[str, Any]], deadline_s: float | None
+    run: Run,
+    manifests: Sequence[Mapping[str, Any]],
+    deadline_s: float | None,
+    *,
+    wait: bool = False,
 ) -> Sequence[Mapping[str, Any]]:
-    """Add the run's nonce to the job, and the cluster's own deadline if there is one."""
+    """Add the run's nonce to the job, and the cluster's own deadline if there is one.
+
+    With ``wait`` the job is marked to wait despite an unrecoverable cause.
+    """
     *others, job = manifests
-    spec = job["spec"]
-    mark, kind = {"annotations": {NONCE_ANNOTATION: run.nonce}}, kind_of(run.plan)
+    spec, kind = job["spec"], kind_of(run.plan)
+    mark = {"annotations": {NONCE_ANNOTATION: run.nonce}}
     if kind.runtime is not None:
         spec = kind.marked(spec, mark)  # its pods name no owner that is known
         runtime = kind.runtime_name(run.plan.job_name, run.nonce)
@@ -135,6 +147,8 @@ def identified(
     if deadline_s is not None and run.plan.timeout_s is not None:
         seconds = math.ceil(run.plan.timeout_s + deadline_s)
         spec = _with_policy(run.plan, spec, activeDeadlineSeconds=seconds)
+    if wait:
+        mark = {"annotations": {**mark["annotations"], WAITS_ANNOTATION: "true"}}
     return [*others, {**with_metadata(job, mark), "spec": spec}]
 
 

@@ -29,13 +29,15 @@ def status_of(
     runs: Sequence[Run],
     *,
     planned: int | None,
+    retried: int = 0,
     problem: BenchError | None = None,
     now: float,
 ) -> dict[str, Any]:
     """Return the status as a merge patch: None removes a field.
 
     ``runs`` are the object's, by number; ``planned`` is their number when all are recorded, None
-    before they are planned. With a ``problem`` they cannot be planned.
+    before they are planned. ``retried`` is the value of ``retry`` that this answers. With a
+    ``problem`` they cannot be planned.
     """
     ended = sum(_has_ended(run, now) for run in runs)
     is_cancelled = benchmark.wanted.cancel and ended == len(runs)
@@ -48,6 +50,7 @@ def status_of(
     only = rows[0] if len(rows) == 1 else {}
     return {
         "observedGeneration": benchmark.generation,
+        "observedRetry": retried,
         "phase": phase,
         "summary": {
             "runs": f"{ended}/{total}",

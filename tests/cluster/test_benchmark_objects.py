@@ -60,9 +60,13 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "to_the_end": (True, False),
     "checkpoints": ("pvc:a", "pvc:b"),
     "max_restarts": (1, 2),
+    "nodes": (["a"], ["a", "b"]),
+    "wait": (True, False),
     "parallel": (1, 2),
     "cancel": (False, True),
     "cancel_runs": (["a-1"], ["a-1", "a-2"]),
+    "keep": (True, False),
+    "retry": (0, 1),
     "ttl_seconds_after_finished": (10, 20),
 }
 """Two allowed values of each field but ``benchmark``."""

@@ -426,7 +426,7 @@ class SimulatedCluster:
         until = self._world.now if job is None else min(self._world.now, job.end.at)
         return (line for line in every if line.at <= until and job and line not in job.lost)
 
-    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+    def cancel(self, run_id: str, cause: str, cause_id: str, *, keep: bool = False) -> None:
         self._ask("cancel")
         self._cancel(run_id, cause, cause_id)
 

@@ -1,9 +1,14 @@
-"""Benchmark objects of a namespace: watched, their status written, deleted at their end."""
+"""Benchmark objects of a namespace.
+
+The operator watches them, writes their status and deletes expired ones; commands create, change and
+delete them.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -22,7 +27,15 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
 )
 from k8sbench.model import benchmark_object
 from k8sbench.model.benchmark_object import KIND, Benchmark
+from k8sbench.model.errors import Unreachable, UsageError
+from k8sbench.model.kube import KubeObject, name_of
 
+CREATE_SECONDS = 60.0
+"""Limit of tries to create an object without a clear answer."""
+CHANGE_SECONDS = 30.0
+"""Limit of tries to change an object that others change, too."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
+"""First and longest pause between tries to create an object, seconds."""
 MISSING = "the cluster does not know Benchmark objects: their CRD is not installed."
 
 
@@ -107,3 +120,95 @@ class BenchmarkObjects:
             # Of a newer CRD: its runs go on.
             self._found.setdefault(uid, None)
             self._unreadable[uid] = f"Benchmark {name} cannot be read: {error}."
+
+
+# -- what users do with them -----------------------------------------------------------------------
+
+
+def create(api: Api, asked: Mapping[str, Any]) -> Benchmark:
+    """Create an object; one that asks for the same is returned as it is.
+
+    A refused or lost request is sent again for a while. Raises :class:`UsageError` where the name
+    is another object's, and another :class:`BenchError` if nothing was created.
+    """
+    name, until = name_of(asked), time.monotonic() + CREATE_SECONDS
+    path = kinds.path(KIND, api.place.namespace)
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            return benchmark_object.read(api.create(path, asked))
+        except ApiFault as fault:
+            found = find(api, name) if fault.reason == "AlreadyExists" else None
+            if found is not None and benchmark_object.is_same(asked, found):
+                return found
+            if found is not None:
+                raise UsageError(
+                    f"Benchmark {name} exists in namespace {api.place.namespace}, and asks for"
+                    " something else.",
+                    "Choose another --run-id.",
+                ) from fault
+            passes = fault.passes or fault.reason == "AlreadyExists"
+            if not passes or time.monotonic() > until:
+                raise api.explained(fault, f"Benchmark {name} be created") from fault
+        api.pause(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def find(api: Api, name: str) -> Benchmark | None:
+    """Return the object of a name; None without one. Raises :class:`BenchError`."""
+    with api.explaining(f"Benchmark {name} be read"):
+        found = api.find(kinds.path(KIND, api.place.namespace, name))
+    return None if found is None else _understood(found)
+
+
+def every(api: Api) -> list[Benchmark]:
+    """Return all objects of the namespace, oldest first; raises :class:`BenchError`."""
+    with api.explaining("the Benchmark objects be listed"):
+        found, _ = api.list(kinds.path(KIND, api.place.namespace))
+    return sorted(map(_understood, found), key=lambda one: (one.created_at, one.name))
+
+
+def change(
+    api: Api, known: Benchmark, decide: Callable[[Benchmark], Mapping[str, Any]]
+) -> Benchmark | None:
+    """Change the spec of an object as it is now; None if it is gone.
+
+    ``decide`` returns the fields to change, by their names in the object; none: nothing is sent.
+    Raises :class:`BenchError`.
+    """
+    path, until = (
+        kinds.path(KIND, api.place.namespace, known.name),
+        time.monotonic() + CHANGE_SECONDS,
+    )
+    with api.explaining(f"Benchmark {known.name} be changed"):
+        while True:
+            found = api.find(path)
+            if found is None or found["metadata"]["uid"] != known.uid:
+                return None
+            current = _understood(found)
+            wanted = decide(current)
+            if not wanted:
+                return current
+            version = {"resourceVersion": found["metadata"]["resourceVersion"]}
+            try:
+                return _understood(api.patch(path, {"metadata": version, "spec": wanted}))
+            except ApiFault as fault:
+                if fault.status != 409 or time.monotonic() > until:
+                    raise
+            api.pause(FIRST_PAUSE)
+
+
+def delete(api: Api, known: Benchmark) -> None:
+    """Delete an object; its operator ends its runs. Raises :class:`BenchError`."""
+    with api.explaining(f"Benchmark {known.name} be deleted"):
+        api.delete(kinds.path(KIND, api.place.namespace, known.name), uid=known.uid)
+
+
+def _understood(found: KubeObject) -> Benchmark:
+    try:
+        return benchmark_object.read(found)
+    except msgspec.ValidationError as error:
+        raise Unreachable(
+            f"Benchmark {name_of(found)} cannot be read by this version of k8sbench: {error}.",
+            "Use the operator's version; k8sbench doctor compares them.",
+        ) from error

@@ -71,12 +71,9 @@ class KubernetesCluster:
         api: Api,
         *,
         user: ownership.User | None = None,
-        waits: bool = False,
     ) -> None:
         self.api = api
         self._namespace = api.place.namespace
-        self._waits = waits
-        """True if new jobs wait despite an unrecoverable cause."""
         self._waiting: set[str] = set()
         """Runs whose earlier attempt waited despite an unrecoverable cause."""
         self._user = user
@@ -158,7 +155,7 @@ class KubernetesCluster:
         self._jobs[plan.run_id] = followed
         self._has_new = True
         try:
-            waits = self._waits or plan.run_id in self._waiting
+            waits = plan.run_id in self._waiting
             job = ownership.owned(manifests[-1], self._user, waits=waits)
             name = mounted_by(job)
 
@@ -241,7 +238,7 @@ class KubernetesCluster:
             if until is not None and time.monotonic() >= until:
                 return ()
 
-    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+    def cancel(self, run_id: str, cause: str, cause_id: str, *, keep: bool = False) -> None:
         """Delete or suspend (``keep``) the job, annotated with the cause."""
         reason = {"cause": cause, "cause_id": cause_id, "at": self.api.time()}
         followed = self._jobs.get(run_id)
@@ -256,7 +253,8 @@ class KubernetesCluster:
                 found = None  # somebody has created it in the place of ours
             with self.api.explaining(f"job {run_id} be cancelled"):
                 if found is not None:
-                    job_changes.cancel(self.api, found, self._user, reason, self._queue.put)
+                    put = self._queue.put
+                    job_changes.cancel(self.api, found, self._user, reason, put, keep=keep)
         if followed is not None:
             followed.is_unwanted = True
             self._queue.put(partial(self._reread, {run_id}))

@@ -228,8 +228,10 @@ def cancel(
     user: User | None,
     reason: Mapping[str, Any],
     put: Callable[[Changed], None],
+    *,
+    keep: bool,
 ) -> None:
-    """Cancel a job, or suspend it if its user keeps it.
+    """Cancel a job, or suspend it to ``keep`` it.
 
     Does nothing if the job is gone. ``reason`` is the value of the annotation, and ``put`` receives
     the annotated job. Raises :class:`ApiFault` and :class:`OwnedElsewhere`; if the deletion is
@@ -249,7 +251,7 @@ def cancel(
 
     text = msgspec.json.encode(reason).decode()
     with contextlib.suppress(ownership.VanishedError):
-        if user is not None and user.keep:
+        if keep:
             annotate(job, text, spec=KINDS[kind].policy(suspend=True))
             return
         job = annotate(job, text)

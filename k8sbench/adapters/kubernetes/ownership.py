@@ -24,6 +24,7 @@ from k8sbench.model.identity import (
     NONCE_ANNOTATION,
     OWNER_ANNOTATION,
     TURN_ANNOTATION,
+    WAITS_ANNOTATION,
 )
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import (
@@ -40,11 +41,6 @@ from k8sbench.model.run import Run, Wish
 from k8sbench.ports import Manifest
 
 WISH = f"{LABEL_DOMAIN}/wish"
-WAITS = f"{LABEL_DOMAIN}/waits"
-"""Annotation of a job that waits despite an unrecoverable cause.
-
-Set by ``--wait``: no process that follows the job cancels it for that cause.
-"""
 REQUEST_SECONDS = 5.0
 """Retry limit of one request; the caller tries again."""
 FIND_SECONDS = 5.0
@@ -113,7 +109,7 @@ def turn(job: KubeObject) -> Turn | None:
 
 def waits(job: KubeObject) -> bool:
     """Return True if a job waits despite an unrecoverable cause."""
-    return WAITS in annotations_of(job)
+    return WAITS_ANNOTATION in annotations_of(job)
 
 
 def is_of(job: KubeObject, run: Run) -> bool:
@@ -191,7 +187,7 @@ def owned(job: Manifest, user: User | None, *, waits: bool = False) -> Manifest:
         owner = msgspec.structs.replace(user.owner, store=given.store)
         annotations[OWNER_ANNOTATION] = _encoded(owner)
     if waits:
-        annotations[WAITS] = "true"
+        annotations[WAITS_ANNOTATION] = "true"
     return {**job, "metadata": {**job["metadata"], "annotations": annotations}}
 
 

@@ -132,7 +132,14 @@ class LocalCluster(Cluster):
         """End the job: no other process follows it."""
         self.cancel(run_id, *ENDED)
 
-    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+    def cancel(
+        self,
+        run_id: str,
+        cause: str,
+        cause_id: str,
+        *,
+        keep: bool = False,  # noqa: ARG002
+    ) -> None:
         """Ask the job to end: SIGTERM to all its processes, SIGKILL after a grace."""
         self.job(run_id).cancel(cause, cause_id)
 

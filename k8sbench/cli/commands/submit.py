@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from k8sbench.app import cases, nodes, submit
+from k8sbench.app import cases, nodes, objects, submit
+from k8sbench.app.objects import Created
 from k8sbench.app.submit import Detached, DryRun
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import GroupedHelp, format_option, request_options, rows_option
@@ -51,6 +52,9 @@ def command(request: SubmitRequest, output_format: str) -> int:
         done = submit.submit(request, reporter, stop, agree)
     if isinstance(done, DryRun):
         return _print_dry_run(done, output_format)
+    if isinstance(done, Created):
+        _print_created(done, output_format)
+        return 0
     if isinstance(done, Detached):
         code = _print_detached(done, output_format)
         if done.failure is not None:
@@ -97,27 +101,36 @@ def _print_detached(done: Detached, output_format: str) -> int:
         )
     if len(over) < len(runs):
         way = runs[0].run_id if len(runs) == 1 else "--all"
-        what = f"Collect what it measures with: k8sbench collect {way} --follow"
-        if done.has_collector:
-            what = "The collector measures it; see: k8sbench results"
-        output.note(f"  Detached. {what}")
+        output.note(f"  Detached. Collect what it measures with: k8sbench collect {way} --follow")
     return exit_codes.of_runs(over)
+
+
+def _print_created(done: Created, output_format: str) -> None:
+    """Name the objects that the operator runs."""
+    if output_format == "json":
+        place = {"kind": "Benchmark", "namespace": done.namespace}
+        output.write_json([{**place, "name": name} for name in done.names])
+    else:
+        output.write_names(done.names)
+    output.note(f"  Detached. See: kubectl get benchmark -n {done.namespace}; k8sbench results")
 
 
 @click.command(cls=GroupedHelp)
 @request_options(CASE_FLAGS | SHAPE_FLAGS | TRAINING_FLAGS, access=False)
 @click.option("--run-id", default=None, help="Name of the job; default: BENCHMARK-example.")
-@click.option("--set", "set_name", default="example", help="Name of the set; default: example.")
+@click.option("--set", "set_name", default=None, help="Name of the set; default: example.")
 @click.option(
     "--with-trainers",
     is_flag=True,
     help="Print the ConfigMap with the trainers' sources, too (9,000 lines).",
 )
-@format_option("yaml", "json")
+@format_option(
+    "yaml", "json", "benchmark", about="Format; benchmark: the Benchmark object of an operator."
+)
 def render_command(
     request: SubmitRequest,
     run_id: str | None,
-    set_name: str,
+    set_name: str | None,
     with_trainers: bool,
     output_format: str,
 ) -> None:
@@ -128,12 +141,17 @@ def render_command(
     The run id is drawn by submit; here it is an example unless --run-id names one.
     """
     with reporting(drawn=False) as reporter:
-        objects = cases.render(request, reporter, run_id=run_id, set_name=set_name)
-    shared = [] if with_trainers else [one for one in objects if one["kind"] == "ConfigMap"]
+        if output_format == "benchmark":
+            request = msgspec.structs.replace(request, run_id=run_id, set_name=set_name)
+            _write_manifests([objects.rendered(request, reporter)], "yaml")
+            return
+        set_name = set_name or "example"
+        manifests = cases.render(request, reporter, run_id=run_id, set_name=set_name)
+    shared = [] if with_trainers else [one for one in manifests if one["kind"] == "ConfigMap"]
     for one in shared:
         needed = f"The pods need the ConfigMap {one['metadata']['name']}"
         output.note(f"{needed}; --with-trainers prints it, too, and submit creates it.")
-    _write_manifests([one for one in objects if one not in shared], output_format)
+    _write_manifests([one for one in manifests if one not in shared], output_format)
 
 
 def _write_manifests(objects: Sequence[Manifest], output_format: str) -> None:

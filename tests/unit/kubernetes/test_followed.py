@@ -10,11 +10,12 @@ import pytest
 from k8sbench.adapters.kubernetes import listing
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.logs.streams import Failing
-from k8sbench.adapters.kubernetes.ownership import WAITS, User
+from k8sbench.adapters.kubernetes.ownership import User
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.job_reader import logs_to_wait_for
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
+from k8sbench.model.identity import WAITS_ANNOTATION
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
@@ -224,7 +225,7 @@ def test_a_pod_of_another_job_that_was_given_the_name_does_not_take_the_place_of
 @pytest.mark.parametrize("is_to_wait", [False, True])
 def test_a_job_that_is_to_wait_is_never_unrecoverable(is_to_wait: bool) -> None:
     one = watched(Phase.CREATED)
-    words = {WAITS: "true"} if is_to_wait else {}
+    words = {WAITS_ANNOTATION: "true"} if is_to_wait else {}
     one.take(Changed("PyTorchJob", job(condition("Created"), annotations=words)))
     for name in ("master-0", "worker-0"):
         image = waits("InvalidImageName", "must be lowercase")

@@ -108,7 +108,7 @@ class FakeCluster:
                 return [self._told(run_id, event)]
         return []
 
-    def cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+    def cancel(self, run_id: str, cause: str, cause_id: str, *, keep: bool = False) -> None:
         self.cancelled.append((cause, cause_id))
         if self.denies is not None:
             self.going_on[run_id].append(at(Phase.RUNNING, "It goes on."))

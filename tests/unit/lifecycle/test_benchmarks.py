@@ -297,3 +297,77 @@ def test_a_status_that_cannot_be_written_is_written_later(
     objects.refusal = None
     operator.passes(20)
     assert operator.status(uid)["phase"] == "Running"
+
+
+def test_a_retry_runs_what_is_missing_or_failed_once_more(
+    store: Store, objects: FakeObjects
+) -> None:
+    uid = objects.create("a", repeats=2)
+    cluster = FakeCluster(outlives=True, refusals=[UsageError("No."), None])
+    operator = Operator(store, cluster, objects)
+    operator.passes()
+    operator.end("a-2")
+    assert operator.status(uid)["phase"] == "Failed"
+    objects.change(uid, retry=1)
+    operator.passes(1)
+    assert operator.status(uid)["conditions"][0]["status"] == "False"
+    operator.passes()
+    assert operator.active() == ["a-3"]
+    # Another process does not repeat it, whatever of it the status says.
+    another = Operator(store, cluster, objects)
+    another.executor.take(store.run("a-3"))
+    another.passes()
+    assert another.phases() == {"a-1": "Failed", "a-2": "Succeeded", "a-3": "Created"}
+    another.end("a-3")
+    assert another.status(uid)["observedRetry"] == 1
+    assert another.status(uid)["summary"]["runs"] == "3/3"
+
+
+def test_a_retry_plans_again_what_could_not_be_planned(store: Store, objects: FakeObjects) -> None:
+    errors: list[BenchError] = [UsageError("There is no pool p.")]
+
+    def plan(_: Benchmark) -> Sequence[PlannedCase]:
+        if errors:
+            raise errors.pop()
+        return [cases()]
+
+    uid = objects.create("a")
+    operator = Operator(store, FakeCluster(outlives=True), objects, plan)
+    operator.passes()
+    assert operator.status(uid)["phase"] == "Failed"
+    objects.change(uid, retry=1)
+    operator.passes()
+    operator.end("a-1")
+    assert operator.status(uid)["phase"] == "Succeeded"
+
+
+def test_a_cancelled_object_stays_so_in_a_retry(operator: Operator, objects: FakeObjects) -> None:
+    uid = objects.create("a")
+    operator.passes()
+    objects.change(uid, cancel=True, retry=1)
+    operator.passes()
+    assert operator.phases() == {"a-1": "Cancelled"}
+    assert operator.objects.found[uid].is_over
+
+
+def test_kept_jobs_are_deleted_when_the_object_keeps_them_no_longer_or_is_gone(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    kept, gone = objects.create("kept", keep=True), objects.create("gone", keep=True)
+    operator.passes()
+    operator.end("kept-1", "gone-1")
+    assert operator.cluster.removed == []
+    objects.change(kept, keep=False)
+    objects.delete(objects.found[gone])
+    operator.passes()
+    left = collecting.open_runs(operator.executor.context)
+    assert [run.run_id for run in left] == ["gone-1", "kept-1"]
+
+
+def test_keep_counts_for_runs_that_go_on(operator: Operator, objects: FakeObjects) -> None:
+    uid = objects.create("a")
+    operator.passes()
+    objects.change(uid, keep=True)
+    operator.end("a-1")
+    assert operator.phases() == {"a-1": "Succeeded"}
+    assert operator.cluster.removed == []

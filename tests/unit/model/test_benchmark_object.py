@@ -41,7 +41,7 @@ def test_each_batch_size_is_a_request_with_all_other_options() -> None:
 
 
 def test_every_field_is_a_field_of_a_submit_or_known_to_be_none() -> None:
-    own = {"set", "file", "batch_sizes", "timeout", *MUTABLE} - {"parallel"}
+    own = {"set", "file", "batch_sizes", "timeout", "nodes", *MUTABLE} - {"parallel", "keep"}
     fields = {field.name for field in msgspec.structs.fields(Wanted)}
     assert fields - {field.name for field in msgspec.structs.fields(SubmitRequest)} == own
 
@@ -54,16 +54,14 @@ NOT_IN_OBJECTS = {
     "batch_size": "batchSizes is a list.",
     "detach": "The operator follows the runs.",
     "dry_run": "kubectl apply --dry-run=server.",
-    "keep": "It is not served yet.",
-    "no_collector": "An object is for the operator.",
+    "no_operator": "An object is for the operator.",
     "pools_file": "The operator reads its own.",
     "prometheus": "It is an address that the operator would call.",
-    "resume": "It is not served yet.",
+    "resume": "It makes retry grow.",
     "run_id": "The object's name is the runs'.",
     "set_name": "Its name is set.",
     "store": "It is a path of a machine.",
     "timeout_s": "Its name is timeout.",
-    "wait": "It is not served yet.",
     "yes": "It is for programs on the user's machine.",
 }
 """Option of ``submit`` → why an object does not have it."""
@@ -111,5 +109,5 @@ def test_an_object_expires_after_its_end_if_at_all(
 
 
 def test_an_unknown_field_is_not_overlooked() -> None:
-    with pytest.raises(msgspec.ValidationError, match="retry"):
-        an_object(retry=1)
+    with pytest.raises(msgspec.ValidationError, match="retries"):
+        an_object(retries=1)

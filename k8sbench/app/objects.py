@@ -1,0 +1,426 @@
+"""Benchmark objects as commands create, follow and end them.
+
+Where an operator serves the namespace a command writes objects and nothing else: the operator alone
+creates, follows and deletes jobs. A command shows what the operator does until all is complete; it
+may end at any time, and nothing changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from k8sbench.app import cases, catalog, collectors, connections, context, results, stores, targets
+from k8sbench.app.results import Rows
+from k8sbench.lifecycle.context import PlannedCase, Reporter, Stop, SweepReporter
+from k8sbench.model import benchmark_object, times
+from k8sbench.model.benchmark_object import LONGEST_NAME, Benchmark
+from k8sbench.model.errors import BenchError, Interrupted, NotFound, Unreachable, UsageError, few
+from k8sbench.model.identity import check_set, checked_set_name
+from k8sbench.model.kube import conditions, is_true
+from k8sbench.model.phase import Phase
+from k8sbench.model.request import ClusterAccess, SubmitRequest
+from k8sbench.model.run import Run
+from k8sbench.ports import JobEvent
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.kubernetes.client.api import Api
+    from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+    from k8sbench.adapters.kubernetes.operator_lease import OperatorSeen
+
+Note = Callable[[str], None]
+LOOK_SECONDS = 0.5
+"""Interval of looks at the objects."""
+LEASE_SECONDS = 15.0
+"""Interval of reads of the operator's Lease."""
+JOBS_SECONDS = 5.0
+"""Interval of looks for the jobs of runs that go on."""
+SILENT_SECONDS = 300.0
+"""Silence of the operator after which a command that follows an object ends."""
+FINAL = frozenset(str(phase) for phase in Phase if phase.final)
+
+
+class Created(msgspec.Struct, frozen=True, kw_only=True):
+    """Objects that a command created and does not follow."""
+
+    namespace: str
+    names: tuple[str, ...]
+
+
+def operator_of(api: Api) -> OperatorSeen | None:
+    """Return the operator that serves the namespace; None without one.
+
+    Raises :class:`BenchError` if that cannot be known.
+    """
+    from k8sbench.adapters.kubernetes import operator_lease
+
+    return operator_lease.seen(api)
+
+
+def _silence(operator: OperatorSeen) -> str:
+    """Say since when an operator is silent."""
+    since = times.duration(operator.age_s)
+    return f"operator {operator.namespace}/{operator.name} has given no sign of life for {since}"
+
+
+# -- submit ---------------------------------------------------------------------------------------
+
+
+def submit(
+    planned: Sequence[PlannedCase],
+    request: SubmitRequest,
+    api: Api,
+    operator: OperatorSeen,
+    reporter: SweepReporter,
+    stop: Stop,
+    nodes: Sequence[str] = (),
+) -> Rows | Created:
+    """Create the object of a submit, or have it retried; follow it unless detached.
+
+    ``planned`` are the cases that the operator will plan, for the user to see.
+    """
+    from k8sbench.adapters.kubernetes import benchmark_objects
+
+    asked = object_of(planned, request, nodes)
+    if request.resume is not None:
+        benchmark = _retried(api, asked, request.resume, reporter.note)
+    else:
+        benchmark = benchmark_objects.create(api, asked)
+    place = f"namespace {api.place.namespace}"
+    reporter.note(f"Benchmark {benchmark.name} in {place}: the operator runs it.")
+    if not operator.is_alive:
+        reporter.note(
+            f"warning: {_silence(operator)}: the object waits for it."
+            f" End it with: k8sbench cancel {benchmark.name}"
+        )
+    if request.detach:
+        return Created(namespace=api.place.namespace, names=(benchmark.name,))
+    drafts = [case.draft for case in planned for _ in range(case.repeats)]
+    reporter.expect(drafts, [], request.parallel)
+    return follow(api, [benchmark], request.access, reporter, stop)
+
+
+def object_of(
+    planned: Sequence[PlannedCase], request: SubmitRequest, nodes: Sequence[str] = ()
+) -> Mapping[str, Any]:
+    """Return the object that asks for what a submit does.
+
+    Its name is drawn unless the request names the run. Raises :class:`UsageError`.
+    """
+    of_all = len({case.draft.benchmark for case in planned}) > 1
+    benchmark = "all" if of_all else planned[0].draft.benchmark
+    name = request.run_id or _drawn(benchmark)
+    if len(name) > LONGEST_NAME:
+        raise UsageError(
+            f"--run-id {name} is too long for a Benchmark, whose runs are numbered.",
+            f"Use at most {LONGEST_NAME} characters.",
+        )
+    set_name = checked_set_name(request.resume or request.set_name or name)
+    request = msgspec.structs.replace(request, set_name=set_name, resume=None)
+    file = planned[0].benchmark_file
+    return benchmark_object.object_of(request, name, file=file, nodes=nodes)
+
+
+def rendered(request: SubmitRequest, reporter: Reporter) -> Mapping[str, Any]:
+    """Plan a request as ``render`` does, and return its object; reports the plans."""
+    site = targets.for_render(request)
+    planned = cases.prepare(catalog.named(request.benchmark), request, site, reporter.note)
+    for case in planned:
+        reporter.plan(case.draft)
+    name = f"{planned[0].draft.benchmark[:30].rstrip('-')}-example"
+    return object_of(planned, msgspec.structs.replace(request, run_id=request.run_id or name))
+
+
+def _drawn(benchmark: str) -> str:
+    """Draw the name of an object: ``deeplabv3p-261127-081500-x7k2qd``."""
+    name = context.new_set_name()
+    return f"{benchmark[: LONGEST_NAME - 1 - len(name)].rstrip('-')}-{name}"
+
+
+def _retried(api: Api, asked: Mapping[str, Any], set_name: str, note: Note) -> Benchmark:
+    """Have the object of a set run again what it lacks; create it if the set has none."""
+    from k8sbench.adapters.kubernetes import benchmark_objects
+
+    every = benchmark_objects.every(api)
+    check_set(set_name, [one.set_name for one in reversed(every)])
+    for one in every:
+        if not benchmark_object.is_same(asked, one):
+            continue
+        if one.wanted.cancel:
+            raise UsageError(
+                f"Benchmark {one.name} of set {set_name} is cancelled, and stays so.",
+                f"Submit it into the set as a new one: --set {set_name}",
+            )
+        changed = benchmark_objects.change(
+            api, one, lambda current: {"retry": current.wanted.retry + 1}
+        )
+        if changed is not None:
+            note(f"Benchmark {one.name} runs again what is missing or failed.")
+            return changed
+    return benchmark_objects.create(api, asked)
+
+
+# -- find -----------------------------------------------------------------------------------------
+
+
+class Named(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that a user has named, or one of its runs."""
+
+    benchmark: Benchmark
+    run_id: str | None = None
+    """None: all of its runs."""
+
+
+@contextlib.contextmanager
+def served(access: ClusterAccess) -> Iterator[tuple[Api, OperatorSeen] | None]:
+    """Open the namespace with its operator; None without a cluster or an operator."""
+    if not connections.configured(access):
+        yield None
+        return
+    with contextlib.closing(connections.connect(access)) as api:
+        connections.check_answers(api, connections.ANSWER_SECONDS)
+        operator = operator_of(api)
+        yield None if operator is None else (api, operator)
+
+
+def named(api: Api, text: str) -> Named | None:
+    """Return the object or the run of an object that has this name; None without one."""
+    from k8sbench.adapters.kubernetes import benchmark_objects
+
+    for one in benchmark_objects.every(api):
+        if one.name == text:
+            return Named(benchmark=one)
+        if one.number_of(text) is not None:
+            return Named(benchmark=one, run_id=text)
+    return None
+
+
+# -- end ------------------------------------------------------------------------------------------
+
+
+def cancel(api: Api, operator: OperatorSeen, wanted: Named, note: Note) -> None:
+    """Cancel an object or one of its runs; done when the API server has taken it."""
+    from k8sbench.adapters.kubernetes import benchmark_objects
+
+    benchmark, run_id = wanted.benchmark, wanted.run_id
+    what = f"Benchmark {benchmark.name}" if run_id is None else f"Run {run_id}"
+    state = benchmark.status.get("phase") if run_id is None else _phases(benchmark).get(run_id)
+    if state in FINAL:
+        note(f"Nothing to cancel: {what[0].lower()}{what[1:]} is {state}.")
+        return
+
+    def ended(current: Benchmark) -> Mapping[str, Any]:
+        if run_id is None:
+            return {} if current.wanted.cancel else {"cancel": True}
+        given = current.wanted.cancel_runs
+        return {} if run_id in given else {"cancelRuns": [*given, run_id]}
+
+    if benchmark_objects.change(api, benchmark, ended) is None:
+        note(f"Benchmark {benchmark.name} is gone: its runs are cancelled.")
+        return
+    _note_asked(operator, f"{what} is to be cancelled", note)
+
+
+def delete(api: Api, operator: OperatorSeen, wanted: Named, note: Note) -> None:
+    """Delete an object, and with it its jobs; a single run is cancelled."""
+    from k8sbench.adapters.kubernetes import benchmark_objects
+
+    if wanted.run_id is not None:
+        cancel(api, operator, wanted, note)
+        return
+    benchmark_objects.delete(api, wanted.benchmark)
+    _note_asked(operator, f"Benchmark {wanted.benchmark.name} is deleted; its runs end", note)
+
+
+def _note_asked(operator: OperatorSeen, done: str, note: Note) -> None:
+    note(f"{done}: the operator does it.")
+    if not operator.is_alive:
+        note(f"warning: {_silence(operator)}: it is done when it is back.")
+
+
+# -- follow ---------------------------------------------------------------------------------------
+
+
+def follow(
+    api: Api,
+    wanted: Sequence[Benchmark],
+    access: ClusterAccess,
+    reporter: Reporter,
+    stop: Stop,
+    run_id: str | None = None,
+) -> Rows:
+    """Show the runs of objects until all are complete; return their rows.
+
+    With ``run_id`` only that run counts. Raises :class:`Interrupted` at a stop request, and
+    :class:`Unreachable` if the operator is silent for long; the objects stay.
+    """
+    from k8sbench.adapters.kubernetes.benchmark_objects import BenchmarkObjects
+    from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+
+    with (
+        contextlib.closing(BenchmarkObjects(api)) as objects,
+        contextlib.closing(KubernetesCluster(api)) as cluster,
+        stop,
+    ):
+        shown = _Shown(api, cluster, access, reporter)
+        found = {one.uid: one for one in wanted}
+        while not all(_is_complete(one, run_id) for one in found.values()):
+            if stop.cause is not None:
+                raise _detached(stop.cause, [one.name for one in found.values()])
+            current = objects.current()
+            for uid, known in found.items():
+                seen = known if current is None else current.get(uid, None)
+                if current is not None and uid not in current:
+                    raise NotFound(
+                        f"Benchmark {known.name} was deleted: its runs are cancelled.",
+                        "k8sbench list shows what became of them.",
+                    )
+                found[uid] = seen or known
+            shown.look(list(found.values()))
+            shown.take(LOOK_SECONDS)
+    for one in found.values():
+        _check_planned(one)
+    with stop:
+        return _rows(found, access, run_id, shown)
+
+
+def _is_complete(benchmark: Benchmark, run_id: str | None) -> bool:
+    if run_id is not None and _phases(benchmark).get(run_id) in FINAL:
+        return True
+    return benchmark.is_over
+
+
+def _phases(benchmark: Benchmark) -> dict[str, str]:
+    """Return the phases of an object's runs, by name."""
+    return {run["name"]: run.get("phase", "") for run in benchmark.status.get("runs") or ()}
+
+
+def _detached(cause: str, names: Sequence[str]) -> Interrupted:
+    name = names[0] if len(names) == 1 else "NAME"
+    return Interrupted(
+        f"{cause}: detached from Benchmark {few(names)}; its runs go on.",
+        f"Come back with: k8sbench watch {name}; end it with: k8sbench cancel {name}.",
+    )
+
+
+def _check_planned(benchmark: Benchmark) -> None:
+    """Raise what has kept the operator from planning an object."""
+    complete = conditions({"status": benchmark.status}).get(benchmark_object.COMPLETE)
+    if is_true(complete) and complete is not None and complete.get("reason") == "NotPlanned":
+        raise UsageError(
+            f"The operator cannot run Benchmark {benchmark.name}: {complete['message']}"
+        )
+
+
+def _rows(
+    found: Mapping[str, Benchmark], access: ClusterAccess, run_id: str | None, shown: _Shown
+) -> Rows:
+    """Make the rows of objects from the operator's records."""
+    names = [run_id] if run_id else [name for one in found.values() for name in _phases(one)]
+    if not names:
+        only = next(iter(found.values()))
+        raise BenchError(f"Benchmark {only.name} has no run: it is {only.status.get('phase')}.")
+    there = collectors.runs(access, shown.reporter.note, insist=True)
+    runs = [run for run in there if (run.plan.requested_by or "") in found]
+    runs = [run for run in runs if run_id in {None, run.run_id}]
+    for run in runs:
+        shown.end(run)
+    with stores.to_read(stores.NOWHERE, shown.reporter.note) as store:
+        return results.rows(store, runs, shown.reporter.note, among=there)
+
+
+class _Shown:
+    """Reports on the runs of objects: their states, and what their pods print."""
+
+    def __init__(
+        self, api: Api, cluster: KubernetesCluster, access: ClusterAccess, reporter: Reporter
+    ) -> None:
+        self._api, self._cluster, self._access = api, cluster, access
+        self.reporter = reporter
+        self._followed: dict[str, Run] = {}
+        """Runs whose jobs are followed, as their jobs were found."""
+        self._begun: set[str] = set()
+        self._ended: set[str] = set()
+        self._jobs_at = self._lease_at = 0.0
+        """Times of the next looks, monotonic seconds."""
+        self._alive_at = time.monotonic()
+        """Time of the operator's last sign of life, monotonic seconds."""
+
+    def look(self, benchmarks: Sequence[Benchmark]) -> None:
+        """Take in statuses; find new jobs, and whether the operator lives."""
+        phases = {name: phase for one in benchmarks for name, phase in _phases(one).items()}
+        going_on = [name for name, phase in phases.items() if phase not in FINAL]
+        now = time.monotonic()
+        if going_on and now >= self._jobs_at:
+            self._jobs_at = now + JOBS_SECONDS
+            self._find_jobs(going_on)
+        for name, phase in phases.items():
+            if phase in FINAL and name in self._followed:
+                self._cluster.release(name)
+                del self._followed[name]
+                theirs = collectors.run(self._access, name, self.reporter.note)
+                if theirs is not None and theirs.is_closed:
+                    self.end(theirs)
+        if now >= self._lease_at:
+            self._lease_at = now + LEASE_SECONDS
+            self._check_alive(benchmarks)
+
+    def _find_jobs(self, run_ids: Sequence[str]) -> None:
+        with contextlib.suppress(BenchError):  # they are looked for again
+            for job in self._cluster.jobs(run_ids):
+                known = self._followed.get(job.run_id)
+                if job.run_id not in run_ids or job.known_plan is None:
+                    continue
+                if known is None or known.job_uid != job.uid:
+                    run = job.as_run(self._api.place)
+                    self._followed[job.run_id] = run
+                    if job.run_id not in self._begun:
+                        self._begun.add(job.run_id)
+                        self.reporter.planned(run)
+                    self._cluster.resume(run, {})
+
+    def _check_alive(self, benchmarks: Sequence[Benchmark]) -> None:
+        """Raise :class:`Unreachable` if the operator was silent for too long."""
+        now, why = time.monotonic(), ""
+        try:
+            operator = operator_of(self._api)
+        except BenchError as error:
+            why = f"its Lease cannot be read: {error.message}"
+        else:
+            why = "it is uninstalled" if operator is None else _silence(operator)
+            if operator is not None and operator.is_alive:
+                self._alive_at = now
+        if now - self._alive_at > SILENT_SECONDS:
+            name = benchmarks[0].name
+            raise Unreachable(
+                f"The operator is silent: {why}. Benchmark {name} stays, and runs when the operator"
+                " is back.",
+                f"Come back with: k8sbench watch {name}; end it with: k8sbench cancel {name}",
+            )
+
+    def take(self, seconds: float) -> None:
+        """Report what the jobs do, or wait."""
+        for event in self._cluster.wait(seconds):
+            if not event.run_id and event.note is not None:
+                self.reporter.note(event.note)
+            run, step = self._followed.get(event.run_id), event.transition
+            # How a run ended is the operator's to say: it deletes jobs.
+            if run is not None and (step is None or not step.phase.final):
+                self.reporter.on_event(run, event)
+        if not self._followed:  # the cluster does not wait then
+            time.sleep(seconds)
+
+    def end(self, run: Run) -> None:
+        """Report the operator's record of a run that has ended, once."""
+        if run.run_id in self._ended or not run.phase.final:
+            return
+        self._ended.add(run.run_id)
+        if run.run_id not in self._begun:
+            self.reporter.planned(run)
+        event = JobEvent(run_id=run.run_id, transition=run.history[-1])
+        self.reporter.on_event(run, event)
+        self.reporter.ended(run)
