@@ -132,7 +132,7 @@ def by_file(given: Given, groups: Sequence[Group], names: Mapping[str, str]) -> 
 def lacking(groups: Sequence[Group], *stated: Facts) -> list[str]:
     """Return the usual facts that nobody states."""
     usual = OF_CPUS if all(group.on_cpu for group in groups) else USUAL
-    has_images = all(group.key.image != "-" for group in groups)
+    has_images = all(g.key.image != "-" or g.plan.backend == "local" for g in groups)
     known = {name for facts in stated for name in facts} | ({"container"} if has_images else set())
     return [name for name in usual if known.isdisjoint((name, *EQUAL.get(name, ())))]
 

@@ -119,7 +119,8 @@ class _Readme:
             for by, found in (("by_logs", logs), ("by_file", file))
             if name in found
         ]
-        yield self._table(("item", "value", "stated_by"), lines)
+        heads = ("item", "value", "stated_by")[: 3 if file else 2]
+        yield self._table(heads, [line[: len(heads)] for line in lines])
         if lacking := environment.lacking(self._groups, logs, file):
             yield self._say("not_stated", names=self._listed(map(self._word, lacking)))
 
@@ -264,7 +265,7 @@ class _Readme:
                 )
                 for group in measured
             ]
-            yield self._table(("row", *names), shown)
+            yield self._table(("row", *map(Column, names)), shown)
             yield "\n".join(
                 f"- {self._say('estimator', name=name, what=self._say(name))}"
                 for name in names
@@ -449,8 +450,11 @@ class _Readme:
     def _listed(self, items: Iterable[str]) -> str:
         return ("、" if self._made.lang == "zh" else ", ").join(items)
 
-    def _table(self, heads: Sequence[str], lines: Iterable[Sequence[str | Cell]]) -> str:
-        columns = tuple(Column(self._word(head), whole=True, stays=True) for head in heads)
+    def _table(self, heads: Sequence[str | Column], lines: Iterable[Sequence[str | Cell]]) -> str:
+        """Write a table; texts of ``heads`` are translated."""
+        columns = tuple(
+            one if isinstance(one, Column) else Column(self._word(one)) for one in heads
+        )
         rows = tuple(
             tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in line) for line in lines
         )
