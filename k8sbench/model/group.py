@@ -114,10 +114,12 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     estimator: str
     members: tuple[Member, ...]
     began: tuple[float, float]
-    """Start of the first and the newest run, Unix seconds.
+    """Start of the first and the newest run, Unix seconds; for the order of groups.
 
-    Imported runs by their stamps.
+    Of imported runs by their stamps, else the import.
     """
+    dates: tuple[float, float] | None = None
+    """The same of the runs whose start is known; None if the logs have no dates."""
     spread: Spread | None
     """Spread of the throughput; None if no run counts."""
     reasons: tuple[Finding, ...]

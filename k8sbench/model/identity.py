@@ -270,7 +270,12 @@ CASE_FIELDS: tuple[CaseField, ...] = (
     _field("batch_size", f"{_EVERY} ratio published", "It decides how well a GPU is used."),
     _field("preset", f"{_EVERY} parity", "A smoke run claims no speed."),
     _field("mode", f"{_EVERY} ratio", "Training to an accuracy evaluates, too."),
-    _field("training", "case group series", "Time to train is that to one target.", _training),
+    _field(
+        "training",
+        "case group series",
+        "Time to train is that to one target, in a training of one length.",
+        _training,
+    ),
     _field("weights", "case group series", "They decide what accuracy is reached, and when."),
     _field("data", f"{_EVERY} ratio", "Loading costs time."),
     _field("data_digest", "group baseline", "As the run itself reports its files.", _reported),
@@ -383,7 +388,10 @@ class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defau
     The default is not part of any id, so that older groups keep theirs.
     """
     training: str = "-"
-    """Length, evaluations and target of a run of ``--mode train``."""
+    """Length, evaluations and target of a run of ``--mode train``.
+
+    Of an evaluated log of another program, the length that it states.
+    """
     weights: str = "-"
     """Start weights; ``-`` from scratch."""
     data_digest: str = "-"
@@ -408,10 +416,12 @@ def group_key(
     image: str | None,
     data_digest: str | None = None,
     weights_digest: str | None = None,
+    training: str | None = None,
 ) -> GroupKey:
     """Build a group key from the plan and the run's own report."""
     reported = {"precision_effective": precision_effective, "gpu_model": gpu_model, "image": image}
     reported |= {"data_digest": data_digest, "weights_digest": weights_digest}
+    reported |= {"training": training}
     values = {
         field.name: reported.get(field.name) or field.value(plan)
         for field in CASE_FIELDS

@@ -107,7 +107,9 @@ def html(page: Page) -> str:
 def _head(page: Page) -> list[tuple[str, str]]:
     """Build the head: GPU, driver, framework, image and dates."""
     groups = [result.group for result in page.results]
-    measured = [history.measured.environment for history in page.histories if history.measured]
+    runs = [history.measured for history in page.histories if history.measured]
+    measured = [run.environment for run in runs]
+    versions = [(run.framework, run.environment.get("framework_version")) for run in runs]
 
     def listed(values: Iterable[object]) -> str:
         return ", ".join(
@@ -118,16 +120,32 @@ def _head(page: Page) -> list[tuple[str, str]]:
         "GPU model": listed(group.key.gpu_model for group in groups),
         "driver": listed(one.get("driver") for one in measured),
         "framework": listed(group.key.framework for group in groups),
-        "framework version": listed(one.get("framework_version") for one in measured),
+        "framework version": listed(
+            f"{name or ''} {_version(str(version))}".strip()
+            for name, version in versions
+            if version
+        ),
         "image": listed(group.key.image for group in groups),
-        "dates": formats.days(at for group in groups for at in group.began),
+        "dates": _dates(groups),
     }
     return [(name, value) for name, value in facts.items() if value]
 
 
+def _version(text: str) -> str:
+    """Mark the version of Paddle's development builds."""
+    return f"{text} (a development build)" if text == "0.0.0" else text
+
+
+def _dates(groups: Iterable[Group]) -> str:
+    """Write the days of the runs; logs without dates have none."""
+    known = [group.dates for group in groups]
+    days = formats.days(at for dates in known if dates for at in dates)
+    return ", ".join(filter(None, (days, "not stated" if None in known else "")))
+
+
 def _lead(results: Sequence[Result], names: Mapping[str, str]) -> str:
-    """Write the numbers of valid rows and of changes."""
-    states = collections.Counter(result.group.state for result in results)
+    """Write the numbers of valid rows and of changes; a smoke run is no valid row."""
+    states = collections.Counter(group_words.state(result.group) for result in results)
     counts = [f"{count} {state}" for state, count in states.most_common() if state != "valid"]
     parts = [f"{states['valid']} of {counted(len(results), 'row')} valid", *counts]
     for result in results:

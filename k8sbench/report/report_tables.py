@@ -174,8 +174,7 @@ def _speedup(rows: Rows, gpus: int, precision: str) -> str:
 
 def _accuracy(rows: Rows, gpus: int, precision: str) -> str:
     result = rows.of(gpus, precision, trained=True)
-    reached = result and result.group.accuracy
-    return group_words.percent(reached) if reached else NONE
+    return (result and group_words.accuracy(result.group)) or NONE
 
 
 def _time(rows: Rows, gpus: int, precision: str) -> str:

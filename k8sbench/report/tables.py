@@ -62,6 +62,8 @@ class Column(msgspec.Struct, frozen=True):
     """Order in which narrow terminals drop it, highest first; 0: never."""
     states: bool = False
     """True if its cells begin with a state or verdict, which may be coloured."""
+    tells_apart: bool = False
+    """True if rows may differ in it alone; without room a line below has its values."""
 
 
 def width_of(text: str) -> int:
@@ -330,7 +332,7 @@ def _text(
     if len(fit.kept) < len(columns):
         gone = [n for n in range(len(columns)) if n not in fit.kept]
         out = (*(out or ()), *(columns[n].title for n in gone))
-        return _text(without(table, [places[n] for n in gone]), width, paint, out)
+        return _text(_without(table, [places[n] for n in gone]), width, paint, out)
     if out:
         below.append(f"{', '.join(out)}: no room in {width} columns; {table.complete} has it")
     lines = "".join(wrapped(line, width, indent="    ") + "\n" for line in below)
@@ -364,6 +366,18 @@ def without(table: Table, gone: Sequence[int]) -> Table:
     )
 
 
+def _without(table: Table, gone: Sequence[int]) -> Table:
+    """Drop columns; values that tell rows apart become notes of their rows."""
+    apart = [n for n in gone if table.columns[n].tells_apart]
+    rows = []
+    for first, *others in table.rows if 0 not in gone else ():
+        row = (first, *others)
+        told = (f"{table.columns[n].title.replace(' ', '-')}: {row[n].text}" for n in apart)
+        notes = [note for note in told if not note.endswith(f": {ABSENT}")]
+        rows.append((msgspec.structs.replace(first, notes=(*notes, *first.notes)), *others))
+    return without(msgspec.structs.replace(table, rows=tuple(rows) or table.rows), gone)
+
+
 def captioned(table: Table) -> tuple[str, list[int]]:
     """Write the values common to all rows; return the remaining columns."""
     places = range(len(table.columns))
@@ -385,9 +399,10 @@ def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]
     At most ``most`` lines of causes; the last one counts the rest.
     """
     found: dict[str, _Cause] = {}
+    merged = _merged(clean(note) for row in table.rows for cell in row for note in cell.notes)
     for place, row in enumerate(table.rows):
         for column, cell in zip(table.columns, row, strict=True):
-            for note in map(clean, cell.notes):
+            for note in map(merged.__getitem__, map(clean, cell.notes)):
                 is_of_gap = cell.text == ABSENT and _id_of(note) is None
                 cause = found.setdefault(note, _Cause(is_of_gap))
                 cause.titles += [column.title] * (column.title not in cause.titles)
@@ -409,6 +424,30 @@ def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]
         for place in range(len(table.rows))
     ]
     return marks, [*lines, *table.notes]
+
+
+_NUMBER = re.compile(r"(?<![\w.,:/−-])\d+(?![\w:/-]|[.,]\d)")
+"""A whole number that is a word of its own, and no part of a date or figure."""
+
+
+def _merged(notes: Iterable[str]) -> dict[str, str]:
+    """Map each note → itself, or one note for runs whose notes differ in one number."""
+    alike: dict[tuple[str | None, str], list[str]] = {}
+    for note in dict.fromkeys(notes):
+        sentence = note.partition(": ")[2]
+        alike.setdefault((_id_of(note), _NUMBER.sub("", sentence)), []).append(note)
+    merged: dict[str, str] = {}
+    for (name, _), some in alike.items():
+        sentences = [note.partition(": ")[2] for note in some]
+        numbers = [set(each) for each in zip(*map(_NUMBER.findall, sentences), strict=True)]
+        merged |= dict(zip(some, some, strict=True))
+        of_runs = name and all(note.startswith(f"{name} (") for note in some)
+        if of_runs and len(some) > 1 and sum(len(each) > 1 for each in numbers) <= 1:
+            listed = iter([", ".join(sorted(each, key=int)) for each in numbers])
+            parts = _NUMBER.split(sentences[0])
+            sentence = "".join(part + next(listed, "") for part in parts)
+            merged |= dict.fromkeys(some, f"{name}: {sentence}")
+    return merged
 
 
 def _id_of(note: str) -> str | None:
