@@ -113,6 +113,8 @@ def _of_row(result: Result, lang: Lang) -> Iterator[str]:
     for reason in group.reasons:
         yield f"`{reason.id}`" if lang == "zh" else f"{reason.id}: {reason.sentence}"
     one = nearest(result, "throughput")
-    if one is not None and is_of_case(one, result) and (text := formats.deviation(one)):
+    ratios = [] if one is None else [one.ratio, *(one.ratios or ())]
+    is_far = any(ratio is not None and abs(ratio) >= APART for ratio in ratios)
+    if one is not None and is_far and is_of_case(one, result) and (text := formats.deviation(one)):
         figure = formats.plain(one.corrected or one.published, 7)
         yield say(lang, "against", deviation=text, figure=figure, source=one.source)

@@ -74,7 +74,7 @@ def _program(
     yield "\n".join([f"| {say(lang, 'item')} | {say(lang, 'value')} |", "| --- | --- |", *table])
     if (data := variant.data_set) is not None:
         size = f" ({say(lang, 'samples', samples=data.samples)})" if data.samples else ""
-        yield say(lang, "repeat_data", name=f"{data.name}{size}")
+        yield say(lang, "repeat_data", name=f"{phrase(lang, data.name)}{size}")
         if data.file and data.md5:
             yield _code(f'echo "{data.md5}  {data.file}" | md5sum --check')
     elif of.data == "synthetic":

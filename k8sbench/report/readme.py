@@ -127,8 +127,8 @@ class _Readme:
     def _of_rows(self, values: dict[str, list[str]]) -> str:
         """Write values with their rows, unless all rows have one value."""
         if len(values) == 1 and len(*values.values()) == len(self._groups):
-            return next(iter(values))
-        return "; ".join(f"{value} ({', '.join(rows)})" for value, rows in values.items())
+            return self._phrase(next(iter(values)))
+        return "; ".join(f"{self._phrase(of)} ({', '.join(rows)})" for of, rows in values.items())
 
     def programs(self) -> Iterator[str]:
         def line(group: Group) -> tuple[str, ...]:
@@ -191,8 +191,11 @@ class _Readme:
                 "iterations": [one.iterations for one in measured],
                 "records": [one.records for one in measured],
                 "warmup": [one.warmup_iterations for one in measured],
+                "interval": [round(one.iterations / max(one.records, 1)) for one in measured],
             }
             parts.append(self._say("measured", **facts | {n: _range(v) for n, v in of.items()}))
+            if evaluated := [one.accuracy.evaluations for one in measured if one.accuracy]:
+                parts[-1] += self._say("evaluated", number=_range(evaluated))
         elif training is None:
             parts.append(self._say("window", iterations=window.iterations, **facts))
         if training is not None:
@@ -254,7 +257,8 @@ class _Readme:
                 if group.spread is not None
             ]
             yield self._table(("row", "figures", "median_of_runs", "mean_of_runs", "unit"), lines)
-            yield self._say("in_brackets")
+            if any(one.unverified is not None for group in measured for one in group.members):
+                yield self._say("in_brackets")
         names = [name for name in ESTIMATORS if any(name in g.by_estimator for g in measured)]
         if len(names) > 1:
             yield f"### {self._say('estimators')}"
@@ -281,18 +285,22 @@ class _Readme:
         for result in self._made.results:
             row, unlike = self._names[result.group.key.id], list[str]()
             for one in result.deviations or ():
-                if not is_of_case(one, result) or "smoke" in one.not_comparable:
-                    unlike.append(f"{one.case} {one.precision} ({one.source})")
+                deviation = formats.deviation(one)
+                if deviation is None or not is_of_case(one, result):
+                    figure = formats.plain(one.corrected or one.published, 7)
+                    why = ", ".join(
+                        self._phrase(formats.unlike([name])) for name in one.not_comparable
+                    )
+                    unlike.append(f"{one.case} {one.precision} {figure} ({one.source}: {why})")
                     continue
                 cited[one.source] = one.title
-                figure = f"{formats.plain(one.published, 7)} ({one.quantity}, {one.estimator})"
+                kind = self._listed(self._phrase(part) for part in (one.quantity, one.estimator))
+                figure = f"{formats.plain(one.published, 7)} ({kind})"
                 if one.corrected is not None:
                     by_logs = formats.plain(one.corrected, 7)
                     figure += f", {self._say('corrected', figure=by_logs)}"
                 if one.remark:
                     remarks[f"{row}, {one.source}"] = one.remark
-                ids = self._say("not_comparable", ids=", ".join(one.not_comparable))
-                deviation = formats.deviation(one) or ids
                 lines.append((row, one.source, figure, self._ours(result, one), deviation))
             if unlike:
                 listed = ", ".join(dict.fromkeys(unlike))
@@ -302,11 +310,10 @@ class _Readme:
         else:
             heads = ("row", "source", "published_figure", "ours", "deviation")
             yield self._table(heads, lines)
-            yield self._say("ids")
             yield "\n".join(f"- `{key}`: {self._cited(key, cited[key])}" for key in cited)
         if self._made.lang == "zh" and remarks:
-            names = dict.fromkeys(group.key.benchmark for group in self._groups)
-            yield "\n".join(self._say("notes_of", benchmark=name) for name in names)
+            for name in dict.fromkeys(group.key.benchmark for group in self._groups):
+                yield self._say("notes_of", benchmark=name)
         elif remarks:
             yield "\n".join(f"- {of}: {tables.escaped(said)}" for of, said in remarks.items())
         yield "\n".join(f"- {line}" for line in others)
@@ -314,7 +321,8 @@ class _Readme:
     def _ours(self, result: Result, one: Any) -> str:
         """Write our side, with its estimator where that is not the row's."""
         if one.ours is None:
-            return ABSENT
+            spread = result.group.spread if one.quantity == "throughput" else None
+            return formats.rate(spread.median) if spread else ABSENT
         is_other = one.quantity == "throughput" and one.estimator in result.group.by_estimator
         is_other = is_other and one.estimator != result.group.estimator
         return formats.rate(one.ours) + (f" ({one.estimator})" if is_other else "")
@@ -413,26 +421,21 @@ class _Readme:
         of = variant.data_set
         md5 = f"MD5 {of.md5}" if of.md5 else None
         samples = self._say("samples", samples=of.samples) if of.samples else None
-        return ", ".join(filter(None, (of.name, of.file, md5, samples)))
+        return ", ".join(filter(None, (self._phrase(of.name), of.file, md5, samples)))
 
     def _dates(self, groups: Sequence[Group]) -> str:
-        """Write the days of runs; of imported logs by their own stamps."""
-        found, is_known = list[float](), True
-        for group in groups:
-            for member in group.members:
-                run = self._made.runs[member.run_id]
-                at: float | None = run.created_at
-                if run.plan.backend == "imported":
-                    window = run.measurement and run.measurement.window
-                    at = window.started_at if window else None
-                found += [] if at is None else [at]
-                is_known = is_known and at is not None
-        days = formats.days(found)
+        """Write the days of runs; logs without dates have none."""
+        days = formats.days(at for group in groups for at in group.dates or ())
+        is_known = all(group.dates for group in groups)
         return days if is_known else ", ".join(filter(None, (days, self._say("no_date"))))
 
     def _word(self, word: str) -> str:
         """Translate a word; another text stays."""
         return self._say(word) if word in texts()["readme"] else word
+
+    def _phrase(self, text: str) -> str:
+        """Translate a value; an unknown one stays."""
+        return words.phrase(self._made.lang, text)
 
     def _by(self, fact: Callable[[Group], Value | None]) -> dict[Value, list[str]]:
         """Map a fact → names of its rows; None leaves a row out."""

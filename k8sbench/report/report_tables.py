@@ -19,7 +19,7 @@ from k8sbench.model.group import Group, Result
 from k8sbench.report import formats, group_words
 from k8sbench.report.columns import is_of_case, nearest, trains
 from k8sbench.report.tables import Cell, Column, Table
-from k8sbench.report.words import heading, say
+from k8sbench.report.words import heading, phrase, say
 
 NONE = "-"
 MOST_NAMED = 10
@@ -144,10 +144,11 @@ def _throughput(rows: Rows, gpus: int, precision: str, decimals: int | None = No
     one = nearest(result, "throughput")
     if one is None or not is_of_case(one, result):
         return text
-    deviation = formats.deviation(one) or f"≠ {formats.unlike(one.not_comparable)}"
+    if (deviation := formats.deviation(one)) is None:
+        return text
     # As in all comparisons, both sides are by one estimator.
     is_other = one.ratio is not None and one.estimator != result.group.estimator
-    deviation += f" by {one.estimator}" * is_other
+    deviation += say(rows.lang, "by_rule", rule=one.estimator) if is_other else ""
     words = ("公布值", "更正值") if rows.lang == "zh" else ("published", "published, corrected")
     word = words[one.corrected is not None]
     return f"{text} ({word} {formats.seconds(one.corrected or one.published)}, {deviation})"
@@ -174,7 +175,7 @@ def _speedup(rows: Rows, gpus: int, precision: str) -> str:
 
 def _accuracy(rows: Rows, gpus: int, precision: str) -> str:
     result = rows.of(gpus, precision, trained=True)
-    return (result and group_words.accuracy(result.group)) or NONE
+    return phrase(rows.lang, (result and group_words.accuracy(result.group)) or NONE)
 
 
 def _time(rows: Rows, gpus: int, precision: str) -> str:

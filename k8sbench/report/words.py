@@ -69,10 +69,10 @@ def translated(tables: Sequence[Table]) -> list[Table]:
                 tuple(
                     msgspec.structs.replace(
                         cell,
-                        text=_state(cell.text) if column.states else cell.text,
+                        text="; ".join(phrase("zh", part) for part in cell.text.split("; ")),
                         notes=tuple(map(_note, cell.notes)),
                     )
-                    for column, cell in zip(table.columns, row, strict=True)
+                    for cell in row
                 )
                 for row in table.rows
             ),
@@ -115,11 +115,6 @@ def _patterns() -> list[tuple[re.Pattern[str], str]]:
 _REASON = re.compile(r"(?P<id>[a-z][a-z0-9-]+)(?: \((?:(?P<runs>\d+) runs|(?P<run>[^)]*))\))?: .*")
 
 
-def _state(text: str) -> str:
-    """Translate a verdict and its marks."""
-    return "; ".join(phrase("zh", part) for part in text.split("; "))
-
-
 def _note(text: str) -> str:
     """Translate a note: a phrase, a reason by its id, or the name of a column."""
     found = phrase("zh", text)
@@ -129,7 +124,7 @@ def _note(text: str) -> str:
     meaning = texts()["reasons"].get(match["id"]) if match else None
     if match is not None and meaning is not None:
         runs = f"{match['runs']} 次运行" if match["runs"] else match["run"]
-        return f"{match['id']}{f'（{runs}）' if runs else ''}: {meaning}"
+        return f"{match['id']}{f' ({runs})' if runs else ''}: {meaning}"
     name, colon, rest = text.partition(": ")
     titles = texts()["titles"]
     column = titles.get(name) or titles.get(name.lower())

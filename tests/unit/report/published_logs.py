@@ -101,12 +101,12 @@ def tsm(gpus: int, rate: float, *, top1: tuple[float, ...] = (), epochs: int = 5
         "    Initializing TSN with base model: resnet50.",
     ]
     for epoch, value in enumerate(top1 or (None,)):
-        for place in range(0, total, interval):
-            lines.append(
-                f"Epoch: [{epoch}][{place}/{total}], lr: {0.0025 * min(gpus, 8):.5f}\t"
-                f"Time {step:.3f} ({step:.6f})\tData 0.000 (0.001)\tLoss 2.0000 (2.1000)\t"
-                "Prec@1 50.000 (48.000)\tPrec@5 75.000 (74.000)"
-            )
+        lines += [
+            f"Epoch: [{epoch}][{place}/{total}], lr: {0.0025 * min(gpus, 8):.5f}\t"
+            f"Time {step:.3f} ({step:.6f})\tData 0.000 (0.001)\tLoss 2.0000 (2.1000)\t"
+            "Prec@1 50.000 (48.000)\tPrec@5 75.000 (74.000)"
+            for place in range(0, total, interval)
+        ]
         if value is not None:
             lines.append("Test: [0/40]\tTime 0.138 (0.145)\tLoss 2.4 (2.1)\tPrec@1 40.0 (41.0)")
             lines.append(f"Testing Results: Prec@1 {value:.3f} Prec@5 89.500 Loss 1.20000")
@@ -146,16 +146,15 @@ model:
     return "\n".join([*lines, "Total Flops: 228400000000     Total Params: 26794243", ""])
 
 
-def dle(gpus: int, rate: float) -> str:
+def dle(gpus: int, rate: float, run: int = 0) -> str:
     """Return a log of DeepLearningExamples' ResNet-50: 120 iterations at batch 128."""
     form = "%Y-%m-%d %H:%M:%S.%f"
-    at = START
-    lines = [
-        f"DLL {_stamp(at, form)} - PARAMETER data : /imagenet  data_backend : dali-cpu "
-        f" arch : resnet50  epochs : 1  batch_size : 128  print_freq : 1  prof : 121  amp : False "
-        f" fp16 : False  world_size : {gpus} ",
-        "RUNNING EPOCHS FROM 0 TO 1",
-    ]
+    at = START + 600 * run
+    asked = (
+        "data : /imagenet  data_backend : dali-cpu  arch : resnet50  epochs : 1  batch_size : 128 "
+        f" print_freq : 1  prof : 121  amp : False  fp16 : False  world_size : {gpus} "
+    )
+    lines = [f"DLL {_stamp(at, form)} - PARAMETER {asked}", "RUNNING EPOCHS FROM 0 TO 1"]
     for number in range(1, 121):
         at += 128 * gpus / rate
         lines.append(
@@ -165,15 +164,15 @@ def dle(gpus: int, rate: float) -> str:
     return "\n".join([*lines, "Experiment ended", ""])
 
 
-def plsc(gpus: int, rate: float) -> str:
-    """Return a log of PLSC 1: 150 batches, a line of every worker each ten."""
-    lines = list(_plsc(gpus, rate))
+def plsc(gpus: int, rate: float, run: int = 0) -> str:
+    """Return a log of PLSC 1: 150 batches, a line each ten."""
+    lines = list(_plsc(gpus, rate, START + 600 * run))
     return "\n".join([*lines, ""])
 
 
-def _plsc(gpus: int, rate: float) -> Iterator[str]:
-    yield f'INFO {_comma(START)} entry.py:251] default value for model_save_dir: "./checkpoints"'
-    at = START + 10
+def _plsc(gpus: int, rate: float, at: float) -> Iterator[str]:
+    yield f'INFO {_comma(at)} entry.py:251] default value for model_save_dir: "./checkpoints"'
+    at += 10
     for number in itertools.count(0, 10):
         if number > 150:
             return
