@@ -92,7 +92,9 @@ def publish(
             title=title,
             lang=lang,
             given_text=given_text,
-            given=given.read(given_text or "", given.FILE, dict.fromkeys(sets), names),
+            given=given.read(
+                given_text or "", str(environment or folder / given.FILE), sets, names
+            ),
             notes=notes_text,
         )
         made_files = publication.files(made)
