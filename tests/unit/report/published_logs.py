@@ -28,14 +28,16 @@ def mmseg(
     iterations: int = 600,
     accuracies: dict[int, float] | None = None,
     reached_after: float | None = None,
+    day: int = 0,
 ) -> str:
     """Return a log of mmsegmentation 0.11.
 
     ``waits``: share of the time that every fourth line waits for data, beside a steady step.
     ``accuracies``: iteration → mIoU, as AI-Rank's lines; ``reached_after``: seconds to the best.
     """
+    start = START + 86_400 * day
     visible = ",".join(map(str, range(min(gpus, 8))))
-    head = f"""{_comma(START)} - mmseg - INFO - Environment info:
+    head = f"""{_comma(start)} - mmseg - INFO - Environment info:
 ------------------------------------------------------------
 sys.platform: linux
 Python: 3.6.10 |Anaconda, Inc.| (default, Mar 23 2020, 23:13:11) [GCC 7.3.0]
@@ -48,8 +50,8 @@ MMCV: 1.2.7
 MMSegmentation: 0.11.0+d0a71c1
 ------------------------------------------------------------
 
-{_comma(START)} - mmseg - INFO - Distributed training: {gpus > 1}
-{_comma(START)} - mmseg - INFO - Config:
+{_comma(start)} - mmseg - INFO - Distributed training: {gpus > 1}
+{_comma(start)} - mmseg - INFO - Config:
     decode_head=dict(
         type='DepthwiseSeparableASPPHead',
 data = dict(
@@ -59,15 +61,15 @@ log_config = dict(
     interval=50,
 gpu_ids = range(0, 1)
 
-{_comma(START)} - mmseg - INFO - workflow: [('train', 1)], max: 80000 iters
-- AI-Rank-log {START:.3f} load_data, checksum:37724b19b6e5d41f9f147936d60b3c29
-- AI-Rank-log {START:.3f} test_begin"""
+{_comma(start)} - mmseg - INFO - workflow: [('train', 1)], max: 80000 iters
+- AI-Rank-log {start:.3f} load_data, checksum:37724b19b6e5d41f9f147936d60b3c29
+- AI-Rank-log {start:.3f} test_begin"""
     mean = batch * gpus / rate
     slow_data = 4 * waits * mean
     fast = round(mean * (1 - waits), 3)
     slow = round(4 * mean - 3 * fast, 3)
     mean = (3 * fast + slow) / 4
-    lines, at = [head], START
+    lines, at = [head], start
     evaluations = sorted(accuracies or {})
     pause = 0.0
     if reached_after is not None:
