@@ -1,4 +1,4 @@
-"""Analysis of a published report: what the rows and the reasons of their runs show.
+"""Analysis of a published report, from its rows and their reasons.
 
 One paragraph for each program, and the pairs for the table of AMP against FP32.
 """

@@ -58,7 +58,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     """Facts by name of a row."""
 
     def of(self, set_name: str, row: str) -> dict[str, str]:
-        """Return the facts of a row; those of the row itself come before the set's."""
+        """Return the facts of a row, its own before its set's."""
         return {**self.everywhere, **self.sets.get(set_name, {}), **self.rows.get(row, {})}
 
 

@@ -1,4 +1,4 @@
-"""How to repeat imported rows with the published program, by the catalog.
+"""Instructions to repeat imported rows with the published program, by the catalog.
 
 These are facts about the published program. What ran behind imported logs may differ from it.
 """
@@ -139,6 +139,6 @@ def _code(*parts: str) -> str:
 
 
 def stated_program(environment: Mapping[str, object]) -> str | None:
-    """Return the program that a log states, with its version; None if it states none."""
+    """Return the program and version that a log states, or None."""
     words = (environment.get("program"), environment.get("program_version"))
     return " ".join(str(word) for word in words if word) or None

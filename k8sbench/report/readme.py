@@ -225,7 +225,7 @@ class _Readme:
         yield from self._every_run()
 
     def _all_rows(self) -> Iterator[str]:
-        """Write the rows with all notes; those that train in a table of their own."""
+        """Write the rows with all notes, trainings in a second table."""
         for is_trained in (False, True):
             some = [result for result in self._made.results if trains(result) is is_trained]
             for table in layout.tables(some, (), "report"):
@@ -489,7 +489,7 @@ CHAPTERS: dict[str, Callable[[_Readme], Iterable[str]]] = {
     "logs": _Readme.logs,
     "files": _Readme.files,
 }
-"""Id of a chapter, which is also the id of its heading, and its parts."""
+"""Id of a chapter and of its heading → the chapter's blocks."""
 
 
 def _repeat(member: Member) -> tuple[int, str]:

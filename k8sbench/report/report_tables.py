@@ -99,7 +99,7 @@ def tables(results: Sequence[Result], lang: str = "en") -> list[Table]:
 
 
 def _apart(results: Sequence[Result], name: str) -> list[tuple[tuple[str, ...], list[Result]]]:
-    """Split rows by a field of their key if two of them have one cell."""
+    """Split rows that share a cell by a field of their key."""
     cells = Counter(
         (row.group.plan.world_size, row.group.plan.precision, trains(row)) for row in results
     )

@@ -116,7 +116,10 @@ _REASON = re.compile(r"(?P<id>[a-z][a-z0-9-]+)(?: \((?:(?P<runs>\d+) runs|(?P<ru
 
 
 def _note(text: str) -> str:
-    """Translate a note: a phrase, a reason by its id, or the name of a column."""
+    """Translate a note.
+
+    A phrase, a reason by its id, or the name of the column before it.
+    """
     found = phrase("zh", text)
     if found != text:
         return found

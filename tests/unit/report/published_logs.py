@@ -1,4 +1,4 @@
-"""Logs in the form of the five published reports' programs, with figures of their tables."""
+"""Synthetic logs of the programs of the five published reports."""
 
 import datetime
 import itertools
