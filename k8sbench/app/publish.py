@@ -18,7 +18,7 @@ from k8sbench.model.kinds import rank_order
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.report import environment as given
-from k8sbench.report import publication
+from k8sbench.report import publication, readme
 from k8sbench.report.publication import Publication
 from k8sbench.report.words import Lang
 
@@ -97,7 +97,7 @@ def publish(
             ),
             notes=notes_text,
         )
-        made_files = publication.files(made)
+        made_files = publication.files(made, readme.text(made))
         if not force:
             own = {given.FILE, publication.NOTES}
             report_folder.check_unchanged(folder, made_files.keys() - own, former)

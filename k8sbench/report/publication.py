@@ -106,12 +106,10 @@ def charts(results: Sequence[Result], lang: Lang = "en") -> list[tuple[str, Pane
     ]
 
 
-def files(made: Publication) -> dict[str, str | bytes]:
-    """Write what a report says of its rows, by path."""
-    from k8sbench.report import readme  # noqa: PLC0415 - it needs the names of this module
-
+def files(made: Publication, readme: str) -> dict[str, str | bytes]:
+    """Write what a report says of its rows, by path; ``readme`` is its text."""
     rows = {
-        README: readme.text(made),
+        README: readme,
         RESULTS: formats.json_text(document.document(made.results, made.parities)),
         "commands.sh": commands(made.results),
         environment.FILE: made.given_text,
