@@ -29,7 +29,7 @@ from k8sbench.report import (
 )
 from k8sbench.report.columns import is_of_case, trains
 from k8sbench.report.publication import Publication
-from k8sbench.report.readme_parts import Parts, shown
+from k8sbench.report.readme_parts import Parts, or_absent
 from k8sbench.report.tables import Cell, Column
 from k8sbench.report.words import texts
 
@@ -249,7 +249,7 @@ class _Readme(Parts):
             shown = [
                 (
                     self._names[group.key.id],
-                    *(shown(group.by_estimator.get(name), formats.rate) for name in names),
+                    *(or_absent(group.by_estimator.get(name), formats.rate) for name in names),
                 )
                 for group in measured
             ]

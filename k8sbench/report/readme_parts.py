@@ -79,7 +79,7 @@ class Parts:
         for member in group.members:
             measured = self._made.runs[member.run_id].measurement
             if measured is not None and (read := measured.data_set) is not None:
-                facts = {name: shown(getattr(read, name)) for name in _READ}
+                facts = {name: or_absent(getattr(read, name)) for name in _READ}
                 return self._say("real_data", **facts)
         if group.plan.data == "unknown":
             return self._given(group).get("data", self._say("unknown"))
@@ -138,6 +138,6 @@ class Parts:
         return tables.markdown(words.translated(some) if self._made.lang == "zh" else some)
 
 
-def shown(value: Any, write: Callable[[Any], str] = str) -> str:
+def or_absent(value: Any, write: Callable[[Any], str] = str) -> str:
     """Write a value, or the sign for a missing one."""
     return ABSENT if value is None else write(value)
