@@ -172,9 +172,9 @@ FIGURES ?= dist/gpu-figures.md
 gpu-figures: $(if $(GPU_PYTHON),,$(ALL_STAMP))
 	$(or $(GPU_PYTHON),$(VENV)/bin/python) -m tests.gpu_figures $(FIGURES) $(if $(WHEELS),--wheels $(WHEELS))
 
-# Needs Python and a container engine, for the collector also its wheel; reads REGISTRY, ENGINE, BASE
+# Needs Python and a container engine, for the operator also its wheel; reads REGISTRY, ENGINE, BASE
 # and PIP_CONFIG_FILE. IMAGES="pytorch paddle" takes some of them, without .venv.
-images: $(if $(filter collector,$(or $(IMAGES),collector)),dist)
+images: $(if $(filter operator,$(or $(IMAGES),operator)),dist)
 	@$(PYTHON) images/build.py $(IMAGES)
 
 push: images

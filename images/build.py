@@ -2,7 +2,7 @@
 
 ``python3 images/build.py [--push | --save FOLDER] [IMAGE...]``. Takes docker (with BuildKit),
 podman or buildah, the first that works. Needs no package of k8sbench's: only Python and this tree;
-for the collector also k8sbench's wheel in ``dist/``, which ``make dist`` makes; for a published
+for the operator also k8sbench's wheel in ``dist/``, which ``make dist`` makes; for a published
 program the image of its framework, built before.
 
 Variables: ``REGISTRY`` (HOST/PATH, for the names), ``ENGINE`` (docker, podman or buildah: not the
@@ -11,7 +11,7 @@ first that works), ``BASE`` (another base, such as a mirror's, or one with its d
 
 The tag of a framework's image, and of what is built on it, is k8sbench's version and the digest of
 the trainers in it, so that a plan, which names both, can only ever run the trainers that it says.
-The collector's is the version.
+The operator's is the version.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COLLECTOR = "collector"
-IMAGES = ("pytorch", "paddle", COLLECTOR)
+OPERATOR = "operator"
+IMAGES = ("pytorch", "paddle", OPERATOR)
 """What is built where no image is named."""
 UPSTREAM = {"upstream-mmseg": "pytorch", "upstream-paddleseg": "paddle"}
 """Image of a published program → the image that it is built on."""
@@ -113,10 +113,10 @@ def build(engine: str, image: str, environ: Mapping[str, str]) -> list[str]:
     """The command that builds one image."""
     values = {"VERSION": version(), "REVISION": revision()}
     registry = checked(environ.get("REGISTRY", ""))
-    if image == COLLECTOR:
+    if image == OPERATOR:
         wheel = ROOT / "dist" / f"k8sbench-{version()}-py3-none-any.whl"
         if not wheel.is_file():
-            raise Refused(f"there is no dist/{wheel.name} for the collector.", "Run: make dist")
+            raise Refused(f"there is no dist/{wheel.name} for the operator.", "Run: make dist")
     else:
         values["TRAINERS_DIGEST"] = trainers_digest()
     if image in UPSTREAM:
@@ -160,7 +160,7 @@ def checked(registry: str, *, push: bool = False) -> str:
 
 def image_name(registry: str, image: str) -> str:
     """Name and tag of one image; of a program's, ``--image-registry`` asks for the same."""
-    tag = version() if image == COLLECTOR else f"{version()}-{trainers_digest()[:12]}"
+    tag = version() if image == OPERATOR else f"{version()}-{trainers_digest()[:12]}"
     name = f"k8sbench-{image}:{tag}"
     return f"{registry}/{name}" if registry else name
 

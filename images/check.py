@@ -2,7 +2,7 @@
 
 ``python3 check.py IMAGE VERSION``, as the user that the image runs as, on a machine without a GPU.
 What needs one (that kernels run, that NCCL finds its peers) is not checked here. The version is the
-framework's, or k8sbench's in the collector's image.
+framework's, or k8sbench's in the operator's image.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-USER = {"collector": 65532}
+USER = {"operator": 65532}
 """Image → who runs in it, if not user 1000."""
 COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "tcc", "as", "ld", "rustc", "go")
 TRAINERS = Path("/opt/k8sbench/k8sbench/trainers")
@@ -36,13 +36,13 @@ def main(image: str, version: str) -> None:
     find = {
         "pytorch": torch_version,
         "paddle": paddle_version,
-        "collector": k8sbench_version,
+        "operator": k8sbench_version,
         "upstream-mmseg": mmseg_version,
         "upstream-paddleseg": paddleseg_version,
     }
     found = find[image]()
     demand(found == version, f"has {image} {found}, not {version}")
-    if image == "collector":
+    if image == "operator":
         check_programs()
     elif image.startswith("upstream-"):
         demand(os.access(".", os.W_OK), f"cannot write to {Path.cwd()}")
@@ -91,7 +91,7 @@ def k8sbench_version() -> str:
         importlib.import_module(name)
     driver = importlib.import_module("psycopg").pq.__impl__
     demand(driver == "binary", f"has psycopg's {driver} driver, not its binary one")
-    subprocess.run(["k8sbench", "collector", "--help"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["k8sbench", "operator", "--help"], check=True, stdout=subprocess.DEVNULL)
     words = ["k8sbench", "--version"]
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()[-1]
 

@@ -17,7 +17,7 @@ from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import PlanUnreadable
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery, SourceName
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.ownership import Ownership, Turn
+from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import Moment, Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Baseline, Location, Owner, Run, Wish
@@ -66,8 +66,8 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     replica: ReplicaState | None = None
     line: LogLine | None = None
     gap: LogGap | None = None
-    ownership: Ownership | None = None
-    """Owner of the job, when first seen and after each change."""
+    taken_by: str | None = None
+    """Name of the store that has taken the job over."""
     nodes: Mapping[str, Mapping[str, str]] | None = None
     """Facts about the job's nodes, by node, before the job's end.
 
@@ -102,8 +102,6 @@ class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
     """Number of the run's attempt."""
     uid: str | None = None
     ownership: Ownership = Ownership()
-    turn: Turn | None = None
-    """Turn in the set while the job is suspended; else None."""
 
     @property
     def plan(self) -> RunPlan:
@@ -132,9 +130,8 @@ class Cluster(Protocol):
     """The place where jobs run: a Kubernetes cluster or this machine.
 
     This machine finds only its own jobs. One thread calls a cluster; only ``create``, ``clear``,
-    ``printed``, ``cancel``, ``remove``, ``ask``, ``answer``, ``admit`` and ``take_over`` may be
-    called from any thread. Changing or deleting a job raises
-    :class:`~k8sbench.model.errors.OwnedElsewhere` if another store owns the job.
+    ``printed``, ``cancel``, ``remove`` and ``take_over`` may be called from any thread. Changing or
+    deleting a job raises :class:`~k8sbench.model.errors.OwnedElsewhere` if another store owns it.
     """
 
     name: str
@@ -221,18 +218,6 @@ class Cluster(Protocol):
         ``force`` it is deleted even if its owner keeps it.
         """
         return None
-
-    def ask(self, run_id: str, wish: Wish) -> None:  # noqa: ARG002
-        """Write a request to its owner onto a job; idempotent."""
-        return
-
-    def answer(self, run_id: str) -> None:  # noqa: ARG002
-        """Take a recorded request off a job of this store; idempotent."""
-        return
-
-    def admit(self, run_id: str) -> None:  # noqa: ARG002
-        """Start a job of this store that waits for its turn; idempotent."""
-        return
 
     def take_over(self, run_id: str, known: Ownership) -> bool:  # noqa: ARG002
         """Make this store the owner; False unless ``known`` is current."""

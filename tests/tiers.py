@@ -119,9 +119,9 @@ def _browser() -> str | None:
 
 
 def _images() -> str | None:
-    from tests.harness.node import collector_image
+    from tests.harness.node import operator_image
 
-    return collector_image.missing()
+    return operator_image.missing()
 
 
 def _gpu() -> str | None:

@@ -10,12 +10,12 @@
 {{- end -}}
 {{- end -}}
 
-{{- define "dlperf.collector" -}}
-{{ include "dlperf.fullname" . }}-collector
+{{- define "dlperf.operator" -}}
+{{ include "dlperf.fullname" . }}-operator
 {{- end -}}
 
-{{- define "dlperf.collectorAccount" -}}
-{{ .Values.collector.serviceAccount.name | default (ternary (include "dlperf.collector" .) "default" .Values.collector.serviceAccount.create) }}
+{{- define "dlperf.operatorAccount" -}}
+{{ .Values.operator.serviceAccount.name | default (ternary (include "dlperf.operator" .) "default" .Values.operator.serviceAccount.create) }}
 {{- end -}}
 
 {{- define "dlperf.user" -}}
@@ -27,7 +27,7 @@
 {{- end -}}
 
 {{- define "dlperf.claim" -}}
-{{ .Values.collector.persistence.existingClaim | default (include "dlperf.collector" .) }}
+{{ .Values.operator.persistence.existingClaim | default (include "dlperf.operator" .) }}
 {{- end -}}
 
 {{/* The namespaces where users measure, as JSON: {"names": [...]} */}}
@@ -51,8 +51,8 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- merge $own $about | toYaml -}}
 {{- end -}}
 
-{{- define "dlperf.collectorLabels" -}}
-{{- $own := dict "app.kubernetes.io/component" "collector" -}}
+{{- define "dlperf.operatorLabels" -}}
+{{- $own := dict "app.kubernetes.io/component" "operator" -}}
 {{- merge $own (include "dlperf.labels" . | fromYaml) | toYaml -}}
 {{- end -}}
 
@@ -92,7 +92,7 @@ capabilities: {drop: [ALL]}
 
 {{/* From names, or objects with a name. */}}
 {{- define "dlperf.pullSecrets" -}}
-{{- range .Values.collector.imagePullSecrets }}
+{{- range .Values.operator.imagePullSecrets }}
 - name: {{ kindIs "string" . | ternary . (get (kindIs "string" . | ternary dict .) "name") | quote }}
 {{- end }}
 {{- end -}}
@@ -111,28 +111,28 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end -}}
 
-{{/* The rules with which users read the collector. */}}
+{{/* The rules with which users read the operator. */}}
 {{- define "dlperf.readerRules" -}}
 - apiGroups: ['']
   resources: [services/proxy]
-  resourceNames: ["{{ include "dlperf.collector" . }}:http"]
+  resourceNames: ["{{ include "dlperf.operator" . }}:http"]
   verbs: [get]
 - apiGroups: ['']
   resources: [secrets]
-  resourceNames: [{{ include "dlperf.collector" . }}-token]
+  resourceNames: [{{ include "dlperf.operator" . }}-token]
   verbs: [get]
 {{- end -}}
 
 {{/* Variables, mounts and volumes of a container that reads the store. */}}
 {{- define "dlperf.storeEnv" -}}
 - {name: XDG_DATA_HOME, value: /data}
-{{- with .Values.collector.postgresql }}
+{{- with .Values.operator.postgresql }}
 {{- if .secretName }}
 # A file, unlike a variable, follows the Secret: the password may be rotated.
 - {name: K8SBENCH_STORE_FILE, value: /run/k8sbench/{{ .secretKey | default "url" }}}
 {{- end }}
 {{- end }}
-{{- with .Values.collector.extraEnv }}
+{{- with .Values.operator.extraEnv }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
@@ -140,28 +140,28 @@ capabilities: {drop: [ALL]}
 {{- define "dlperf.storeMounts" -}}
 - {name: data, mountPath: /data}
 - {name: tmp, mountPath: /tmp}
-{{- if .Values.collector.postgresql.secretName }}
+{{- if .Values.operator.postgresql.secretName }}
 - {name: store-url, mountPath: /run/k8sbench, readOnly: true}
 {{- end }}
-{{- with .Values.collector.extraVolumeMounts }}
+{{- with .Values.operator.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
 
 {{- define "dlperf.storeVolumes" -}}
 - name: data
-  {{- if .Values.collector.persistence.enabled }}
+  {{- if .Values.operator.persistence.enabled }}
   persistentVolumeClaim: {claimName: {{ include "dlperf.claim" . | quote }}}
   {{- else }}
   emptyDir: {}
   {{- end }}
 - name: tmp
   emptyDir: {}
-{{- with .Values.collector.postgresql.secretName }}
+{{- with .Values.operator.postgresql.secretName }}
 - name: store-url
   secret: {secretName: {{ . | quote }}}
 {{- end }}
-{{- with .Values.collector.extraVolumes }}
+{{- with .Values.operator.extraVolumes }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}

@@ -1,4 +1,4 @@
-"""Use cases of the CLI and collector, as calls with typed options and outcomes.
+"""Use cases of the CLI and operator, as calls with typed options and outcomes.
 
 Each module is one request. It wires adapters to the ports that :mod:`k8sbench.lifecycle` needs,
 prints nothing and handles no signal. Progress goes to a

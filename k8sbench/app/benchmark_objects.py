@@ -10,6 +10,8 @@ import msgspec
 from k8sbench.app import cases, catalog, targets
 from k8sbench.lifecycle.context import PlannedCase
 from k8sbench.model.benchmark_object import Benchmark, Wanted
+from k8sbench.model.errors import UsageError
+from k8sbench.model.pool import problems
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
@@ -38,8 +40,11 @@ def plan(api: Api, note: Callable[[str], None], benchmark: Benchmark) -> Sequenc
     from k8sbench.adapters.kubernetes import preflight
 
     planned: list[PlannedCase] = []
+    pool = benchmark.wanted.pool
+    for path, wrong in () if pool is None else problems(pool):
+        raise UsageError(f"pool.{'.'.join(map(str, path))} {wrong}.", "Create another Benchmark.")
     for request in benchmark.requests():
-        site = targets.on_cluster(api, request).site
+        site = targets.on_cluster(api, request, pool).site
         planned += cases.prepare(_specs(benchmark), request, site, note)
         if request.all_cases:
             planned = list(cases.that_fit(planned, api, note))

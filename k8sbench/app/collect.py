@@ -1,7 +1,7 @@
 """``collect``: close finished runs that no process follows, and make rows.
 
-``collect --all --follow`` and the collector serve: every run of some namespaces is collected, until
-a stop. That ends with an error where the store cannot be used; the collector begins again then.
+``collect --all --follow`` and the operator serve: every run of some namespaces is collected, until
+a stop. That ends with an error where the store cannot be used; the operator begins again then.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from k8sbench.app import benchmark_objects, collectors, connections, lookup, results, stores
+from k8sbench.app import benchmark_objects, connections, lookup, results, served_runs, stores
 from k8sbench.app.context import on_cluster
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle import collecting, owners, serving
@@ -26,7 +26,7 @@ from k8sbench.ports import Store
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
-    from k8sbench.adapters.kubernetes.collectors import Leadership
+    from k8sbench.adapters.kubernetes.leadership import Leadership
 
 MOST_NOTES = 1000
 """Notes that are remembered, so as not to be repeated."""
@@ -45,7 +45,7 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
     with stores.to_write(options.store) as store:
         for location, run_ids in _by_location(store, options, result, reporter.note).items():
             api = connections.connect(options.access, location)
-            with _opened(store, api, options, reporter, options.access) as context, stop:
+            with _opened(store, api, options, reporter) as context, stop:
                 for run_id in run_ids if options.take_over else ():
                     owners.take_over(run_id, context, agree, reporter.note)
                 runs = [_known(run_id, context) for run_id in run_ids]
@@ -79,57 +79,50 @@ def _opened(
     api: Api,
     options: CollectOptions,
     reporter: Reporter,
-    access: ClusterAccess | None,
+    *,
+    is_operator: bool = False,
 ) -> contextlib.AbstractContextManager[RunContext]:
-    """Open a cluster to collect from; without ``access`` for the collector."""
+    """Open a cluster to collect from."""
     return on_cluster(
-        *(store, api, reporter.note),
-        access=access,
+        store,
+        api,
+        reporter.note,
         prometheus=options.prometheus,
         keep=options.keep,
         accept=options.accept,
-        is_collector=access is None,
+        is_operator=is_operator,
     )
 
 
 def _known(run_id: str, context: RunContext) -> Run:
-    """Return the record of a run named by the user.
-
-    A missing record is made now, also if the job continues the run.
-    """
+    """Return the record of a run named by the user; a missing one is made now."""
     store = context.store
     if run_id in store.ids():
         job = owners.job_of(run_id, context)
-        if job is None or not collecting.is_continued(store.run(run_id), job):
+        if job is None or not owners.is_late(job, context):
             return store.run(run_id)
     return owners.recorded(run_id, context)
 
 
-def _pending_runs(
-    context: RunContext, note: Callable[[str], None], *, claims: bool = False
-) -> list[Run]:
-    """Return all runs of the namespace that need collection.
-
-    With ``claims`` also those whose jobs name no owner; they become this store's.
-    """
+def _pending_runs(context: RunContext, note: Callable[[str], None]) -> list[Run]:
+    """Return all runs of the namespace that need collection."""
     jobs = context.cluster.jobs()
-    owners.record_ours(jobs, context, note, claims=claims)
-    owners.admit(jobs, context, note)
+    owners.record_ours(jobs, context, note)
     return collecting.open_runs(context, {job.run_id for job in jobs})
 
 
 def _by_location(
     store: Store, options: CollectOptions, result: CollectResult, note: Callable[[str], None]
 ) -> dict[Location | None, list[str]]:
-    """Group the named runs by cluster; runs that the collector alone has are closed.
+    """Group the named runs by cluster; runs that the operator alone has are closed.
 
     The key None stands for the named or current cluster, the only one if no run is named.
     """
     locations: dict[Location | None, dict[str, None]] = {} if options.runs else {None: {}}
     for text in options.runs:
         run = lookup.to_act_on(store, text, options.access, note)
-        if run.source == collectors.SOURCE:
-            result.closed.append(run)
+        if run.source == served_runs.SOURCE:
+            (result.closed if run.is_closed else result.going_on).append(run)
             continue
         connections.check_on_cluster(run)
         place = None if options.access.named else run.location
@@ -167,7 +160,7 @@ def serve_all(
 ) -> CollectResult:
     """Collect every run of several namespaces into an open store, until asked to stop.
 
-    With ``look`` it is the collector that does so: patient with API servers, and for everybody. In
+    With ``look`` it is the operator that does so: patient with API servers, and for everybody. In
     each turn ``look`` takes the namespaces, and the numbers of failed requests by HTTP status.
     """
     from k8sbench.adapters.kubernetes.benchmark_objects import BenchmarkObjects
@@ -179,11 +172,11 @@ def serve_all(
     apis = [connections.connect(access) for access in places]
     with contextlib.ExitStack() as stack:
         served = []
-        for access, api in zip(places, apis, strict=True):
+        for api in apis:
             context = stack.enter_context(
-                _opened(store, api, options, reporter, None if is_all else access)
+                _opened(store, api, options, reporter, is_operator=is_all)
             )
-            find = partial(_pending_runs, context, note_once, claims=is_all)
+            find = partial(_pending_runs, context, note_once)
             objects = None
             if is_all:
                 objects = stack.enter_context(contextlib.closing(BenchmarkObjects(api)))
@@ -205,8 +198,8 @@ def serve_all(
         return serving.serve(served, stop, closed, seen)
 
 
-def leadership(name: str, note: Callable[[str], None]) -> Leadership:
-    """Make the holder of a Lease in the namespace of this process."""
-    from k8sbench.adapters.kubernetes.collectors import Leadership
+def leadership(name: str, namespaces: Sequence[str], note: Callable[[str], None]) -> Leadership:
+    """Make the holder of the Leases of some namespaces; empty: the one of this process."""
+    from k8sbench.adapters.kubernetes.leadership import Leadership
 
-    return Leadership(partial(connections.connect, ClusterAccess()), name, note)
+    return Leadership(partial(connections.connect, ClusterAccess()), name, namespaces, note)

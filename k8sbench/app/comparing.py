@@ -1,4 +1,4 @@
-"""``compare``, ``history`` and ``baseline``: sets beside each other; also for the collector."""
+"""``compare``, ``history`` and ``baseline``: sets beside each other; also for the operator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import collectors, results, stores
+from k8sbench.app import results, served_runs, stores
 from k8sbench.app.stores import Note
 from k8sbench.measure.group import compare as comparing
 from k8sbench.measure.group import history as histories
@@ -121,12 +121,12 @@ def save_baseline(
 
 
 def list_baselines(scope: StoresRead, note: Note) -> list[BaselineInfo]:
-    """List baselines by name, a collector's after local ones."""
+    """List baselines by name, an operator's after local ones."""
     insist = scope.where == stores.CLUSTER
     with stores.to_read(stores.NOWHERE if insist else scope.where, note) as store:
         here = {baseline.name: baseline_info(baseline, "here") for baseline in store.baselines()}
-    theirs = collectors.baselines(scope.access, note, insist=insist)
-    there = [baseline_info(one, collectors.SOURCE) for one in theirs if one.name not in here]
+    theirs = served_runs.baselines(scope.access, note, insist=insist)
+    there = [baseline_info(one, served_runs.SOURCE) for one in theirs if one.name not in here]
     return [*here.values(), *there]
 
 
@@ -137,11 +137,11 @@ def remove_baseline(name: str, where: str | None) -> None:
 
 
 def _read(scope: StoresRead, note: Note) -> sides.Known:
-    """Read the runs and baselines of a store, and of the collector."""
+    """Read the runs and baselines of a store, and of the operator."""
     results.check_accepted(scope.accept)
-    with stores.with_collector(scope.where, scope.access, note) as (store, runs):
+    with stores.with_operator(scope.where, scope.access, note) as (store, runs):
         here = store.baselines()
     # What hinders it was noted with the runs.
     insist = scope.where == stores.CLUSTER
-    there = collectors.baselines(scope.access, lambda _: None, insist=insist)
+    there = served_runs.baselines(scope.access, lambda _: None, insist=insist)
     return sides.known(runs, [*there, *here], accept=scope.accept)

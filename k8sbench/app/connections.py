@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.model.errors import UsageError
-from k8sbench.model.ownership import COLLECTOR
+from k8sbench.model.ownership import OPERATOR
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+    from k8sbench.adapters.kubernetes.ownership import User
     from k8sbench.ports import MetricSource, Store
 
 GLIMPSE_SECONDS = 5.0
@@ -34,7 +35,7 @@ ANSWER_SECONDS = 8.0
 AUTO, NONE = "auto", "none"
 """Values of ``--prometheus`` besides a URL: discover, or query none."""
 USUAL = "usual"
-"""The collector's ``auto``: users write their namespace's ConfigMap, which would direct it."""
+"""The operator's ``auto``: users write their namespace's ConfigMap, which would direct it."""
 
 
 def configured(access: ClusterAccess) -> bool:
@@ -93,21 +94,17 @@ def opened(
     run: Run | None = None,
     keep: bool = False,
     store: Store | None = None,
-    is_collector: bool = False,
+    is_operator: bool = False,
 ) -> Iterator[KubernetesCluster]:
     """Open the cluster behind a connection for work; closes both at the end.
 
     Later requests are retried for longer than the first, because the server has answered before.
     ``run`` must be there. ``store`` owns the jobs that are created or taken over; with
-    ``is_collector`` the namespace's collector does.
+    ``is_operator`` the namespace's operator does.
     """
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-    from k8sbench.adapters.kubernetes.ownership import User
 
-    user = None
-    if store is not None:
-        identity = COLLECTOR if is_collector else store.identity
-        user = User(store=identity, host=platform.node(), keep=keep)
+    user = _user(store, keep=keep, is_operator=is_operator)
     with contextlib.closing(api):
         check_answers(api, ANSWER_SECONDS)
         with contextlib.closing(KubernetesCluster(api, user=user)) as cluster:
@@ -116,15 +113,29 @@ def opened(
             yield cluster
 
 
+def _user(store: Store | None, *, keep: bool = False, is_operator: bool = False) -> User | None:
+    from k8sbench.adapters.kubernetes.ownership import User
+
+    if store is None:
+        return None
+    identity = OPERATOR if is_operator else store.identity
+    return User(store=identity, host=platform.node(), keep=keep)
+
+
 @contextlib.contextmanager
-def glance(api: Api, run: Run | None = None) -> Iterator[KubernetesCluster]:
-    """Open a cluster for one query, with a short timeout; ``run`` must be there."""
+def glance(
+    api: Api, run: Run | None = None, user: Store | None = None
+) -> Iterator[KubernetesCluster]:
+    """Open a cluster for one query, with a short timeout; ``run`` must be there.
+
+    Without a ``user`` every job counts as ours.
+    """
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 
     with contextlib.closing(api):
         check_answers(api, GLIMPSE_SECONDS)
         api.retry_s = LOOK_SECONDS
-        cluster = KubernetesCluster(api)
+        cluster = KubernetesCluster(api, user=_user(user))
         _check_place(run, cluster)
         yield cluster
 

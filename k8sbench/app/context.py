@@ -7,7 +7,6 @@ import functools
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k8sbench.adapters import processes
@@ -22,7 +21,6 @@ from k8sbench.model.sample import LogGap
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
-    from k8sbench.model.request import ClusterAccess
     from k8sbench.ports import Cluster, Manifest, MetricSource, Store
 
 
@@ -33,18 +31,14 @@ def run_context(
     *,
     accept: Sequence[str] = (),
     metric_sources: Sequence[MetricSource] = (),
-    access: ClusterAccess | None = None,
     deadline_s: float | None = None,
-    for_collector: bool = False,
-    is_collector: bool = False,
+    is_operator: bool = False,
 ) -> RunContext:
     """Put together what runs need of the outside; ``accept`` overrules rejections by their ids.
 
-    With ``access`` a collector there is asked for runs whose jobs are gone. ``api`` is the
-    connection to a cluster: the limits of its runs count by its clock. A collector measures in a
-    process of its own, beside the runs that it follows.
+    ``api`` is the connection to a cluster: the limits of its runs count by its clock. An operator
+    measures in a process of its own, beside the runs that it follows.
     """
-    elsewhere = None if access is None else functools.partial(_collected_elsewhere, access)
     return RunContext(
         store=store,
         cluster=cluster,
@@ -52,15 +46,13 @@ def run_context(
         owner=None if cluster.jobs_outlive_us else processes.this_process(),
         alive=processes.alive,
         draw_run_id=lambda benchmark: draw_run_id(benchmark, at=time.time(), token=_token()),
-        measure=functools.partial(_measure, store, accept, apart=is_collector),
-        measures=Threads() if is_collector else Inline(),
+        measure=functools.partial(_measure, store, accept, apart=is_operator),
+        measures=Threads() if is_operator else Inline(),
         manifests=functools.partial(_manifests, store),
         pool=Threads() if cluster.jobs_outlive_us else Inline(),
         location=api.place if api else None,
         metric_sources=metric_sources,
-        collected_elsewhere=elsewhere,
         deadline_s=deadline_s,
-        for_collector=for_collector,
         accept=accept,
     )
 
@@ -72,11 +64,10 @@ def on_cluster(
     note: Callable[[str], None],
     *,
     run: Run | None = None,
-    access: ClusterAccess | None = None,
     prometheus: str,
     keep: bool = False,
     accept: Sequence[str] = (),
-    is_collector: bool = False,
+    is_operator: bool = False,
 ) -> Iterator[RunContext]:
     """Open a connected cluster for a store's runs; close both afterwards.
 
@@ -84,22 +75,16 @@ def on_cluster(
     :func:`.connections.metric_sources`.
     """
     with connections.opened(
-        *(api, note), run=run, keep=keep, store=store, is_collector=is_collector
+        api, note, run=run, keep=keep, store=store, is_operator=is_operator
     ) as cluster:
         yield run_context(
-            *(store, cluster, api),
+            store,
+            cluster,
+            api,
             accept=accept,
             metric_sources=connections.metric_sources(prometheus, api, store),
-            access=access,
-            is_collector=is_collector,
+            is_operator=is_operator,
         )
-
-
-def _collected_elsewhere(access: ClusterAccess, run: Run, folder: Path | None) -> Run | None:
-    # Imported when the job of a run is gone.
-    from k8sbench.app import collectors
-
-    return collectors.collected_elsewhere(access, run, folder)
 
 
 def now() -> float:

@@ -62,3 +62,10 @@ def init_template() -> str:
     from k8sbench.adapters.kubernetes.client.faults import ROLE
 
     return ROLE.with_name("init-container.yaml").read_text(encoding="utf-8")
+
+
+def crd() -> str:
+    """Return the text of the CRD of ``Benchmark``."""
+    from k8sbench.adapters.files import packaged
+
+    return packaged.crd()

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from k8sbench.adapters import processes
-from k8sbench.app import collectors, connections, lookup, objects, results, stores
+from k8sbench.app import connections, lookup, objects, results, served_runs, stores
 from k8sbench.app.context import now, on_cluster
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle import collecting, owners, requests
@@ -58,7 +58,7 @@ def watch(
         return rows
     with stores.to_write(where) as store:
         run = lookup.to_act_on(store, text, access, reporter.note, records=True)
-        if run.source != collectors.SOURCE:
+        if run.source != served_runs.SOURCE:
             run = Follower(store, access, reporter, stop, keep, wait, prometheus).follow(run)
         return results.rows(store, [run], reporter.note)
 
@@ -120,13 +120,13 @@ def _end_own(
         # All are found before the first one is touched.
         found = [lookup.to_act_on(store, text, access, reporter.note) for text in runs]
         for run_id, run in {run.run_id: run for run in found}.items():
-            if run.source == collectors.SOURCE:
-                continue  # over, which was noted
-            if run_id not in store.ids():
-                with follower.opened(run) as here:
-                    is_left = follower.is_left(run_id, here, wish)
-                if not is_left:
-                    continue
+            if run.source == served_runs.SOURCE and run.is_closed:
+                continue  # which was noted
+            if run.source == served_runs.SOURCE:
+                raise Unreachable(
+                    f"The operator still follows run {run_id}, whose Benchmark is gone.",
+                    f"It ends by itself; see: k8sbench status {run_id}",
+                )
             work = follower.cancel if kind == "cancel" else follower.delete
             work(lookup.look_up(store, run_id, access, records=True), wish)
 
@@ -151,7 +151,6 @@ class Follower(msgspec.Struct, frozen=True):
         return on_cluster(
             *(self.store, connections.of_run(run, self.access), self.reporter.note),
             run=run,
-            access=self.access,
             prometheus=self.prometheus,
             keep=self.keep,
         )
@@ -238,16 +237,6 @@ class Follower(msgspec.Struct, frozen=True):
             # Of a local run that also shows when its process is gone.
             run = lookup.find(self.store, run.run_id)
 
-    def is_left(self, run_id: str, here: RunContext, wish: Wish) -> bool:
-        """Ask a job's owner to act; True if this store is to act instead."""
-        with self.stop:
-            is_left = owners.ask(run_id, here, wish, self.stop, self.reporter.note)
-        if not is_left:
-            if run_id in self.store.ids():
-                self.store.fulfilled(run_id, wish.kind)
-            self.reporter.note(f"Run {run_id}: its owner has the request.")
-        return is_left
-
     def cancel(self, run: Run, wish: Wish) -> None:
         """End a run; of one that is over, delete what is to be deleted."""
         if run.is_imported:
@@ -268,7 +257,7 @@ class Follower(msgspec.Struct, frozen=True):
         self._delete_rest(run, wish)
 
     def _end(self, run: Run, wish: Wish) -> None:
-        """End a run, and wait for its end, unless its owner ends it."""
+        """End a run, and wait for its end."""
         run_id, store = run.run_id, self.store
         if run.plan.backend == "local":
             _end_process(run)
@@ -278,15 +267,14 @@ class Follower(msgspec.Struct, frozen=True):
                 run = store.wish(run_id, wish)
                 is_ours = store.claims.claim(run_id)
                 with self.opened(run) as here:
-                    if not self.is_left(run_id, here, wish):
-                        return
+                    job = owners.own_job(run_id, here)
                     if is_ours:
                         closed = collecting.cancel(run, here, self.reporter, self.stop)
                         if closed is None:
                             cause = f"{self.stop.cause}: whether {run_id} ends was not waited for."
                             raise Interrupted(cause, f"See: k8sbench status {run_id}")
                         run = closed
-                    elif owners.job_of(run_id, here) is not None:
+                    elif job is not None:
                         here.cluster.cancel(run_id, CAUSE, CAUSE_ID)
                 if not is_ours:
                     # The process that follows it archives its logs and closes it.
@@ -297,8 +285,7 @@ class Follower(msgspec.Struct, frozen=True):
         run_id = run.run_id
         opened = self.opened(run)
         with self._on_record(run_id, wish), opened as here:
-            if not self.is_left(run_id, here, wish):
-                return
+            owners.own_job(run_id, here)
             _, why = requests.delete(here, run_id)
         self.reporter.note(
             f"Run {run_id} has nothing on the cluster any more."

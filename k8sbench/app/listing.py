@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence, Sized
 import msgspec
 
 from k8sbench.adapters import processes
-from k8sbench.app import collectors, connections, context, lookup, stores
+from k8sbench.app import connections, context, lookup, served_runs, stores
 from k8sbench.app.stores import Note
 from k8sbench.measure.group import grouping
 from k8sbench.model import creation
@@ -26,7 +26,7 @@ from k8sbench.report.run_document import ListedRun, RunStatus
 def list_runs(
     wanted: RunFilter, where: str | None, access: ClusterAccess, note: Note
 ) -> list[ListedRun]:
-    """Return the runs that match, oldest first, with those of a collector.
+    """Return the runs that match, oldest first, with those of an operator.
 
     Of a named namespace only its runs, and the foreign jobs there besides. Runs that do not match
     are read as well, as for ``results``: with them it is judged which count.
@@ -38,14 +38,14 @@ def list_runs(
         if access.named and not insist:
             with connections.glance(connections.connect(access)) as cluster:
                 place, jobs = cluster.api.place, list(cluster.jobs())
-        theirs = collectors.runs(access, note, insist=insist, benchmark=wanted.benchmark)
+        theirs = served_runs.runs(access, note, insist=insist, benchmark=wanted.benchmark)
         both, added = merged(ours, theirs)
         runs = [
             run
             for run in both
             if wanted.fits(run.plan, run.created_at) and (place is None or run.is_at(place))
         ]
-        # Of a run that the collector has its job is no news.
+        # Of a run that the operator has its job is no news.
         still = [run for run in runs if run.run_id not in added]
         if wished := [run for run in still if run.wishes and stores.is_unclaimed(store, run)]:
             note(f"{_are(wished)} still to be cancelled or deleted: k8sbench collect --all")
@@ -152,11 +152,11 @@ def _are(runs: Sized) -> str:
 def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> RunStatus:
     """Return the record of a run and its job's current state.
 
-    The run need not be recorded. If it is open here but closed at a collector, the collector's
+    The run need not be recorded. If it is open here but closed at an operator, the operator's
     record is returned.
     """
     with stores.run_seen(text, where, access, note) as (store, run, recorded, _):
-        if run.source == collectors.SOURCE:
+        if run.source == served_runs.SOURCE:
             return run_document.status(run)
         reported = _look(run, access, note)
         steps = [event.transition for event in reported if event.transition is not None]

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from k8sbench.app import collectors, connections, follow, lookup, stores
+import msgspec
+
+from k8sbench.app import connections, follow, lookup, served_runs, stores
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model import times
 from k8sbench.model.errors import NotFound
@@ -48,7 +50,7 @@ def logs(
 
     ``replica`` is one alone. With ``follows`` it goes on until the run has ended.
     The lines of a run on a cluster that no process of this store follows come from there; with
-    ``follows`` they are archived, too, and the run is closed at its end.
+    ``follows`` those of an own run are archived, too, and the run is closed at its end.
     """
     with contextlib.ExitStack() as stack:
         seen = stores.run_seen(text, where, access, sink.note)
@@ -62,17 +64,16 @@ def logs(
                 f"Run {run.run_id} has no log of a replica {replica!r}.",
                 f"Replicas: {', '.join(names)}.",
             )
-        is_theirs = run.source == collectors.SOURCE
-        if not recorded and follows and not is_theirs:
-            store = stack.enter_context(stores.to_write(where))
-            run, recorded = lookup.look_up(store, run.run_id, access, records=True), True
+        is_theirs = run.source == served_runs.SOURCE
         reader = _Reader(run, access, sink, replica, several=replica is None and len(names) > 1)
         alone = not recorded or stores.is_alone(store, run)
-        if is_theirs:
-            reader.from_collector(there)
+        if is_theirs and run.phase.final:
+            reader.from_operator(there)
         elif alone and not follows:
             reader.from_cluster()
             return
+        elif not recorded:
+            reader.from_pods(stop)
         elif alone and store.claims.claim(run.run_id):
             reader.follow_on_cluster(store, stop)
         else:
@@ -125,12 +126,24 @@ class _Reader:
         if not is_printed:
             self.note(f"Nothing was printed yet. See: k8sbench status {self.run.run_id}")
 
-    def from_collector(self, there: ClusterAccess) -> None:
-        """Hand over what a collector has of the run's logs."""
+    def from_pods(self, stop: Stop) -> None:
+        """Pass on what another store's job prints, until its end or a stop."""
+        api = connections.of_run(self.run, self._access)
+        with connections.glance(api, self.run) as cluster, stop:
+            cluster.resume(self.run, {})
+            while stop.cause is None and not self.run.phase.final:
+                for event in cluster.wait(FILE_SECONDS):
+                    self.on_event(self.run, event)
+                    if event.transition is not None:
+                        history = (*self.run.history, event.transition)
+                        self.run = msgspec.structs.replace(self.run, history=history)
+
+    def from_operator(self, there: ClusterAccess) -> None:
+        """Hand over what the operator has of the run's logs."""
         run_id = self.run.run_id
-        self.note(f"The logs of {run_id} are the collector's.")
+        self.note(f"The logs of {run_id} are the operator's.")
         with tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as folder:
-            paths = collectors.copied(there, run_id, Path(folder), "logs")
+            paths = served_runs.copied(there, run_id, Path(folder), "logs")
             if not self._print(lambda: paths):
                 self.note(f"Run {run_id} has no logs there.")
 

@@ -10,10 +10,10 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 
 from k8sbench.adapters import processes
-from k8sbench.app import collectors, connections, context
+from k8sbench.app import connections, context, served_runs
 from k8sbench.lifecycle import collecting, lost_runs
 from k8sbench.lifecycle.context import RunContext
-from k8sbench.model.errors import BenchError, NotFound, PlanUnreadable, Unreachable
+from k8sbench.model.errors import BenchError, NotFound, OwnedElsewhere, PlanUnreadable
 from k8sbench.model.identity import resolve
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
@@ -52,19 +52,22 @@ def _reconcile(store: Store) -> dict[str, Run]:
 def look_up(store: Store, text: str, access: ClusterAccess, *, records: bool = False) -> Run:
     """Find a run by id prefix in the store, then the cluster.
 
-    With ``records`` a job that another store submitted is recorded here, from its annotations.
+    With ``records`` a job without a record is recorded here, from its annotations. Raises
+    :class:`OwnedElsewhere` for one of another store.
     """
     try:
         return find(store, text)
     except NotFound as missing:
         try:
-            job, here = _foreign_job(store, text, access, missing)
+            job, here = _foreign_job(store, text, access, missing, acts=records)
         except NotFound:
             # Another process of this store may have recorded it meanwhile: then it is no foreign
             # job any more.
             with contextlib.suppress(NotFound):
                 return find(store, text)
             raise
+    if records and not job.ownership.is_ours:
+        raise OwnedElsewhere(job.run_id, job.ownership.holder)
     return collecting.recorded(job, here) if records else job.as_run(here.location)
 
 
@@ -78,26 +81,21 @@ def to_act_on(
 ) -> Run:
     """Find a run that a command follows or ends.
 
-    A run that the collector alone has is over, which is noted. Raises :class:`Unreachable` if the
-    collector still follows it.
+    A run that the operator has is left to it, which is noted.
     """
     try:
         return look_up(store, text, access, records=records)
     except NotFound:
-        theirs = collectors.run(access, text, note)
+        theirs = served_runs.run(access, text, note)
         if theirs is None:
             raise
-    if not theirs.is_closed:
-        raise Unreachable(
-            f"The collector still follows run {theirs.run_id}, whose job is not here now.",
-            f"Try again later; see: k8sbench status {theirs.run_id}",
-        )
-    note(f"Run {theirs.run_id} is over, and the collector has collected it: nothing is left to do.")
+    state = "has collected" if theirs.is_closed else "follows"
+    note(f"The operator {state} run {theirs.run_id}: nothing is left to do here.")
     return theirs
 
 
 def _foreign_job(
-    store: Store, text: str, access: ClusterAccess, missing: NotFound
+    store: Store, text: str, access: ClusterAccess, missing: NotFound, *, acts: bool
 ) -> tuple[FoundJob, RunContext]:
     """Find the job of an unrecorded run, and a context to record it.
 
@@ -107,7 +105,8 @@ def _foreign_job(
     if not connections.configured(access):
         raise missing
     try:
-        with connections.glance(connections.connect(access)) as cluster:
+        user = store if acts else None
+        with connections.glance(connections.connect(access), user=user) as cluster:
             place = cluster.api.place
             here = context.run_context(store, cluster, cluster.api)
             jobs = cluster.jobs()

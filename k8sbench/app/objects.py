@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from k8sbench.app import cases, catalog, collectors, connections, context, results, stores, targets
+from k8sbench.app import cases, catalog, connections, context, results, served_runs, stores, targets
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle.context import PlannedCase, Reporter, Stop, SweepReporter
 from k8sbench.model import benchmark_object, times
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
     from k8sbench.adapters.kubernetes.operator_lease import OperatorSeen
+    from k8sbench.app.targets import RunTarget
+    from k8sbench.model.pool import NodePool
 
 Note = Callable[[str], None]
 LOOK_SECONDS = 0.5
@@ -73,7 +75,7 @@ def _silence(operator: OperatorSeen) -> str:
 def submit(
     planned: Sequence[PlannedCase],
     request: SubmitRequest,
-    api: Api,
+    target: RunTarget,
     operator: OperatorSeen,
     reporter: SweepReporter,
     stop: Stop,
@@ -85,7 +87,10 @@ def submit(
     """
     from k8sbench.adapters.kubernetes import benchmark_objects
 
-    asked = object_of(planned, request, nodes)
+    api = target.api
+    assert api is not None
+    pool = target.site.pool if target.has_own_pool else None
+    asked = object_of(planned, request, pool=pool, nodes=nodes)
     if request.resume is not None:
         benchmark = _retried(api, asked, request.resume, reporter.note)
     else:
@@ -105,7 +110,11 @@ def submit(
 
 
 def object_of(
-    planned: Sequence[PlannedCase], request: SubmitRequest, nodes: Sequence[str] = ()
+    planned: Sequence[PlannedCase],
+    request: SubmitRequest,
+    *,
+    pool: NodePool | None = None,
+    nodes: Sequence[str] = (),
 ) -> Mapping[str, Any]:
     """Return the object that asks for what a submit does.
 
@@ -122,7 +131,7 @@ def object_of(
     set_name = checked_set_name(request.resume or request.set_name or name)
     request = msgspec.structs.replace(request, set_name=set_name, resume=None)
     file = planned[0].benchmark_file
-    return benchmark_object.object_of(request, name, file=file, nodes=nodes)
+    return benchmark_object.object_of(request, name, file=file, pool=pool, nodes=nodes)
 
 
 def rendered(request: SubmitRequest, reporter: Reporter) -> Mapping[str, Any]:
@@ -324,7 +333,7 @@ def _rows(
     if not names:
         only = next(iter(found.values()))
         raise BenchError(f"Benchmark {only.name} has no run: it is {only.status.get('phase')}.")
-    there = collectors.runs(access, shown.reporter.note, insist=True)
+    there = served_runs.runs(access, shown.reporter.note, insist=True)
     runs = [run for run in there if (run.plan.requested_by or "") in found]
     runs = [run for run in runs if run_id in {None, run.run_id}]
     for run in runs:
@@ -362,7 +371,7 @@ class _Shown:
             if phase in FINAL and name in self._followed:
                 self._cluster.release(name)
                 del self._followed[name]
-                theirs = collectors.run(self._access, name, self.reporter.note)
+                theirs = served_runs.run(self._access, name, self.reporter.note)
                 if theirs is not None and theirs.is_closed:
                     self.end(theirs)
         if now >= self._lease_at:

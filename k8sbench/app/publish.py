@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from k8sbench.adapters.files import report_folder
 from k8sbench.adapters.files.report_folder import Content
-from k8sbench.app import catalog, collectors, connections, results, stores
+from k8sbench.app import catalog, connections, results, served_runs, stores
 from k8sbench.measure.group import ratios, selection
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import UsageError
@@ -43,7 +43,7 @@ def publish(
 ) -> Publication:
     """Write a report of some sets, replacing a former report.
 
-    Includes a collector's runs and their logs. ``environment`` (YAML) and ``notes`` (Markdown) stay
+    Includes an operator's runs and their logs. ``environment`` (YAML) and ``notes`` (Markdown) stay
     in the folder and are part of the next report there. Raises :class:`NotFound` for an unknown
     set, and :class:`UsageError` for a set with active runs, a folder with other content, or a file
     that was changed by hand, unless ``force`` is set.
@@ -53,7 +53,7 @@ def publish(
     results.check_accepted(accept)
     former = report_folder.former_files(folder, {publication.README, publication.RESULTS})
     with (
-        stores.with_collector(where, access, note) as (store, runs),
+        stores.with_operator(where, access, note) as (store, runs),
         tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as copies,
     ):
         find = catalog.finder(store, note)
@@ -69,7 +69,7 @@ def publish(
 
         def copied(run_id: str) -> list[Path]:
             there = connections.access_to(by_id[run_id].location, access)
-            found = collectors.copied(there, run_id, Path(copies) / run_id, "logs")
+            found = served_runs.copied(there, run_id, Path(copies) / run_id, "logs")
             return sorted(found, key=lambda path: rank_order(path.stem))
 
         given_text, notes_text = (
@@ -119,7 +119,7 @@ def _files_of_runs(
 ) -> tuple[dict[str, list[str]], dict[str, Content]]:
     """Map report file names to run logs and row manifests.
 
-    ``copied`` copies the logs of a collector's run to this machine.
+    ``copied`` copies the logs of an operator's run to this machine.
     """
     names = publication.names([row.group for row in rows])
     logs: dict[str, list[str]] = {}
@@ -127,7 +127,7 @@ def _files_of_runs(
     for row in rows:
         name = names[row.group.key.id]
         for member in row.group.members:
-            is_theirs = member.source == collectors.SOURCE
+            is_theirs = member.source == served_runs.SOURCE
             if not is_theirs and store.run(member.run_id).artifacts is None:
                 continue
             found = copied(member.run_id) if is_theirs else store.log_files(member.run_id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import catalog, collectors, context, stores
+from k8sbench.app import catalog, context, served_runs, stores
 from k8sbench.measure.group import selection
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, NotFound, did_you_mean
@@ -54,15 +54,15 @@ def results(
     published: bool = False,
     access: ClusterAccess = HERE,
 ) -> Report:
-    """Make the selected rows of a store and the collector.
+    """Make the selected rows of a store and the operator.
 
-    If none match, notes what the store has. If ``where`` names the collector's store, only its runs
+    If none match, notes what the store has. If ``where`` names the operator's store, only its runs
     count.
     """
     check_accepted(accept)
     # Not of one set, nor by time: speedups refer to other sets, and a set may be older in part.
     query = {"benchmark": wanted.chosen.benchmark, "framework": wanted.chosen.framework}
-    with stores.with_collector(where, access, note, **query) as (store, runs):
+    with stores.with_operator(where, access, note, **query) as (store, runs):
         find = catalog.finder(store, note)
         report = selection.report(
             runs, wanted, accept=accept, published=published, find=find, is_strict=True
@@ -78,8 +78,8 @@ def histories(
     """Read run timelines for charts, with their store.
 
     These are the named runs, else the last run of each row, newest first. Raises :class:`NotFound`
-    for a named run that is in no row. A collector's timelines are only on its own page, because
-    only the collector has their data.
+    for a named run that is in no row. An operator's timelines are only on its own page, because
+    only the operator has their data.
     """
     from k8sbench.report.plot import History
 
@@ -90,9 +90,9 @@ def histories(
         for group in groups
     }
     if where == stores.CLUSTER:
-        return [], "the collector"
+        return [], "the operator"
     every = (member for group in groups for member in group.members)
-    here = (one for one in every if one.run_id in chosen and one.source != collectors.SOURCE)
+    here = (one for one in every if one.run_id in chosen and one.source != served_runs.SOURCE)
     newest = sorted(here, key=lambda run: -run.created_at)[:MOST_DRAWN]
     with stores.to_read(where, note) as store:
         runs = [store.run(member.run_id) for member in newest]
@@ -164,10 +164,10 @@ def rows(
     ``among`` are the other runs of the operator.
     """
     run_ids = {run.run_id for run in runs}
-    known = {run.run_id: run for run in runs if run.source != collectors.SOURCE}
+    known = {run.run_id: run for run in runs if run.source != served_runs.SOURCE}
     benchmarks = sorted({run.plan.benchmark for run in runs})
     ours = [run for name in benchmarks for run in store.runs(RunFilter(benchmark=name), known)]
-    theirs = [*among, *(run for run in runs if run.source == collectors.SOURCE)]
+    theirs = [*among, *(run for run in runs if run.source == served_runs.SOURCE)]
     both, _ = merged(ours, theirs)
     wanted = selection.Wanted(runs=tuple(run_ids))
     report = selection.report(both, wanted, accept=accept, find=catalog.finder(store, note))
@@ -193,7 +193,7 @@ def explain(
     from k8sbench.report import explanation
 
     check_accepted(accept)
-    with stores.with_collector(where, access, note) as (store, runs):
+    with stores.with_operator(where, access, note) as (store, runs):
         return list(explanation.of(text, runs, accept, catalog.finder(store, note)))
 
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from k8sbench.app import collectors, connections, context, lookup
+from k8sbench.app import connections, context, lookup, served_runs
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, StoreError, UsageError
 from k8sbench.model.identity import resolve
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from k8sbench.ports import Store
 
 CLUSTER = "cluster"
-"""The value of ``--store`` that is the collector's store."""
+"""The value of ``--store`` that is the operator's store."""
 NOWHERE = f"{os.devnull}/nowhere"
-"""Path of an always empty store, for data of a collector alone."""
+"""Path of an always empty store, for data of an operator alone."""
 KEEP_OPTION = "--keep-logs-for"
 Note = Callable[[str], None]
 """Takes what the user should know and is not the data."""
@@ -66,17 +66,17 @@ def is_recorded(where: str | None, text: str) -> bool:
 
 
 @contextlib.contextmanager
-def with_collector(
+def with_operator(
     where: str | None, access: ClusterAccess, note: Note, **query: str | None
 ) -> Iterator[tuple[SqlStore, list[Run]]]:
-    """Open a store to read it; its runs come with the collector's, oldest first.
+    """Open a store to read it; its runs come with the operator's, oldest first.
 
-    With ``cluster`` for ``where`` all runs are the collector's.
+    With ``cluster`` for ``where`` all runs are the operator's.
     """
     insist = where == CLUSTER
     with to_read(NOWHERE if insist else where, note) as store:
         ours = lookup.listing(store)
-        runs, _ = merged(ours, collectors.runs(access, note, insist=insist, **query))
+        runs, _ = merged(ours, served_runs.runs(access, note, insist=insist, **query))
         yield store, runs
 
 
@@ -87,11 +87,11 @@ def run_seen(
     """Open a store to read one run.
 
     Says if it is recorded there, and how its cluster is reached. The run may be on the cluster
-    alone, and is the collector's if that knows more.
+    alone, and is the operator's if that knows more.
     """
     insist = where == CLUSTER
     found = None
-    missing = NotFound(f"The collector has no such run: {text}.")
+    missing = NotFound(f"The operator has no such run: {text}.")
     with to_read(NOWHERE if insist else where, note) as store:
         if not insist:
             try:
@@ -101,7 +101,7 @@ def run_seen(
         there = access if found is None else connections.access_to(found.location, access)
         if found is None or may_know_more(found):
             run_id = text if found is None else found.run_id
-            theirs = collectors.run(there, run_id, note, insist=insist)
+            theirs = served_runs.run(there, run_id, note, insist=insist)
             if theirs is not None and knows_more(theirs, found):
                 found = theirs
         if found is None:
@@ -123,7 +123,7 @@ def _opened(where: str | None, *, create: bool) -> SqlStore:
 
     if where == CLUSTER:
         raise UsageError(
-            "--store cluster is the collector's store, which this command does not read or change.",
+            "--store cluster is the operator's store, which this command does not read or change.",
             "Those that read it are results, compare, history, baseline list, explain, list, status"
             f" and logs; a folder of that name is ./{CLUSTER}.",
         )
@@ -208,27 +208,27 @@ def import_runs(file: BinaryIO, shown: str, where: str | None) -> tuple[list[str
 def import_collected(
     texts: Sequence[str], where: str | None, access: ClusterAccess, note: Note
 ) -> tuple[list[str], list[str]]:
-    """Import all named runs or sets from the collector, or none.
+    """Import all named runs or sets from the operator, or none.
 
     Includes their files. Returns the same as :func:`import_runs`.
     """
     from k8sbench.adapters.store import exchange
 
-    there = collectors.runs(access, note, insist=True)
+    there = served_runs.runs(access, note, insist=True)
     ids, run_ids = [run.run_id for run in there], dict[str, None]()
     for text in texts:
         members = [run.run_id for run in there if run.plan.set_name == text]
-        found = members or [resolve(ids, text, where="in the collector's store")]
+        found = members or [resolve(ids, text, where="in the operator's store")]
         run_ids |= dict.fromkeys(found)
 
     def fetch(incoming: Path) -> None:
         for run_id in run_ids:
-            collectors.copied(access, run_id, incoming / run_id, "logs", "gpu", "")
-            # Requests to the cluster are the collector's own.
+            served_runs.copied(access, run_id, incoming / run_id, "logs", "gpu", "")
+            # Requests to the cluster are the operator's own.
             (incoming / run_id / "wishes.json").unlink(missing_ok=True)
 
     with to_write(where) as store:
-        return exchange.import_folders(store, fetch, "the collector")
+        return exchange.import_folders(store, fetch, "the operator")
 
 
 # --- runs, or the logs of old ones, leave the store ---------------------------------------------

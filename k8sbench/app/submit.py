@@ -81,8 +81,6 @@ def submit(
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
     planned = cases.prepare(benchmarks, request, target.site, reporter.note)
-    if request.run_id is not None and sum(case.repeats for case in planned) > 1:
-        raise UsageError("--run-id names one run.", "Ask for one case without repeats.")
     rendered: list[tuple[RunPlan, tuple[Manifest, ...]]] = []
     if request.dry_run or len(planned) > 1:  # a single case is rendered before it is recorded
         plans = [case.plan(request.run_id or "draft", "draft") for case in planned]
@@ -125,7 +123,9 @@ def run(
             with contextlib.closing(api):
                 reporter.plan(planned[0].draft)
                 reporter.note(target.why)
-                return objects.submit(planned, request, api, operator, reporter, stop, nodes)
+                return objects.submit(planned, request, target, operator, reporter, stop, nodes)
+    if request.run_id is not None and sum(case.repeats for case in planned) > 1:
+        raise UsageError("--run-id names one run.", "Ask for one case without repeats.")
     if request.detach:
         _check_detached(request)
     if request.resume is not None:
@@ -153,7 +153,6 @@ def run(
         context = run_context(
             *(store, cluster, api),
             metric_sources=sources,
-            access=request.access,
             deadline_s=deadline_s,
         )
         finished: list[Run] = []

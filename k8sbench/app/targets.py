@@ -18,6 +18,7 @@ from k8sbench.model.request import ClusterAccess, SubmitRequest
 if TYPE_CHECKING:
     from k8sbench.adapters.files.pools import LoadedPools, PublishedPools
     from k8sbench.adapters.kubernetes.client.api import Api
+    from k8sbench.model.pool import NodePool
 
 SILENT_SECONDS = 2.0
 """Timeout of a cluster whose answer is not needed."""
@@ -26,9 +27,13 @@ SILENT_SECONDS = 2.0
 class RunTarget:
     """Target machine or pool, with a one-line reason."""
 
-    def __init__(self, site: Site, why: str, api: Api | None = None) -> None:
+    def __init__(
+        self, site: Site, why: str, api: Api | None = None, *, has_own_pool: bool = False
+    ) -> None:
         self.site, self.why, self.api = site, why, api
         """``api``: the connection to the cluster, if there is one."""
+        self.has_own_pool = has_own_pool
+        """True if the pool is from a file that no operator reads."""
 
 
 def for_submit(request: SubmitRequest, *, may_be_local: bool = True) -> RunTarget:
@@ -177,8 +182,8 @@ def _pools(
     return pools.load(file, published=published), unread[0] if unread else None
 
 
-def on_cluster(api: Api, request: SubmitRequest) -> RunTarget:
-    """Choose a pool of a cluster, and the kind of the jobs.
+def on_cluster(api: Api, request: SubmitRequest, pool: NodePool | None = None) -> RunTarget:
+    """Choose a pool of a cluster, unless it is given, and the kind of the jobs.
 
     The kind is explained if the cluster serves several, or a single one other than the first.
     """
@@ -191,6 +196,8 @@ def on_cluster(api: Api, request: SubmitRequest) -> RunTarget:
         is_needed=not offline,
     )
     site = _site(loaded, request)
+    if pool is not None:
+        site = msgspec.structs.replace(site, pool=pool)
     why = f"backend kubernetes: {api.why}, namespace {api.place.namespace}"
     why += f"; pools from {loaded.source}"
     if unread is not None:
@@ -202,7 +209,7 @@ def on_cluster(api: Api, request: SubmitRequest) -> RunTarget:
         why += f"; jobs of {OPERATORS[words[0]].name}{''.join(others)}"
     if not api.is_verified:
         why += "; the server's certificate is not checked (insecure-skip-tls-verify)"
-    return RunTarget(site, why, api)
+    return RunTarget(site, why, api, has_own_pool=loaded.is_users)
 
 
 def _site(loaded: LoadedPools, request: SubmitRequest) -> Site:

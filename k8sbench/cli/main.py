@@ -60,7 +60,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "doctor": ("doctor", "Check whether a cluster is ready; name a fix for each failure."),
         "nodes": ("submit", "Run one case on each node of a pool, and name the slow nodes."),
         "pools": ("doctor", "List the node pools for --node-pool."),
-        "collector": ("collector", "Collect every run of some namespaces, until SIGTERM."),
+        "operator": ("operator", "Collect every run of some namespaces, until SIGTERM."),
     },
     "Data, store and settings": {
         "data": ("benchmarks", "List, check and draw data sets."),

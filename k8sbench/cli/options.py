@@ -179,7 +179,7 @@ store_option = click.option(
     metavar="FOLDER|URL",
     callback=reject_password,
     help="Store; default K8SBENCH_STORE, else the user's data folder. results, compare, "
-    "history, baseline list, list, status and logs also take cluster: the collector's store.",
+    "history, baseline list, list, status and logs also take cluster: the operator's store.",
 )
 
 

@@ -17,8 +17,7 @@ from k8sbench.lifecycle.context import How, Outcome, Reporter, Rules, RunContext
 from k8sbench.lifecycle.decide import JobView, Record, View, is_final
 from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import BenchError, StoreError
-from k8sbench.model.ownership import Ownership
-from k8sbench.model.phase import RESTARTING, Phase, Transition
+from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogArchive, Manifest, Store
@@ -46,7 +45,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A pending request."""
 
     kind: str
-    """``create``, ``printed``, ``cancel``, ``delete``, ``answer`` or ``collector``."""
+    """``create``, ``printed``, ``cancel`` or ``delete``."""
     answer: Future[Any]
     take: Callable[[Future[Any]], Outcome | None]
     """Takes the answer, on the executor's thread."""
@@ -92,8 +91,6 @@ class ActiveRun:
         """
         self.tries = 0
         """Failed creations, or looks for the job, in a row."""
-        self.asked_since: float | None = None
-        """Start of the wait for the owner's collection, Unix seconds; else None."""
         self.request: Request | None = None
 
     @classmethod
@@ -178,7 +175,7 @@ class ActiveRun:
         is_wanted = self.record.wish is None or self.record.is_own_wish
         stays = self.gaps != [] and final.phase is Phase.SUCCEEDED and is_wanted
         deletes = not (stays or self.record.keep)
-        self.see(deletes=deletes and self.view.ownership.is_ours)
+        self.see(deletes=deletes and not self.view.taken_by)
         self.record_end(final)
         if stays and not self.record.keep:
             why = f"its logs are not whole. To delete it: k8sbench delete {self.run_id}"
@@ -288,30 +285,12 @@ class ActiveRun:
             return self._take_end(step)
         elif step is not None:
             self.move(step)
-            if step.cause_id == RESTARTING:  # by another store
-                store.begin_attempt(event.run_id)
         self.reporter.on_event(self.run, event)
         return None
 
-    def take_ownership(self, whose: Ownership) -> bool:
-        """Store the owner of the job; True if a request was recorded.
-
-        The request is one to this store.
-        """
-        if not whose.is_ours and self.view.ownership.is_ours and not self.context.for_collector:
-            self.reporter.note(f"{self.run_id} belongs to {whose.holder}, which collects it.")
-        self.see(ownership=whose)
-        wish = whose.wish
-        if wish is None or not whose.is_ours:
-            return False
-        self.context.store.wish(self.run_id, wish)
-        if self.record.wish is None:
-            self.note(wish=msgspec.structs.replace(wish, kind="cancel"))
-        return True
-
     def _take_end(self, end: Transition) -> Outcome | None:
         """Handle the end of the job, its absence, or unreadable logs."""
-        run, now, whose = self.run, self.context.clock(), self.view.ownership
+        run, now = self.run, self.context.clock()
         if not end.phase.final:
             self.see(job=JobView.UNREADABLE)
             self.record_end(end)
@@ -324,8 +303,7 @@ class ActiveRun:
         if self.record.wish is None and may_go_on:
             # Another process of the store may have ended it, or recorded that it is to end.
             self.note(wish=self.context.store.run(run.run_id).wish("cancel"))
-        is_gone = end.phase is Phase.LOST and self.record.wish is None
-        self.see(job=JobView.GONE if is_gone or not whose.is_ours else JobView.ENDED, end=end)
+        self.see(job=JobView.ENDED, end=end)
         return None
 
     def _look_again(self, missing: Transition | None) -> Outcome | None:

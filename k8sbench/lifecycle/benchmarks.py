@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.lifecycle import requests
 from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.starting import keep_inputs, reopened
@@ -113,8 +114,7 @@ class Benchmarks:
             return
         self.take(self._executor.runs())
         if not self._is_begun:
-            self._is_begun = True
-            self._cancel_orphans(current)
+            self._is_begun = self._end_orphans(current, now)
         for benchmark in current.values():
             if benchmark is not None:
                 self._see(benchmark, now)
@@ -164,12 +164,31 @@ class Benchmarks:
 
     # -- cancelling -----------------------------------------------------------------------------
 
-    def _cancel_orphans(self, current: Collection[str]) -> None:
-        """Cancel the runs whose object was deleted while nobody looked."""
-        for run in self._context.store.runs(RunFilter(unfinished=True)):
-            uid, is_here = run.plan.requested_by, run.is_at(self._context.location)
-            if uid is not None and uid not in current and is_here and not run.phase.final:
+    def _end_orphans(self, current: Collection[str], now: float) -> bool:
+        """End the runs whose object was deleted while nobody looked, and delete their jobs.
+
+        Returns False if the jobs cannot be listed now.
+        """
+        store = self._context.store
+
+        def is_orphan(run: Run) -> bool:
+            uid = run.plan.requested_by
+            return uid is not None and uid not in current and run.is_at(self._context.location)
+
+        for run in store.runs(RunFilter(unfinished=True)):
+            if is_orphan(run) and not run.phase.final:
                 self._cancel(run, DELETED)
+        try:
+            jobs = self._context.cluster.jobs()
+        except BenchError:
+            return False
+        known = set(store.ids())
+        for job in jobs:
+            if job.run_id in known and job.ownership.is_ours:
+                run = store.run(job.run_id)
+                if is_orphan(run) and run.phase.final and requests.is_of(job, run):
+                    store.wish(run.run_id, left_over(now))
+        return True
 
     def _cancel(self, run: Run, cause: str) -> Run:
         """End a run that has not ended; one without a job ends at once."""

@@ -95,20 +95,14 @@ def _recorded(job: FoundJob, context: RunContext, *, is_claimed: bool) -> Run:
         if plan.run_id not in context.store.ids():
             raise
         run = context.store.run(plan.run_id)
-        if not (is_claimed and is_continued(run, job)):
+        if not (is_claimed and creation.may_be_submitted_again(run)):
             return run  # another process of this store records it
+        # It appeared after it was no longer expected.
         run = context.store.reopen(plan, at=job.created_at, owner=None, location=context.location)
-        context.store.begin_attempt(plan.run_id)
     while run.attempt < job.attempt:
         again = attempts.elsewhere(run.plan, run.attempt, job.created_at, job.uid)
         run = context.store.move(run.run_id, again)
     return context.store.move(run.run_id, creation.created(job.created_at, job.uid))
-
-
-def is_continued(run: Run, job: FoundJob) -> bool:
-    """Return True if another store continues a run that ended here."""
-    is_next = attempts.keeps_checkpoints(run) and job.attempt > run.attempt
-    return is_next or creation.may_be_submitted_again(run)
 
 
 def open_runs(context: RunContext, here: Collection[str] = ()) -> list[Run]:
@@ -198,7 +192,7 @@ def _going_on(runs: Sequence[Run], context: RunContext) -> set[str]:
         job.run_id
         for job in context.cluster.jobs(sorted(asked))
         if (run := asked.get(job.run_id)) is not None
-        and (job.ownership.is_ours or job.ownership.is_collectors)
+        and job.ownership.is_ours
         and not job.phase.final
         and job.attempt >= run.attempt
         and requests.is_of(job, run)

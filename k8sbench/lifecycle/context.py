@@ -7,7 +7,6 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -185,27 +184,10 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
 
     None: the cluster has no limit of its own.
     """
-    collected_elsewhere: Callable[[Run, Path | None], Run | None] | None = None
-    """Fetches the collector's record of a run whose job is gone.
-
-    Arguments are the run, and its folder if that is to receive the collector's files. Returns None
-    if the collector has no such run. Raises :class:`~k8sbench.model.errors.BenchError` if that
-    cannot be known yet. None: no collector.
-    """
-    for_collector: bool = False
-    """True if new jobs belong to the namespace's collector."""
     metric_sources: Sequence[MetricSource] = ()
     """Sources of the runs' GPU metrics."""
     accept: Sequence[str] = ()
     """Ids of reasons that do not reject."""
-
-    def collectors_record(self, run: Run, *, copies: bool = False) -> Run | None:
-        """Return the collector's record of a run, if it has one; ``copies`` also its files.
-
-        The files replace the run's: its job must not be read any more.
-        """
-        ask = self.collected_elsewhere
-        return ask and ask(run, self.store.folder(run.run_id) if copies else None)
 
 
 class Until(enum.Enum):

@@ -17,9 +17,8 @@ import msgspec
 
 from k8sbench.diagnose.job.causes import may_be_better
 from k8sbench.model import attempts, creation, times
-from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import TAKEN_OVER, Run, Wish
 
 PENDING = math.inf
 """Value of :attr:`View.next_at` while a request has no answer."""
@@ -100,8 +99,6 @@ class JobView(enum.Enum):
     """Not on the cluster; a creation request may still be pending."""
     ENDED = "Ended"
     """Over or gone; every line of its logs that was available is archived."""
-    GONE = "Gone"
-    """Not on the cluster, or another store's; who collected it is not known yet."""
     UNREADABLE = "Unreadable"
     """Over; logs that may still exist cannot be read now."""
 
@@ -111,7 +108,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
     job: JobView
     end: Transition | None = None
-    """End of an ``ENDED`` or ``GONE`` job; None if unknown."""
+    """End of an ``ENDED`` job; None before."""
     next_at: float = -math.inf
     """Earliest time of the next request, Unix seconds.
 
@@ -131,8 +128,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
     The job may have ended long before.
     """
-    ownership: Ownership = Ownership()
-    """The job's owner, which alone cancels, restarts, collects and deletes it."""
+    taken_by: str = ""
+    """Name of the store that has taken the job over; empty: it is ours."""
     deletes: bool = False
     """True if this process deletes the job after the run is over."""
 
@@ -182,8 +179,6 @@ class ActionKind(enum.Enum):
     """Look for the job, and follow it from the end of its archived logs."""
     CANCEL = "Cancel"
     """Request the end of the job; without a wish on record, record one first."""
-    ASK_COLLECTOR = "AskCollector"
-    """Ask the namespace's collector what it has of the run."""
     RESTART = "Restart"
     """Record that another attempt follows."""
     MEASURE = "Measure"
@@ -214,7 +209,6 @@ def wait(until: float = math.inf) -> Action:
 
 _OF_JOB = {
     JobView.ENDED: Action(kind=ActionKind.RESTART),
-    JobView.GONE: Action(kind=ActionKind.ASK_COLLECTOR),
     JobView.UNREADABLE: Action(kind=ActionKind.DONE),
     JobView.UNWATCHED: Action(kind=ActionKind.FOLLOW),
     JobView.MISSING: Action(kind=ActionKind.FOLLOW),
@@ -244,8 +238,6 @@ def decide(record: Record, view: View, now: float) -> Action:
 
 def _of_existing(record: Record, view: View, now: float) -> Action:
     """Decide on a run whose job is followed."""
-    if not view.ownership.is_ours:
-        return wait()
     if (wish := record.wish) is not None:
         if view.is_end_answered:
             return wait(view.asked_to_end_at + CANCEL_SECONDS)
@@ -268,6 +260,8 @@ def advance(record: Record, view: View, now: float) -> Transition | None:
     run, wish = record.run, record.wish
     if state_of(run).is_over:
         return None
+    if view.taken_by:
+        return _taken(run, view.taken_by, now)
     match view.job:
         case JobView.ENDED:
             assert view.end is not None
@@ -281,9 +275,20 @@ def advance(record: Record, view: View, now: float) -> Transition | None:
             return None if missing is None or missing.phase.final else missing
         case JobView.NOT_ASKED if wish is not None and view.next_at != PENDING:
             return msgspec.structs.replace(run.ended_by(wish), at=now)
-        case JobView.WATCHED | JobView.REPORTED if record.survives and view.ownership.is_ours:
+        case JobView.WATCHED | JobView.REPORTED if record.survives:
             return _left_alone(record, view, now)
     return None
+
+
+def _taken(run: Run, holder: str, now: float) -> Transition:
+    """Return the end, for this store, of a run whose job is another's now."""
+    return Transition(
+        phase=Phase.LOST,
+        at=now,
+        cause=f"{holder[0].upper()}{holder[1:]} has taken over its job, and collects it.",
+        cause_id=TAKEN_OVER,
+        action=f"See it there: k8sbench status {run.run_id}",
+    )
 
 
 def _left_alone(record: Record, view: View, now: float) -> Transition | None:
@@ -342,7 +347,7 @@ def time_limit(record: Record, view: View) -> float:
     has ended can report its end.
     """
     state = state_of(record.run)
-    if record.wish is not None or not view.ownership.is_ours:
+    if record.wish is not None:
         return math.inf
     if state is State.ENDING or state.is_over:
         return math.inf

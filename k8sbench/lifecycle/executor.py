@@ -2,7 +2,7 @@
 
 An intent is recorded before it is carried out: a process may be killed at any moment, and whoever
 resumes the run then finds the intent. Measuring takes long, so runs that are over are measured one
-at a time: a collector's in another process, others in iterations without events.
+at a time: an operator's in another process, others in iterations without events.
 """
 
 from __future__ import annotations
@@ -318,11 +318,10 @@ class Executor:
     def _take_event(self, active: ActiveRun, event: JobEvent) -> None:
         if event.replica is not None:
             self._gathering.seen(active.run, event.replica)
-        if event.ownership is None:
+        if event.taken_by is not None:
+            active.see(taken_by=event.taken_by)
+        else:
             self._settle(active, active.take_event(event))
-        elif active.take_ownership(event.ownership):
-            self._requests.answer(active)
-            self._take_answers([active])
 
     def _read_wishes(self) -> None:
         """Read now and then which runs other processes of the store wish to cancel.
@@ -373,8 +372,6 @@ class Executor:
                 outcome = self._requests.follow(active)
             case ActionKind.CANCEL:
                 self._requests.cancel(active, action.cause, action.cause_id)
-            case ActionKind.ASK_COLLECTOR:
-                self._requests.ask_collector(active)
             case ActionKind.RESTART:
                 active.restart()
             case ActionKind.WAIT if action.until < math.inf:

@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.diagnose.job.causes import may_be_better
 from k8sbench.lifecycle import active_run
 from k8sbench.lifecycle.active_run import ActiveRun, Request
 from k8sbench.lifecycle.context import How, Outcome, RunContext, Until
@@ -32,22 +31,14 @@ from k8sbench.model.errors import (
     Unreachable,
     is_refused,
 )
-from k8sbench.model.ownership import COLLECTOR, JobOwner
-from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.run import COLLECTED_ELSEWHERE, Run, Wish
+from k8sbench.model.phase import Transition
+from k8sbench.model.run import Run, Wish
 from k8sbench.ports import FoundJob, Manifest
 
 NO_ANSWER = frozenset({"api-unreachable", "api-not-trusted", "unauthorized"})
 """Cause ids of errors of a cluster that answers no request at all."""
 REQUESTS = 4
 """Most pending creations, and most pending deletions."""
-ASK_SECONDS = 5.0
-"""Interval at which the collector is asked for a run."""
-OWNER_SECONDS = 240.0
-"""Time for a job's owner to collect it after its end.
-
-The GPU metrics are part of the collection.
-"""
 
 
 # -- one job: creating -----------------------------------------------------------------------------
@@ -69,9 +60,6 @@ def create(
     if run.restarts:
         manifests = manifest.numbered(context.manifests(run), run.attempt)
         context.cluster.clear(run)
-    if context.for_collector and (not run.restarts or attempts.is_continued(run)):
-        # An owner itself makes the attempts that follow.
-        manifests = manifest.owned(manifests, JobOwner(store=COLLECTOR, host=""))
     if context.cluster.jobs_outlive_us:
         manifests = manifest.identified(run, manifests, context.deadline_s, wait=wait)
     return context.cluster.create(run.plan, manifests, context.store.folder(run.run_id))
@@ -87,15 +75,6 @@ def job_named(run_id: str, context: RunContext) -> FoundJob | None:
 def is_of(job: FoundJob, run: Run) -> bool:
     """Return True if the job's uid matches the recorded one."""
     return run.job_uid_of(job.attempt) in {None, job.uid} or job.attempt > run.attempt
-
-
-def collected(run: Run, context: RunContext) -> tuple[Run | None, FoundJob | None]:
-    """Return the collector's record of a run, and the existing job."""
-    job = job_named(run.run_id, context)
-    theirs = context.collectors_record(run, copies=True)
-    if theirs is not None and attempts.is_taken_over(theirs, run):
-        theirs = None
-    return theirs, job
 
 
 # -- one job: deleting -----------------------------------------------------------------------------
@@ -259,8 +238,7 @@ class JobRequests:
                 active.try_later()
                 return None
             if job is None or job.attempt < run.attempt:
-                # Whoever asked for it may have been killed, and a collector have collected it.
-                active.see(job=JobView.GONE, end=None)
+                active.begin_attempt()  # whoever asked for it was killed
                 return None
             active.move(creation.created(self._context.clock()))
         cluster.resume(active.run, store.log_marks(run.run_id))
@@ -289,11 +267,6 @@ class JobRequests:
             read = {replica: mark.at for replica, mark in marks.items()}
             active.unread = {name: at for name, at in printed.items() if read.get(name, 0.0) < at}
         active.see_what_is_read()
-
-    def answer(self, active: ActiveRun) -> None:
-        """Tell the store that made a request that it is recorded."""
-        call = partial(self._context.cluster.answer, active.run_id)
-        self._send(active, "answer", call, _ignore)
 
     # -- a job is ended -------------------------------------------------------------------------
 
@@ -361,103 +334,9 @@ class JobRequests:
         else:
             active.note(run=run)
             active.see(deletes=False)
-            if why is not None and active.view.ownership.is_ours:
+            if why is not None:
                 note(f"{run_id} stays on the cluster: {why}")
         return active.outcome(How.CLOSED)
-
-    # -- another store has the job, or had it ---------------------------------------------------
-
-    def ask_collector(self, active: ActiveRun) -> None:
-        """Ask which store collected a run whose job is gone.
-
-        Also a run whose job is another store's.
-        """
-        call = partial(collected, active.run, self._context)
-        self._send(active, "collector", call, self._take_collected)
-
-    def _take_collected(
-        self, active: ActiveRun, answer: Future[tuple[Run | None, FoundJob | None]]
-    ) -> Outcome | None:
-        """Record what the collector has: its measurement is the run's."""
-        try:
-            theirs, job = answer.result()
-        except BenchError as error:
-            # A run whose job is gone is not lost: the collector may have it.
-            return self._wait_for_owner(active, error)
-        if theirs is None:
-            return self._take_uncollected(active, job)
-        run_id, latest = active.run_id, active.run.history[-1].at
-        for step in theirs.history[:-1]:
-            if step.at > latest:
-                active.move(step)
-        if theirs.measurement is not None:
-            # First: a run that is over and not measured would be measured here.
-            self._context.store.measured(run_id, theirs.measurement)
-        # A job that this store has taken over since is deleted; no other is.
-        active.see(deletes=not active.record.keep)
-        active.record_end(theirs.history[-1])
-        active.reporter.note(
-            f"{run_id} was collected by the collector: its logs and figures are here now."
-        )
-        return None
-
-    def _take_uncollected(self, active: ActiveRun, job: FoundJob | None) -> Outcome | None:
-        """Handle a run that no collector has, given its job."""
-        whose, run, end = active.view.ownership, active.run, active.view.end
-        if end is None and job is not None and not job.ownership.is_ours:
-            # The attempt before, of another store by now: it ended as is on record.
-            whose, cause = job.ownership, run.history[-1].cause
-            end = Transition(phase=Phase.FAILED, at=self._context.clock(), cause=cause)
-            active.see(ownership=whose, job=JobView.GONE, end=end)
-        has_next = job is not None and job.attempt > run.attempt
-        is_collectors = job is not None and job.ownership.is_collectors
-        if end is None:
-            active.begin_attempt()
-        elif whose.is_ours and not has_next:
-            active.see(job=JobView.ENDED, end=end)
-        elif job is not None and (job.ownership.is_ours or has_next):
-            # This store has taken it over, or its owner has begun the next attempt.
-            active.archive = self._context.store.archive(run.run_id)
-            active.see(job=JobView.UNWATCHED, ownership=job.ownership)
-        elif is_collectors or self._may_restart(active, end):
-            return self._wait_for_owner(active)
-        else:
-            end = msgspec.structs.replace(
-                end,
-                cause=f"{end.cause} It is collected by {whose.holder}.",
-                cause_id=COLLECTED_ELSEWHERE,
-                action=f"See k8sbench status {run.run_id} there.",
-            )
-            active.see(job=JobView.ENDED, end=end)
-        return None
-
-    def _may_restart(self, active: ActiveRun, end: Transition) -> bool:
-        """Return True if the job's owner may soon create another attempt."""
-        run, since = active.run, active.asked_since
-        is_recent = since is None or self._context.clock() < since + OWNER_SECONDS
-        return is_recent and run.restarts < run.plan.max_restarts and may_be_better(end)
-
-    def _wait_for_owner(self, active: ActiveRun, error: BenchError | None = None) -> Outcome | None:
-        """Ask again later who collected a run, or stop following it."""
-        now, run_id, note = self._context.clock(), active.run_id, active.reporter.note
-        holder, is_followed = active.view.ownership.holder, active.rules.until is Until.OVER
-        if active.asked_since is None:
-            active.asked_since = now
-            why = "" if error is None else f": {error.message if is_followed else error}"
-            note(f"{run_id} has ended; {holder} collects it{why}")
-        if is_followed and now < active.asked_since + OWNER_SECONDS:
-            active.see(next_at=now + ASK_SECONDS)
-            return None
-        if error is None:
-            note(f"{holder} has not collected {run_id} yet. See later: k8sbench status {run_id}")
-        elif is_followed:
-            note(f"How {run_id} ended is not known. See later: k8sbench watch {run_id}")
-        return active.outcome(How.LEFT)
-
-
-def _ignore(_: ActiveRun, answer: Future[None]) -> None:
-    with contextlib.suppress(BenchError):
-        answer.result()
 
 
 def _note_unread(active: ActiveRun, why: str) -> None:

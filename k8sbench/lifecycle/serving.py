@@ -79,7 +79,8 @@ class Serving:
         """
         if self._clock() >= self._due:
             self._look()
-        if self._benchmarks is not None:
+        if self._benchmarks is not None and self.listed_at is not None:
+            # Not before the jobs are known: one whose record is lost would be created again.
             self._benchmarks.step()
         for outcome in self._executor.step(seconds):
             if self._benchmarks is not None:

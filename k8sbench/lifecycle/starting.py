@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from k8sbench.lifecycle import collecting, lost_runs, requests
+from k8sbench.lifecycle import collecting, lost_runs, owners
 from k8sbench.lifecycle.context import (
     BENCHMARK,
     MANIFEST,
@@ -21,9 +21,8 @@ from k8sbench.lifecycle.context import (
 )
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.model import attempts, creation, times
-from k8sbench.model.errors import BenchError, NotFound, RepeatTaken, Unreachable, UsageError
+from k8sbench.model.errors import BenchError, NotFound, RepeatTaken, UsageError
 from k8sbench.model.identity import case_key
-from k8sbench.model.ownership import Turn
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run
@@ -39,10 +38,8 @@ Other submits into the set may take a number first; more collisions are a fault.
 class Starting:
     """Starts the runs of one submit."""
 
-    def __init__(self, request: SubmitRequest, executor: Executor, total: int) -> None:
-        self._request, self._executor, self._total = request, executor, total
-        self._turns = 0
-        """Jobs that were created or joined: the next one's turn comes after theirs."""
+    def __init__(self, request: SubmitRequest, executor: Executor) -> None:
+        self._request, self._executor = request, executor
         self._context, self._reporter = executor.context, executor.reporter
         self._survives = self._context.cluster.jobs_outlive_us
 
@@ -73,11 +70,9 @@ class Starting:
             lost_runs.reconcile(context.store, alive=context.alive, now=context.clock())
             run = context.store.run(run_id)
         except NotFound:
-            job = requests.job_named(run_id, context) if self._survives else None
-            if job is None:
+            if not self._survives or (job := owners.own_job(run_id, context)) is None:
                 return None
             attempts.check_same_case(case.like(job.plan), job.plan)
-            # Another store has submitted it, and collects it.
             run = collecting.recorded(job, context)
         attempts.check_same_case(case.like(run.plan), run.plan)
         if not run.phase.final:
@@ -97,18 +92,7 @@ class Starting:
                 store.move(run.run_id, final)
             store.claims.release(run.run_id)
             raise
-        self._executor.create(run, self._in_turn(run.plan, manifests))
-
-    def _in_turn(self, plan: RunPlan, manifests: Sequence[Manifest]) -> Sequence[Manifest]:
-        """Suspend the jobs of a collector beyond ``--parallel``; Kueue has turns of its own."""
-        number, parallel = self._turns, self._request.parallel
-        self._turns += 1
-        if not self._context.for_collector or plan.queue is not None or self._total <= parallel:
-            return manifests
-        from k8sbench.render.manifest import held
-
-        turn = Turn(number=number, parallel=parallel)
-        return manifests if number < parallel else held(plan, manifests, turn)
+        self._executor.create(run, manifests)
 
     def _join(self, existing: Run, case: PlannedCase) -> Outcome:
         """Join an existing run, unless over or followed by another process."""
@@ -123,9 +107,7 @@ class Starting:
         elif existing.owes_measurement:
             is_ours = self._executor.take(existing)
             return Outcome(existing, How.CREATED if is_ours else How.FOLLOWED_ELSEWHERE)
-        elif not _may_go_on(existing, plan) or self._collector_may_have(
-            existing, beyond=existing.attempt
-        ):
+        elif not _may_go_on(existing, plan):
             return Outcome(existing, How.OVER_BEFORE)
         goes_on = existing.phase.final or self._survives
         if not (goes_on and store.claims.claim(run_id)):
@@ -137,12 +119,7 @@ class Starting:
         elif existing.phase.final:
             store.claims.release(run_id)
             return Outcome(existing, How.OVER_BEFORE)
-        elif (
-            creation.is_known_created(existing)
-            or attempts.is_restarting(existing)
-            or self._collector_may_have(existing, beyond=0)
-        ):
-            self._turns += 1
+        elif creation.is_known_created(existing) or attempts.is_restarting(existing):
             self._executor.take(existing)
             return Outcome(existing, How.CREATED)
         # A job that exists is found, and not created again.
@@ -150,20 +127,6 @@ class Starting:
         store.ensure_folder(run_id)
         self._create(existing, case, case.manifests(existing.plan))
         return Outcome(existing, How.CREATED)
-
-    def _collector_may_have(self, run: Run, *, beyond: int) -> bool:
-        """Return True if the collector may have a later attempt of a run.
-
-        Another job would then be a second one of that attempt. Also True if the collector still
-        follows the run, or does not answer.
-        """
-        if not self._survives:
-            return False
-        try:
-            theirs = self._context.collectors_record(run)
-        except Unreachable:
-            return True
-        return theirs is not None and theirs.attempt > beyond
 
     def _reopened(self, run: Run, plan: RunPlan, case: PlannedCase) -> Run:
         """Reopen a finished run; a training continues as its next attempt."""

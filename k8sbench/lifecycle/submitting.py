@@ -9,7 +9,6 @@ cluster goes on, and is resumed (:mod:`k8sbench.lifecycle.collecting`).
 from __future__ import annotations
 
 import contextlib
-import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -116,9 +115,7 @@ def submit(
     are ended, and jobs on a cluster go on.
     """
     until = Until.CREATED if request.detach else Until.OVER
-    # A collector starts the jobs in their turns.
-    parallel = math.inf if context.for_collector else request.parallel
-    rules = Rules(keep=request.keep, wait=request.wait, parallel=parallel, until=until)
+    rules = Rules(keep=request.keep, wait=request.wait, parallel=request.parallel, until=until)
     executor = Executor(context, reporter, rules, gathering)
     submission = _Submission(cases, request, executor, stop)
     try:
@@ -140,7 +137,7 @@ class _Submission:
     ) -> None:
         self._request, self._executor, self._stop = request, executor, stop
         self._context, self._reporter = executor.context, executor.reporter
-        self._starting = Starting(request, executor, len(cases))
+        self._starting = Starting(request, executor)
         self._survives = self._context.cluster.jobs_outlive_us
         self._waiting = deque(cases)
         self._is_single = len(cases) == 1

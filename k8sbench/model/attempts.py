@@ -14,7 +14,7 @@ from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.identity import case_values, fields_for
 from k8sbench.model.phase import RESTARTING, Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Run
+from k8sbench.model.run import TAKEN_OVER, Run
 
 RESTART_REFUSED = "restart-refused"
 LENGTHENED = frozenset({"training", "window", "command"})
@@ -56,7 +56,7 @@ def keeps_checkpoints(run: Run) -> bool:
 
 def may_be_continued(run: Run, asked: RunPlan | None = None) -> bool:
     """True if a training can continue, by its own plan or a longer one."""
-    is_ours = keeps_checkpoints(run) and not run.is_collected_elsewhere
+    is_ours = keeps_checkpoints(run) and run.history[-1].cause_id != TAKEN_OVER
     longer = asked is not None and is_longer(asked, run.plan)
     return is_ours and (longer or run.phase is not Phase.SUCCEEDED)
 
@@ -96,15 +96,6 @@ def elsewhere(plan: RunPlan, attempt: int, at: float, uid: str | None) -> Transi
     """
     again = restarting(plan, attempt, "It was begun by another store.", at)
     return msgspec.structs.replace(again, job_uid=uid)
-
-
-def is_taken_over(theirs: Run, run: Run) -> bool:
-    """True if the job was taken over from the collector whose record this is.
-
-    The record then says nothing of the run, unless the run is not known to have had a job.
-    """
-    had_job = bool(run.restarts) or creation.is_known_created(run)
-    return theirs.is_collected_elsewhere and had_job
 
 
 def waiting(run: Run, error: BenchError, at: float) -> Transition:

@@ -16,11 +16,14 @@ from k8sbench.model import times
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import JobKindWord
 from k8sbench.model.kube import KubeObject, conditions, is_true, moment
+from k8sbench.model.pool import NodePool
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import Framework, Impl, Mode, Preset
 
 API_VERSION = "k8sbench.io/v1alpha1"
 KIND = "Benchmark"
+SCHEMA = 1
+"""Number of the CRD's schema, which stands in its description."""
 MOST_RUNS = 1000
 """Most runs of one object."""
 LONGEST_NAME = 42
@@ -63,6 +66,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     image: str | None = None
     image_registry: str | None = None
     node_pool: str | None = None
+    """Pool of those that the operator knows."""
+    pool: NodePool | None = None
+    """Pool in place of those, as an entry of a pools file."""
     queue: str | None = None
     force: bool = False
     job_kind: JobKindWord = "auto"
@@ -99,7 +105,17 @@ MUTABLE = frozenset(
     {"parallel", "cancel", "cancel_runs", "keep", "retry", "ttl_seconds_after_finished"}
 )
 """Fields of :class:`Wanted` that may change."""
-_OWN = MUTABLE | {"set", "benchmark", "file", "batch_sizes", "timeout", "target", "nodes", "wait"}
+_OWN = MUTABLE | {
+    "set",
+    "benchmark",
+    "file",
+    "batch_sizes",
+    "timeout",
+    "target",
+    "pool",
+    "nodes",
+    "wait",
+}
 """Fields of :class:`Wanted` that are not handed to a submit as they are."""
 
 
@@ -187,19 +203,19 @@ def _target(text: str | None) -> float | Literal["none"] | None:
 
 
 def object_of(
-    request: SubmitRequest, name: str, *, file: str = "", nodes: Sequence[str] = ()
+    request: SubmitRequest,
+    name: str,
+    *,
+    file: str = "",
+    pool: NodePool | None = None,
+    nodes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Write the object that asks for what a submit does.
 
-    ``file`` is the text of a benchmark file; empty for the catalog's benchmark. ``nodes`` are those
-    to which the case is pinned. Raises :class:`~k8sbench.model.errors.UsageError` for an option
-    that no object has.
+    ``file`` is the text of a benchmark file; empty for the catalog's benchmark. ``pool`` is one
+    that the operator does not have. ``nodes`` are those to which the case is pinned. Raises
+    :class:`~k8sbench.model.errors.UsageError` for an option that no object has.
     """
-    if request.pools_file is not None:
-        raise UsageError(
-            "--pools is a file of this machine; the operator chooses from the cluster's pools.",
-            "Publish the pool with the chart, or run it from here with --no-operator.",
-        )
     for option, value in (
         ("--data", request.data),
         ("--weights", request.weights),
@@ -213,7 +229,9 @@ def object_of(
     given = msgspec.structs.asdict(request)
     same = {name: given[name] for name in Wanted.__struct_fields__ if name in given}
     precision = "amp" if request.amp and request.precision is None else request.precision
-    timeout = None if request.timeout_s is None else f"{request.timeout_s:.3f}s"
+    timeout = None
+    if request.timeout_s is not None:
+        timeout = f"{request.timeout_s:.3f}".rstrip("0").rstrip(".") + "s"
     target = request.target if request.target in {None, "none"} else f"{request.target:.9g}"
     wanted = Wanted(
         **same
@@ -225,6 +243,8 @@ def object_of(
             "precision": precision,
             "timeout": timeout,
             "target": target,
+            "node_pool": None if pool is not None else request.node_pool,
+            "pool": pool,
             "nodes": tuple(nodes),
         }
     )
@@ -233,6 +253,9 @@ def object_of(
     spec = {
         name: value for name, value in msgspec.to_builtins(wanted).items() if value != usual[name]
     }
+    if pool is not None:
+        given = msgspec.to_builtins(pool).items()
+        spec["pool"] = {name: one for name, one in given if one is not None or name == "gpu_model"}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
 
 

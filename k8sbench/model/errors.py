@@ -112,11 +112,10 @@ class OwnedElsewhere(UsageError):
     Only its owner changes and deletes a job.
     """
 
-    def __init__(self, run_id: str, holder: str, what: str = "collects it") -> None:
-        action = f"Follow it with: k8sbench watch {run_id}; take it over with:"
+    def __init__(self, run_id: str, holder: str) -> None:
         super().__init__(
-            f"The job of {run_id} is {holder}'s, which {what}.",
-            f"{action} k8sbench collect --take-over {run_id}",
+            f"The job of {run_id} is {holder}'s, which collects it.",
+            f"Act there, or take it over with: k8sbench collect --take-over {run_id}",
         )
 
 

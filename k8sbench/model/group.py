@@ -84,7 +84,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     gpu: dict[str, GpuFigure] = {}
     """GPU metrics by id, each with source, coverage and samples."""
     source: str = "here"
-    """Store of the run: ``here``, ``collector`` or ``imported``.
+    """Store of the run: ``here``, ``operator`` or ``imported``.
 
     An imported run is here, too, but k8sbench did not run it.
     """

@@ -34,8 +34,6 @@ OWN_LABELS = {
 PLAN_ANNOTATION = f"{LABEL_DOMAIN}/plan"
 NONCE_ANNOTATION = f"{LABEL_DOMAIN}/nonce"
 OWNER_ANNOTATION = f"{LABEL_DOMAIN}/owner"
-TURN_ANNOTATION = f"{LABEL_DOMAIN}/turn"
-"""On a job that starts suspended until its turn in its set."""
 WAITS_ANNOTATION = f"{LABEL_DOMAIN}/waits"
 """Annotation of a job that waits despite an unrecoverable cause.
 

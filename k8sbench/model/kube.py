@@ -19,12 +19,12 @@ RUN_LABEL = f"{LABEL_DOMAIN}/run"
 ATTEMPT_LABEL = f"{LABEL_DOMAIN}/attempt"
 """Label and annotation with the attempt's number, from the second on."""
 TOKEN_HEADER = "X-K8sbench-Token"
-"""Header with a collector's token.
+"""Header with an operator's token.
 
 The API server's proxy passes it on, unlike Authorization.
 """
 MOST_RUNS = 1000
-"""Runs of one answer of a collector: the newest that match."""
+"""Runs of one answer of an operator: the newest that match."""
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """Label of a job that names its Kueue LocalQueue."""
 MANAGED = "app.kubernetes.io/managed-by=k8sbench"

@@ -88,8 +88,8 @@ def left_over(at: float) -> Wish:
     return Wish(kind="delete", at=at, cause="The run has ended.")
 
 
-COLLECTED_ELSEWHERE = "collected-elsewhere"
-"""Cause id of a run whose job another store has collected."""
+TAKEN_OVER = "taken-over"
+"""Cause id of a run whose job another store has taken over."""
 GPU_METRICS_OWED = "They have not been fetched."
 """Start of the reason while a measurement's GPU metrics are not fetched."""
 
@@ -116,7 +116,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     wishes: tuple[Wish, ...] = ()
     """Not fulfilled yet; at most one of each kind."""
     source: str = "here"
-    """Store that has the run: ``here`` or ``collector``."""
+    """Store that has the run: ``here`` or ``operator``."""
 
     @property
     def run_id(self) -> str:
@@ -196,15 +196,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
-    def is_collected_elsewhere(self) -> bool:
-        """True if another store has the logs and the measurement."""
-        return self.history[-1].cause_id == COLLECTED_ELSEWHERE
-
-    @property
     def owes_measurement(self) -> bool:
         """True if the run succeeded and is not yet measured."""
-        is_measured = self.measurement is not None or self.is_collected_elsewhere
-        return self.phase is Phase.SUCCEEDED and not is_measured
+        return self.phase is Phase.SUCCEEDED and self.measurement is None
 
     @property
     def owes_gpu_metrics(self) -> bool:
@@ -295,19 +289,19 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def may_know_more(ours: Run) -> bool:
-    """Return True if a collector may know more about a run."""
+    """Return True if an operator may know more about a run."""
     return ours.plan.backend == "kubernetes" and _known(ours) < (False, True)
 
 
 def knows_more(theirs: Run, ours: Run | None) -> bool:
-    """Return True if the collector's record should replace ours."""
+    """Return True if the operator's record should replace ours."""
     return ours is None or _known(theirs) > _known(ours)
 
 
 def merged(ours: Sequence[Run], theirs: Sequence[Run]) -> tuple[list[Run], set[str]]:
     """Merge both stores' runs, oldest first, without duplicates.
 
-    Also returns the ids of the runs taken from the collector.
+    Also returns the ids of the runs taken from the operator.
     """
     by_id = {run.run_id: run for run in ours}
     added = {run.run_id: run for run in theirs if knows_more(run, by_id.get(run.run_id))}

@@ -90,7 +90,7 @@ def _is_in(text: str, block: str) -> bool:
 
 # -- cleaning -------------------------------------------------------------------------------------
 #
-# From a line of a file to the text that the program printed. Launchers and collectors put things
+# From a line of a file to the text that the program printed. Launchers and operators put things
 # in front of lines (mpirun's date and rank, torchrun's rank, a pod's name, a time stamp), glue
 # lines of several ranks together, and terminals leave colours and carriage returns. These are
 # removed; the rank and the time are kept. Ordinary lines return early.

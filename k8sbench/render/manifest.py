@@ -13,20 +13,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import yaml
 from jinja2 import Environment
 
 from k8sbench.model import yaml_text
 from k8sbench.model.identity import (
     NONCE_ANNOTATION,
-    OWNER_ANNOTATION,
-    TURN_ANNOTATION,
     WAITS_ANNOTATION,
 )
 from k8sbench.model.kinds import KINDS, kind_of, with_metadata
 from k8sbench.model.kube import ATTEMPT_LABEL
-from k8sbench.model.ownership import JobOwner, Turn
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.model.run import Run
@@ -149,23 +145,6 @@ def identified(
         spec = _with_policy(run.plan, spec, activeDeadlineSeconds=seconds)
     if wait:
         mark = {"annotations": {**mark["annotations"], WAITS_ANNOTATION: "true"}}
-    return [*others, {**with_metadata(job, mark), "spec": spec}]
-
-
-def owned(manifests: Sequence[Mapping[str, Any]], owner: JobOwner) -> Sequence[Mapping[str, Any]]:
-    """Name a job's owner in it."""
-    *others, job = manifests
-    mark = {OWNER_ANNOTATION: msgspec.json.encode(owner).decode()}
-    return [*others, with_metadata(job, {"annotations": mark})]
-
-
-def held(
-    plan: RunPlan, manifests: Sequence[Mapping[str, Any]], turn: Turn
-) -> Sequence[Mapping[str, Any]]:
-    """Suspend a job until its owner starts it in its turn."""
-    *others, job = manifests
-    mark = {"annotations": {TURN_ANNOTATION: msgspec.json.encode(turn).decode()}}
-    spec = _with_policy(plan, job["spec"], suspend=True)
     return [*others, {**with_metadata(job, mark), "spec": spec}]
 
 

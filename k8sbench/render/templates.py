@@ -19,8 +19,8 @@ import jinja2
 from k8sbench.model.kinds import KINDS
 
 RUNTIME_VERBS = ("get", "create", "patch", "delete")
-ROLE, COLLECTOR_ROLE = "role.yaml.j2", "collector-role.yaml.j2"
-"""Templates of the users' and the collector's permissions."""
+ROLE, OPERATOR_ROLE = "role.yaml.j2", "operator-role.yaml.j2"
+"""Templates of the users' and the operator's permissions."""
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")
 
 
@@ -70,12 +70,12 @@ def role(templates: jinja2.Environment) -> str:
     return render(templates, ROLE, jobs=_jobs()) + "\n"
 
 
-def collector_role(templates: jinja2.Environment) -> str:
-    """Return the collector's Role as YAML; the chart has its rules.
+def operator_role(templates: jinja2.Environment) -> str:
+    """Return the operator's Role as YAML; the chart has its rules.
 
     It creates jobs, too: the next attempts of failed runs.
     """
-    return render(templates, COLLECTOR_ROLE, jobs=_jobs()) + "\n"
+    return render(templates, OPERATOR_ROLE, jobs=_jobs()) + "\n"
 
 
 def _jobs() -> dict[tuple[str, tuple[str, ...]], list[str]]:

@@ -54,7 +54,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     recorded: bool = True
     """False: the store has no record of it, the cluster alone knows it."""
     source: str = "here"
-    """Origin of the record: ``here``, ``collector`` or ``imported``.
+    """Origin of the record: ``here``, ``operator`` or ``imported``.
 
     An ``imported`` run is in this store, and was never run by it.
     """
@@ -169,7 +169,7 @@ class BaselineInfo(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     """Number of runs in the baseline."""
     source: str = "here"
-    """Store of the baseline: ``here`` or ``collector``."""
+    """Store of the baseline: ``here`` or ``operator``."""
 
 
 def listed(run: Run, **given: Any) -> ListedRun:

@@ -9,12 +9,12 @@ import yaml
 from k8sbench import __version__
 from tests.harness.helm import CHART
 
-IMAGE = f"registry.example/team/k8sbench-collector:{__version__}"
+IMAGE = f"registry.example/team/k8sbench-operator:{__version__}"
 INSTALLS: dict[str, dict[str, Any]] = {
     file.name.removesuffix("-values.yaml"): yaml.safe_load(file.read_text()) or {}
     for file in sorted((CHART / "ci").glob("*-values.yaml"))
 }
 """The values with which ``ct`` checks the chart, by the name of their file."""
-COLLECTOR, ALL = INSTALLS["collector"], INSTALLS["all"]
-PARTS = COLLECTOR["collector"]["image"]
+OPERATOR, ALL = INSTALLS["operator"], INSTALLS["all"]
+PARTS = OPERATOR["operator"]["image"]
 POOL: dict[str, Any] = ALL["nodePools"][0]

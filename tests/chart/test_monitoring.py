@@ -20,21 +20,21 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from k8sbench.app import comparing
-from k8sbench.collector.controller import CollectorSettings, Look, State
-from k8sbench.collector.metrics import Metrics
 from k8sbench.measure.group import compare
 from k8sbench.model.phase import Phase
+from k8sbench.operator.controller import Look, OperatorSettings, State
+from k8sbench.operator.metrics import Metrics
 from tests.chart import examples
 from tests.harness.helm import CHART, NAMESPACE, Helm, find, merged
 from tests.harness.prometheus import Samples, Server
 from tests.tiers import ROOT
-from tests.unit.collector.test_metrics import at, run
+from tests.unit.operator.test_metrics import at, run
 from tests.unit.store.examples import measurement
 
-COLLECTOR = "dlperf-collector"
-TARGET = {"job": COLLECTOR, "namespace": NAMESPACE}
+OPERATOR = "dlperf-operator"
+TARGET = {"job": OPERATOR, "namespace": NAMESPACE}
 BENCHMARK = "resnet50"
-LEADER, READY = "k8sbench_collector_leader", "k8sbench_collector_ready"
+LEADER, READY = "k8sbench_operator_leader", "k8sbench_operator_ready"
 SUCCESS = "k8sbench_last_success_timestamp_seconds"
 NOW = time.time()
 """Fixed time of the dashboard's queries, Unix seconds."""
@@ -42,14 +42,14 @@ NOW = time.time()
 
 @functools.cache
 def exposed() -> Sequence[tuple[str, dict[str, str]]]:
-    """Return name and labels of every series a collector can expose."""
+    """Return name and labels of every series an operator can expose."""
     made = Metrics()
     ran, ended = at(Phase.RUNNING, 130.0), at(Phase.SUCCEEDED, 200.0)
     over = run("over", ran, ended, measured=measurement(), benchmark=BENCHMARK)
     made.closed(over)
     look = Look(listed_at=1.0, runs=[run("goes-on", ran)], api_errors={"429": 1})
     # Any folder: the files in it are counted.
-    store = CollectorSettings(store=str(CHART), baseline="release")
+    store = OperatorSettings(store=str(CHART), baseline="release")
     made.state = State(settings=store, is_leader=True, look=look, succeeded_at=1.0)
     held = {compare.labels(over.plan): compare.Held(ratio=1.0, is_separated=False)}
     with mock.patch.object(comparing, "held_against", return_value=held):
@@ -58,7 +58,7 @@ def exposed() -> Sequence[tuple[str, dict[str, str]]]:
 
 
 def names() -> set[str]:
-    """Names of the collector's series."""
+    """Names of the operator's series."""
     return {name for name, _ in exposed()}
 
 
@@ -71,7 +71,7 @@ def labels_of(name: str) -> dict[str, str]:
 
 NAME = re.compile(r"\bk8sbench_\w+")
 ENABLED = {"monitoring": {"prometheusRule": {"enabled": True}}}
-VALUES: dict[str, Any] = merged(examples.COLLECTOR, ENABLED, {"baseline": {"name": "release"}})
+VALUES: dict[str, Any] = merged(examples.OPERATOR, ENABLED, {"baseline": {"name": "release"}})
 
 
 def dashboard() -> dict[str, Any]:
@@ -104,7 +104,7 @@ def labelled(name: str) -> str:
 HEALTHY = {
     "up": "1x60",
     "k8sbench_stuck_jobs": "0x60",
-    "k8sbench_collector_ready": "1x60",
+    "k8sbench_operator_ready": "1x60",
     "k8sbench_last_success_timestamp_seconds": "0+60x60",
     "k8sbench_store_bytes": "600x60",
     "k8sbench_store_free_bytes": "400x60",
@@ -114,7 +114,7 @@ HEALTHY = {
 """Series → one sample a minute, in promtool's notation (value, repetitions)."""
 ALERTS: dict[str, tuple[dict[str, str], int, int]] = {
     "K8sbenchStuckJob": ({"k8sbench_stuck_jobs": "0x4 2x55"}, 19, 20),
-    "K8sbenchCollectorDown": ({"up": "1x4 0x55"}, 9, 10),
+    "K8sbenchOperatorDown": ({"up": "1x4 0x55"}, 9, 10),
     # It lists until the 5th minute; five minutes later that is too long ago, for five more.
     "K8sbenchNotCollecting": (
         {"k8sbench_last_success_timestamp_seconds": "0+60x5 300x55"},
@@ -221,9 +221,9 @@ The outage begins in the 5th minute.
 
 
 def during(turns: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Return the series of readiness as a collector exposes them, a sample a minute."""
+    """Return the series of readiness as an operator exposes them, a sample a minute."""
     made, values = Metrics(), dict[str, list[str]]({READY: [], SUCCESS: []})
-    store, listed_at = CollectorSettings(store=str(CHART)), 0.0
+    store, listed_at = OperatorSettings(store=str(CHART)), 0.0
     for now in range(0, 3600, 60):
         changes = LISTS if now < 300 else turns[now // 60 % len(turns)]
         listed_at = float(now) if changes is LISTS else listed_at
@@ -238,7 +238,7 @@ def during(turns: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", OUTAGES)
-def test_every_outage_of_a_collector_that_runs_raises_an_alert(
+def test_every_outage_of_an_operator_that_runs_raises_an_alert(
     rules: pathlib.Path, name: str
 ) -> None:
     turns, first = OUTAGES[name]
@@ -251,8 +251,8 @@ def test_every_alert_has_its_case_and_none_fires_while_all_is_well(rules: pathli
     check(rules, HEALTHY, {}, [0, 30, 60])
 
 
-def test_a_collector_that_nobody_knows_of_is_down_too(rules: pathlib.Path) -> None:
-    check(rules, {}, {"K8sbenchCollectorDown": [6]}, [])
+def test_an_operator_that_nobody_knows_of_is_down_too(rules: pathlib.Path) -> None:
+    check(rules, {}, {"K8sbenchOperatorDown": [6]}, [])
 
 
 def test_a_regression_takes_a_ratio_beyond_the_limit_and_separation(rules: pathlib.Path) -> None:
@@ -268,7 +268,7 @@ def test_a_regression_takes_a_ratio_beyond_the_limit_and_separation(rules: pathl
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A Prometheus that has scraped a collector for ten minutes."""
+    """A Prometheus that has scraped an operator for ten minutes."""
     points = [(NOW - 600 + 15 * number, 1.0 + number) for number in range(41)]
     states = {LEADER: 1.0, READY: 1.0, SUCCESS: NOW}
     samples = [
@@ -278,7 +278,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     invalid = [(moment, 0.0) for moment, _ in points]
     other = {**TARGET, **labels_of("k8sbench_run_valid"), "case": "other"}
     samples.append(Samples("k8sbench_run_valid", other, invalid))
-    # A collector of team-b is not ready, and that of team-c is gone.
+    # An operator of team-b is not ready, and that of team-c is gone.
     others = {"team-b": (points, {READY: 0.0}), "team-c": (points[:9], {})}
     for team, (seen, its) in others.items():
         of = TARGET | {"namespace": team}
@@ -302,7 +302,7 @@ def test_a_real_prometheus_answers_every_query(prometheus: Server) -> None:
         assert answer(prometheus, "query", query=query)["result"], query
 
 
-@pytest.mark.parametrize(("panel", "is_well"), [("Collector", 1), ("Since the last success", 0)])
+@pytest.mark.parametrize(("panel", "is_well"), [("Operator", 1), ("Since the last success", 0)])
 def test_a_namespace_that_is_not_collected_is_not_hidden_by_one_that_is(
     prometheus: Server, panel: str, is_well: float
 ) -> None:
@@ -332,7 +332,7 @@ def test_rules_and_dashboard_use_all_series_and_no_others(newest: Helm) -> None:
 
 
 def test_the_page_lists_all_series_and_no_others() -> None:
-    page = (ROOT / "docs" / "collector.md").read_text()
+    page = (ROOT / "docs" / "operator.md").read_text()
     rows = [line for line in page.splitlines() if line.startswith("| `k8sbench_")]
     listed = {
         name: set(re.findall(r"`(\w+)`", row.split("|")[2]))

@@ -42,7 +42,7 @@ LONGEST = {"CronJob": 52, "Service": 63, "Deployment": 63}
 
 
 def test_without_an_image_there_is_nothing_that_runs_or_waits(newest: Helm) -> None:
-    off: dict[str, Any] = {"collector": {"image": {"repository": ""}}}
+    off: dict[str, Any] = {"operator": {"image": {"repository": ""}}}
     off |= {"nightly": TURNED_OFF, "monitoring": dict.fromkeys(MONITORING, TURNED_OFF)}
     off |= {"backup": TURNED_OFF}
     everything_else = merged(examples.ALL, off)
@@ -63,10 +63,10 @@ def test_every_object_says_whose_it_is_and_is_in_the_release_s_namespace(newest:
         assert ("namespace" in each["metadata"]) != each["kind"].startswith("ClusterRole")
 
 
-def test_users_of_other_namespaces_may_read_the_collector_and_find_it(newest: Helm) -> None:
+def test_users_of_other_namespaces_may_read_the_operator_and_find_it(newest: Helm) -> None:
     teams = ("team-b", "team-c")
     subjects = [{"kind": "Group", "name": name, "namespaces": [name]} for name in teams]
-    given = merged(examples.COLLECTOR, {"namespaces": [*teams], "users": {"subjects": subjects}})
+    given = merged(examples.OPERATOR, {"namespaces": [*teams], "users": {"subjects": subjects}})
     objects = newest.template(given)
     bound = {
         (each["metadata"]["name"], each["metadata"]["namespace"]): [
@@ -80,13 +80,14 @@ def test_users_of_other_namespaces_may_read_the_collector_and_find_it(newest: He
     role = find(objects, "Role", "dlperf-user-reads")
     assert [rule["verbs"] for rule in role["rules"]] == [["get"], ["get"]]
     assert all(len(rule["resourceNames"]) == 1 for rule in role["rules"])
-    pointers = named(objects, "ConfigMap", "dlperf-collector")
-    assert [each["metadata"]["namespace"] for each in pointers] == [*teams]
-    assert all(
-        each["data"] == {"namespace": NAMESPACE, "service": "dlperf-collector"} for each in pointers
-    )
-    at_home = newest.template(examples.COLLECTOR)
-    assert not named(at_home, "ConfigMap", "dlperf-collector")
+    for name, verbs in (
+        ("dlperf-user", [["get"]]),
+        ("dlperf-operator", [["create"], ["get", "patch"]]),
+    ):
+        for each in named(objects, "Role", name):
+            leases = [rule["verbs"] for rule in each["rules"] if rule["resources"] == ["leases"]]
+            assert (each["metadata"]["namespace"] in teams, leases) == (True, verbs)
+    at_home = newest.template(examples.OPERATOR)
     assert not named(at_home, "Role", "dlperf-user-reads")
     nightly = newest.template(merged(given, {"nightly": {"enabled": True}}))
     (container,) = find(nightly, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"][
@@ -120,11 +121,11 @@ def test_an_alert_names_commands_of_its_entry_in_the_runbook(newest: Helm) -> No
         known[rule["alert"]] = found = named.findall(rule["annotations"]["description"])
         assert all(re.search(rf"\b{words}\s", entry) for words in found), rule["alert"]
     assert known["K8sbenchStoreFull"] == ["exec", "prune"]
-    assert known["K8sbenchCollectorDown"] == ["describe pod"]
+    assert known["K8sbenchOperatorDown"] == ["describe pod"]
 
 
-def test_the_page_s_network_policy_lets_the_collector_reach_its_prometheus(newest: Helm) -> None:
-    given = merged(examples.COLLECTOR, yaml.safe_load(operating.files()["settings.yaml"]))
+def test_the_page_s_network_policy_lets_the_operator_reach_its_prometheus(newest: Helm) -> None:
+    given = merged(examples.OPERATOR, yaml.safe_load(operating.files()["settings.yaml"]))
     objects = newest.template(given)
     url = urllib.parse.urlsplit(find(objects, "ConfigMap", "dlperf-prometheus")["data"]["url"])
     egress = find(objects, "NetworkPolicy")["spec"]["egress"]
@@ -166,8 +167,8 @@ NO_IMAGES = {
     "registry": ("https://registry.example",),
 }
 """Parts that no kubelet takes."""
-BACKUP = merged(examples.COLLECTOR, {"backup": {"enabled": True, "claim": "archives"}})
-NIGHTLY = merged(examples.COLLECTOR, {"nightly": {"enabled": True}})
+BACKUP = merged(examples.OPERATOR, {"backup": {"enabled": True, "claim": "archives"}})
+NIGHTLY = merged(examples.OPERATOR, {"nightly": {"enabled": True}})
 BESIDE = {"networkPolicy.apiServerCIDRs", "nodePools", "nightly.image.repository", "backup.claim"}
 REQUIRED = {*values.required(), *BESIDE}
 """The last ones because of what else is turned on."""
@@ -183,8 +184,8 @@ def test_null_is_refused_by_name_where_there_must_be_a_value(newest: Helm, path:
 
 
 def test_null_leaves_no_field_empty_where_there_need_be_no_value(newest: Helm) -> None:
-    # Without an image there is no collector.
-    nothing = (nested(path, None) for path in OPTIONAL - {"collector.image.repository"})
+    # Without an image there is no operator.
+    nothing = (nested(path, None) for path in OPTIONAL - {"operator.image.repository"})
     objects = newest.template(merged(examples.ALL, *nothing))
     assert {"Deployment", "CronJob"} <= {each["kind"] for each in objects}
     assert all(_whole(each) for each in objects)
@@ -205,11 +206,11 @@ def _whole(thing: Any) -> bool:
 @pytest.mark.parametrize(
     ("parts", "image"),
     [
-        ({"repository": "k8sbench-collector"}, f"k8sbench-collector:{__version__}"),
-        ({**examples.PARTS, "tag": "a-1_b"}, "registry.example/team/k8sbench-collector:a-1_b"),
+        ({"repository": "k8sbench-operator"}, f"k8sbench-operator:{__version__}"),
+        ({**examples.PARTS, "tag": "a-1_b"}, "registry.example/team/k8sbench-operator:a-1_b"),
         (
-            {"repository": "registry.example:5000/sub/k8s_collector", "tag": f"@sha256:{64 * 'a'}"},
-            f"registry.example:5000/sub/k8s_collector@sha256:{64 * 'a'}",
+            {"repository": "registry.example:5000/sub/k8s_operator", "tag": f"@sha256:{64 * 'a'}"},
+            f"registry.example:5000/sub/k8s_operator@sha256:{64 * 'a'}",
         ),
         (
             {"registry": "[fd00::1]:5000", "repository": "a/b", "tag": f"1@sha256:{64 * '0'}"},
@@ -220,21 +221,19 @@ def _whole(thing: Any) -> bool:
 def test_an_image_may_be_named_in_every_way_of_a_registry(
     newest: Helm, parts: dict[str, str], image: str
 ) -> None:
-    pod = find(newest.template({"collector": {"image": parts}}), "Deployment")
+    pod = find(newest.template({"operator": {"image": parts}}), "Deployment")
     assert pod["spec"]["template"]["spec"]["containers"][0]["image"] == image
 
 
 def test_a_release_of_the_chart_s_name_does_not_say_it_twice(newest: Helm) -> None:
-    assert named(
-        newest.template(examples.COLLECTOR, release=RELEASE), "Service", "dlperf-collector"
-    )
-    assert named(newest.template(examples.COLLECTOR, release="x"), "Service", "x-dlperf-collector")
+    assert named(newest.template(examples.OPERATOR, release=RELEASE), "Service", "dlperf-operator")
+    assert named(newest.template(examples.OPERATOR, release="x"), "Service", "x-dlperf-operator")
 
 
 def test_a_dashboard_stays_the_same_one(newest: Helm) -> None:
     def board(release: str, **given: Any) -> dict[str, Any]:
         on = nested("monitoring.dashboard.enabled", True)
-        objects = newest.template(merged(examples.COLLECTOR, on, given), release=release)
+        objects = newest.template(merged(examples.OPERATOR, on, given), release=release)
         text = find(objects, "ConfigMap", f"{release}-dashboard")["data"]["k8sbench.json"]
         found: dict[str, Any] = json.loads(text)
         return found
@@ -255,16 +254,16 @@ def test_a_dashboard_stays_the_same_one(newest: Helm) -> None:
         ),
         ({"nodePools": [examples.POOL, examples.POOL]}, "two pools named h100. Rename one"),
         ({"colector": {}}, "colector"),
-        ({"collector": {"image": {"sha": "x"}}}, "sha"),
+        ({"operator": {"image": {"sha": "x"}}}, "sha"),
         *(
-            (nested(f"collector.image.{part}", text), f"/collector/image/{part}")
+            (nested(f"operator.image.{part}", text), f"/operator/image/{part}")
             for part, texts in NO_IMAGES.items()
             for text in texts
         ),
-        ({"collector": {"image": "a:1"}}, "image"),
-        ({"collector": {"terminationGracePeriodSeconds": "60"}}, "terminationGracePeriodSeconds"),
-        ({"collector": {"keepLogsFor": "3 months"}}, "keepLogsFor"),
-        ({"collector": {"persistence": {"size": -1}}}, "size"),
+        ({"operator": {"image": "a:1"}}, "image"),
+        ({"operator": {"terminationGracePeriodSeconds": "60"}}, "terminationGracePeriodSeconds"),
+        ({"operator": {"keepLogsFor": "3 months"}}, "keepLogsFor"),
+        ({"operator": {"persistence": {"size": -1}}}, "size"),
         ({"users": {"create": "yes"}}, "create"),
         ({"users": {"subjects": [{"kind": "Robot", "name": "x"}]}}, "kind"),
         ({"namespaces": ["Team A"]}, "namespaces"),
@@ -277,22 +276,22 @@ def test_a_dashboard_stays_the_same_one(newest: Helm) -> None:
         ({"monitoring": {"prometheusRule": {"freePercent": 101}}}, "freePercent"),
         (nested("monitoring.prometheusRule.runbookUrl", 'https://a/"'), "runbookUrl"),
         ({"prometheus": {"url": "http://ann:hemmelig@prometheus:9090"}}, "url"),
-        ({"collector": {"livenessProbe": {"httpGet": {}}}}, "livenessProbe"),
-        ({"collector": {"extraEnv": [{"name": "HOME", "value": "/"}]}}, "extraEnv/0/name"),
-        (merged(examples.COLLECTOR, {"networkPolicy": {"enabled": True}}), "apiServerCIDRs"),
+        ({"operator": {"livenessProbe": {"httpGet": {}}}}, "livenessProbe"),
+        ({"operator": {"extraEnv": [{"name": "HOME", "value": "/"}]}}, "extraEnv/0/name"),
+        (merged(examples.OPERATOR, {"networkPolicy": {"enabled": True}}), "apiServerCIDRs"),
         *(
-            (nested(f"monitoring.{name}.enabled", True), f"monitoring.{name} needs the collector")
+            (nested(f"monitoring.{name}.enabled", True), f"monitoring.{name} needs the operator")
             for name in MONITORING
         ),
         ({"nightly": {"enabled": True}}, "nightly.image.repository"),
-        (merged(examples.COLLECTOR, nested("backup.enabled", True)), "backup.claim"),
-        (merged(BACKUP, nested("collector.persistence.enabled", False)), "persistence.enabled"),
-        (merged(BACKUP, nested("collector.image.repository", "")), "collector.image.repository"),
+        (merged(examples.OPERATOR, nested("backup.enabled", True)), "backup.claim"),
+        (merged(BACKUP, nested("operator.persistence.enabled", False)), "persistence.enabled"),
+        (merged(BACKUP, nested("operator.image.repository", "")), "operator.image.repository"),
         (merged(NIGHTLY, nested("nightly.image.tag", "1")), "nightly.image.repository"),
         (merged(NIGHTLY, {"users": {"create": False}}), "users.create"),
         ({"baseline": None}, "baseline"),
-        (nested("collector.image", None), "image"),
-        (nested("collector.extraVolumes", [{"name": "data"}]), "extraVolumes/0/name"),
+        (nested("operator.image", None), "image"),
+        (nested("operator.extraVolumes", [{"name": "data"}]), "extraVolumes/0/name"),
         (nested("monitoring.prometheusRule.alertLabels", {"a-b": "c"}), "a-b"),
         ({"users": {"subjects": [{"kind": "ServiceAccount", "name": "x"}]}}, "namespace"),
     ],
@@ -316,7 +315,7 @@ def test_helm_finds_nothing_to_complain_of(helm: Helm, name: str) -> None:
     assert "WARNING" not in told.out
 
 
-@pytest.mark.parametrize("name", ["without-collector", "collector", "all"])
+@pytest.mark.parametrize("name", ["without-operator", "operator", "all"])
 def test_what_an_install_makes_golden(helm: Helm, name: str) -> None:
     objects = helm.template(examples.INSTALLS[name])
     for each in objects:
@@ -331,7 +330,7 @@ def test_what_an_install_makes_golden(helm: Helm, name: str) -> None:
 def test_a_packaged_chart_renders_the_same(helm: Helm, tmp_path: pathlib.Path) -> None:
     helm.run("package", CHART, f"--destination={tmp_path}")
     (file,) = tmp_path.iterdir()
-    page = (ROOT / "docs" / "operations.md").read_text()
+    page = (ROOT / "docs" / "operator.md").read_text()
     assert f"`helm push {file.name} " in page
     where = (f"--namespace={NAMESPACE}", f"--kube-version={tools.KUBERNETES}")
     told = helm.run("template", RELEASE, file, *where, *helm.given(examples.ALL))

@@ -13,7 +13,7 @@ from tests.harness.helm import NAMESPACE, Helm, HelmFailed, find, merged, named,
 from tests.unit.chart import values
 
 Objects = Sequence[dict[str, Any]]
-USER, COLLECTOR = "dlperf-user", "dlperf-collector"
+USER, OPERATOR = "dlperf-user", "dlperf-operator"
 
 
 class Case(NamedTuple):
@@ -53,15 +53,15 @@ ACCOUNT = at("Deployment", "spec.template.spec.serviceAccountName")
 VOLUME = at("Deployment", "spec.template.spec.volumes.0")
 CLAIMS = count("PersistentVolumeClaim")
 CASES: Mapping[str, Case] = {
-    "nameOverride": Case("bench", count("Service", "dlperf-bench-collector"), 1),
-    "fullnameOverride": Case("bench", count("Service", "bench-collector"), 1),
+    "nameOverride": Case("bench", count("Service", "dlperf-bench-operator"), 1),
+    "fullnameOverride": Case("bench", count("Service", "bench-operator"), 1),
     "namespaces": Case(
         ["team-b", "team-c"],
         together(
             at("Deployment", "spec.template.spec.containers.0.env.1.value"),
             places("Role", USER),
-            places("RoleBinding", COLLECTOR),
-            places("Role", f"{COLLECTOR}-lease"),
+            places("RoleBinding", OPERATOR),
+            places("Role", f"{OPERATOR}-token"),
         ),
         ("team-b,team-c", ["team-b", "team-c"], ["team-b", "team-c"], [NAMESPACE]),
     ),
@@ -79,28 +79,28 @@ CASES: Mapping[str, Case] = {
         together(at("RoleBinding", "subjects.0.name", USER), count("ServiceAccount", "pipeline")),
         ("pipeline", 1),
     ),
-    "collector.persistence.enabled": Case(
+    "operator.persistence.enabled": Case(
         False, together(VOLUME, CLAIMS), ({"name": "data", "emptyDir": {}}, 0)
     ),
-    "collector.persistence.existingClaim": Case(
+    "operator.persistence.existingClaim": Case(
         "mine",
         together(VOLUME, CLAIMS),
         ({"name": "data", "persistentVolumeClaim": {"claimName": "mine"}}, 0),
     ),
-    "collector.serviceAccount.create": Case(
-        False, together(ACCOUNT, count("Role", COLLECTOR)), ("default", 0)
+    "operator.serviceAccount.create": Case(
+        False, together(ACCOUNT, count("Role", OPERATOR)), ("default", 0)
     ),
-    "collector.serviceAccount.name": Case(
+    "operator.serviceAccount.name": Case(
         "watcher",
-        together(ACCOUNT, at("RoleBinding", "subjects.0.name", COLLECTOR)),
+        together(ACCOUNT, at("RoleBinding", "subjects.0.name", OPERATOR)),
         ("watcher", "watcher"),
     ),
-    "collector.terminationGracePeriodSeconds": Case(
+    "operator.terminationGracePeriodSeconds": Case(
         0, at("Deployment", "spec.template.spec.terminationGracePeriodSeconds"), 0
     ),
 }
 BESIDE_ALL = sorted({value.path for value in values.described()} - set(CASES))
-IMAGES = {"collector.image.repository", "nightly.image.repository"}
+IMAGES = {"operator.image.repository", "nightly.image.repository"}
 NEEDED = {"nodePools", "networkPolicy.apiServerCIDRs", "backup.claim", *IMAGES}
 """Without which others of `examples.ALL` are refused."""
 
@@ -115,7 +115,7 @@ def everything(newest: Helm) -> list[dict[str, Any]]:
 def test_a_value_shows_in_what_is_rendered(newest: Helm, path: str) -> None:
     case = CASES[path]
     assert case.value != values.at(values.defaults(), path)
-    objects = newest.template(merged(examples.COLLECTOR, nested(path, case.value)))
+    objects = newest.template(merged(examples.OPERATOR, nested(path, case.value)))
     assert case.seen(objects) == case.shown
 
 

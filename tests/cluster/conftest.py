@@ -47,7 +47,7 @@ FIRST = (
     HERE / "test_kueue.py",
     HERE / "test_trainer_alone.py",
     HERE / "test_restarts.py",
-    HERE / "test_collector.py",
+    HERE / "test_operator.py",
     HERE / "test_granted.py",
     HERE / "test_watching.py",
 )

@@ -1,4 +1,4 @@
-"""Benchmark objects on a real API server: schema and collector."""
+"""Benchmark objects on a real API server: schema and operator."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import yaml
 
 from k8sbench.model.benchmark_object import MUTABLE, Wanted
 from tests.docs import pages
-from tests.harness.cluster import collectors, tools, users
+from tests.harness.cluster import operator_process, tools, users
 from tests.harness.cluster.cluster import KubectlFailed
-from tests.harness.cluster.collectors import Collector
 from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.operator_process import OperatorShell
 from tests.harness.cluster.shell import Running, Shell, until
 from tests.tiers import ROOT
 
@@ -27,6 +27,7 @@ YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CRD = ROOT / "charts/crds/benchmarks.k8sbench.io.yaml"
 FIELDS = {field.name: field.encode_name for field in msgspec.structs.fields(Wanted)}
 """Field → its name in an object."""
+POOL = {"name": "a", "gpus_per_node": 8, "gpu_model": "V100", "selector": {"a/b": "c"}}
 VALUES: dict[str, tuple[Any, Any]] = {
     "set": ("a", "b"),
     "file": ("name: a", "name: b"),
@@ -48,6 +49,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "image": ("a:1", "a:2"),
     "image_registry": ("a/b", "a/c"),
     "node_pool": ("quick", "endless"),
+    "pool": (POOL, POOL | {"gpus_per_node": 4}),
     "queue": ("a", "b"),
     "force": (True, False),
     "job_kind": ("v1", "trainjob"),
@@ -166,19 +168,19 @@ def test_a_wrong_object_is_refused_with_the_reason(
         namespace.create(body(name, **spec))
 
 
-# -- served by a collector ------------------------------------------------------------------------
+# -- served by an operator ------------------------------------------------------------------------
 
 
 @pytest.fixture
-def collector(own_shell: Shell, tmp_path: Path) -> Collector:
-    return collectors.make(own_shell.namespace, tmp_path / "machine")
+def operator(own_shell: Shell, tmp_path: Path) -> OperatorShell:
+    return operator_process.make(own_shell.namespace, tmp_path / "machine")
 
 
 @contextmanager
-def serving(collector: Collector) -> Iterator[Running]:
-    with collector.collecting() as running:
+def serving(operator: OperatorShell) -> Iterator[Running]:
+    with operator.collecting() as running:
         yield running
-        collectors.end(running)
+        operator_process.end(running)
 
 
 def status(namespace: Namespace, name: str) -> dict[str, Any]:
@@ -186,8 +188,8 @@ def status(namespace: Namespace, name: str) -> dict[str, Any]:
     return found
 
 
-def phases(collector: Collector) -> dict[str, str]:
-    return {run["run_id"]: run["phase"] for run in collector.json("list")}
+def phases(operator: OperatorShell) -> dict[str, str]:
+    return {run["run_id"]: run["phase"] for run in operator.json("list")}
 
 
 def until_runs(shell: Shell, *names: str) -> None:
@@ -195,12 +197,12 @@ def until_runs(shell: Shell, *names: str) -> None:
 
 
 def test_kubectl_alone_runs_a_benchmark_and_reads_its_result(
-    own_shell: Shell, collector: Collector
+    own_shell: Shell, operator: OperatorShell
 ) -> None:
     namespace = own_shell.namespace
     logs = [own_shell.logs(f"nightly-{number}").begin() for number in (1, 2)]
     namespace.create(body("nightly", **usual(repeats=2)))
-    with serving(collector):
+    with serving(operator):
         for number, log in enumerate(logs, 1):  # one at a time
             until_runs(own_shell, f"nightly-{number}")
             log.end()
@@ -212,7 +214,7 @@ def test_kubectl_alone_runs_a_benchmark_and_reads_its_result(
     conditions = {one["type"]: (one["status"], one["reason"]) for one in found["conditions"]}
     assert conditions == {"Complete": ("True", "RunsSucceeded"), "Valid": ("True", "RowsValid")}
     (row,) = found["rows"]
-    ours = collector.json("results")["rows"]
+    ours = operator.json("results")["rows"]
     assert row["throughput"] == pytest.approx(ours[0]["throughput"], rel=1e-6)
     assert (row["runs"], row["verdict"], row["case"]) == ("2/2", "valid", "2x1")
     assert [(run["name"], run["phase"]) for run in found["runs"]] == [
@@ -226,7 +228,7 @@ def test_kubectl_alone_runs_a_benchmark_and_reads_its_result(
 
 
 def test_the_commands_of_the_page_run_in_their_order(
-    own_shell: Shell, collector: Collector, tmp_path: Path
+    own_shell: Shell, operator: OperatorShell, tmp_path: Path
 ) -> None:
     namespace = own_shell.namespace
     page = ROOT / "docs" / "objects.md"
@@ -245,19 +247,19 @@ def test_the_commands_of_the_page_run_in_their_order(
         "KUBECONFIG": str(users.sign_in(namespace, "author", tmp_path / "author.kubeconfig")),
         "PATH": f"{kubectl}:{os.environ['PATH']}",
     }
-    with serving(collector):
+    with serving(operator):
         for command in pages.commands(page):
             pages.run(command, own_shell.folder, environment)
-    assert {run["set_name"] for run in collector.json("list")} == {"nightly-2026-11-27"}
+    assert {run["set_name"] for run in operator.json("list")} == {"nightly-2026-11-27"}
 
 
 def test_of_one_set_only_parallel_jobs_run_whichever_object_wants_them(
-    own_shell: Shell, collector: Collector
+    own_shell: Shell, operator: OperatorShell
 ) -> None:
     namespace = own_shell.namespace
     namespace.create(body("a", **usual(set="night", repeats=2, parallel=2)))
     namespace.create(body("b", **usual(set="night", parallel=1)))
-    with serving(collector):
+    with serving(operator):
         until_runs(own_shell, "a-1")
         until(lambda: len(status(namespace, "b").get("runs", [])) == 1, "the plan of b")
         namespace.kubectl("delete", "benchmark", "b")
@@ -265,15 +267,15 @@ def test_of_one_set_only_parallel_jobs_run_whichever_object_wants_them(
         namespace.kubectl("delete", "benchmark", "a", "--cascade=foreground")
         until_runs(own_shell)
         ended = {"a-1": "Cancelled", "a-2": "Cancelled", "b-1": "Cancelled"}
-        until(lambda: phases(collector) == ended, f"the records {ended}")
+        until(lambda: phases(operator) == ended, f"the records {ended}")
 
 
 def test_a_cancelled_object_ends_its_runs_and_starts_no_more(
-    own_shell: Shell, collector: Collector
+    own_shell: Shell, operator: OperatorShell
 ) -> None:
     namespace = own_shell.namespace
     namespace.create(body("a", **usual(repeats=4, parallel=2)))
-    with serving(collector):
+    with serving(operator):
         until_runs(own_shell, "a-1", "a-2")
         patch = ("patch", "benchmark", "a", "--type=merge")
         namespace.kubectl(*patch, '--patch={"spec": {"cancelRuns": ["a-1"]}}')
@@ -287,52 +289,52 @@ def test_a_cancelled_object_ends_its_runs_and_starts_no_more(
 
 
 def test_what_cannot_be_planned_is_complete_and_says_why(
-    own_shell: Shell, collector: Collector
+    own_shell: Shell, operator: OperatorShell
 ) -> None:
     namespace = own_shell.namespace
     namespace.create(body("a", **usual(benchmark="resnet51")))
     namespace.create(body("b", file="name: [", ttlSecondsAfterFinished=0))
-    with serving(collector):
+    with serving(operator):
         namespace.wait("condition=Complete", "benchmark/a")
         namespace.wait("delete", "benchmark/b")
     found = status(namespace, "a")
     (complete, _) = found["conditions"]
     assert (found["phase"], complete["reason"]) == ("Failed", "NotPlanned")
     assert "resnet51" in complete["message"]
-    assert collector.json("list") == []
+    assert operator.json("list") == []
 
 
-def test_a_killed_collector_leaves_nothing_out_and_does_nothing_twice(
-    own_shell: Shell, collector: Collector
+def test_a_killed_operator_leaves_nothing_out_and_does_nothing_twice(
+    own_shell: Shell, operator: OperatorShell
 ) -> None:
     namespace = own_shell.namespace
     logs = [own_shell.logs(f"a-{number}").begin() for number in (1, 2)]
     namespace.create(body("a", **usual(repeats=2)))
     namespace.create(body("gone", **usual(set="other")))
-    with collector.collecting() as running:
+    with operator.collecting() as running:
         until_runs(own_shell, "a-1", "gone-1")
-        until(lambda: collector.archived("a-1"), "lines of a-1")
+        until(lambda: operator.archived("a-1"), "lines of a-1")
         running.kill()
     namespace.kubectl("delete", "benchmark", "gone")
     logs[0].end()
     own_shell.finish("a-1")
-    with serving(collector):
+    with serving(operator):
         until_runs(own_shell, "a-2")
         logs[1].end()
         own_shell.finish("a-2")
         namespace.wait("condition=Complete", "benchmark/a")
         ended = {"a-1": "Succeeded", "a-2": "Succeeded", "gone-1": "Cancelled"}
-        until(lambda: phases(collector) == ended, f"the records {ended}")
+        until(lambda: phases(operator) == ended, f"the records {ended}")
     assert status(namespace, "a")["phase"] == "Succeeded"
-    assert collector.archived("a-1") == logs[0].expected[own_shell.replicas[0]]
+    assert operator.archived("a-1") == logs[0].expected[own_shell.replicas[0]]
 
 
 def test_an_object_that_is_created_again_has_runs_of_its_own(
-    own_shell: Shell, collector: Collector
+    own_shell: Shell, operator: OperatorShell
 ) -> None:
     namespace = own_shell.namespace
     namespace.create(body("a", **usual()))
-    with serving(collector):
+    with serving(operator):
         until_runs(own_shell, "a-1")
         namespace.kubectl("delete", "benchmark", "a")
         namespace.create(body("a", **usual()))

@@ -12,10 +12,10 @@ from tests.harness import helm as programs
 from tests.harness import release as releases
 from tests.harness.cluster import tools, users
 from tests.harness.cluster.cluster import Cluster, KubectlFailed, stream
-from tests.harness.cluster.collectors import BENCHMARKS
 from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.operator_process import BENCHMARKS
 from tests.harness.helm import RELEASE, Helm, HelmFailed, merged, named, nested
-from tests.harness.release import COLLECTOR, PATIENCE, Release
+from tests.harness.release import OPERATOR, PATIENCE, Release
 
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists"}
 
@@ -51,7 +51,7 @@ def test_upgrade_rollback_and_second_install(release: Release, volume: dict[str,
     namespace = release.namespace
     # Without an image: all that needs none, and the way to the rest.
     told = release.run("install", *PATIENCE, values={})
-    assert "make push IMAGES=collector" in told.out
+    assert "make push IMAGES=operator" in told.out
     assert f"k8sbench doctor -n {namespace.name}" in told.out
     assert (
         f"helm upgrade dlperf charts/ --namespace {namespace.name} --reset-then-reuse-values"
@@ -63,18 +63,18 @@ def test_upgrade_rollback_and_second_install(release: Release, volume: dict[str,
     }
     assert release.objects() == users
     # With one: its restricted pod runs, with its store on the volume.
-    values = merged(examples.COLLECTOR, nested("collector.tolerations", [TOLERATION]), volume)
+    values = merged(examples.OPERATOR, nested("operator.tolerations", [TOLERATION]), volume)
     told = release.run("upgrade", *PATIENCE, values=values)
     assert "make push" not in told.out
-    assert f"rollout status deployment/{COLLECTOR}" in told.out
+    assert f"rollout status deployment/{OPERATOR}" in told.out
     first = release.pod()
-    claim = namespace.get("persistentvolumeclaim", COLLECTOR)
+    claim = namespace.get("persistentvolumeclaim", OPERATOR)
     assert claim["status"]["phase"] == "Bound"
     everything = release.objects()
     assert everything > users
     # What somebody has deleted is made again; another configuration is another pod.
-    namespace.kubectl("delete", "rolebinding", COLLECTOR)
-    release.run("upgrade", *PATIENCE, values=merged(values, nested("collector.keepLogsFor", "90d")))
+    namespace.kubectl("delete", "rolebinding", OPERATOR)
+    release.run("upgrade", *PATIENCE, values=merged(values, nested("operator.keepLogsFor", "90d")))
     assert release.objects() == everything
     assert release.configuration()["K8SBENCH_KEEP_LOGS_FOR"] == "90d"
     assert release.pod()["metadata"]["uid"] != first["metadata"]["uid"]
@@ -83,13 +83,13 @@ def test_upgrade_rollback_and_second_install(release: Release, volume: dict[str,
     assert "K8SBENCH_KEEP_LOGS_FOR" not in release.configuration()
     assert release.objects() == everything
     with pytest.raises(HelmFailed, match="only dynamically provisioned pvc can be resized"):
-        release.run("upgrade", values=merged(values, nested("collector.persistence.size", "40Gi")))
+        release.run("upgrade", values=merged(values, nested("operator.persistence.size", "40Gi")))
     # What is uninstalled is gone, but for the results; who installs again has them.
     release.run("uninstall", *PATIENCE)
-    assert release.objects() == {f"persistentvolumeclaim/{COLLECTOR}"}
+    assert release.objects() == {f"persistentvolumeclaim/{OPERATOR}"}
     release.run("install", *PATIENCE, values=values)
     release.pod()
-    again = namespace.get("persistentvolumeclaim", COLLECTOR)
+    again = namespace.get("persistentvolumeclaim", OPERATOR)
     assert again["metadata"]["uid"] == claim["metadata"]["uid"]
     assert again["spec"]["volumeName"] == claim["spec"]["volumeName"]
 
@@ -115,7 +115,7 @@ def test_all_options_are_accepted(newest: Helm, namespace: Namespace, monitoring
 def test_monitors_are_refused_without_their_operator(release: Release, kind: str) -> None:
     asked = nested(f"monitoring.{kind[0].lower()}{kind[1:]}.enabled", True)
     with pytest.raises(HelmFailed, match=f'no matches for kind "{kind}"'):
-        release.run("install", values=merged(examples.COLLECTOR, asked))
+        release.run("install", values=merged(examples.OPERATOR, asked))
 
 
 @pytest.fixture(params=programs.MODULES)
@@ -144,15 +144,15 @@ def test_an_administrator_of_a_namespace_who_may_use_k8sbench_installs_all_of_it
     owner: Release, tmp_path: Path
 ) -> None:
     with pytest.raises(HelmFailed, match="attempting to grant RBAC permissions not currently held"):
-        owner.run("install", SKIP, values=examples.COLLECTOR)
+        owner.run("install", SKIP, values=examples.OPERATOR)
     owner.run("uninstall")
     # The Role of k8sbench/role.yaml, as a colleague has it.
     owner.namespace.user(tmp_path, "colleague", sees_nodes=False)
     (role,) = owner.namespace.get("roles")
     bind_owner(owner.namespace, f"--role={role['metadata']['name']}")
     users.grant(owner.namespace, "owner", "benchmarks", BENCHMARKS)
-    owner.run("install", SKIP, values=examples.COLLECTOR)
-    assert f"role.rbac.authorization.k8s.io/{COLLECTOR}-lease" in owner.objects()
+    owner.run("install", SKIP, values=examples.OPERATOR)
+    assert f"role.rbac.authorization.k8s.io/{OPERATOR}-lease" in owner.objects()
 
 
 def test_an_administrator_of_a_namespace_alone_installs_all_but_what_grants_permissions(
@@ -161,8 +161,8 @@ def test_an_administrator_of_a_namespace_alone_installs_all_but_what_grants_perm
     namespace, values = owner.namespace, examples.INSTALLS["namespace"]
     told = owner.run("install", SKIP, values=values)
     assert "--show-only 'templates/rbac/*' | kubectl apply -f -" in told.out
-    assert f"deployment.apps/{COLLECTOR}" in owner.objects()
-    accounts = {f"{RELEASE}-user": "create", COLLECTOR: "patch"}
+    assert f"deployment.apps/{OPERATOR}" in owner.objects()
+    accounts = {f"{RELEASE}-user": "create", OPERATOR: "patch"}
 
     def may() -> list[bool]:
         asked = accounts.items()

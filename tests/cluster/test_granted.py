@@ -17,11 +17,11 @@ from k8sbench.render.trainer_sources import SELECTOR
 from tests import tiers
 from tests.chart import examples
 from tests.harness import helm as programs
-from tests.harness.cluster import audit, collectors, users
-from tests.harness.cluster.collectors import Collector
+from tests.harness.cluster import audit, operator_process, users
 from tests.harness.cluster.manifests import claim, service
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
+from tests.harness.cluster.operator_process import OperatorShell
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import CASE, ENDLESS, POOLS, REPLICAS, Running, Shell, until
 from tests.harness.cluster.volumes import claimed_all
@@ -29,9 +29,9 @@ from tests.harness.helm import CHART, RELEASE, Helm, Values, merged, nested
 from tests.harness.release import configuration
 
 KUEUE = "kueue.x-k8s.io"
-COLLECTOR = f"{RELEASE}-collector"
-OWN = "--no-collector"
-"""The chart's collector has a Service here, and no process."""
+OPERATOR = f"{RELEASE}-operator"
+OWN = "--no-operator"
+"""The chart's operator has a Service here, and no process."""
 VALUES: Values = {
     "listNodes": True,
     "nodePools": yaml.safe_load(POOLS)["pools"],
@@ -70,7 +70,7 @@ class Account:
     def __init__(self, namespace: Namespace, name: str, *roles: str) -> None:
         self.namespace, self.name = namespace, name
         self._roles = (name, *roles)
-        names = ("nodes",) if name == COLLECTOR else ("nodes", "queues")
+        names = ("nodes",) if name == OPERATOR else ("nodes", "queues")
         self._of_cluster = [f"{namespace.name}-{RELEASE}-{each}" for each in names]
 
     def granted(self) -> set[Right]:
@@ -228,50 +228,50 @@ def test_users_are_granted_what_whole_sessions_use_and_nothing_else(
     assert sorted(account.refused()) == sorted(OF_USERS)
 
 
-def test_the_collector_is_granted_what_its_whole_life_uses_and_nothing_else(
+def test_the_operator_is_granted_what_its_whole_life_uses_and_nothing_else(
     install: Callable[[Values], Namespace], kueue: None, tmp_path: Path
 ) -> None:
     # It looks for Prometheus by itself, as it does where nobody has named one.
-    namespace = install(merged(examples.COLLECTOR, nested("prometheus.url", "")))
-    account = Account(namespace, COLLECTOR, f"{COLLECTOR}-lease")
-    kubeconfig = users.sign_in(namespace, COLLECTOR, tmp_path / "kubeconfig")
-    collector = Collector(namespace, kubeconfig, tmp_path / "c")
-    del collector.environment["K8SBENCH_POOLS"]
-    collector.environment |= configuration(namespace)
+    namespace = install(merged(examples.OPERATOR, nested("prometheus.url", "")))
+    account = Account(namespace, OPERATOR, f"{OPERATOR}-lease")
+    kubeconfig = users.sign_in(namespace, OPERATOR, tmp_path / "kubeconfig")
+    operator = OperatorShell(namespace, kubeconfig, tmp_path / "c")
+    del operator.environment["K8SBENCH_POOLS"]
+    operator.environment |= configuration(namespace)
     submitter = shell_of(Account(namespace, f"{RELEASE}-user"), tmp_path / "submitter")
-    collecting = collector.collecting(f"--lease={COLLECTOR}")
+    collecting = operator.collecting(f"--lease={OPERATOR}")
     with claimed_all(namespace, "data", "checkpoints"), collecting as running:
         # One run of each kind from its submit until its job is deleted.
         logs = submitter.printing("whole")
-        until(lambda: collector.archived("whole"), "lines of whole")
+        until(lambda: operator.archived("whole"), "lines of whole")
         logs.end()
         submitter.finish("whole")
-        until(lambda: collector.on_cluster() == [], "the deletion of whole")
+        until(lambda: operator.on_cluster() == [], "the deletion of whole")
         # One of each kind whose first attempt fails; somebody deletes the trainers meanwhile.
         fails_once(submitter, "again", CASE)
         fails_once(submitter, "other", PADDLE)
-        until(lambda: collector.on_cluster() == [], "the deletion of again")
-        until(lambda: collector.on_cluster("paddlejobs") == [], "the deletion of other")
+        until(lambda: operator.on_cluster() == [], "the deletion of again")
+        until(lambda: operator.on_cluster("paddlejobs") == [], "the deletion of other")
         # One that waits in its queue, and one that no node fits.
         submitter.submit("queued", "--queue=lab", "--detach")
         submitter.submit("nowhere", "--node-pool=nowhere", "--detach")
         running.until("run=queued Queued: ")
         until(lambda: Right(KUEUE, "workloads", "list") in account.used(), "a look at the queue")
         submitter.run("delete", "queued")
-        until(lambda: collector.on_cluster() == [], "the end of both")
+        until(lambda: operator.on_cluster() == [], "the end of both")
         submitter.run("submit", *PADDLE, ENDLESS, "--run-id=unwanted", "--detach")
         submitter.run("cancel", "unwanted")
-        until(lambda: collector.on_cluster("paddlejobs") == [], "the end of unwanted")
+        until(lambda: operator.on_cluster("paddlejobs") == [], "the end of unwanted")
         # An object that cannot be planned is over at once, and so is its time.
         spec = {"benchmark": "none-such", "ttlSecondsAfterFinished": 0}
         head = {"apiVersion": "k8sbench.io/v1alpha1", "kind": "Benchmark"}
         namespace.create({**head, "metadata": {"name": "unknown"}, "spec": spec})
         namespace.wait("delete", "benchmark/unknown")
         # Who reads it asks nothing of the cluster.
-        secret = namespace.get("secret", f"{COLLECTOR}-token")
+        secret = namespace.get("secret", f"{OPERATOR}-token")
         token = base64.b64decode(secret["data"]["token"]).decode()
         assert served(running, "/api/v1/runs/whole", token)["measurement"]["verdict"] == "valid"
-        collectors.end(running)
+        operator_process.end(running)
 
     # Of TrainJobs, which this cluster does not serve: whether the attempt before is gone.
     assert sorted(superfluous(account)) == [Right("batch", "jobs", "get")]
@@ -311,13 +311,13 @@ def old_kueue(kind: str, name: str, **spec: Any) -> dict[str, Any]:
 
 def prepare(namespace: Namespace) -> None:
     """Make what the doctor is asked about."""
-    of_collector = {"app.kubernetes.io/name": "dlperf", "app.kubernetes.io/component": "collector"}
+    of_operator = {"app.kubernetes.io/name": "dlperf", "app.kubernetes.io/component": "operator"}
     group = {"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "any"}]}
     namespace.cluster.create(
         old_kueue("ClusterQueue", "lab", resourceGroups=[group]), old_kueue("ResourceFlavor", "any")
     )
     namespace.create(
         old_kueue("LocalQueue", "lab", clusterQueue="lab"),
-        service(f"{RELEASE}-collector", {"name": "http", "port": 8080}, of_collector),
+        service(f"{RELEASE}-operator", {"name": "http", "port": 8080}, of_operator),
         claim("data"),
     )

@@ -1,17 +1,23 @@
-"""A Lease on a real API server: one holder, and takeover on expiry."""
+"""The operator's Leases on a real API server."""
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from k8sbench import __version__
+from k8sbench.adapters.kubernetes import benchmark_crd
+from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import connect
-from k8sbench.adapters.kubernetes.collectors import LEASE_SECONDS, Lease
+from k8sbench.adapters.kubernetes.operator_lease import LEASE_SECONDS, Lease, seen
+from k8sbench.model.benchmark_object import SCHEMA
 from tests.harness.cluster.namespace import Namespace
 
 HOLDERS = ("one", "two", "three")
+PLACE = "home/it"
 
 
 class Clock:
@@ -29,18 +35,25 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def leases(namespace: Namespace, clock: Clock) -> Iterator[dict[str, Lease]]:
-    """Three who want one Lease, each over a connection of its own."""
-    kubeconfig = str(namespace.cluster.kubeconfig)
+def connected(namespace: Namespace) -> Iterator[Callable[[], Api]]:
+    """Make connections to the namespace."""
     with contextlib.ExitStack() as stack:
 
-        def lease(holder: str) -> Lease:
-            api = connect(kubeconfig=kubeconfig, namespace=namespace.name)
-            return Lease(
-                stack.enter_context(contextlib.closing(api)), "collector", holder, clock=clock
-            )
+        def api() -> Api:
+            kubeconfig = str(namespace.cluster.kubeconfig)
+            made = connect(kubeconfig=kubeconfig, namespace=namespace.name)
+            return stack.enter_context(contextlib.closing(made))
 
-        yield {holder: lease(holder) for holder in HOLDERS}
+        yield api
+
+
+@pytest.fixture
+def leases(namespace: Namespace, connected: Callable[[], Api], clock: Clock) -> dict[str, Lease]:
+    """Three replicas that want one Lease, each over a connection of its own."""
+    return {
+        holder: Lease(connected(), namespace.name, place=PLACE, holder=holder, clock=clock)
+        for holder in HOLDERS
+    }
 
 
 def test_of_several_that_take_it_at_once_one_gets_it(leases: dict[str, Lease]) -> None:
@@ -60,8 +73,36 @@ def test_one_that_is_not_renewed_is_taken_over_once(leases: dict[str, Lease], cl
     assert [two.attempt(), three.attempt()] == [False, False], "it is new to them"
     clock.now += LEASE_SECONDS - 1
     assert [one.attempt(), two.attempt()] == [True, False], "it was renewed"
-    assert two.other == "one"
+    assert (two.stands_by, two.reason.split()[0]) == (True, "one")
     clock.now += LEASE_SECONDS
     assert [two.attempt(), three.attempt(), one.attempt()] == [True, False, False]
     two.release()
     assert three.attempt(), "it is free at once"
+
+
+def test_users_read_who_serves_the_namespace_and_that_it_has_ended(
+    namespace: Namespace, connected: Callable[[], Api], leases: dict[str, Lease], clock: Clock
+) -> None:
+    api, one = connected(), leases["one"]
+    assert seen(api) is None
+    assert one.attempt()
+    found = seen(api)
+    assert found is not None
+    assert (found.namespace, found.name, found.version) == ("home", "it", __version__)
+    assert found.is_alive
+    one.release()
+    assert seen(api) is not None, "an operator that has ended stays known"
+    other = Lease(connected(), namespace.name, place="other/it", holder="x", clock=clock)
+    clock.now += 10 * LEASE_SECONDS
+    assert not other.attempt()
+    assert (other.stands_by, PLACE in other.reason) == (False, True)
+    namespace.kubectl("delete", "lease", "k8sbench-operator")
+    assert other.attempt()
+    other.release(forget=True)
+    assert seen(api) is None, "one that did not get all of its Leases serves none"
+
+
+def test_the_number_of_the_crd_is_read_as_users_may(user: Path, namespace: Namespace) -> None:
+    api = connect(kubeconfig=str(user), namespace=namespace.name)
+    with contextlib.closing(api):
+        assert benchmark_crd.schema(api) == SCHEMA

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.test_collector_reading import expose
-from tests.harness.cluster import collectors
+from tests.cluster.test_operator_reading import expose
+from tests.harness.cluster import operator_process
 from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
@@ -148,24 +148,24 @@ def test_a_job_without_an_owner_is_claimed_by_who_collects_it(shell: Shell) -> N
     assert "rendered" not in shell.on_cluster()
 
 
-# -- with a collector -----------------------------------------------------------------------------
+# -- with an operator -----------------------------------------------------------------------------
 
 
-def test_a_collector_owns_what_is_submitted_and_starts_it_in_turns(
+def test_an_operator_owns_what_is_submitted_and_starts_it_in_turns(
     own_cluster: OwnCluster, own_shell: Shell, tmp_path: Path
 ) -> None:
-    shell, collector = own_shell, collectors.make(own_shell.namespace, tmp_path / "machine")
+    shell, operator = own_shell, operator_process.make(own_shell.namespace, tmp_path / "machine")
     words = ("submit", *CASE, ENDLESS, "--set=night", "--repeats=3", "--parallel=2")
-    with collector.collecting() as running:
+    with operator.collecting() as running:
         expose(own_cluster, shell, running)
         with shell.started(*words) as submit:
-            submit.until("The collector of namespace ")
+            submit.until("The operator of namespace ")
             until(lambda: len(shell.on_cluster()) == 3, "the jobs of the set")
             jobs = shell.on_cluster()
             until(lambda: len(shell.on_cluster("pods")) == 4, "the pods of two jobs")
             held = [job for job in jobs if TURN in written(shell, job)]
             assert len(held) == 1
-            assert {owner(shell, job) for job in jobs} == {"collector"}
+            assert {owner(shell, job) for job in jobs} == {"operator"}
             # A closed laptop changes nothing.
             submit.kill()
         # The held one has pods only when another has ended.
@@ -173,13 +173,13 @@ def test_a_collector_owns_what_is_submitted_and_starts_it_in_turns(
             shell.finish(job)
             until(partial(is_gone, shell, job), f"the deletion of {job}")
         rows = shell.json("results")["rows"]
-        assert [member["source"] for member in rows[0]["members"]] == ["collector"] * 3
+        assert [member["source"] for member in rows[0]["members"]] == ["operator"] * 3
         assert "nothing-measured" in shell.run("explain", jobs[0]).out
         colleague = shell.colleague()
-        copied = colleague.run("store", "import", "--from-collector", "night")
+        copied = colleague.run("store", "import", "--from-operator", "night")
         assert copied.err == "3 runs imported; 0 runs were here already.\n"
         assert colleague.json("status", jobs[0])["source"] == "here"
-        # What comes back shows the collector's rows, and has no job of its own to act on.
+        # What comes back shows the operator's rows, and has no job of its own to act on.
         resumed = shell.run("submit", *CASE, ENDLESS, "--repeats=3", "--resume=night", code=5)
         assert resumed.err.count("its logs and figures are here now") == 3
         assert shell.json("status", jobs[0])["source"] == "here"
@@ -188,23 +188,23 @@ def test_a_collector_owns_what_is_submitted_and_starts_it_in_turns(
         shell.limits = PATIENT
         assert "its owner has the request" in shell.run("cancel", "asked").err
         until(lambda: "asked" not in shell.on_cluster(), "the end of asked")
-        until(lambda: collector.phase("asked") == "Cancelled", "the record of asked")
-        collectors.end(running)
+        until(lambda: operator.phase("asked") == "Cancelled", "the record of asked")
+        operator_process.end(running)
 
 
-def test_without_the_collector_on_request(
+def test_without_the_operator_on_request(
     own_cluster: OwnCluster, own_shell: Shell, tmp_path: Path
 ) -> None:
-    collector = collectors.make(own_shell.namespace, tmp_path / "machine")
-    with collector.collecting() as running:
+    operator = operator_process.make(own_shell.namespace, tmp_path / "machine")
+    with operator.collecting() as running:
         expose(own_cluster, own_shell, running)
         logs = own_shell.logs("mine").begin()
-        with own_shell.submitted("mine", "--no-collector") as submit:
+        with own_shell.submitted("mine", "--no-operator") as submit:
             submit.until("step ")
             assert owner(own_shell, "mine") == own_shell.identity
             logs.end()
             own_shell.finish("mine")
             submit.ends()
         assert own_shell.json("status", "mine")["source"] == "here"
-        assert collector.json("list") == []
-        collectors.end(running)
+        assert operator.json("list") == []
+        operator_process.end(running)

@@ -1,6 +1,6 @@
-"""docs/operations.md and docs/kubernetes.md: their commands, in their order, do what they say.
+"""docs/operator.md and docs/kubernetes.md: their commands, in their order, do what they say.
 
-Those of operations that need a running collector are tried apart.
+Those of the operator's page that need a running operator are tried apart.
 """
 
 import functools
@@ -20,7 +20,7 @@ from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell
 from tests.tiers import ROOT
 
-NODE, DISK = "infra-0", "operations-page"
+NODE, DISK = "infra-0", "operator-page"
 
 
 @pytest.fixture
@@ -59,13 +59,15 @@ def prepared(own_cluster: OwnCluster, monitoring: None) -> Iterator[OwnCluster]:
 
 
 @pytest.mark.tier("helm")
-def test_the_commands_of_operations_run_in_order(prepared: OwnCluster, tmp_path: Path) -> None:
+def test_the_commands_of_the_operators_page_run_in_order(
+    prepared: OwnCluster, tmp_path: Path
+) -> None:
     variables = operating.prepare(tmp_path, prepared.layout.programs.program("kubectl"))
     variables |= prepared.variables()
     printed = {}
     for command in operating.commands("cluster"):
         if "--force-conflicts" in command.text:
-            by_hand = "kubectl -n team-a patch deployment dlperf-collector --patch"
+            by_hand = "kubectl -n team-a patch deployment dlperf-operator --patch"
             patch = {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 7}}}}
             run = functools.partial(pages.run, folder=tmp_path, variables=variables)
             run(msgspec.structs.replace(command, text=f"{by_hand} '{json.dumps(patch)}'"))

@@ -77,7 +77,7 @@ def test_the_role_of_the_page_is_enough(
         assert "no endpoints available for service" in why(source)
 
 
-def test_a_published_one_comes_first_but_for_collectors(namespace: Namespace, user: Path) -> None:
+def test_a_published_one_comes_first_but_for_operators(namespace: Namespace, user: Path) -> None:
     publish(namespace, "http://127.0.0.1:9\n")
     with found_by(user, "usual") as source:
         assert "monitoring/prometheus-operated" in why(source)

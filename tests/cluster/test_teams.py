@@ -1,4 +1,4 @@
-"""One collector in its own namespace; teams may only read it."""
+"""One operator in its own namespace; teams may only read it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import pytest
 import yaml
 
 from tests.chart import examples
-from tests.cluster.test_collector_reading import expose
+from tests.cluster.test_operator_reading import expose
 from tests.harness import helm as programs
-from tests.harness.cluster import collectors, users
+from tests.harness.cluster import operator_process, users
 from tests.harness.cluster.cluster import KubectlFailed
-from tests.harness.cluster.collectors import Collector
 from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.operator_process import OperatorShell
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import POOLS, Shell, until
 from tests.harness.helm import CHART, RELEASE, Helm, merged
 from tests.harness.release import configuration
 
-COLLECTOR = f"{RELEASE}-collector"
+OPERATOR = f"{RELEASE}-operator"
 READ = {
-    ("get", f"services/{COLLECTOR}:http", "--subresource=proxy"),
-    ("get", f"secrets/{COLLECTOR}-token"),
+    ("get", f"services/{OPERATOR}:http", "--subresource=proxy"),
+    ("get", f"secrets/{OPERATOR}-token"),
 }
-"""Permissions of users in the collector's namespace."""
+"""Permissions of users in the operator's namespace."""
 NOT = {
     ("get", "secrets"),
     ("get", "secrets/store"),
@@ -50,7 +50,7 @@ def is_empty(shell: Shell) -> bool:
 
 
 @pytest.mark.tier("helm")
-def test_two_teams_read_a_collector_in_whose_namespace_they_have_no_other_rights(
+def test_two_teams_read_an_operator_in_whose_namespace_they_have_no_other_rights(
     own_cluster: OwnCluster, new_namespace: Callable[..., Namespace], tmp_path: Path
 ) -> None:
     home, *teams = (new_namespace() for _ in range(3))
@@ -61,7 +61,7 @@ def test_two_teams_read_a_collector_in_whose_namespace_they_have_no_other_rights
         for name in (team.name for team in teams)
     ]
     values = merged(
-        examples.COLLECTOR,
+        examples.OPERATOR,
         {
             "namespaces": [team.name for team in teams],
             "users": {"subjects": members},
@@ -72,10 +72,10 @@ def test_two_teams_read_a_collector_in_whose_namespace_they_have_no_other_rights
     helm.run("install", RELEASE, CHART, f"--namespace={home.name}", *helm.given(values))
     # It runs beside the cluster, with the rights and the settings of the pod.
     settings = configuration(home)
-    home.kubectl("delete", "deployment,service", COLLECTOR)
-    signed = users.sign_in(home, COLLECTOR, tmp_path / "kubeconfig")
-    collector = Collector(home, signed, tmp_path / "collector")
-    collector.environment |= settings
+    home.kubectl("delete", "deployment,service", OPERATOR)
+    signed = users.sign_in(home, OPERATOR, tmp_path / "kubeconfig")
+    operator = OperatorShell(home, signed, tmp_path / "operator")
+    operator.environment |= settings
     shells = [
         Shell(
             team,
@@ -84,7 +84,7 @@ def test_two_teams_read_a_collector_in_whose_namespace_they_have_no_other_rights
         )
         for team in teams
     ]
-    with collector.collecting() as running:
+    with operator.collecting() as running:
         expose(own_cluster, shells[0], running, home)
         logs = [shell.printing(f"r{number}") for number, shell in enumerate(shells)]
         for number, shell in enumerate(shells):
@@ -95,7 +95,7 @@ def test_two_teams_read_a_collector_in_whose_namespace_they_have_no_other_rights
             listed = {run["run_id"]: run for run in shell.json("list")}
             assert listed.keys() == {"r0", "r1"}
             ours = listed[f"r{number}"]
-            assert (ours["source"], ours["verdict"]) == ("collector", "valid")
+            assert (ours["source"], ours["verdict"]) == ("operator", "valid")
             here = shell.json("list", f"--namespace={shell.namespace.name}")
             assert [run["run_id"] for run in here] == [f"r{number}"]
             for replica, lines in logs[number].expected.items():
@@ -104,7 +104,7 @@ def test_two_teams_read_a_collector_in_whose_namespace_they_have_no_other_rights
             # What it has of a run whose job is gone comes here, too.
             shell.run("collect", "--all")
             assert shell.json("status", f"r{number}")["source"] == "here"
-        collectors.end(running)
+        operator_process.end(running)
     for team, other in (teams, teams[::-1]):
         assert {asked for asked in READ | NOT if may(home, team, *asked)} == READ
         assert not any(may(other, team, *asked) for asked in READ | NOT)

@@ -1,4 +1,4 @@
-"""docs/operations.md: which test executes which of its commands, and how."""
+"""docs/operator.md: which test executes which of its commands, and how."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.harness import helm as programs
 from tests.harness.cluster import tools
 from tests.tiers import ROOT
 
-PAGE = ROOT / "docs" / "operations.md"
+PAGE = ROOT / "docs" / "operator.md"
 TEAM = "team-a"
 """The page's namespace."""
 PLACES = {
@@ -23,7 +23,7 @@ PLACES = {
 }
 """Place → pattern of the commands that run there; first match wins.
 
-``node``: tests/node/test_operations_page.py, with a running collector. ``postgres``:
+``node``: tests/node/test_operator_page.py, with a running operator. ``postgres``:
 tests/unit/store/test_outages.py. ``cluster``: tests/cluster/test_pages.py.
 """
 _FILE = re.compile(r"^```yaml\n# (\S+\.yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -16,7 +16,7 @@ from tests.docs import pages
 from tests.tiers import ROOT
 
 # Their commands need a cluster: test_pages, test_nodes and test_benchmark_objects of tests/cluster.
-ON_A_CLUSTER = {"kubernetes.md", "nodes.md", "objects.md", "operations.md"}
+ON_A_CLUSTER = {"kubernetes.md", "nodes.md", "objects.md", "operator.md"}
 SHORT = """
 [submit]
 warmup = 1

@@ -1,4 +1,4 @@
-"""The chart as a Helm release: commands, volume and collector."""
+"""The chart as a Helm release: commands, volume and operator."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.helm import CHART, RELEASE, Helm, Told, nested
 
-COLLECTOR = f"{RELEASE}-collector"
+OPERATOR = f"{RELEASE}-operator"
 PATIENCE = ("--wait", f"--timeout={SECONDS:.0f}s")
 _OURS = f"--selector=app.kubernetes.io/instance={RELEASE}"
 _KINDS = (
@@ -38,20 +38,20 @@ class Release:
         return set(self.namespace.kubectl("get", _KINDS, _OURS, "--output=name").split())
 
     def configuration(self) -> dict[str, str]:
-        """Return what it sets for the collector."""
+        """Return what it sets for the operator."""
         return configuration(self.namespace)
 
     def pod(self) -> dict[str, Any]:
-        """Return the pod of the collector, when its Deployment has it ready."""
-        self.namespace.kubectl("rollout", "status", f"deployment/{COLLECTOR}")
-        (found,) = self.namespace.get("pods", "--selector=app.kubernetes.io/component=collector")
+        """Return the pod of the operator, when its Deployment has it ready."""
+        self.namespace.kubectl("rollout", "status", f"deployment/{OPERATOR}")
+        (found,) = self.namespace.get("pods", "--selector=app.kubernetes.io/component=operator")
         assert isinstance(found, dict)
         return found
 
 
 def configuration(namespace: Namespace) -> dict[str, str]:
-    """Return k8sbench's variables of the collector in a namespace, without what Secrets have."""
-    pod = namespace.get("deployment", COLLECTOR)["spec"]["template"]["spec"]
+    """Return k8sbench's variables of the operator in a namespace, without what Secrets have."""
+    pod = namespace.get("deployment", OPERATOR)["spec"]["template"]["spec"]
     given = pod["containers"][0]["env"]
     return {
         each["name"]: each["value"]
@@ -82,7 +82,7 @@ def volume(cluster: Cluster, name: str, path: Path | str) -> Iterator[dict[str, 
     }
     cluster.create(by_hand, disk)
     try:
-        yield nested("collector.persistence.storageClass", name)
+        yield nested("operator.persistence.storageClass", name)
     finally:
         for what in ("persistentvolume", "storageclass"):
             cluster.kubectl("delete", what, name, "--wait=false")

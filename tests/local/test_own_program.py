@@ -11,7 +11,7 @@ import yaml
 
 from k8sbench.cli.commands import submit
 from k8sbench.cli.main import main
-from k8sbench.collector import documents
+from k8sbench.operator import documents
 from tests.harness import benchmark_files
 
 PROGRAM = """

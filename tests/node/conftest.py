@@ -9,19 +9,19 @@ from tests.harness.cluster.fixture import namespace, new_namespace, restricted
 from tests.harness.cluster.reporting import pytest_runtest_call, pytest_runtest_makereport
 from tests.harness.node.fixture import (
     cluster,
-    collector_archive,
-    collector_image_name,
     node_cluster,
+    operator_archive,
+    operator_image_name,
     trained_in,
 )
 
 __all__ = [
     "cluster",
-    "collector_archive",
-    "collector_image_name",
     "namespace",
     "new_namespace",
     "node_cluster",
+    "operator_archive",
+    "operator_image_name",
     "pytest_runtest_call",
     "pytest_runtest_makereport",
     "restricted",
@@ -34,7 +34,7 @@ BUILD_SECONDS = 900
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Set the timeouts of this folder; the first test may build an image."""
     for item in items:
-        if "collector_archive" in getattr(item, "fixturenames", ()):
+        if "operator_archive" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(BUILD_SECONDS))
     collection.set_timeouts(items, HERE)
 

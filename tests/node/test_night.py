@@ -1,4 +1,4 @@
-"""The chart on real nodes: scheduled submission, collector and lasting results."""
+"""The chart on real nodes: scheduled submission, operator and lasting results."""
 
 import json
 import os
@@ -15,12 +15,12 @@ from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.pki import Subject
 from tests.harness.cluster.shell import Shell, until
 from tests.harness.helm import RELEASE, Helm, merged
-from tests.harness.node import collector_image, frameworks, image
+from tests.harness.node import frameworks, image, operator_image
 from tests.harness.node.cluster import NodeCluster
-from tests.harness.release import COLLECTOR, PATIENCE, Release
+from tests.harness.release import OPERATOR, PATIENCE, Release
 
 USER = 65532
-"""As whom the collector runs: the owner of its volume."""
+"""As whom the operator runs: the owner of its volume."""
 PERSON, NIGHT = "ann", "tonight"
 SUBMITS = (
     *("resnet50", "--replicas=1", "--preset=smoke", "--node-pool=small"),
@@ -47,7 +47,7 @@ def ann(node_cluster: NodeCluster, trained_in: Namespace, tmp_path: Path) -> She
 
 @pytest.fixture
 def values(
-    node_cluster: NodeCluster, trained_in: Namespace, collector_image_name: str, tmp_path: Path
+    node_cluster: NodeCluster, trained_in: Namespace, operator_image_name: str, tmp_path: Path
 ) -> Iterator[dict[str, Any]]:
     """Return the values of the team's chart; its volume is a local folder."""
     (disk := tmp_path / "disk").mkdir()
@@ -57,7 +57,7 @@ def values(
         of_team = {
             "users": {"subjects": [{"kind": "User", "name": PERSON, "apiGroup": group}]},
             "nodePools": json.loads(frameworks.pools())["pools"],
-            "collector": {"image": collector_image.VALUES},
+            "operator": {"image": operator_image.VALUES},
             "nightly": {"enabled": True, "submits": [[*SUBMITS]]},
         }
         yield merged(claimed, of_team)
@@ -87,15 +87,15 @@ def test_a_night_is_measured_and_its_row_outlives_the_release(
     until(lambda: ann.on_cluster("pods") == [], "no pods")
     known = everything(ann)
     ((run,), rows, logs) = known
-    assert (run["set_name"], run["source"]) == (NIGHT, "collector")
+    assert (run["set_name"], run["source"]) == (NIGHT, "operator")
     assert len(rows["rows"]) == 1
     assert '"event": "step", "step": 6,' in logs[run["run_id"]]
     made = ("get", "leases,secrets", "--output=name")
-    assert trained_in.kubectl(*made).count(f"/{COLLECTOR}") == 2
+    assert trained_in.kubectl(*made).count(f"/{OPERATOR}") == 2
     release.run("uninstall", *PATIENCE)
-    assert release.objects() == {f"persistentvolumeclaim/{COLLECTOR}"}
-    # What the collector has made itself goes with its Deployment.
-    until(lambda: f"/{COLLECTOR}" not in trained_in.kubectl(*made), "no Lease and no token")
+    assert release.objects() == {f"persistentvolumeclaim/{OPERATOR}"}
+    # What the operator has made itself goes with its Deployment.
+    until(lambda: f"/{OPERATOR}" not in trained_in.kubectl(*made), "no Lease and no token")
     release.run("install", *PATIENCE, values=values)
     release.pod()
     assert everything(ann) == known

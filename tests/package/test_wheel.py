@@ -72,6 +72,7 @@ def test_templates_catalog_pools_and_trainers_travel_in_the_wheel(wheel: pathlib
         "k8sbench/py.typed",
         "k8sbench/pools.yaml",
         "k8sbench/_manifests/job.yaml.j2",
+        "k8sbench/_crds/benchmarks.k8sbench.io.yaml",
         "k8sbench/benchmarks/deeplabv3p.yaml",
         "k8sbench/trainers/paddle_launch.py",
     } <= names

@@ -32,7 +32,7 @@ def test_pages_name_images_and_chart_of_this_version() -> None:
     found = {
         (page.name, version) for page in pages.prose() for version in OURS.findall(page.read_text())
     }
-    assert found == {("images.md", __version__), ("operations.md", __version__)}
+    assert found == {("images.md", __version__), ("operator.md", __version__)}
 
 
 def test_the_changelog_lists_releases_with_the_newest_first() -> None:

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from k8sbench.cli.main import main
-from tests.harness.node import collector_image
+from tests.harness.node import operator_image
 from tests.tiers import ROOT
 from tests.trainers.runs import free_port
 from tests.unit.images import dockerfiles
@@ -29,7 +29,7 @@ from tests.upstream.test_mmsegmentation import SMALL
 from tests.upstream.test_paddleseg import TRANSFORMS
 
 pytestmark = [pytest.mark.timeout(3000), pytest.mark.tier("images"), pytest.mark.soak]
-FRAMEWORKS, WHEELS, BASE = "/frameworks", "/wheels", f"{collector_image.REGISTRY}/base:1"
+FRAMEWORKS, WHEELS, BASE = "/frameworks", "/wheels", f"{operator_image.REGISTRY}/base:1"
 MMCV = "mmcv-lite==2.1.0"
 
 
@@ -40,17 +40,17 @@ class Builder(NamedTuple):
     given: dict[str, str]
 
     def buildah(self, *words: str) -> str:
-        return collector_image.run("buildah", *words, **self.given)
+        return operator_image.run("buildah", *words, **self.given)
 
 
 @pytest.fixture(scope="module")
 def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
-    collector_image.CACHE.mkdir(parents=True, exist_ok=True)
+    operator_image.CACHE.mkdir(parents=True, exist_ok=True)
     folder = tmp_path_factory.mktemp("images")
-    made = Builder(folder, collector_image.buildah(folder))
+    made = Builder(folder, operator_image.buildah(folder))
     container = made.buildah("from", "scratch").strip()
     # What Paddle needs, as in images/paddle.
-    made.buildah("add", container, str(collector_image.base("libgomp1")), "/")
+    made.buildah("add", container, str(operator_image.base("libgomp1")), "/")
     made.buildah("config", f"--env=PYTHONPATH={FRAMEWORKS}", "--env=HOME=/tmp", container)
     made.buildah("commit", "--rm", container, BASE)
     yield made
@@ -64,7 +64,7 @@ def built(builder: Builder, image: str, framework: str, *more: str) -> str:
     wheels = builder.folder / image
     requirements = ROOT / "images" / image / "requirements.txt"
     pip = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", f"--dest={wheels}")
-    collector_image.run(*pip, f"--requirement={requirements}", MMCV, PIP_CONSTRAINT="")
+    operator_image.run(*pip, f"--requirement={requirements}", MMCV, PIP_CONSTRAINT="")
     conf = builder.folder / "pip.conf"
     conf.write_text(f"[global]\nno-index = true\nfind-links = {WHEELS}\n")
     spec = importlib.util.spec_from_file_location("images_build", ROOT / "images" / "build.py")
@@ -75,8 +75,8 @@ def built(builder: Builder, image: str, framework: str, *more: str) -> str:
     environ = builder.given | {"BASE": BASE, "PIP_CONFIG_FILE": str(conf)}
     engine, verb, *words = module.build("buildah", image, environ)
     volumes = (f"--volume={wheels}:{WHEELS}:ro", *frameworks(framework))
-    collector_image.run(engine, verb, *volumes, *more, *words, **builder.given)
-    return str(module.image_name(collector_image.REGISTRY, image))
+    operator_image.run(engine, verb, *volumes, *more, *words, **builder.given)
+    return str(module.image_name(operator_image.REGISTRY, image))
 
 
 def frameworks(framework: str) -> list[str]:
@@ -96,7 +96,7 @@ def planned(
 ) -> tuple[str, list[str], dict[str, str]]:
     """Return image, command and variables of the catalog for two processes of two iterations."""
     case = ("--impl=upstream", "--replicas=1", "--gpus=2", "--warmup=1", "--iterations=1")
-    where = (f"--image-registry={collector_image.REGISTRY}", "--data=pvc:streets", "-o", "json")
+    where = (f"--image-registry={operator_image.REGISTRY}", "--data=pvc:streets", "-o", "json")
     words = ("deeplabv3p", f"--framework={framework}", f"--variant={variant}")
     assert main(["render", *words, *case, *where]) == 0
     *_, job = json.loads(capsys.readouterr().out)["items"]
@@ -126,7 +126,7 @@ def ran(
 
 def readable(folder: Path) -> Path:
     """Open a folder of pytest's, which is its user's alone, to all."""
-    collector_image.run("chmod", "-R", "a+rX", str(folder))
+    operator_image.run("chmod", "-R", "a+rX", str(folder))
     return folder
 
 

@@ -19,6 +19,7 @@ from k8sbench.render.trainer_sources import TrainerSources
 PACKAGE = Path(__file__).parents[2]
 SUFFIX = ".j2"
 IMAGES = "images.yaml"
+CRD = "benchmarks.k8sbench.io.yaml"
 
 
 def load_templates() -> jinja2.Environment:
@@ -34,6 +35,14 @@ def template_texts() -> dict[str, str]:
     raise BenchError(
         "This installation of k8sbench has no templates for manifests.", "Install it again."
     )
+
+
+def crd() -> str:
+    """Read the text of the CRD of ``Benchmark``, which the chart installs, too."""
+    for folder in (PACKAGE / "_crds", PACKAGE.parent / "charts" / "crds"):
+        if (file := folder / CRD).is_file():
+            return file.read_text(encoding="utf-8")
+    raise BenchError("This installation of k8sbench has no CRD.", "Install it again.")
 
 
 def trainer_sources() -> TrainerSources:

@@ -34,6 +34,8 @@ class LoadedPools(msgspec.Struct, frozen=True, kw_only=True):
     """Pool of runs without ``--node-pool``; None: the user has to choose."""
     text: str
     """The file as it is written."""
+    is_users: bool = False
+    """True for a file of the user's machine."""
 
     def pool(self, name: str | None = None) -> NodePool:
         """Return the named pool or the default; an error lists the pools."""
@@ -73,7 +75,7 @@ def load(
                 "Write it again, and see that command's error.",
                 file=path,
             )
-        return _loaded(text, path, path)
+        return msgspec.structs.replace(_loaded(text, path, path), is_users=True)
     pools_file = published() if published else None
     if pools_file is not None:
         text, source = pools_file

@@ -41,7 +41,7 @@ from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, attempt_o
 from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
 from k8sbench.render.trainer_sources import mounted_by
 
@@ -282,38 +282,10 @@ class KubernetesCluster:
         self._last.pop(run_id, None)
         return why
 
-    def ask(self, run_id: str, wish: Wish) -> None:
-        """Write a request to its owner onto a job."""
-        asked = ownership.annotated(wish=wish)
-        self._change(run_id, lambda *_: asked, f"the owner of {run_id} be asked")
-
-    def answer(self, run_id: str) -> None:
-        """Take a recorded request off a job of this store."""
-        what = f"the request on {run_id} be answered"
-        self._change(run_id, lambda job, _: ownership.answered(job, self._user), what)
-
-    def admit(self, run_id: str) -> None:
-        """Start a job of this store that waits for its turn."""
-        what = f"{run_id} be started"
-        self._change(run_id, lambda job, kind: ownership.admitted(job, kind, self._user), what)
-
     def take_over(self, run_id: str, known: Ownership) -> bool:
         """Make this store the owner; False unless ``known`` is current."""
-        user = self._user
-        assert user is not None
-
-        def ours(job: KubeObject, kind: str) -> ownership.Change | None:
-            return ownership.taken_over(job, kind, user, known)
-
-        return self._change(run_id, ours, f"{run_id} be taken over")
-
-    def _change(
-        self,
-        run_id: str,
-        decide: Callable[[KubeObject, str], ownership.Change | None],
-        what: str,
-    ) -> bool:
-        return ownership.change_of(self.api, run_id, decide, what)
+        assert self._user is not None
+        return ownership.take_over(self.api, run_id, self._user, known)
 
     def close(self) -> None:
         """Release all jobs, and wait for pending requests such as cancellations."""

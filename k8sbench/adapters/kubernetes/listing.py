@@ -102,7 +102,6 @@ def _found_job(kind: str, job: KubeObject, api: Api, user: User | None) -> Found
         uid=job["metadata"].get("uid"),
         phase=state.phase_alone(job, KINDS[kind]),
         ownership=ownership.of(job, user),
-        turn=ownership.turn(job),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,14 +17,11 @@ import msgspec
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
-from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
 from k8sbench.model import times
 from k8sbench.model.errors import OwnedElsewhere, Unreachable, UsageError
 from k8sbench.model.identity import (
-    LABEL_DOMAIN,
     NONCE_ANNOTATION,
     OWNER_ANNOTATION,
-    TURN_ANNOTATION,
     WAITS_ANNOTATION,
 )
 from k8sbench.model.kinds import KINDS
@@ -32,15 +30,13 @@ from k8sbench.model.kube import (
     KubeObject,
     annotations_of,
     attempt_of,
-    is_suspended,
     labels_of,
     name_of,
 )
-from k8sbench.model.ownership import JobOwner, Ownership, Turn
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.ownership import JobOwner, Ownership
+from k8sbench.model.run import Run
 from k8sbench.ports import Manifest
 
-WISH = f"{LABEL_DOMAIN}/wish"
 REQUEST_SECONDS = 5.0
 """Retry limit of one request; the caller tries again."""
 FIND_SECONDS = 5.0
@@ -63,7 +59,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     """The store for which this process acts."""
 
     store: str
-    """Store id: lower-case letters and digits, or ``COLLECTOR``."""
+    """Store id: lower-case letters and digits, or ``OPERATOR``."""
     host: str
     """Name of the machine, for people."""
     keep: bool = False
@@ -77,8 +73,6 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 
 # Made once, here: msgspec crashes where two threads are the first to use a type.
 _OWNERS = msgspec.json.Decoder(JobOwner)
-_WISHES = msgspec.json.Decoder(Wish)
-_TURNS = msgspec.json.Decoder(Turn)
 
 
 # -- reading --------------------------------------------------------------------------------------
@@ -90,21 +84,9 @@ def of(job: KubeObject, user: User | None) -> Ownership:
     Without a store every job counts as owned.
     """
     annotations = annotations_of(job)
-    owner = _read(_OWNERS, annotations.get(OWNER_ANNOTATION))
-    return Ownership(
-        owner=owner,
-        is_ours=user is None or owner is None or owner.store == user.store,
-        wish=_read(_WISHES, annotations.get(WISH)),
-    )
-
-
-def turn(job: KubeObject) -> Turn | None:
-    """Return the turn of a job that is suspended for it, else None."""
-    annotations = annotations_of(job)
-    if not is_suspended(job) or CANCEL_ANNOTATION in annotations:
-        return None
-    found: Turn | None = _read(_TURNS, annotations.get(TURN_ANNOTATION))
-    return found
+    owner = _read(annotations.get(OWNER_ANNOTATION))
+    is_ours = user is None or owner is None or owner.store == user.store
+    return Ownership(owner=owner, is_ours=is_ours)
 
 
 def waits(job: KubeObject) -> bool:
@@ -126,10 +108,10 @@ def is_of(job: KubeObject, run: Run) -> bool:
     return nonce in {None, run.nonce}
 
 
-def _read(decoder: msgspec.json.Decoder[Any], value: str | None) -> Any:
+def _read(value: str | None) -> JobOwner | None:
     # Anybody may write annotations.
     with contextlib.suppress(msgspec.MsgspecError, UnicodeError):
-        return None if value is None else decoder.decode(value)
+        return None if value is None else _OWNERS.decode(value)
     return None
 
 
@@ -178,14 +160,11 @@ def _unlabelled(kind: str, job: KubeObject, namespace: str) -> str:
 def owned(job: Manifest, user: User | None, *, waits: bool = False) -> Manifest:
     """Return a new job's manifest with its owner.
 
-    The owner is the store, or the collector if the manifest says so. With ``waits`` it has that
-    annotation, too.
+    With ``waits`` it has that annotation, too.
     """
     annotations = dict(annotations_of(job))
     if user is not None:
-        given = of(dict(job), user).owner or user.owner
-        owner = msgspec.structs.replace(user.owner, store=given.store)
-        annotations[OWNER_ANNOTATION] = _encoded(owner)
+        annotations[OWNER_ANNOTATION] = msgspec.json.encode(user.owner).decode()
     if waits:
         annotations[WAITS_ANNOTATION] = "true"
     return {**job, "metadata": {**job["metadata"], "annotations": annotations}}
@@ -295,64 +274,35 @@ def _path(api: Api, kind: str, job: KubeObject) -> str:
     return kinds.path(kind, api.place.namespace, name_of(job))
 
 
-def change_of(
-    api: Api, run_id: str, decide: Callable[[KubeObject, str], Change | None], what: str
-) -> bool:
-    """Change a run's job; False if it is missing or unexpected.
+def take_over(api: Api, run_id: str, user: User, known: Ownership) -> bool:
+    """Make a store the owner of a run's job; False unless ``known`` is its owner.
 
-    ``decide`` receives the job and its kind. Raises :class:`BenchError`, whose sentence ends with
-    ``what``.
+    Raises :class:`BenchError`.
     """
+
     found, _ = look_for(api, run_id)
+    if found is None:
+        return False
+    kind, job = found
     try:
-        if found is not None:
-            kind = found[0]
-            change(api, *found, lambda job: decide(job, kind), retry_s=REQUEST_SECONDS)
+        with api.explaining(f"{run_id} be taken over"):
+            decide = partial(taken_over, user=user, known=known)
+            change(api, kind, job, decide, retry_s=REQUEST_SECONDS)
     except VanishedError:
         return False
-    except ApiFault as fault:
-        raise api.explained(fault, what) from fault
-    return found is not None
+    return True
 
 
-def answered(job: KubeObject, user: User | None) -> Change:
-    """Remove a request that the owner has recorded; raises :class:`OwnedElsewhere`."""
-    check_ours(job, user)
-    return annotated(wish=None)
-
-
-def admitted(job: KubeObject, kind: str, user: User | None) -> Change | None:
-    """Start a job that waits for its turn; raises :class:`OwnedElsewhere`."""
-    check_ours(job, user)
-    if turn(job) is None:
-        return None
-    return {**annotated(turn=None), "spec": KINDS[kind].policy(suspend=False)}
-
-
-def taken_over(job: KubeObject, kind: str, user: User, known: Ownership) -> Change | None:
-    """Make a store the owner, and start a job that waits for its turn.
+def taken_over(job: KubeObject, user: User, known: Ownership) -> Change | None:
+    """Return the change that makes a store the owner; None if it is already.
 
     Raises :class:`VanishedError` if the owner is not the ``known`` one.
     """
-    whose = of(job, user)
-    if whose.owner is not None and whose.owner.store == user.store:
+    owner = of(job, user).owner
+    if owner is not None and owner.store == user.store:
         return None
-    if whose.owner != known.owner:
+    if owner != known.owner:
         raise VanishedError
-    keep = user.keep or (whose.owner is not None and whose.owner.keep)
-    ours = msgspec.structs.replace(user.owner, keep=keep)
-    if turn(job) is None:
-        return annotated(owner=ours, wish=None)
-    change = annotated(owner=ours, wish=None, turn=None)
-    return {**change, "spec": KINDS[kind].policy(suspend=False)}
-
-
-def annotated(**values: JobOwner | Wish | None) -> Change:
-    """Return the change that sets annotations, or removes them (None)."""
-    names = {"owner": OWNER_ANNOTATION, "wish": WISH, "turn": TURN_ANNOTATION}
-    texts = {names[name]: value and _encoded(value) for name, value in values.items()}
-    return {"metadata": {"annotations": texts}}
-
-
-def _encoded(value: JobOwner | Wish) -> str:
-    return msgspec.json.encode(value).decode()
+    keep = user.keep or (owner is not None and owner.keep)
+    text = msgspec.json.encode(msgspec.structs.replace(user.owner, keep=keep)).decode()
+    return {"metadata": {"annotations": {OWNER_ANNOTATION: text}}}

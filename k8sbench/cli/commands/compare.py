@@ -219,7 +219,7 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
 @access_options
 @store_option
 def list_(output_format: str, **scope: Any) -> None:
-    """List the baselines; those of a collector in the namespace, too."""
+    """List the baselines; those of an operator in the namespace, too."""
     known = comparing.list_baselines(StoresRead(**scope), output.note)
     if output_format == "table" and not known:
         output.note("There is no baseline; k8sbench baseline save NAME SET makes one.")

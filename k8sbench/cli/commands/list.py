@@ -39,8 +39,8 @@ def command(output_format: str, access: ClusterAccess, where: str | None, **want
     Oldest first, each with its throughput, or the reason why it has none. A run whose process was
     killed is Lost. A run on a cluster that no k8sbench follows has its present state there. With
     -n, --context or --kubeconfig only the runs of that namespace are listed, including those that
-    other people have submitted. The runs of a collector in the namespace are among them where it
-    answers within two seconds; --store cluster lists only those, and fails without a collector.
+    other people have submitted. The runs of an operator in the namespace are among them where it
+    answers within two seconds; --store cluster lists only those, and fails without an operator.
     """
     rows = listing.list_runs(RunFilter(**wanted), where, access, output.note)
     _print(rows, output_format, time.time())

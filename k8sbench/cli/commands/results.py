@@ -66,8 +66,8 @@ def command(
 
     One row per case: the median of its valid runs in the latest set; with RUN (ids, or unique
     beginnings of them) the rows of these runs. A missing figure is –, and a line says why. The
-    runs of a collector in the namespace are among them where it answers within two seconds; --store
-    cluster prints only those, and fails without a collector.
+    runs of an operator in the namespace are among them where it answers within two seconds; --store
+    cluster prints only those, and fails without an operator.
     """
     if lang != "en" and not formats.FORMATS[output_format].for_people:
         raise UsageError(

@@ -61,8 +61,8 @@ def logs_command(run: str, timestamps: bool, since: float | None, **given: Any) 
     store, on the cluster. Lines of several replicas are printed in the order of time, each after
     its replica's name. If no process of this store follows a run on a cluster, its lines are read
     from the cluster; with -f they are also archived, and the run is measured at its end. If a
-    collector in the namespace has finished the run, its lines are read from the collector; --store
-    cluster asks only the collector.
+    operator in the namespace has finished the run, its lines are read from the operator; --store
+    cluster asks only the operator.
     """
     printer = _Printer(since, timestamps)
     with output.piped():

@@ -16,7 +16,6 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
 from k8sbench.model.planning import describe
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import COLLECTED_ELSEWHERE
 from k8sbench.report import group_words
 from k8sbench.report.environment import STATED
 from k8sbench.report.run_document import RunStatus
@@ -42,8 +41,8 @@ def command(run: str, output_format: str, access: ClusterAccess, where: str | No
 
     RUN is a run id or a unique beginning of one, in the store or, if it was submitted from another
     store, on the cluster. For an unfinished run on a cluster it also shows the present state of its
-    job, and for a run that a collector in the namespace has finished what the collector has
-    recorded; --store cluster asks only the collector. The exit code does not depend on the run's
+    job, and for a run that an operator in the namespace has finished what the operator has
+    recorded; --store cluster asks only the operator. The exit code does not depend on the run's
     state: it is 0.
     """
     status = listing.status(run, where, access, output.note)
@@ -144,8 +143,6 @@ def _verdict(status: RunStatus) -> list[tuple[str, str | None]]:
 def _not_measured(status: RunStatus) -> str:
     if not status.phase.final:
         return "not measured yet"
-    if status.cause_id == COLLECTED_ELSEWHERE:
-        return "not measured here"
     if status.phase is not Phase.SUCCEEDED:
         return f"not measured: the run is {status.phase}"
     if status.plan.backend == "local":

@@ -83,24 +83,24 @@ def export(runs: tuple[str, ...], file: str, where: str | None) -> None:
 @command.command("import")
 @click.argument("file", metavar="FILE|-", type=click.File("rb"), required=False)
 @click.option(
-    "--from-collector",
+    "--from-operator",
     "collected",
     metavar="RUN|SET",
     multiple=True,
-    help="Copy this run, or the runs of this set, from the namespace's collector; may be repeated.",
+    help="Copy this run, or the runs of this set, from the namespace's operator; may be repeated.",
 )
 @access_options
 @store_option
 def import_(
     file: BinaryIO | None, collected: tuple[str, ...], where: str | None, access: ClusterAccess
 ) -> None:
-    """Add all runs of an exported store or of a collector, or none.
+    """Add all runs of an exported store or of an operator, or none.
 
     A run that is in the store already is not changed. If the store has another run of that name, or
     the same one with other content, nothing is imported.
     """
     if (file is None) == (not collected):
-        raise UsageError("Name a FILE, or runs or sets with --from-collector.")
+        raise UsageError("Name a FILE, or runs or sets with --from-operator.")
     if file is None:
         added, there = stores.import_collected(collected, where, access, output.note)
     else:

@@ -34,10 +34,6 @@ CAUSES: Mapping[str, Cause] = {
         "Resume it with 'kubectl -n {namespace} patch {kind} {job} --type=merge"
         " --patch={resume}', or cancel it.",
     ),
-    "turn": Cause(
-        "The job waits for its turn in its set (--parallel).",
-        "Wait: the collector starts it when an earlier one has ended.",
-    ),
     "queued": Cause(
         "The job waits in queue {queue}{place}: {why}.",
         "Wait for its turn; 'kubectl -n {namespace} describe workloads' shows the queue's reason.",

@@ -15,11 +15,9 @@ from k8sbench.diagnose.job.facts import Facts, Replica, first_seen, names, quote
 from k8sbench.diagnose.job.reasons import EVENTS, Event, Waiting
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
-from k8sbench.model.identity import TURN_ANNOTATION
 from k8sbench.model.kube import (
     QUEUE_LABEL,
     KubeObject,
-    annotations_of,
     conditions,
     is_true,
     labels_of,
@@ -90,8 +88,7 @@ def _queue(facts: Facts) -> tuple[Finding, float | None]:
     where = facts.names() | {"queue": str(queue)}
     where["place"] = (facts.seen.workload or {}).get("place", "")
     if queue is None:
-        waits = TURN_ANNOTATION in annotations_of(facts.job)
-        return finding_of("turn" if waits else "suspended", where), None
+        return finding_of("suspended", where), None
     why = _queue_message(facts)
     if not why and facts.age >= QUEUE_SECONDS:
         named = f"its integrations.frameworks must name {where['kind']}"

@@ -24,7 +24,7 @@ LEVELS = ("privileged", "baseline", "restricted")
 """Pod Security Standards, the strictest last."""
 HELPFUL = {
     *("namespaces", "resourcequotas", "persistentvolumeclaims"),
-    *("localqueues", "workloads", "services", "services/proxy", "jobs"),
+    *("localqueues", "workloads", "services/proxy", "jobs"),
 }
 """Resources of the Role that runs do not need.
 

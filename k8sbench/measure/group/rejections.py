@@ -127,9 +127,7 @@ class Candidate:
         ):
             self.reject(_ENDINGS[phase], run.history[-1].cause)
         elif measurement is None:
-            elsewhere = run.history[-1].cause if run.is_collected_elsewhere else ""
-            why = elsewhere or "The run ended, but nothing was measured."
-            self.reject(NOT_MEASURED, why)
+            self.reject(NOT_MEASURED, "The run ended, but nothing was measured.")
 
     def reject(self, rule: IntegrityRule, sentence: str) -> None:
         """Add a reason that no ``--accept`` can overrule: there is no figure to accept."""

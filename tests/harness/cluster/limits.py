@@ -8,14 +8,13 @@ TEST_SECONDS = 900
 """For a test."""
 LOOKS = {
     "adapters__kubernetes__watching__job_reader__QUEUE_SECONDS": 1.0,
-    "app__collectors__SECONDS": SECONDS,
-    "app__collectors__INSIST_SECONDS": SECONDS,
+    "app__served_runs__SECONDS": SECONDS,
+    "app__served_runs__INSIST_SECONDS": SECONDS,
     "lifecycle__executor__WISHES_SECONDS": 1.0,
-    "lifecycle__requests__ASK_SECONDS": 1.0,
     "lifecycle__serving__LIST_SECONDS": 1.0,
     "lifecycle__serving__RETRY_SECONDS": 1.0,
 }
-"""Short polls instead of those of 15 s, and full waits for a collector."""
+"""Short polls instead of those of 15 s, and full waits for an operator."""
 
 
 def shortening(limits: Mapping[str, float]) -> str:

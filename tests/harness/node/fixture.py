@@ -10,7 +10,7 @@ import pytest
 from tests import tiers
 from tests.harness.cluster import fixture
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.node import bringup, collector_image, frameworks
+from tests.harness.node import bringup, frameworks, operator_image
 from tests.harness.node.cluster import NodeCluster
 
 
@@ -30,16 +30,16 @@ def cluster(node_cluster: NodeCluster) -> NodeCluster:
 
 @pytest.fixture(scope="session")
 @tiers.needs("images")
-def collector_archive() -> Path:
-    """Give the collector's image as an archive."""
-    return collector_image.built()
+def operator_archive() -> Path:
+    """Give the operator's image as an archive."""
+    return operator_image.built()
 
 
 @pytest.fixture(scope="session")
-def collector_image_name(node_cluster: NodeCluster, collector_archive: Path) -> str:
-    """Give the name of the collector's image, which the nodes have then."""
-    node_cluster.load(collector_archive)
-    return collector_image.NAME
+def operator_image_name(node_cluster: NodeCluster, operator_archive: Path) -> str:
+    """Give the name of the operator's image, which the nodes have then."""
+    node_cluster.load(operator_archive)
+    return operator_image.NAME
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ SCHEMA = CHART / "values.schema.json"
 def rules(text: str, kind: str, name: str = "") -> str:
     """Return the rules of a role.
 
-    Rules for the collector's objects are left out, because their names vary.
+    Rules for the operator's objects are left out, because their names vary.
     """
     found = next(
         each
@@ -47,13 +47,13 @@ def test_the_chart_grants_what_k8sbench_asks_for_golden() -> None:
         "user": rules(role, "Role"),
         "node": rules(role, "ClusterRole", "-nodes"),
         "queue": rules(role, "ClusterRole", "-queues"),
-        "collector": rules(templates.collector_role(loaded), "Role"),
+        "operator": rules(templates.operator_role(loaded), "Role"),
     }
     for name, text in found.items():
         goldens.check(CHART / "files" / f"{name}-rules.yaml", text)
 
 
-def test_the_collector_may_nothing_with_jobs_that_a_user_may_not() -> None:
+def test_the_operator_may_nothing_with_jobs_that_a_user_may_not() -> None:
     granted = {
         name: {
             (group, resource, verb)
@@ -62,11 +62,11 @@ def test_the_collector_may_nothing_with_jobs_that_a_user_may_not() -> None:
             for resource in rule["resources"]
             for verb in rule["verbs"]
         }
-        for name in ("user", "collector")
+        for name in ("user", "operator")
     }
-    of_objects = {right for right in granted["collector"] if right[0] == "k8sbench.io"}
-    assert granted["collector"] - of_objects < granted["user"]
-    created = {resource for _, resource, verb in granted["collector"] if verb == "create"}
+    of_objects = {right for right in granted["operator"] if right[0] == "k8sbench.io"}
+    assert granted["operator"] - of_objects < granted["user"]
+    created = {resource for _, resource, verb in granted["operator"] if verb == "create"}
     runtimes = {kind.runtime.plural for kind in KINDS.values() if kind.runtime is not None}
     assert created == {"configmaps", *runtimes, *(kind.plural for kind in KINDS.values())}
 
@@ -118,7 +118,7 @@ def test_the_runbook_has_an_entry_for_each_alert_and_no_other() -> None:
     alerts = re.findall(r"- alert: (\w+)", rules)
     assert len(alerts) >= 5
     assert re.findall(r"\}\}#(\w+)\"", rules) == [name.lower() for name in alerts]
-    page = (ROOT / "docs" / "operations.md").read_text()
+    page = (ROOT / "docs" / "operator.md").read_text()
     runbook = page.partition("\n## Runbook\n")[2].partition("\n## ")[0]
     assert set(re.findall(r"^### (K8s\w+)$", runbook, re.MULTILINE)) == set(alerts)
     anchors = {

@@ -1,4 +1,4 @@
-"""The collector's log: time, level and run, as text or JSON."""
+"""The operator's log: time, level and run, as text or JSON."""
 
 import json
 import logging

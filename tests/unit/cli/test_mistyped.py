@@ -49,7 +49,6 @@ WRONG = [
     (f"{TRAIN} --weights=pictures.pth", "there is no file"),
     (f"{TRAIN} --checkpoints=start.pth/kept", "start.pth is not a folder that you may write to"),
     (f"{TRAIN} --epochs=1 --iterations=9", "--epochs and --iterations exclude each other"),
-    ("nodes resnet50 --resume=nosuch", "error: There is no set 'nosuch'.\n"),
     ("nodes resnet50 --set='a b'", "error: 'a b' cannot name a set."),
     (
         "nodes resnet50 --backend=local",

@@ -10,7 +10,6 @@ import pytest
 from k8sbench.adapters.kubernetes.client import api
 from tests.unit.command_line import Cli, Printed
 from tests.unit.kubernetes import servers
-from tests.unit.kubernetes.servers import answer, saying, serving
 
 DETACHED = ("submit", "resnet50", "--replicas=2", "--gpus=1", "--detach")
 NOWHERE = "https://127.0.0.1:1"
@@ -96,10 +95,3 @@ def test_a_cluster_is_asked_and_named(submit: Submit, tmp_path: Path, cli: Cli) 
     assert "--backend local" not in printed.err
     err = cli("status", "nope", f"--store={tmp_path / 'store'}", code=2).err
     assert f"The cluster could not be queried: The API server {NOWHERE}" in err
-
-
-@pytest.mark.parametrize("option", ["--keep", "--parallel=2"])
-def test_options_after_the_end_are_refused_detached(submit: Submit, option: str) -> None:
-    with serving(saying(answer())) as address:
-        err = submit(option, server=f"http://{address}", code=2).err
-    assert f"so that {option.partition('=')[0]} has no effect" in err

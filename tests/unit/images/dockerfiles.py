@@ -11,7 +11,7 @@ from k8sbench.model.spec import Framework
 from tests.tiers import ROOT
 
 FRAMEWORKS: tuple[Framework, ...] = ("pytorch", "paddle")
-IMAGES = (*FRAMEWORKS, "collector")
+IMAGES = (*FRAMEWORKS, "operator")
 UPSTREAM: dict[str, Framework] = {"upstream-mmseg": "pytorch", "upstream-paddleseg": "paddle"}
 """Image of a published program → framework of its base image."""
 

@@ -85,10 +85,10 @@ SCENES: dict[str, tuple[str, str, dict[str, str]]] = {
     "a published program": ("podman", "upstream-mmseg", AI),
     "push": ("podman", "--push", {"REGISTRY": "registry.example:5000/ai/"}),
     **{
-        f"{name} saves to a file": (name, "--save TREE/files collector", AI)
+        f"{name} saves to a file": (name, "--save TREE/files operator", AI)
         for name in ("docker", "podman", "buildah")
     },
-    "no wheel": ("podman", "collector", {}),
+    "no wheel": ("podman", "operator", {}),
     "no wheel is needed": ("podman", "pytorch", {}),
     "a build that fails": ("podman:build", "", {}),
     "no program": ("", "", {}),
@@ -116,7 +116,7 @@ def test_which_program_is_called_how_is_golden(tmp_path: pathlib.Path) -> None:
         if "no wheel" in name:
             machine.wheel.unlink()
         (machine.tree / "pip.conf").write_text("index-url = https://user:word@index.example/\n")
-        older = machine.tree / "files" / f"k8sbench-collector-{__version__}.tar"
+        older = machine.tree / "files" / f"k8sbench-operator-{__version__}.tar"
         older.parent.mkdir()
         older.touch()
         tree = str(machine.tree)

@@ -43,13 +43,13 @@ def test_a_build_sees_every_file_that_the_dockerfiles_take() -> None:
 
 def test_a_build_sees_wheels_of_k8sbench_and_beside_the_dockerfile_and_nothing_else() -> None:
     for path in (
-        *("dist/k8sbench-1.2.3-py3-none-any.whl", "images/collector/click-8.5-any.whl"),
+        *("dist/k8sbench-1.2.3-py3-none-any.whl", "images/operator/click-8.5-any.whl"),
         *("images/upstream-mmseg/resnet50_v1c.pth", "images/upstream-paddleseg/train.py"),
     ):
         assert seen(path), path
     for path in (
         *(".env", ".git/config", ".venv/bin/python", ".demo/store.sqlite", "pip.conf"),
-        *("constraints.txt", "dist/k8sbench-1.2.3.tar.gz", "images/collector/Dockerfile"),
+        *("constraints.txt", "dist/k8sbench-1.2.3.tar.gz", "images/operator/Dockerfile"),
         *("images/pytorch/Dockerfile", "images/pytorch/.env", "images/build.py"),
         *("k8sbench/cli/main.py", "k8sbench/benchmarks/tsm.yaml", "images/upstream-mmseg/.env"),
         "k8sbench/trainers/__pycache__/tsm.cpython-311.pyc",

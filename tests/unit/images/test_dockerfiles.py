@@ -1,6 +1,6 @@
 """The Dockerfiles as text.
 
-The collector's is built in ``tests/node``; the frameworks' are not, without a registry.
+The operator's is built in ``tests/node``; the frameworks' are not, without a registry.
 """
 
 import pathlib
@@ -95,7 +95,7 @@ def test_nothing_is_fetched_but_pinned_packages_and_no_secret_is_in_it(image: st
         r"pip install .*--no-deps --only-binary=:all: --requirement \S*/requirements.txt", packages
     )
     assert "--mount=type=cache,target=/root/.cache/pip" in packages
-    # The collector's own wheel comes from the tree; mmcv is compiled.
+    # The operator's own wheel comes from the tree; mmcv is compiled.
     allowed = re.compile(r"--no-deps (--no-index --no-cache-dir|.* --no-binary=mmcv \S+==2\.1\.0)")
     assert all(allowed.search(other) for other in others)
     # An index of the user's own comes by a mount that no layer keeps, never as ARG or ENV.

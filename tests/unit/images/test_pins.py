@@ -140,14 +140,14 @@ def test_the_table_says_of_the_installed_torch_what_it_says_of_itself() -> None:
 
 
 def direct() -> list[Requirement]:
-    """Return k8sbench's declared requirements in the collector."""
+    """Return k8sbench's declared requirements in the operator."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    texts = (*project["dependencies"], *project["optional-dependencies"]["collector"])
+    texts = (*project["dependencies"], *project["optional-dependencies"]["operator"])
     return [Requirement(text) for text in texts]
 
 
-def test_the_collector_s_pins_are_all_that_it_and_its_extra_need() -> None:
-    pinned = dockerfiles.requirements("collector")
+def test_the_operator_s_pins_are_all_that_it_and_its_extra_need() -> None:
+    pinned = dockerfiles.requirements("operator")
     for wanted in direct():
         assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)]), wanted
     extras = {f"psycopg-{extra}" for wanted in direct() for extra in wanted.extras}

@@ -24,10 +24,9 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 from k8sbench.adapters.kubernetes.ownership import User
-from k8sbench.model.errors import OwnedElsewhere, UsageError
+from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION
-from k8sbench.model.ownership import COLLECTOR, JobOwner, Ownership, Turn
-from k8sbench.render import manifest
+from k8sbench.model.ownership import JobOwner, Ownership
 from tests.unit.kubernetes import objects
 from tests.unit.kubernetes.objects import JOB, condition, job, stamp
 from tests.unit.presence import present
@@ -188,55 +187,20 @@ def test_a_job_that_waits_says_so_to_everybody_who_follows_it() -> None:
     assert not ownership.waits(objects.job())
 
 
-def test_a_job_for_the_collector_names_it_and_not_its_submitter() -> None:
-    ann = msgspec.structs.replace(ANN, keep=True)
-    marked = objects.job(annotations={"k8sbench.io/owner": '{"store":"collector","host":""}'})
-    job = dict(ownership.owned(marked, ann))
-    whose = ownership.of(job, ann)
-    assert whose.owner == JobOwner(store=COLLECTOR, host="lab-7", keep=True)
-    assert (whose.is_ours, whose.holder) == (False, "the namespace's collector")
-    assert ownership.of(job, User(store=COLLECTOR, host="dlperf-0")).is_ours
-
-
 @pytest.mark.parametrize("value", ["?", "{}", '{"store":"x"}', '{"store":1,"host":"y"}'])
 def test_an_annotation_that_cannot_be_read_tells_nothing(value: str) -> None:
-    names = ("k8sbench.io/owner", "k8sbench.io/wish", "k8sbench.io/turn")
-    job = objects.job(condition("Succeeded", at=60), annotations=dict.fromkeys(names, value))
+    job = objects.job(annotations={OWNER_ANNOTATION: value})
     assert ownership.of(job, ANN) == Ownership()
-    job["spec"]["runPolicy"]["suspend"] = True
-    assert ownership.turn(job) is None
 
 
-KIND = "PyTorchJob"
-HELD = {"k8sbench.io/turn": '{"number":3,"parallel":2}'}
-
-
-def test_a_job_that_waits_for_its_turn_is_suspended_until_its_owner_starts_it() -> None:
-    plan = plans.plan()
-    job = dict(manifest.held(plan, plans.rendered(plan), Turn(number=3, parallel=2))[-1])
-    job["metadata"] |= {"annotations": HELD | {OWNER_ANNOTATION: '{"store":"x","host":"y"}'}}
-    assert ownership.turn(job) == Turn(number=3, parallel=2)
-    started = present(ownership.admitted(job, job["kind"], User(store="x", host="y")))
-    assert started["metadata"]["annotations"] == {"k8sbench.io/turn": None}
-    assert started["spec"]["runPolicy"] == {"suspend": False}
-    with pytest.raises(OwnedElsewhere):
-        ownership.admitted(job, job["kind"], ANN)
-    job["metadata"]["annotations"]["k8sbench.io/cancelled"] = "{}"
-    assert ownership.admitted(job, job["kind"], User(store="x", host="y")) is None
-
-
-def test_who_takes_a_job_over_owns_it_keeps_what_was_kept_and_starts_it() -> None:
+def test_who_takes_a_job_over_owns_it_and_keeps_what_was_kept() -> None:
     theirs = JobOwner(store="x", host="y", keep=True)
-    annotations = HELD | {OWNER_ANNOTATION: msgspec.json.encode(theirs).decode()}
-    job = objects.job(annotations=annotations)
-    job["spec"]["runPolicy"]["suspend"] = True
-    change = present(ownership.taken_over(job, KIND, ANN, Ownership(owner=theirs)))
-    written = change["metadata"]["annotations"]
-    assert json.loads(written["k8sbench.io/owner"])["keep"] is True
-    assert (written["k8sbench.io/wish"], written["k8sbench.io/turn"]) == (None, None)
-    assert change["spec"]["runPolicy"] == {"suspend": False}
+    job = objects.job(annotations={OWNER_ANNOTATION: msgspec.json.encode(theirs).decode()})
+    change = present(ownership.taken_over(job, ANN, Ownership(owner=theirs)))
+    written = json.loads(change["metadata"]["annotations"][OWNER_ANNOTATION])
+    assert written == {"store": ANN.store, "host": ANN.host, "keep": True}
     with pytest.raises(ownership.VanishedError):
-        ownership.taken_over(job, KIND, ANN, Ownership())
+        ownership.taken_over(job, ANN, Ownership())
 
 
 # -- Kueue ----------------------------------------------------------------------------------------

@@ -178,7 +178,6 @@ LOOPS = {"of": job(condition("Running"), restart_policy="OnFailure")}
 Seen = state.JobSnapshot | tuple[state.JobSnapshot, float]
 BY_CAUSE: dict[str, list[Seen]] = {
     "suspended": [alone(of=job(suspend=True))],
-    "turn": [alone(of=job(suspend=True, annotations={"k8sbench.io/turn": "{}"}))],
     "queue-silent": [alone(of=QUEUED), told("CreatedWorkload", "x", reportingComponent="kueue")],
     "queued": [
         at(500, queued("couldn't assign flavors to pod set master")),

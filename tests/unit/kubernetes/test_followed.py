@@ -17,7 +17,6 @@ from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
 from k8sbench.model.identity import WAITS_ANNOTATION
 from k8sbench.model.kube import KubeObject
-from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.ports import JobEvent, LogLine
 from tests.bench import memory
@@ -164,24 +163,17 @@ def test_a_container_has_a_log_unless_evicted(worker: dict[str, Any], exists: bo
     assert one.read(START + LATER)[1][1].has_log is exists
 
 
-def test_the_owner_of_a_job_is_reported_when_it_changes() -> None:
+def test_a_take_over_of_the_job_is_reported_once() -> None:
     one, us = followed(), User(store="x", host="lab-7")
 
-    def said(owner: str, wish: str | None = None) -> list[Ownership]:
+    def said(owner: str) -> list[str]:
         value = f'{{"store":"{owner}","host":"ci-2"}}'
-        wishes = {} if wish is None else {"k8sbench.io/wish": wish}
-        changed = job(annotations={"k8sbench.io/owner": value} | wishes)
-        one.take(Changed("PyTorchJob", changed))
-        return [event.ownership for event in one.whose(us) if event.ownership is not None]
+        one.take(Changed("PyTorchJob", job(annotations={"k8sbench.io/owner": value})))
+        return [event.taken_by for event in one.taken(us) if event.taken_by is not None]
 
     assert said("x") == []
-    (wished,) = said("x", wish='{"kind":"cancel","at":1,"cause":"Enough."}')
-    assert present(wished.wish).cause == "Enough."
-    (theirs,) = said("y")
-    assert (theirs.is_ours, theirs.holder) == (False, "k8sbench on ci-2")
+    assert said("y") == ["k8sbench on ci-2"]
     assert said("y") == []
-    (back,) = said("x")
-    assert back.is_ours
 
 
 def test_a_job_of_the_name_that_is_not_the_runs_is_named_and_not_read() -> None:

@@ -1,30 +1,253 @@
-"""Which of several collectors collects: the one that holds the Lease."""
+"""Who serves the namespaces: one replica of one operator, all of them or none."""
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+import math
+import time
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
 
-from k8sbench.adapters.kubernetes import collectors
-from k8sbench.model.errors import StoreError
+from k8sbench.adapters.kubernetes import benchmark_crd, leadership, operator_proxy
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.leadership import HELD_SECONDS, Leadership
+from k8sbench.adapters.kubernetes.operator_lease import LEASE_SECONDS, PLACE_ANNOTATION, Lease
+from k8sbench.model.benchmark_object import SCHEMA
+from k8sbench.model.errors import StoreError, Unreachable
+from k8sbench.model.run import Location
 
 
-def test_it_stands_by_for_another_one_alone_and_takes_a_token_that_is_replaced(
+class Server:
+    """The Leases of some namespaces, by path; refuses what tests say."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, dict[str, Any]] = {}
+        self.refuses: dict[str, ApiFault] = {}
+        self.writes: list[str] = []
+
+    def find(self, path: str, retry_s: float) -> Mapping[str, Any] | None:
+        if (fault := self.refuses.get(path.split("/")[5])) is not None:
+            raise fault
+        return copy.deepcopy(self.found.get(path))
+
+    def create(self, path: str, body: Mapping[str, Any], retry_s: float) -> None:
+        self._write(f"{path}/{body['metadata']['name']}", copy.deepcopy(dict(body)))
+
+    def patch(self, path: str, body: Mapping[str, Any], retry_s: float) -> None:
+        found = copy.deepcopy(self.found[path])
+        assert found["metadata"]["resourceVersion"] == body["metadata"]["resourceVersion"]
+        found["spec"] |= body["spec"]
+        named = found["metadata"]["annotations"] | body["metadata"]["annotations"]
+        found["metadata"]["annotations"] = {k: v for k, v in named.items() if v is not None}
+        self._write(path, found)
+
+    def _write(self, path: str, found: dict[str, Any]) -> None:
+        self.writes.append(path.split("/")[5])
+        found["metadata"]["resourceVersion"] = str(len(self.writes))
+        self.found[path] = found
+
+    def places(self) -> dict[str, str | None]:
+        """Namespace → the operator that its Lease names."""
+        return {
+            path.split("/")[5]: found["metadata"]["annotations"].get(PLACE_ANNOTATION)
+            for path, found in self.found.items()
+        }
+
+
+class Clock:
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(leadership, "time", clock)
+    return clock
+
+
+class Replica:
+    """One process of an operator; each turn is a round of its thread."""
+
+    def __init__(
+        self, clock: Clock, server: Server, name: str, *namespaces: str, holder: str = "1"
+    ) -> None:
+        place = Location(server="https://x", namespace="home")
+        api = SimpleNamespace(place=place, time=lambda: 1e9, explaining=Api.explaining)
+        api.explaining = Api.explaining.__get__(api)
+        api.explained = Api.explained.__get__(api)
+        api.find, api.create, api.patch = server.find, server.create, server.patch
+        self.leases = [
+            Lease(
+                cast("Api", api),
+                n,
+                place=f"home/{name}",
+                holder=f"{name}_{holder}",
+                clock=clock.monotonic,
+            )
+            for n in sorted(namespaces)
+        ]
+        self.it = Leadership(Mock(), name, namespaces, Mock())
+
+    def turn(self) -> bool:
+        if self.it.is_held:
+            self.it._renew_all(self.leases)
+        else:
+            self.it._take_all(self.leases)
+        return self.it.is_held
+
+
+def test_another_operator_is_refused_by_name_and_writes_nothing(clock: Clock) -> None:
+    server = Server()
+    first, second = Replica(clock, server, "one", "b", "c"), Replica(clock, server, "two", "a", "b")
+    assert first.turn()
+    assert not second.turn()
+    assert server.writes == ["b", "c"]
+    assert (second.it.stands_by, "home/one" in second.it.waits_for) == (False, True)
+    assert "kubectl delete lease k8sbench-operator --namespace b" in second.it.waits_for
+    # However long the first is silent, a person decides.
+    clock.now += 100 * LEASE_SECONDS
+    assert not second.turn()
+    assert server.places() == {"b": "home/one", "c": "home/one"}
+
+
+def test_of_two_that_begin_at_once_the_loser_leaves_no_name_behind(clock: Clock) -> None:
+    server = Server()
+    loser, winner = Replica(clock, server, "two", "a", "b"), Replica(clock, server, "one", "b")
+    # The winner takes b after the loser has read all Leases, before the loser writes b.
+    take = loser.leases[0].attempt
+    loser.leases[0].attempt = lambda: take() and winner.turn()  # type: ignore[method-assign]
+    assert not loser.turn()
+    assert server.places() == {"a": None, "b": "home/one"}
+    assert "home/one" in loser.it.waits_for
+
+
+def test_a_replica_stands_by_until_the_lease_expires_or_is_released(clock: Clock) -> None:
+    server = Server()
+    first, second, third = (Replica(clock, server, "one", "a", "b", holder=h) for h in "123")
+    assert first.turn()
+    assert not second.turn()
+    assert (second.it.stands_by, "one_1" in second.it.waits_for) == (True, True)
+    clock.now += LEASE_SECONDS - 1
+    assert not second.turn()
+    assert first.turn(), "it was late, and nobody took it"
+    clock.now += LEASE_SECONDS - 1
+    assert not second.turn(), "it was renewed"
+    clock.now += LEASE_SECONDS
+    assert second.turn()
+    assert not first.turn()
+    assert server.places() == {"a": "home/one", "b": "home/one"}
+    assert not third.turn()
+    for lease in second.leases:
+        lease.release()
+    assert server.places() == {"a": "home/one", "b": "home/one"}, "silent, and still known"
+    assert third.turn(), "it is free at once"
+
+
+def test_a_namespace_that_fails_does_not_end_the_others_and_is_named(clock: Clock) -> None:
+    server = Server()
+    it = Replica(clock, server, "one", "a", "b")
+    assert it.turn()
+    server.refuses["b"] = ApiFault(503, "", "overloaded")
+    clock.now += 4
+    assert it.turn()
+    assert it.it.waits_for == "", "it may pass"
+    for _ in range(3):
+        clock.now += 4
+        assert it.turn()
+    assert "503" in it.it.waits_for
+    server.refuses["a"] = server.refuses["b"]
+    clock.now += HELD_SECONDS
+    assert not it.it.is_held, "nothing keeps other replicas away"
+    server.refuses.clear()
+    assert it.turn()
+    assert it.it.waits_for == ""
+
+
+def test_at_the_beginning_one_namespace_that_fails_is_reason_to_serve_none(clock: Clock) -> None:
+    server = Server()
+    it = Replica(clock, server, "one", "a", "b")
+    server.refuses["b"] = ApiFault(503, "", "overloaded")
+    with pytest.raises(Unreachable):
+        it.turn()
+    assert not it.it.is_held
+    assert server.writes == []
+
+
+def rounds(monkeypatch: pytest.MonkeyPatch, it: Leadership, answers: list[Any]) -> list[Any]:
+    """Run rounds of a leadership's thread; return what is seen after each."""
+    seen: list[Any] = []
+    stopped: Any = Mock(is_set=Mock(side_effect=[*[False] * len(answers), True]))
+    stopped.wait = lambda _: seen.append((it.token, it.is_held, it.waits_for))
+    it._stopped = stopped
+
+    def take(_: object) -> None:
+        if isinstance(answer := answers.pop(0), Exception):
+            raise answer
+        it._renewed_at = time.monotonic() if answer else -math.inf
+
+    for name in ("_take_all", "_renew_all"):
+        monkeypatch.setattr(it, name, take)
+    it._renew(Mock(), [])
+    return seen
+
+
+def test_a_token_that_is_replaced_is_read_again_and_its_failure_told_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(collectors, "TOKEN_SECONDS", 0.0)
-    seen: list[tuple[str, bool, bool]] = []
+    monkeypatch.setattr(leadership, "TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr(benchmark_crd, "check", Mock())
     note, gone = Mock(), StoreError("It is gone.")
-    it: Any = collectors.Leadership(Mock(), "lease", note)
-    tokens = Mock(side_effect=["one", "two", gone, gone, gone])
-    monkeypatch.setattr(collectors, "token", tokens)
-    answers = [False, StoreError("No."), False, True, True]
-    it._stopped = Mock(is_set=Mock(side_effect=[*[False] * 5, True]))
-    it._stopped.wait = lambda _: seen.append((it.token, it.stands_by, it.is_held))
-    it._renew(Mock(), Mock(other="vm_2", attempt=Mock(side_effect=answers)))
-    stands, leads = ("two", True, False), ("two", False, True)
-    assert seen == [("one", True, False), ("two", False, False), stands, leads, leads]
+    it = Leadership(Mock(), "one", (), note)
+    monkeypatch.setattr(operator_proxy, "token", Mock(side_effect=["one", "two", gone, gone]))
+    seen = rounds(monkeypatch, it, [False, StoreError("No."), True, True])
+    assert seen == [
+        ("one", False, ""),
+        ("two", False, "No."),
+        ("two", True, "No."),
+        ("two", True, "No."),
+    ]
     assert str(note.mock_calls).count("It is gone.") == 1
     assert "No." not in str(note.mock_calls), "the controller logs it"
+
+
+def with_crd(description: str | None) -> Callable[[str], Any]:
+    def get(path: str) -> Any:
+        assert path == "/openapi/v3/apis/k8sbench.io/v1alpha1"
+        if description is None:
+            raise ApiFault(404, "", "page not found")
+        return {"components": {"schemas": {"a": {}, "b": {"description": description}}}}
+
+    return get
+
+
+@pytest.mark.parametrize(
+    ("description", "is_enough"),
+    [
+        (None, False),
+        ("One submit.", False),
+        (f"One submit (schema {SCHEMA - 1}).", False),
+        (f"One submit (schema {SCHEMA}).", True),
+        (f"One submit (schema {SCHEMA + 1}).", True),
+    ],
+)
+def test_without_a_crd_that_it_knows_no_lease_is_taken(
+    monkeypatch: pytest.MonkeyPatch, description: str | None, is_enough: bool
+) -> None:
+    it = Leadership(Mock(), "one", (), Mock())
+    api: Any = Mock(get=with_crd(description), explaining=Mock(return_value=Mock()))
+    api.explaining.return_value.__enter__ = api.explaining.return_value.__exit__ = Mock()
+    monkeypatch.setattr(operator_proxy, "token", Mock(return_value="one"))
+    it._stopped = Mock(is_set=Mock(side_effect=[False, True]))
+    taken = Mock()
+    monkeypatch.setattr(it, "_take_all", taken)
+    it._renew(api, [])
+    assert taken.called is is_enough
+    assert ("k8sbench operator crd | kubectl apply" in it.waits_for) is not is_enough

@@ -19,7 +19,8 @@ from k8sbench.adapters.kubernetes.client import api as api_client
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.client.connection import check_answers
-from k8sbench.adapters.kubernetes.collectors import CollectorProxy
+from k8sbench.adapters.kubernetes.operator_lease import PLACE_ANNOTATION
+from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.app.context import run_context
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.identity import PLAN_ANNOTATION
@@ -245,7 +246,7 @@ def test_a_watch_of_what_are_no_changes_has_failed(tmp_path: Path, change: objec
 
 
 @pytest.mark.parametrize("token", [{"token": "/w=="}, {"token": ""}, {"Token": "YQ=="}])
-def test_names_of_a_collector_stay_parts_of_a_path(tmp_path: Path, token: dict[str, str]) -> None:
+def test_names_of_an_operator_stay_parts_of_a_path(tmp_path: Path, token: dict[str, str]) -> None:
     asked = []
     kept = answer(200, json.dumps({"kind": "Secret", "metadata": {}, "data": token}).encode())
 
@@ -253,14 +254,14 @@ def test_names_of_a_collector_stay_parts_of_a_path(tmp_path: Path, token: dict[s
         asked.append(connection.recv(1 << 16).partition(b" HTTP")[0])
         connection.sendall(kept)
 
-    named = {"kind": "ConfigMap", "metadata": {}, "data": {"namespace": "a/b?", "service": "c#"}}
+    named = {"kind": "Lease", "metadata": {"annotations": {PLACE_ANNOTATION: "a?/b/c#"}}}
     with (
-        serving(closing({"metadata": {}, "items": []}), closing(named), secret) as address,
+        serving(closing(named), secret) as address,
         reached(tmp_path, f"http://{address}") as api,
         pytest.raises(Unreachable, match="holds no token that can be sent"),
     ):
-        CollectorProxy(api).is_there()
-    assert asked == [b"GET /api/v1/namespaces/a%2Fb%3F/secrets/c%23-token"]
+        OperatorProxy(api).is_there()
+    assert asked == [b"GET /api/v1/namespaces/a%3F/secrets/b%2Fc%23-token"]
 
 
 def test_only_faults_of_the_named_statuses_are_tolerated() -> None:

@@ -18,7 +18,7 @@ from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import Backend, RunPlan
 from k8sbench.model.planning import make_plan
-from k8sbench.model.run import Location, Run, Wish
+from k8sbench.model.run import Location, Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest, Store
 from tests.unit.model.specs import LAPTOP, a_request, loaded
 from tests.unit.store.examples import measurement
@@ -70,7 +70,6 @@ class FakeCluster:
         self.cancelled: list[tuple[str, str]] = []
         self.resumed: list[str] = []
         self.removed: list[str] = []
-        self.admitted: list[str] = []
         self.released: list[str] = []
         self.found: list[FoundJob] = []
 
@@ -132,15 +131,6 @@ class FakeCluster:
         if self.denies is not None:
             raise self.denies
         return self.stays
-
-    def ask(self, run_id: str, wish: Wish) -> None:
-        pass
-
-    def answer(self, run_id: str) -> None:
-        pass
-
-    def admit(self, run_id: str) -> None:
-        self.admitted.append(run_id)
 
     def take_over(self, run_id: str, known: Ownership) -> bool:
         return True

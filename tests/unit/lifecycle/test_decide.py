@@ -13,7 +13,6 @@ from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.lifecycle import decide
 from k8sbench.model import attempts, creation
 from k8sbench.model.errors import BenchError
-from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import LOGS_BEING_READ, Phase, Transition
 from k8sbench.model.run import Run, Wish
 from tests import struct_docs
@@ -54,10 +53,9 @@ RUNS = {
 }
 JOBS = dict.fromkeys(decide.JobView) | {
     decide.JobView.ENDED: step(Phase.SUCCEEDED),
-    decide.JobView.GONE: step(Phase.LOST, creation.JOB_GONE),
 }
 """Each view of a job, and how it ended."""
-OWN, OTHERS = Ownership(), Ownership(is_ours=False)
+OTHER = "k8sbench on lab-8"
 TIMES = (-math.inf, decide.PENDING, NOW + 5.0)
 
 
@@ -83,11 +81,11 @@ def test_the_time_of_a_continued_training_counts_from_its_next_attempt() -> None
 
 
 def test_every_combination_has_an_answer() -> None:
-    every = itertools.product(RUNS.values(), JOBS.items(), TIMES, (OWN, OTHERS))
-    for run, (job, end), next_at, whose in every:
+    every = itertools.product(RUNS.values(), JOBS.items(), TIMES, ("", OTHER))
+    for run, (job, end), next_at, holder in every:
         for wish, keep, deletes in itertools.product((None, WISH), (False, True), (False, True)):
             record = decide.Record(run=run, wish=wish, keep=keep)
-            view = decide.View(job=job, end=end, next_at=next_at, deletes=deletes, ownership=whose)
+            view = decide.View(job=job, end=end, next_at=next_at, deletes=deletes, taken_by=holder)
             assert isinstance(decide.decide(record, view, NOW), decide.Action)
             recorded = decide.advance(record, view, NOW)
             assert recorded is None or isinstance(recorded, Transition)
@@ -95,9 +93,8 @@ def test_every_combination_has_an_answer() -> None:
 
 def _cells() -> Iterator[tuple[str, str, str, str]]:
     kinds = decide.JobView
-    theirs = (kinds.WATCHED, kinds.REPORTED, kinds.GONE, kinds.UNREADABLE)
     seen = [decide.View(job=job, end=end) for job, end in JOBS.items()]
-    seen += [decide.View(job=job, end=JOBS[job], ownership=OTHERS) for job in theirs]
+    seen.append(decide.View(job=kinds.REPORTED, taken_by=OTHER))
     for (state, run), view in itertools.product(RUNS.items(), seen):
         answers, job = [], view.job.value
         for wish in (None, WISH):
@@ -108,7 +105,7 @@ def _cells() -> Iterator[tuple[str, str, str, str]]:
                 if end is not None and end.phase.final
                 else decide.decide(record, view, NOW).kind.value
             )
-        name = job if view.ownership.is_ours else f"{job}, another store's"
+        name = f"{job}, taken over" if view.taken_by else job
         yield (state, name, *answers)  # type: ignore[misc]
 
 

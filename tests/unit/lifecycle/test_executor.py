@@ -6,20 +6,17 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-import msgspec
 import pytest
 
-from k8sbench.lifecycle import requests
 from k8sbench.lifecycle.active_run import ActiveRun
-from k8sbench.lifecycle.context import How, Rules, Threads
+from k8sbench.lifecycle.context import How, Rules, Stop, Threads
 from k8sbench.lifecycle.decide import JobView, View
 from k8sbench.lifecycle.executor import Executor
-from k8sbench.model import creation
 from k8sbench.model.errors import StoreError
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.run import COLLECTED_ELSEWHERE, Run
-from k8sbench.ports import Store
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import TAKEN_OVER, Run
+from k8sbench.ports import JobEvent, Store
 from tests.unit.lifecycle.played import (
     JOB,
     FakeCluster,
@@ -110,18 +107,15 @@ def test_a_state_is_a_report_only_of_a_job_that_is_followed(
     assert active.view.job is after
 
 
-@pytest.mark.parametrize("is_known", [True, False], ids=["had a job", "not created for certain"])
-def test_a_record_that_ends_with_a_take_over_says_nothing_of_a_run_that_had_a_job(
-    store: Store, is_known: bool
-) -> None:
-    run = store.record(planned_case("kubernetes").plan("seg-1", "night"), at=10.0, owner=None)
-    away = Transition(phase=Phase.LOST, at=30.0, cause="Ended.", cause_id=COLLECTED_ELSEWHERE)
-    theirs = msgspec.structs.replace(run, history=(*run.history, away))
-    if is_known:
-        run = store.move("seg-1", creation.created(20.0, "uid-1"))
-    here = context(store, FakeCluster(outlives=True), collected_elsewhere=lambda *_: theirs)
-    found, _ = requests.collected(run, here)
-    assert found == (None if is_known else theirs)
+def test_a_run_whose_job_another_store_takes_over_ends_and_its_job_stays(store: Store) -> None:
+    cluster = FakeCluster(JobEvent(run_id="", taken_by="k8sbench on lab-8"), outlives=True)
+    here, case = context(store, cluster), planned_case("kubernetes")
+    executor = Executor(here, Silent())
+    executor.create(store.record(case.plan("seg-1", "night"), at=10.0, owner=None), (JOB,))
+    (outcome,) = executor.to_the_end(Stop())
+    end = outcome.run.history[-1]
+    assert (end.phase, end.cause_id) == (Phase.LOST, TAKEN_OVER)
+    assert (cluster.removed, cluster.released) == ([], ["seg-1"])
 
 
 def test_nothing_waits_for_a_measurement(store: Store) -> None:

@@ -15,17 +15,24 @@ from k8sbench.lifecycle import collecting, owners
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.model import creation
 from k8sbench.model.errors import NotFound, PlanUnreadable, UsageError
-from k8sbench.model.ownership import JobOwner, Ownership, Turn
+from k8sbench.model.ownership import JobOwner, Ownership
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Wish
 from k8sbench.ports import FoundJob, RunFilter, Store
 from tests.unit.lifecycle.played import LOCATION, FakeCluster, context
-from tests.unit.store.examples import NOW, TRAINING, plan, step
+from tests.unit.store.examples import NOW, plan
+
+OURS = Ownership(owner=JobOwner(store="this", host="lab-7"))
 
 
 def job(run_id: str, *, at: float = NOW, phase: Phase = Phase.RUNNING, **changes: Any) -> FoundJob:
-    return FoundJob(run_id=run_id, known_plan=plan(run_id, **changes), created_at=at, phase=phase)
+    return FoundJob(
+        run_id=run_id,
+        known_plan=plan(run_id, **changes),
+        created_at=at,
+        phase=phase,
+        ownership=OURS,
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,36 +58,14 @@ def test_they_are_filtered_as_runs_are(wanted: RunFilter, found: str) -> None:
 
 
 def record(cluster: FakeCluster, here: RunContext, notes: list[str]) -> None:
-    owners.record_ours(cluster.jobs(), here, notes.append, claims=True)
-
-
-OURS = Ownership(owner=JobOwner(store="this", host="lab-7"))
-
-
-@pytest.mark.parametrize(("attempt", "goes_on"), [(1, False), (3, True)])
-def test_a_job_that_continues_a_training_reopens_its_run(
-    store: Store, attempt: int, goes_on: bool
-) -> None:
-    where = {"backend": "kubernetes", "checkpoints": "pvc:kept"}
-    trains = plan("left", mode="train", training=TRAINING, **where)
-    store.record(trains, at=NOW, owner=None)
-    store.move("left", step(Phase.FAILED))
-    cluster = FakeCluster(outlives=True)
-    more = {"known_plan": trains, "attempt": attempt, "uid": "uid-3", "ownership": OURS}
-    cluster.found = [msgspec.structs.replace(job("left"), **more)]
-    record(cluster, context(store, cluster), [])
-    run = store.run("left")
-    assert run.needs_collection is goes_on
-    assert (run.attempt, run.job_uid) == ((3, "uid-3") if goes_on else (1, None))
+    owners.record_ours(cluster.jobs(), here, notes.append)
 
 
 def test_a_job_of_a_run_that_was_thought_never_created_reopens_it(store: Store) -> None:
     store.record(plan("late", backend="kubernetes"), at=NOW, owner=None)
     store.move("late", creation.never("late", NOW))
     cluster = FakeCluster(outlives=True)
-    cluster.found = [
-        msgspec.structs.replace(job("late", backend="kubernetes"), uid="uid-1", ownership=OURS)
-    ]
+    cluster.found = [msgspec.structs.replace(job("late", backend="kubernetes"), uid="uid-1")]
     record(cluster, context(store, cluster), [])
     run = store.run("late")
     assert (run.needs_collection, run.job_uid) == (True, "uid-1")
@@ -90,7 +75,7 @@ def test_no_other_process_follows_half_a_record(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, order = FakeCluster(outlives=True), list[str]()
-    found = msgspec.structs.replace(job("theirs"), attempt=2, ownership=OURS)
+    found = msgspec.structs.replace(job("theirs"), attempt=2)
 
     def noted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def called(*args: Any) -> Any:
@@ -103,44 +88,6 @@ def test_no_other_process_follows_half_a_record(
         monkeypatch.setattr(of, name, noted(name, getattr(of, name)))
     collecting.recorded(found, context(store, cluster))
     assert order == ["claim", "move", "move", "release"]
-
-
-def test_a_request_on_the_job_of_a_run_that_is_over_is_recorded(store: Store) -> None:
-    store.record(plan("kept", backend="kubernetes"), at=NOW, owner=None)
-    store.move("kept", step(Phase.FAILED))
-    wish = Wish(kind="delete", at=NOW, cause="It is in the way.")
-    cluster = FakeCluster(outlives=True)
-    asked = msgspec.structs.replace(OURS, wish=wish)
-    cluster.found = [msgspec.structs.replace(job("kept"), ownership=asked)]
-    record(cluster, context(store, cluster), [])
-    assert store.run("kept").wish("delete") == wish
-
-
-def in_turn(run_id: str, number: int | None, **more: Any) -> FoundJob:
-    turn = None if number is None else Turn(number=number, parallel=2)
-    return msgspec.structs.replace(job(run_id, **more), ownership=OURS, turn=turn)
-
-
-def test_each_set_has_so_many_jobs_at_a_time_started_in_their_order(store: Store) -> None:
-    cluster = FakeCluster(outlives=True)
-    jobs = [
-        in_turn("c", 4),
-        in_turn("b", 3),
-        in_turn("later", 0, at=NOW + 60.0),
-        in_turn("a", None),
-        in_turn("over", None, phase=Phase.SUCCEEDED),
-        in_turn("alone", 9, set_name="weekly"),
-    ]
-    owners.admit(jobs, context(store, cluster), lambda _: None)
-    assert cluster.admitted == ["b", "alone"]
-
-
-def test_a_job_of_another_store_is_not_started(store: Store) -> None:
-    cluster = FakeCluster(outlives=True)
-    theirs = msgspec.structs.replace(OURS, is_ours=False)
-    jobs = [msgspec.structs.replace(in_turn("a", 2), ownership=theirs)]
-    owners.admit(jobs, context(store, cluster), lambda _: None)
-    assert cluster.admitted == []
 
 
 def test_all_are_recorded_and_keep_their_repeat_numbers(store: Store) -> None:
@@ -191,7 +138,8 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Answering:
         cluster.jobs = listed
         monkeypatch.setattr(connections, "configured", lambda _: True)
         monkeypatch.setattr(connections, "connect", lambda *_: None)
-        monkeypatch.setattr(connections, "glance", lambda *_: contextlib.nullcontext(cluster))
+        glance = lambda *_, **__: contextlib.nullcontext(cluster)  # noqa: E731
+        monkeypatch.setattr(connections, "glance", glance)
 
     return configure
 

@@ -229,7 +229,7 @@ def test_collecting_all_runs_fetches_what_is_owed_of_the_last_days_alone(store: 
     bench.cluster.now -= 2
     assert [run.run_id for run in collecting.owed_runs(bench.context)] == ["seg-1", "seg-2"]
     assert collecting.open_runs(bench.context) == []
-    # A collector that is started takes them up as well.
+    # An operator that is started takes them up as well.
     later = Bench(store, Source(260.0), now=created)
     with serving.Serving(list, later.context, later.reporter) as place:
         while any(run.owes_gpu_metrics for run in store.runs(RunFilter())):

@@ -14,15 +14,14 @@ import yaml
 from k8sbench.adapters.files import packaged
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app.context import run_context
-from k8sbench.cli import exit_codes
-from k8sbench.lifecycle import requests, submitting
+from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import MANIFEST, How, Stop
 from k8sbench.model import attempts, creation
 from k8sbench.model.errors import Interrupted, NoRoom, StoreError, Unreachable, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.kube import attempt_of
 from k8sbench.model.phase import RESTARTING, Phase
-from k8sbench.model.plan import Backend, RunPlan
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, Manifest, RunFilter, Store
 from k8sbench.render.trainer_sources import TrainerSources, mounted_by
@@ -40,7 +39,7 @@ from tests.unit.lifecycle.played import (
 )
 from tests.unit.render import plans
 from tests.unit.report.factory import run
-from tests.unit.store.examples import OWNER, TRAINING
+from tests.unit.store.examples import OWNER
 
 CTRL_C = "Interrupted (Ctrl-C)"
 
@@ -201,25 +200,6 @@ def test_what_goes_on_of_a_set_is_taken_up_and_not_started_a_second_time(store: 
     assert cluster.created == ["recorded"]
 
 
-def test_joined_runs_count_in_the_turns_of_a_collectors_set(store: Store) -> None:
-    (run,) = detached(store)
-    case = planned_case("kubernetes")
-    again = [msgspec.structs.replace(case, joins=run.run_id), case]
-
-    class Turns(FakeCluster):
-        def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
-            held[plan.run_id] = "k8sbench.io/turn" in manifests[-1]["metadata"].get(
-                "annotations", {}
-            )
-            super().create(plan, manifests, folder)
-
-    held: dict[str, bool] = {}
-    changes = {"for_collector": True, "draw_run_id": lambda _: "seg-2"}
-    more = {"planned": again, "parallel": 1, "detach": True, "changes": changes}
-    submit(store, Turns(outlives=True), **more)
-    assert list(held.values()) == [True]
-
-
 def test_what_a_kill_ended_on_this_machine_is_missing_of_its_set(store: Store) -> None:
     case = planned_case("local")
     store.record(case.plan("killed", "night", 1), at=11.0, owner=OWNER)
@@ -255,21 +235,6 @@ def test_hosts_in_an_upstream_command_are_those_of_each_run(store: Store) -> Non
     assert (one.command[-1], two.command[-1]) == ("one-master-0:29500", "two-master-0:29500")
     assert (one.env, two.env) == ({"HOST": "one-worker-1"}, {"HOST": "two-worker-1"})
     assert case_key(one) == case_key(two) == case_key(case.draft)
-
-
-def test_a_run_of_unknown_end_is_no_success(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The namespace is deleted: no job, no answer from the collector."""
-
-    def unknown(*_: object) -> None:
-        raise Unreachable("namespaces 'team' not found")
-
-    monkeypatch.setattr(requests, "OWNER_SECONDS", 0.0)
-    gone = at(Phase.LOST, "It is gone.", creation.JOB_GONE)
-    cluster, reporter = FakeCluster(at(Phase.RUNNING), gone, outlives=True), Silent()
-    (run,) = submit(store, cluster, reporter=reporter, changes={"collected_elsewhere": unknown})
-    assert not run.phase.final
-    assert f"k8sbench watch {run.run_id}" in " ".join(reporter.reported)
-    assert exit_codes.of_runs([run]) == Unreachable.exit_code
 
 
 # -- what is known of a job's creation ------------------------------------------------------------
@@ -509,26 +474,3 @@ def test_after_an_upgrade_the_job_still_names_the_trainers_that_it_had(
     (job,) = again(*kept_run)
     assert job == before
     assert mounted_by(job) == HERE.config_map_name
-
-
-@pytest.mark.parametrize(("outlives", "attempt"), [(False, 2), (True, 1)], ids=["local", "cluster"])
-def test_a_collector_that_does_not_answer_delays_only_trainings_on_a_cluster(
-    store: Store, outlives: bool, attempt: int
-) -> None:
-    def away(*_: object) -> None:
-        raise Unreachable("The collector does not answer.")
-
-    backend: Backend = "kubernetes" if outlives else "local"
-    case = planned_case(backend)
-    draft = msgspec.structs.replace(case.draft, training=TRAINING, checkpoints="pvc:kept")
-    case = msgspec.structs.replace(case, draft=draft)
-    cluster = FakeCluster(at(Phase.FAILED), outlives=outlives)
-    for _ in range(2):
-        submit(
-            store,
-            cluster,
-            planned=[case],
-            run_id="left",
-            changes={"collected_elsewhere": away},
-        )
-    assert store.run("left").attempt == attempt

@@ -1,4 +1,4 @@
-"""Lines as launchers, collectors and terminals leave them; what the program printed comes out."""
+"""Lines as launchers, operators and terminals leave them; what the program printed comes out."""
 
 import pytest
 

@@ -239,7 +239,7 @@ def test_a_machine_with_another_name_on_the_same_volume_has_the_files(
     url: str, laptop: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = laptop.run("seg-1")
-    monkeypatch.setattr("platform.node", lambda: "collector-7d9f-x2x4z")
+    monkeypatch.setattr("platform.node", lambda: "operator-7d9f-x2x4z")
     with open_store(url, folder=laptop.root) as again:
         assert again.run("seg-1") == before
         assert again.log_files("seg-1") == []

@@ -424,7 +424,7 @@ def test_a_store_that_is_moved_stays_the_same(root: Path, monkeypatch: pytest.Mo
     """A restarted pod or another mount: it recognises its own marks."""
     with open_store(str(root)) as store:
         before = store.identity
-    monkeypatch.setattr("platform.node", lambda: "collector-7d9f-x2x4z")
+    monkeypatch.setattr("platform.node", lambda: "operator-7d9f-x2x4z")
     moved = root.rename(root.with_name("moved"))
     with open_store(str(moved)) as again:
         assert again.identity == before

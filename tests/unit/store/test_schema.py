@@ -16,10 +16,10 @@ from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app.catalog import DataSetList
 from k8sbench.cli.commands.doctor import PoolList
 from k8sbench.cli.main import main
-from k8sbench.collector.documents import Artifact
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Baseline
+from k8sbench.operator.documents import Artifact
 from k8sbench.report.run_document import BaselineInfo, ListedRun, RunStatus
 from tests import struct_docs
 from tests.tiers import ROOT

@@ -28,7 +28,6 @@ from k8sbench.model.kube import (
     moment,
     name_of,
 )
-from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import JobEvent, LogLine, LogMark
@@ -84,7 +83,7 @@ class Followed:
     __slots__ = (  # a dictionary of so many attributes takes 1.6 kB
         *("_packer", "plan", "_of", "marks", "is_resumed", "since", "_attempt", "nonce"),
         *("ended_at", "look_at", "pod_list", "nodes", "is_over", "is_unwanted", "uid"),
-        *("_is_of", "_stranger", "_whose", "logs", "logs_given", "logs_taken", "reported"),
+        *("_is_of", "_stranger", "_is_lost", "logs", "logs_given", "logs_taken", "reported"),
         *("_replicas", "_packed_job", "_is_deleted", "_pods", "_earlier", "_events"),
         *("_lines", "_reports"),
     )
@@ -134,7 +133,8 @@ class Followed:
         """Returns True if a job of the name belongs to the run."""
         self._stranger: str | None = None
         """Uid of another job that has the name."""
-        self._whose = Ownership()
+        self._is_lost = False
+        """True if another store owns the job."""
         """Last reported owner."""
         self.logs: dict[str, tuple[str, int, bool]] = {}
         """Input of the log streams, by replica.
@@ -360,15 +360,14 @@ class Followed:
             reading = msgspec.structs.replace(reading, cause=f"{reading.cause} {other}")
         return self.move(reading, now)
 
-    def whose(self, user: ownership.User | None) -> Iterator[JobEvent]:
-        """Yield the job's owner and the request to it, after changes."""
-        if self._job is None:
+    def taken(self, user: ownership.User | None) -> Iterator[JobEvent]:
+        """Yield once who has taken the job over."""
+        if self._job is None or self._is_lost:
             return
         whose = ownership.of(self._job, user)
-        known, self._whose = self._whose, whose
-        is_plain = whose.is_ours and whose.wish is None
-        if whose != known and not (is_plain and known == Ownership()):
-            yield JobEvent(run_id=self.plan.run_id, ownership=whose)
+        if not whose.is_ours:
+            self._is_lost = True
+            yield JobEvent(run_id=self.plan.run_id, taken_by=whose.holder)
 
     def incomplete(self, reading: JobState, now: float, why: Mapping[str, str]) -> JobEvent:
         """Return the event of an ended job with unreadable logs.

@@ -99,7 +99,7 @@ class JobReader:
         Sets the time of its next read, or marks the job as over.
         """
         now = self._api.time()
-        events = list(followed.whose(self._user))
+        events = list(followed.taken(self._user))
         snapshot = followed.snapshot()
         self._ask_for_place(followed)
         snapshot.workload = self._workloads.get(followed.uid or "")

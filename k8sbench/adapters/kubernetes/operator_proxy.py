@@ -1,0 +1,236 @@
+"""Requests to the operator of a namespace, and the token that it requires.
+
+Its Lease names it; requests go through the API server's service proxy.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from k8sbench.adapters.kubernetes import kinds, operator_lease
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
+from k8sbench.adapters.kubernetes.client.transport import Request, read
+from k8sbench.adapters.kubernetes.operator_lease import OperatorSeen
+from k8sbench.adapters.store import disk
+from k8sbench.model import times
+from k8sbench.model.errors import Unreachable
+from k8sbench.model.kube import MOST_RUNS, TOKEN_HEADER
+from k8sbench.model.ownership import OPERATOR
+from k8sbench.model.run import Baseline, Run
+
+T = TypeVar("T")
+PORT = "http"
+REQUEST_SECONDS = 5.0
+"""Time limit of one request."""
+TOKEN_KEY = "token"
+
+
+def token(api: Api, name: str) -> str:
+    """Return the token that the operator's readers send; creates a missing one.
+
+    ``name`` is the operator's. Raises :class:`BenchError`.
+    """
+    path, drawn = kinds.path("Secret", api.place.namespace), secrets.token_urlsafe(32)
+    with api.explaining(f"Secret {_secret(name)} be read or created"):
+        if (found := _read_token(api, api.place.namespace, name)) is not None:
+            return found
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": _secret(name), "ownerReferences": _owners(api, name)},
+            "stringData": {TOKEN_KEY: drawn},
+        }
+        with Tolerated(409):
+            api.create(path, body, retry_s=0.0)
+            return drawn
+        return _read_token(api, api.place.namespace, name) or ""
+
+
+def _secret(name: str) -> str:
+    return f"{name}-token"
+
+
+def _owners(api: Api, name: str) -> list[Mapping[str, str]]:
+    """Return an owner reference to the chart's Deployment of this name.
+
+    The token is deleted with the Deployment.
+    """
+    path = kinds.path("Deployment", api.place.namespace, name)
+    found = None
+    with Tolerated(403):
+        found = api.find(path, brief=True, retry_s=REQUEST_SECONDS)
+    about = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+    return [] if found is None else [about | {"uid": found["metadata"]["uid"]}]
+
+
+def _read_token(api: Api, namespace: str, name: str) -> str | None:
+    path = kinds.path("Secret", namespace, _secret(name))
+    found = api.find(path, retry_s=REQUEST_SECONDS)
+    if found is None:
+        return None
+    kept = (found.get("data") or {}).get(TOKEN_KEY, "")
+    text = base64.b64decode(kept).strip().decode(errors="replace")
+    if text and text.isascii() and text.isprintable():
+        return text
+    raise Unreachable(
+        f"The Secret {_secret(name)} of namespace {namespace} holds no token that can be sent.",
+        f"Put printable ASCII under its key {TOKEN_KEY!r}, such as: openssl rand -hex 32",
+    )
+
+
+class _File(msgspec.Struct):
+    """Fields read from an entry of ``/artifacts``."""
+
+    name: str
+    bytes: int
+
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# Made once, here: msgspec crashes where two threads are the first to use a type.
+_RUN = msgspec.json.Decoder(Run)
+_RUNS = msgspec.json.Decoder(list[Run])
+_FILES = msgspec.json.Decoder(list[_File])
+_BASELINES = msgspec.json.Decoder(list[Baseline])
+
+
+class OperatorProxy:
+    """The operator of one namespace, if there is one."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._operator: OperatorSeen | None = None
+        self._base: str | None = None
+        self._headers: dict[str, str] = {}
+
+    def is_there(self) -> bool:
+        """Return True if an operator serves the namespace.
+
+        Raises :class:`BenchError` if that cannot be known.
+        """
+        found = self._operator = operator_lease.seen(self._api)
+        if found is not None:
+            # Names become parts of paths.
+            place, name = quote(found.namespace, ""), quote(found.name, "")
+            self._base = kinds.path("Service", place, f"{name}:{PORT}", "proxy")
+            with self._api.explaining("the operator's token be read"):
+                # It makes its token when it first starts.
+                kept = _read_token(self._api, place, name)
+            self._headers = {} if kept is None else {TOKEN_HEADER: kept}
+        return found is not None
+
+    def runs(self, query: Mapping[str, str], seconds: float = math.inf) -> Iterator[Run]:
+        """Yield the runs that match, page by page, the newest page first.
+
+        A run may come again. No page is asked for later than ``seconds``; :class:`Unreachable`.
+        """
+        given = {**query, "detail": "status", "limit": f"{MOST_RUNS}"}
+        until = time.monotonic() + seconds
+        while True:
+            page = _understood(_RUNS, self.read("runs", given) or b"[]")
+            yield from map(_theirs, page)
+            # The oldest one comes again: another may have been created at the same time.
+            before = repr(min((run.created_at for run in page), default=0.0))
+            if len(page) < MOST_RUNS or given.get("until") == before:
+                return
+            if time.monotonic() > until:
+                raise Unreachable(f"It has not answered in {seconds:g} s.", "Try again.")
+            given = {**given, "until": before}
+
+    def run(self, text: str) -> Run | None:
+        """Return the run with this id or unique id prefix, if there is one."""
+        answer = self.read(f"runs/{text}", {})
+        return None if answer is None else _theirs(_understood(_RUN, answer))
+
+    def baselines(self) -> list[Baseline]:
+        """Return its baselines; none of an operator that knows no such."""
+        return _understood(_BASELINES, self.read("baselines", {}) or b"[]")
+
+    def copy(
+        self, run_id: str, folder: Path, kinds: Sequence[Literal["logs", "gpu", ""]]
+    ) -> list[Path]:
+        """Copy a run's logs, GPU series or other files (``""``) into a folder.
+
+        Returns the copies; raises :class:`BenchError`.
+        """
+        copies = []
+        files = self.read(f"runs/{run_id}/artifacts", {}) or b"[]"
+        for entry in _understood(_FILES, files):
+            kind, _, name = entry.name.rpartition("/")
+            if kind not in kinds or _FILE_NAME.fullmatch(name) is None:
+                continue
+            path = folder / kind / name
+            disk.make_folder(path.parent)
+            copies.append(path)
+            try:
+                with disk.create(path, "wb") as out:
+                    if entry.bytes:
+                        out.writelines(self.pieces(f"runs/{run_id}/artifacts/{entry.name}"))
+            except ApiFault as fault:
+                raise Unreachable(
+                    f"The operator's file {entry.name} of run {run_id} cannot be read:"
+                    f" {fault.message.rstrip('.')}.",
+                    "Try again.",
+                ) from fault
+        return copies
+
+    def read(self, path: str, query: Mapping[str, str]) -> bytes | None:
+        """Return a document; None if the operator does not have it."""
+        try:
+            sender, seconds = self._api.sender, self._api.retry_s
+            request = Request("get", self._at(path), query, headers=self._headers)
+            return read(sender.send(request, read_s=seconds), seconds)
+        except ApiFault as fault:
+            # The API server's own 404: the operator's Service is gone.
+            if fault.status == 404 and fault.reason != "NotFound":
+                return None
+            if fault.status in {401, 403}:
+                raise self._api.explained(fault, "the operator be read") from fault
+            found = self._operator
+            where = "" if found is None else f" -n {found.namespace}"
+            seen = "" if found is None else f"; last seen {times.duration(found.age_s)} ago"
+            raise Unreachable(
+                f"The operator does not answer ({fault.message.rstrip('.')}{seen}).",
+                f"See: kubectl get pods{where} -l app.kubernetes.io/component=operator",
+            ) from fault
+
+    def pieces(self, path: str) -> Iterator[bytes]:
+        """Yield a document as it arrives; raises :class:`ApiFault`."""
+        seconds, headers = self._api.retry_s, self._headers
+        at = self._at(path)
+        yield from self._api.stream(at, {}, silence_s=seconds, headers=headers).chunks()
+
+    def _at(self, path: str) -> str:
+        return f"{self._base}/api/v1/{quote(path)}"
+
+
+def _understood(decoder: msgspec.json.Decoder[T], answer: bytes) -> T:
+    """Decode an answer; :class:`Unreachable` if this version cannot read it."""
+    try:
+        return decoder.decode(answer)
+    except msgspec.MsgspecError as error:
+        raise Unreachable(
+            f"Its answer is not one that this version of k8sbench reads ({error}).",
+            "Use the version of k8sbench that the operator has.",
+        ) from error
+
+
+def _theirs(answer: Run) -> Run:
+    """Make of its answer the run that it has."""
+    return msgspec.structs.replace(
+        answer,
+        owner=None,
+        artifacts=None,
+        artifacts_missing=f"The operator has its files: k8sbench logs {answer.run_id}",
+        source=OPERATOR,
+    )

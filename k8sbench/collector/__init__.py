@@ -1,1 +1,0 @@
-"""The collector: collects all runs of its namespaces and serves them."""

@@ -1,0 +1,1 @@
+"""The operator: collects all runs of its namespaces and serves them."""

@@ -1,0 +1,246 @@
+"""Main loop of the operator: wait for the Lease, collect, retry.
+
+Collecting has its own thread. The main thread ends it at a stop request and when the Lease is lost.
+No state is in memory alone, so any other process can continue after a kill.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from k8sbench.app import collect, connections, stores
+from k8sbench.lifecycle.context import Reporter, Stop
+from k8sbench.lifecycle.serving import Serving
+from k8sbench.model.counts import counted
+from k8sbench.model.errors import BenchError
+from k8sbench.model.request import ClusterAccess, CollectOptions
+from k8sbench.model.run import Run
+from k8sbench.model.times import LOOK_SECONDS
+from k8sbench.ports import RunFilter
+
+RETRY_SECONDS = 5.0
+"""Pause after collecting has failed."""
+LATEST = 500
+"""Number of recent runs read at startup, for their metrics."""
+RETENTION_SECONDS = 3600.0
+"""Interval of checks for expired logs."""
+WRITE_SECONDS = 30.0
+"""Interval of checks that the store is writable."""
+SUCCESS_SECONDS = 90.0
+"""Seconds of readiness after the last listing and store write.
+
+This spans several attempts.
+"""
+_NOT_READY = "warning: not ready: {}"
+
+
+class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of an operator."""
+
+    namespaces: tuple[str, ...] = ()
+    """Names of namespaces; empty: the one that it runs in."""
+    store: str | None = None
+    """Folder or URL; None: the default place."""
+    prometheus: str = connections.USUAL
+    """URL, ``usual`` or ``none``."""
+    baseline: str | None = None
+    """Name of the baseline with which the newest sets are compared; None: none is."""
+    keep_logs_for: float | None = None
+    """Seconds after a run's end; None: for ever."""
+
+
+def settings(given: Mapping[str, Any]) -> OperatorSettings:
+    """Make settings of what flags and the environment give; raises :class:`UsageError`."""
+    values = {name: value for name, value in given.items() if value}
+    if (length := values.get("keep_logs_for")) is not None:
+        values["keep_logs_for"] = stores.keep_seconds(length)
+    values["namespaces"] = tuple(dict.fromkeys(values.get("namespaces", ())))
+    asked = connections.checked_prometheus(values.get("prometheus", connections.AUTO))
+    values["prometheus"] = connections.USUAL if asked == connections.AUTO else asked
+    return OperatorSettings(**values)
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """Observation of the served namespaces at one moment."""
+
+    listed_at: float | None
+    """Time when the last namespace's jobs were listed, Unix seconds; None before."""
+    runs: Sequence[Run]
+    """Followed runs."""
+    api_errors: Mapping[str, int]
+    """HTTP status, or ``none`` without an answer → number of failed requests."""
+    problem: str = ""
+    """Error from listing the jobs of a namespace; empty without one."""
+
+
+def _seen(places: Sequence[Serving], api_errors: Mapping[str, int]) -> Look:
+    times = [place.listed_at for place in places]
+    return Look(
+        listed_at=None if None in times else min(filter(None, times), default=None),
+        runs=[run for place in places for run in place.open_runs()],
+        api_errors=api_errors,
+        problem=next((place.problem for place in places if place.problem), ""),
+    )
+
+
+class State(msgspec.Struct, kw_only=True):
+    """Observable state of the operator.
+
+    Written by the operator, read by any thread.
+    """
+
+    settings: OperatorSettings
+    is_leader: bool = False
+    stands_by: bool = False
+    """True if another process holds the Lease."""
+    waits_for: str = ""
+    """Reason for not holding or not renewing a Lease, one sentence; empty without one."""
+    failure: str = "The store was not opened yet."
+    """Reason why collecting last stopped; empty while it runs."""
+    look: Look | None = None
+    succeeded_at: float | None = None
+    """Unix time of the last listing and store write; None if never."""
+    looked_at: float = 0.0
+    """Monotonic seconds of the last sign of collecting or waiting."""
+
+    @property
+    def unready(self) -> str:
+        """Reason for not being ready; empty if ready."""
+        if self.stands_by:
+            return ""
+        if not self.is_leader:
+            return self.waits_for or "the Lease was not asked for yet."
+        if self.failure or self.waits_for:
+            return self.failure or self.waits_for
+        problem = "" if self.look is None else self.look.problem
+        if self.look is None or self.look.listed_at is None:
+            return f"the jobs were not listed yet. {problem}".strip()
+        if time.time() - self.look.listed_at > SUCCESS_SECONDS:
+            return f"the jobs were not listed for {SUCCESS_SECONDS:.0f} s. {problem}".strip()
+        return ""
+
+    @property
+    def doing(self) -> str:
+        """Activity while ready."""
+        return "collecting" if self.is_leader else f"waiting: {self.waits_for or 'for the Lease'}"
+
+
+class Lease(Protocol):
+    """The right to collect, which one of several replicas has."""
+
+    waits_for: str
+    stands_by: bool
+
+    @property
+    def is_held(self) -> bool:
+        """Return True if this process may collect."""
+
+
+class Controller:
+    """One operator; :meth:`run` returns when it was asked to stop."""
+
+    def __init__(
+        self,
+        settings: OperatorSettings,
+        lease: Lease,
+        reporter: Reporter,
+        closed: Callable[[Run], None] = lambda _: None,
+    ) -> None:
+        self._lease, self._reporter, self._closed = lease, reporter, closed
+        self.state = State(settings=settings, looked_at=time.monotonic())
+        self._told = _NOT_READY.format(self.state.unready)
+
+    def run(self, stop: Stop) -> None:
+        """Collect whenever the Lease is held, until the stop."""
+        with stop:
+            while stop.cause is None:
+                self.state.is_leader = self._lease.is_held
+                self.state.stands_by = self._lease.stands_by
+                self.state.waits_for = self._lease.waits_for
+                if self.state.is_leader:
+                    self._collect(stop)
+                else:
+                    self.state.looked_at = time.monotonic()
+                    if self.state.waits_for:
+                        self._tell()
+                    time.sleep(LOOK_SECONDS)
+        self.state.is_leader = False
+
+    def _tell(self) -> None:
+        """Log what it does, or why it is not ready, once for each change."""
+        why = self.state.unready
+        told = _NOT_READY.format(why) if why else self.state.doing
+        if told != self._told:
+            self._told = told
+            self._reporter.note(told)
+
+    def _collect(self, stop: Stop) -> None:
+        """Collect until there is a reason to end; the thread has ended then."""
+        part = Stop()
+        work = threading.Thread(target=self._serve, args=(part,), name="collect")
+        work.start()
+        while work.is_alive():
+            if stop.cause is not None:
+                part(stop.cause)
+            elif not self._lease.is_held:
+                part("The Lease was lost")
+                self.state.is_leader = False
+            self.state.waits_for = self._lease.waits_for
+            work.join(LOOK_SECONDS)
+            if part.cause is None and self.state.look is not None:
+                self._tell()
+        if part.cause is not None:
+            self._reporter.note(f"{part.cause}: collecting ends.")
+            return
+        self._tell()
+        until = time.monotonic() + RETRY_SECONDS
+        while stop.cause is None and time.monotonic() < until:
+            self.state.looked_at = time.monotonic()
+            time.sleep(LOOK_SECONDS)
+
+    def _serve(self, stop: Stop) -> None:
+        """Collect; whatever fails is noted, and no reason to end the program."""
+        settings = self.state.settings
+        places = [ClusterAccess(namespace=name) for name in settings.namespaces]
+        options = CollectOptions(store=settings.store, prometheus=settings.prometheus)
+        delete_at = try_at = 0.0
+        self.state.look = None
+
+        def look(places: Sequence[Serving], api_errors: Mapping[str, int]) -> None:
+            nonlocal delete_at, try_at
+            now = time.monotonic()
+            if now >= try_at:
+                store.check_writable()
+                try_at = now + WRITE_SECONDS
+            seen = self.state.look = _seen(places, api_errors)
+            self.state.looked_at, self.state.failure = now, ""
+            if seen.listed_at is not None:
+                self.state.succeeded_at = seen.listed_at
+            if settings.keep_logs_for is not None and now >= delete_at:
+                delete_at = now + RETENTION_SECONDS
+                with contextlib.suppress(BenchError):  # the next look finds them
+                    done, _ = stores.prune(store, settings.keep_logs_for)
+                    if done:
+                        runs = counted(len(done), "run")
+                        self._reporter.note(f"The logs of {runs} were removed (--keep-logs-for).")
+
+        try:
+            with stores.to_write(settings.store) as store:
+                for run in store.runs(RunFilter(limit=LATEST)):
+                    if run.phase.final:
+                        self._closed(run)
+                collect.serve_all(
+                    *(store, places or [ClusterAccess()], options, self._reporter, stop),
+                    closed=self._closed,
+                    look=look,
+                )
+        except BenchError as error:
+            self.state.failure = str(error)
+        except Exception as error:
+            self.state.failure = f"an internal error: {type(error).__name__}: {error}"

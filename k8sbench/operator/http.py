@@ -1,0 +1,239 @@
+"""HTTP server of the operator: read-only, for holders of its token.
+
+Probes and metrics need no token. It is reached within the cluster, and from outside through the API
+server's service proxy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import errno
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvicorn
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from k8sbench.app import stores
+from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
+from k8sbench.model.kube import TOKEN_HEADER
+from k8sbench.operator import documents
+from k8sbench.operator.controller import State
+
+PIECE = 1 << 16
+HEALTHY_SECONDS = 300.0
+"""Seconds that one step may take, such as a slow listing."""
+MOST_CONNECTIONS = 400
+"""Open connections beyond which requests are answered with 503."""
+REQUEST_SECONDS = 10
+"""Time limit for a connection to send its next request."""
+START_SECONDS, END_SECONDS = 10.0, 5.0
+"""Time limits for the server to start listening, and to end."""
+
+
+OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Paths for which no token is needed."""
+MOST_READS, WAIT_SECONDS = 2, 20.0
+"""Limit of documents built concurrently, and the timeout of others."""
+
+
+class _Guard:
+    """Middleware that requires the token, in its own header or as Basic's password."""
+
+    def __init__(self, app: ASGIApp, token: Callable[[], str]) -> None:
+        self._app, self._token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or refuse."""
+        answer: ASGIApp = self._app
+        if scope["type"] == "http" and scope["path"] not in OPEN:
+            given, token = _given(Headers(scope=scope)), self._token()
+            if not token:
+                answer = _json_error("The operator has no token yet.", 503)
+            elif given is None:
+                answer = _json_error("A token is needed: see docs/kubernetes.md.", 401)
+            elif not secrets.compare_digest(given.encode(), token.encode()):
+                answer = _json_error("The token is not this operator's.", 403)
+        await answer(scope, receive, send)
+
+
+def _given(headers: Headers) -> str | None:
+    """Return the token of a request; None: it has none."""
+    kind, _, value = headers.get("authorization", "").partition(" ")
+    if kind.lower() != "basic":
+        return headers.get(TOKEN_HEADER)
+    try:
+        return base64.b64decode(value).decode().partition(":")[2]
+    except ValueError:
+        return ""
+
+
+def _json_error(message: str, status: int) -> Response:
+    headers = {"WWW-Authenticate": 'Basic realm="k8sbench"'} if status == 401 else None
+    return JSONResponse({"error": message, "action": ""}, status, headers)
+
+
+def application(state: State, registry: CollectorRegistry, token: Callable[[], str]) -> Starlette:
+    """Make the application of what is served at present."""
+    reads = threading.BoundedSemaphore(MOST_READS)
+
+    async def metrics(_: Request) -> Response:
+        # Not in the threads of documents, in which some may wait.
+        text = await asyncio.to_thread(generate_latest, registry)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+    def answer(read: Callable[..., Any]) -> Callable[[Request], Response]:
+        """Make an endpoint of a function that reads the store.
+
+        The function takes the names in the path, or else the query, and returns a page, document or
+        file. Few run at once, so that probes and collecting go on.
+        """
+
+        def endpoint(request: Request) -> Response:
+            query, named = request.query_params, request.path_params
+            if not reads.acquire(timeout=WAIT_SECONDS):
+                raise StoreError("The operator is busy.", "Try again.")
+            try:
+                with stores.to_read(state.settings.store, lambda _: None) as store:
+                    found = read(store, **named) if named else read(store, query)
+            finally:
+                reads.release()
+            if isinstance(found, Path):
+                return file(found)
+            if isinstance(found, str):
+                return HTMLResponse(found)
+            return Response(msgspec.json.encode(found), media_type="application/json")
+
+        return endpoint
+
+    routes: dict[str, Callable[..., Any]] = {
+        "/": partial(documents.page, state.settings.store),
+        "/api/v1/runs": documents.runs,
+        "/api/v1/runs/{text}": documents.run,
+        "/api/v1/runs/{text}/artifacts": documents.artifacts,
+        "/api/v1/runs/{text}/artifacts/{name:path}": documents.artifact,
+        "/api/v1/groups": documents.groups,
+        "/api/v1/baselines": lambda store, _: store.baselines(),
+    }
+    return Starlette(
+        routes=[
+            *_probes(state),
+            Route("/metrics", metrics),
+            *(Route(path, answer(read)) for path, read in routes.items()),
+        ],
+        middleware=[Middleware(_Guard, token=token)],
+        exception_handlers=dict.fromkeys((BenchError, ValueError, OSError), _refusal),
+    )
+
+
+def probes(state: State) -> Starlette:
+    """Make an application of the probes, for their own port and thread."""
+    return Starlette(routes=_probes(state))
+
+
+def _probes(state: State) -> list[Route]:
+    async def healthz(_: Request) -> Response:
+        silent = time.monotonic() - state.looked_at
+        if silent > HEALTHY_SECONDS:
+            return PlainTextResponse(f"nothing was done for {silent:.0f} s\n", 503)
+        return PlainTextResponse("ok\n")
+
+    async def readyz(_: Request) -> Response:
+        why = state.unready
+        return PlainTextResponse(f"{why or state.doing}\n", 503 if why else 200)
+
+    return [Route("/healthz", healthz), Route("/readyz", readyz)]
+
+
+def _refusal(_: Request, error: Exception) -> Response | Awaitable[Response]:
+    if not isinstance(error, BenchError):
+        # A name that is longer than names of files are.
+        is_fault = isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG
+        return JSONResponse({"error": str(error), "action": ""}, 503 if is_fault else 400)
+    status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, UsageError) else 503
+    return JSONResponse({"error": error.message, "action": error.action}, status)
+
+
+def file(path: Path) -> Response:
+    """Send a file up to its present size, even if it grows."""
+    size = path.stat().st_size
+    kind = "application/json" if path.suffix == ".json" else "text/plain; charset=utf-8"
+    return StreamingResponse(_pieces(path, size), 200, {"Content-Length": str(size)}, kind)
+
+
+def _pieces(path: Path, end: int) -> Iterator[bytes]:
+    position = 0
+    with path.open("rb") as stream:
+        while position < end and (piece := stream.read(min(PIECE, end - position))):
+            position += len(piece)
+            yield piece
+
+
+class Server:
+    """Serves an application in a thread of its own while it is entered."""
+
+    def __init__(self, listen: str, app: Starlette) -> None:
+        host, colon, port = listen.rpartition(":")
+        if not colon or not port.isdecimal() or int(port) > 65535:
+            raise UsageError(
+                f"--listen {listen!r} is not an address.", "Write :8080 or 10.0.0.1:8080."
+            )
+        config = uvicorn.Config(
+            app,
+            host=host.strip("[]"),
+            port=int(port),
+            lifespan="off",
+            http="h11",
+            ws="none",
+            log_config=None,
+            log_level="warning",
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_keep_alive=REQUEST_SECONDS,
+            timeout_graceful_shutdown=int(END_SECONDS),
+        )
+        self._listen, self._server = listen, uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
+
+    def __enter__(self) -> Server:
+        self._thread.start()
+        until = time.monotonic() + START_SECONDS
+        while not self._server.started and self._thread.is_alive() and time.monotonic() < until:
+            time.sleep(0.01)
+        if not self._server.started:
+            raise UsageError(f"Nothing can be served at {self._listen}.", "Is the port free?")
+        # With port 0 each family of addresses has a port of its own.
+        sockets = [bound for server in self._server.servers for bound in server.sockets]
+        sockets.sort(key=lambda bound: bound.family is not socket.AF_INET)
+        self.port: int = sockets[0].getsockname()[1]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(2 * END_SECONDS)
+
+    def _serve(self) -> None:
+        try:
+            self._server.run()
+        except SystemExit:  # uvicorn's answer to a port that is taken, which it has logged
+            return

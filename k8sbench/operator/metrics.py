@@ -1,0 +1,177 @@
+"""The operator's metrics for Prometheus, by prometheus-client.
+
+Labels hold names that users choose, so that the number of series is bounded: of benchmarks and
+cases the ones that were seen last are kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from k8sbench.app import comparing
+from k8sbench.measure.group import compare
+from k8sbench.measure.group.compare import Held
+from k8sbench.model.errors import BenchError
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
+from k8sbench.operator import documents
+from k8sbench.operator.controller import State
+
+V = TypeVar("V")
+L = TypeVar("L", bound=tuple[str, ...])
+MOST_CASES, MOST_BENCHMARKS, MOST_CODES = 200, 50, 30
+"""Series of each metric that has these labels."""
+LONGEST_LABEL = 63
+STUCK_SECONDS = 1800.0
+"""Seconds after which a pending or starting job counts as stuck."""
+WAITS_ITS_TURN = frozenset({"queued", "turn", "no-node-fits", "quota-exceeded", "operator-slow"})
+"""Causes with which it may be so for longer: others go first."""
+ROOM_SECONDS = 300.0
+"""Interval of measuring the store's size."""
+HELD_SECONDS = 300.0
+"""Interval of comparisons with the baseline, unless a run has ended."""
+NEWEST = 500
+"""Runs among which the newest sets are looked for."""
+CASE = ("benchmark", "variant", "framework", "precision", "case", "preset", "pool")
+"""Names of what `comparing.labels` returns."""
+
+
+class Metrics(Collector):
+    """Prometheus metrics, reported by the collecting thread, read by any."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._cases: OrderedDict[tuple[str, ...], tuple[float | None, bool]] = OrderedDict()
+        """Throughput of the last run of each case, and whether the run is valid."""
+        self._queued: OrderedDict[tuple[str, ...], float] = OrderedDict()
+        self._room: tuple[int, int] | None = None
+        self._room_at = -ROOM_SECONDS
+        self._held: dict[tuple[str, ...], Held] = {}
+        self._held_at = -HELD_SECONDS
+        self.state: State | None = None
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+
+    def closed(self, run: Run) -> None:
+        """Take in a run that is over."""
+        plan, measured = run.plan, run.measurement
+        with self._lock:
+            self._held_at = -HELD_SECONDS
+            if run.started_at is not None:
+                waited = run.started_at - run.created_at
+                _put(self._queued, _cut([plan.benchmark]), waited, MOST_BENCHMARKS)
+            if run.phase is Phase.CANCELLED or (run.phase is Phase.SUCCEEDED and measured is None):
+                return
+            rate = None if measured is None else measured.rate
+            is_valid = measured is not None and measured.verdict == "valid"
+            _put(self._cases, _cut(compare.labels(plan)), (rate, is_valid), MOST_CASES)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics as they are now."""
+        state = self.state
+        if state is None:
+            return
+        with self._lock:
+            cases, queued = dict(self._cases), dict(self._queued)
+        rates = {labels: rate for labels, (rate, _) in cases.items() if rate is not None}
+        about = "Of the last run of a case."
+        yield _family("throughput_samples_per_second", about, rates, CASE)
+        about = "Whether the last run of a case is valid."
+        valid = {labels: is_valid for labels, (_, is_valid) in cases.items()}
+        yield _family("run_valid", about, valid, CASE)
+        about = "From the creation of the last job of a benchmark until it ran."
+        yield _family("queue_wait_seconds", about, queued, ("benchmark",))
+        yield from self._against_the_baseline(state)
+        yield from self._of_collecting(state)
+        yield from self._of_the_store(state)
+
+    def _against_the_baseline(self, state: State) -> Iterator[Metric]:
+        """Compare the newest sets; drop series of unreadable data."""
+        name, now = state.settings.baseline or "", time.monotonic()
+        with self._lock:
+            is_due = now - self._held_at >= HELD_SECONDS
+            self._held_at = now if is_due else self._held_at
+        if is_due:
+            self._held = {}
+            with contextlib.suppress(BenchError, OSError):
+                held = comparing.held_against(state.settings.store, name, NEWEST) if name else {}
+                self._held = {_cut(c): h for c, h in [*held.items()][:MOST_CASES]}
+        about = "Throughput of the newest complete set of a case, divided by the baseline's."
+        yield _family("baseline_ratio", about, {c: h.ratio for c, h in self._held.items()}, CASE)
+        about = "Whether the two differ by more than chance: a t-test, p up to 5 %."
+        separated = {c: h.is_separated for c, h in self._held.items()}
+        yield _family("baseline_separated", about, separated, CASE)
+
+    def _of_collecting(self, state: State) -> Iterator[Metric]:
+        look = state.look if state.is_leader else None
+        runs = () if look is None else look.runs
+        phases = Counter(run.phase for run in runs)
+        counts = {(str(phase),): phases[phase] for phase in Phase}
+        yield _family("jobs", "Jobs that are followed.", counts, ("phase",))
+        codes = Counter({} if look is None else look.api_errors)
+        del codes["404"]  # a job or a pod's log that is gone is an answer, not an error
+        about = "Requests that the API server refused (but for 404) or did not answer (none)."
+        errors = {(code,): count for code, count in codes.most_common(MOST_CODES)}
+        yield _family("api_errors", about, errors, ("code",), CounterMetricFamily)
+        stuck = sum(self._is_stuck(run) for run in runs)
+        about = "Jobs that cannot start, or have not in half an hour of their turn."
+        yield _family("stuck_jobs", about, {(): stuck})
+        yield _family("operator_leader", "Whether this one collects.", {(): state.is_leader})
+        about = "Whether it collects or stands by: 0 while /readyz answers 503."
+        yield _family("operator_ready", about, {(): not state.unready})
+        if state.succeeded_at is not None and not state.stands_by:
+            about = "When it had last listed all jobs and could write."
+            yield _family("last_success_timestamp_seconds", about, {(): state.succeeded_at})
+
+    def _is_stuck(self, run: Run) -> bool:
+        latest = run.history[-1]
+        is_late = self._clock() - latest.at > STUCK_SECONDS
+        starts = run.phase in {Phase.CREATED, Phase.PENDING, Phase.PULLING, Phase.STARTING}
+        has_its_turn = starts and latest.cause_id not in WAITS_ITS_TURN
+        return latest.unrecoverable or (has_its_turn and is_late)
+
+    def _of_the_store(self, state: State) -> Iterator[Metric]:
+        if time.monotonic() - self._room_at >= ROOM_SECONDS:
+            self._room_at = time.monotonic()
+            with contextlib.suppress(BenchError, OSError):
+                self._room = documents.room(state.settings.store)
+        if self._room is not None:
+            taken, free = self._room
+            yield _family("store_bytes", "Of the store's files.", {(): taken})
+            yield _family("store_free_bytes", "Of its disk.", {(): free})
+
+
+def _family(
+    name: str,
+    about: str,
+    values: Mapping[L, float],
+    labels: Sequence[str] = (),
+    kind: type[CounterMetricFamily | GaugeMetricFamily] = GaugeMetricFamily,
+) -> Metric:
+    """Make a metric of its values by the values of its labels."""
+    family = kind(f"k8sbench_{name}", about, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, float(value))
+    return family
+
+
+def _cut(labels: Sequence[str]) -> tuple[str, ...]:
+    return tuple(value[:LONGEST_LABEL] for value in labels)
+
+
+def _put(kept: OrderedDict[tuple[str, ...], V], key: tuple[str, ...], value: V, most: int) -> None:
+    """Keep a value as the latest, and forget the oldest beyond so many."""
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > most:
+        kept.popitem(last=False)

@@ -1,0 +1,170 @@
+"""Commands where an operator serves the namespace: they write objects and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.test_operator_reading import expose
+from tests.harness.cluster import operator_process
+from tests.harness.cluster.cluster import KubectlFailed
+from tests.harness.cluster.operator_process import OperatorShell
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.shell import CASE, ENDLESS, Running, Shell, until
+
+OWNER = "k8sbench.io/owner"
+
+
+@pytest.fixture
+def operator(own_shell: Shell, tmp_path: Path) -> OperatorShell:
+    return operator_process.make(own_shell.namespace, tmp_path / "machine")
+
+
+@contextmanager
+def serving(operator: OperatorShell, own_cluster: OwnCluster, shell: Shell) -> Iterator[Running]:
+    with operator.collecting() as running:
+        expose(own_cluster, shell, running)
+        yield running
+        operator_process.end(running)
+
+
+def status(shell: Shell, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = shell.namespace.get("benchmark", name).get("status", {})
+    return found
+
+
+def until_jobs(shell: Shell, *names: str) -> None:
+    until(lambda: set(shell.on_cluster()) == set(names), f"the jobs {names}")
+
+
+def test_a_submit_creates_an_object_and_shows_what_the_operator_does_with_it(
+    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
+) -> None:
+    shell = own_shell
+    logs = [shell.logs(f"night-{number}").begin() for number in (1, 2)]
+    words = ("submit", *CASE, ENDLESS, "--run-id=night", "--repeats=2", "--parallel=1")
+    with serving(operator, own_cluster, shell):
+        with shell.started(*words) as submit:
+            submit.until("step ")
+            assert shell.on_cluster() == ["night-1"]
+            annotations = shell.namespace.get(shell.namespace.job("night-1"))["metadata"]
+            owner = json.loads(annotations["annotations"][OWNER])
+            assert owner["store"] == "operator"
+            # A closed laptop changes nothing.
+            submit.kill()
+        logs[0].end()
+        shell.finish("night-1")
+        until_jobs(shell, "night-2")
+        # The same command again shows the object that there is.
+        with shell.started(*words) as submit:
+            submit.until("night-2")
+            logs[1].end()
+            shell.finish("night-2")
+            submit.ends()
+        assert submit.out.count("ok (smoke)") == 1
+        assert shell.run("watch", "night").out == submit.out
+        assert shell.json("list") == operator.json("list") or shell.json("list")
+        (row,) = shell.json("results")["rows"]
+        assert [member["source"] for member in row["members"]] == ["operator"] * 2
+        refused = shell.run(*words, "--iterations=11", code=2)
+        assert "Choose another --run-id" in refused.err
+    assert status(shell, "night")["phase"] == "Succeeded"
+    assert not (shell.store / "runs").exists()
+
+
+def test_ctrl_c_detaches_and_a_cancel_is_done_when_the_api_server_has_taken_it(
+    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
+) -> None:
+    shell = own_shell
+    with serving(operator, own_cluster, shell):
+        words = ("submit", *CASE, ENDLESS, "--run-id=day", "--repeats=3", "--parallel=2")
+        with shell.started(*words) as submit:
+            submit.until("run day-2")
+            submit.interrupt().ends(130)
+        assert "k8sbench cancel day" in submit.err
+        until_jobs(shell, "day-1", "day-2")
+        shell.colleague().run("cancel", "day-1")
+        until_jobs(shell, "day-2", "day-3")
+        assert "Nothing to cancel" in shell.run("cancel", "day-1").err
+        shell.run("cancel", "day")
+        assert shell.namespace.get("benchmark", "day")["spec"]["cancel"] is True
+        shell.run("watch", "day", code=3)
+        until_jobs(shell)
+        shell.run("submit", *CASE, ENDLESS, "--run-id=gone", "--detach")
+        until_jobs(shell, "gone-1")
+        shell.run("delete", "gone")
+        with pytest.raises(KubectlFailed):
+            shell.namespace.get("benchmark", "gone")
+        until_jobs(shell)
+        until(lambda: operator.phase("gone-1") == "Cancelled", "the record of gone-1")
+
+
+def test_a_resume_runs_again_what_failed(
+    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
+) -> None:
+    shell = own_shell
+    words = ("submit", *CASE, "--node-pool=quick", "--set=night")
+    with serving(operator, own_cluster, shell):
+        # Its pods print nothing, so that nothing is measured.
+        shell.run(*words, "--run-id=a", code=5)
+        missing = shell.run("submit", *CASE, "--resume=nihgt", code=2)
+        assert "night" in missing.err
+        shell.run("submit", *CASE, "--node-pool=quick", "--resume=night", code=5)
+        found = status(shell, "a")
+        assert (found["observedRetry"], found["summary"]["runs"]) == (1, "2/2")
+        assert {run["run_id"] for run in operator.json("list")} == {"a-1", "a-2"}
+
+
+def test_an_operator_that_is_away_is_named_and_its_objects_wait_for_it(
+    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
+) -> None:
+    shell = own_shell
+    with operator.collecting() as running:
+        until(lambda: "k8sbench-operator" in leases(shell), "the Lease")
+        running.kill()
+    shell.limits = {
+        "adapters__kubernetes__operator_lease__ALIVE_SECONDS": 0.5,
+        "app__objects__SILENT_SECONDS": 1.0,
+        "app__objects__LEASE_SECONDS": 0.5,
+    }
+    silent = shell.run("submit", *CASE, ENDLESS, "--run-id=late", code=6)
+    assert "has given no sign of life for" in silent.err
+    assert "k8sbench cancel late" in silent.err
+    shell.limits = {}
+    with serving(operator, own_cluster, shell):
+        until_jobs(shell, "late-1")
+
+
+def leases(shell: Shell) -> str:
+    return shell.namespace.kubectl("get", "leases", "--output=name")
+
+
+def test_nodes_are_compared_by_the_operator(
+    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
+) -> None:
+    shell = own_shell
+    with serving(operator, own_cluster, shell):
+        shell.run("nodes", "resnet50", "--gpus=1", "--preset=smoke", "--node-pool=quick", code=None)
+        (first, *_) = shell.namespace.kubectl("get", "benchmarks", "--output=name").split()
+        found = shell.namespace.get(first)["spec"]
+        runs = operator.json("list")
+        assert len(found["nodes"]) == len(runs) > 1
+
+
+def test_without_the_operator_on_request(
+    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
+) -> None:
+    with serving(operator, own_cluster, own_shell):
+        logs = own_shell.logs("mine").begin()
+        with own_shell.submitted("mine", "--no-operator") as submit:
+            submit.until("step ")
+            logs.end()
+            own_shell.finish("mine")
+            submit.ends()
+        assert own_shell.json("status", "mine")["source"] == "here"
+        assert operator.json("list") == []

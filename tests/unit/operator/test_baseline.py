@@ -1,0 +1,145 @@
+"""Comparison of new sets with a baseline, in metrics and commands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
+from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.app import comparing, served_runs
+from k8sbench.measure.group.compare import Held
+from k8sbench.model.phase import Phase
+from k8sbench.model.request import ClusterAccess
+from k8sbench.operator import documents
+from k8sbench.operator import metrics as exposed
+from k8sbench.operator.controller import OperatorSettings, State
+from k8sbench.operator.metrics import Metrics
+from tests.unit.command_line import Cli
+from tests.unit.measure.test_compare import A, B, new, old
+from tests.unit.operator.test_metrics import samples
+from tests.unit.report.factory import START, repeats, run
+from tests.unit.store.filled import put
+
+RATIO, SEPARATED = "k8sbench_baseline_ratio", "k8sbench_baseline_separated"
+CASE = ("resnet50", "1x8", "pytorch", "v100-16gb", "fp32", "full", "dle")
+"""Values of the labels, by their names."""
+
+
+def save(where: Path, name: str = "release", what: str = "old") -> None:
+    comparing.save_baseline(name, [what], str(where), lambda _: None, replace=True, at=time.time())
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Path:
+    """A store with the baseline of the set "old"."""
+    put(tmp_path / "store", old(case="1x8"))
+    save(tmp_path / "store")
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def made(where: Path) -> Metrics:
+    made = Metrics()
+    settings = OperatorSettings(store=str(where), baseline="release")
+    made.state = State(settings=settings, is_leader=True)
+    return made
+
+
+def test_the_newest_set_is_held_against_the_baseline(where: Path, made: Metrics) -> None:
+    assert RATIO not in samples(made), "the baseline itself is no news"
+    later = new(case="1x8")
+    put(where, later)
+    made.closed(later[-1])
+    found = samples(made)
+    assert found[RATIO] == {CASE: pytest.approx(91 / 101)}
+    assert found[SEPARATED] == {CASE: 1.0}
+    newest = repeats(A, set_name="newest", case="1x8", at=START + 2e6)
+    put(where, newest)
+    made.closed(newest[-1])
+    found = samples(made)
+    assert found[RATIO] == {CASE: 1.0}
+    assert found[SEPARATED] == {CASE: 0.0}
+
+
+def test_a_set_with_runs_that_go_on_waits_and_other_cases_have_no_series(
+    where: Path, made: Metrics
+) -> None:
+    put(where, new(case="1x8", batch_size=64))
+    put(where, new(case="2x8"))
+    a100 = {"gpu_model": "NVIDIA A100-SXM4-40GB"}
+    put(where, repeats(A, case="1x8", measured=a100, set_name="a100", at=START + 2e6))
+    assert RATIO not in samples(made)
+    put(where, new(case="1x8"))
+    made.closed(run(1.0, case="1x8"))
+    going_on = run(None, phase=Phase.RUNNING, set_name="newest", case="1x8", at=START + 2e6)
+    put(where, [*repeats(A, set_name="newest", case="1x8", at=START + 2e6), going_on][1:])
+    assert samples(made)[RATIO] == {CASE: pytest.approx(91 / 101)}
+
+
+def test_without_a_baseline_there_are_no_series(where: Path, made: Metrics) -> None:
+    put(where, new(case="1x8"))
+    for name in (None, "other"):
+        settings = OperatorSettings(store=str(where), baseline=name)
+        made.state = State(settings=settings, is_leader=True)
+        assert RATIO not in samples(made)
+    save(where, "other")
+    made.closed(run(1.0, case="1x8"))
+    assert CASE in samples(made)[RATIO]
+
+
+def test_however_many_cases_there_are_the_series_are_bounded(
+    made: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Held(ratio=1.0, is_separated=False)
+    held = {(f"{n:03}{'x' * 100}", *"abcdef"): one for n in range(1000)}
+    monkeypatch.setattr(comparing, "held_against", lambda *_: held)
+    assert samples(made)[RATIO]
+    # The store is not read at each scrape.
+    monkeypatch.setattr(comparing, "held_against", None)
+    found = samples(made)
+    assert len(found[RATIO]) == len(found[SEPARATED]) == exposed.MOST_CASES
+    assert max(len(labels[0]) for labels in found[RATIO]) == exposed.LONGEST_LABEL
+
+
+# Read from elsewhere
+
+
+@pytest.fixture
+def of_an_operator(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the commands find an operator with that store."""
+
+    class Proxy(OperatorProxy):
+        def __init__(self) -> None:
+            """Have no API server behind it."""
+
+        def read(self, path: str, query: Mapping[str, str]) -> bytes | None:
+            with open_store(str(where)) as store:
+                if path == "baselines":
+                    return msgspec.json.encode(store.baselines())
+                return msgspec.json.encode(documents.runs(store, query))
+
+    @contextmanager
+    def opened(access: ClusterAccess, seconds: float = 0.0) -> Iterator[OperatorProxy]:
+        yield Proxy()
+
+    monkeypatch.setattr(served_runs, "opened", opened)
+
+
+@pytest.mark.usefixtures("of_an_operator")
+def test_the_nightly_command_of_the_chart_ends_with_7_for_a_regression(
+    where: Path, cli: Cli
+) -> None:
+    put(where, [*new(B, case="1x8"), *repeats(A, set_name="fine", case="1x8", at=START + 2e6)])
+    words = ["compare", "baseline:release", "--store=cluster", "--fail-on-regression=3%"]
+    assert "REGRESSION" in cli(*words, "set:new", code=7).out
+    cli(*words, "set:fine")
+    assert cli("baseline", "list", "--store=cluster", "-o", "name").out == "release\n"
+    assert cli("history", "resnet50", "--store=cluster", "-o", "csv").out.count("\n") == 4
+    err = cli("baseline", "save", "x", "old", "--store=cluster", code=2).err
+    assert "--store cluster is the operator's store" in err

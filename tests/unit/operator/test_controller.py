@@ -1,0 +1,159 @@
+"""Main loop of the operator: it follows the Lease and retries."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from k8sbench.adapters.store.sql_store import SqlStore
+from k8sbench.app import collect
+from k8sbench.lifecycle.context import Stop
+from k8sbench.model.errors import StoreError
+from k8sbench.operator import controller
+from k8sbench.operator.controller import Controller, OperatorSettings
+from tests.unit.lifecycle.played import Silent
+
+SECONDS = 30.0
+
+
+class Lease:
+    is_held, stands_by, waits_for = True, False, ""
+
+
+class Served:
+    """Replacement for serving; each start runs the next function.
+
+    The last function repeats.
+    """
+
+    def __init__(self, *times: Callable[[Stop], None]) -> None:
+        self.times, self.began = list(times), 0
+        self.changed = threading.Condition()
+
+    def __call__(self, *args: Any, closed: object, look: Callable[..., None]) -> None:
+        with self.changed:
+            self.began += 1
+            self.changed.notify_all()
+        look([Mock(listed_at=1.0, open_runs=list, problem="")], {})
+        (self.times.pop(0) if len(self.times) > 1 else self.times[0])(args[-1])
+
+    def until(self, times: int) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: self.began >= times, SECONDS)
+
+
+def to_the_stop(stop: Stop) -> None:
+    """Serve until it is asked to stop."""
+    asked = threading.Event()
+    while stop.cause is None:
+        asked.wait(0.01)
+
+
+def fails(_: Stop) -> None:
+    raise StoreError("The database is away.")
+
+
+def breaks(_: Stop) -> None:
+    raise KeyError("a fault of ours")
+
+
+class Life:
+    """An operator that runs in a thread."""
+
+    def __init__(self, place: str) -> None:
+        self.lease, self.stop, self.reporter = Lease(), Stop(), Silent()
+        self.controller = Controller(
+            OperatorSettings(store=place),
+            self.lease,
+            self.reporter,
+            lambda _: None,
+        )
+        self.thread = threading.Thread(target=self.controller.run, args=(self.stop,))
+
+    def begin(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(collect, "serve_all", served)
+        self.thread.start()
+
+    def noted(self, text: str) -> bool:
+        return any(text in note for note in self.reporter.reported)
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        waited = threading.Event()
+        for _ in range(3000):
+            if condition():
+                return
+            waited.wait(0.01)
+        raise AssertionError(self.reporter.reported)
+
+
+@pytest.fixture
+def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
+    monkeypatch.setattr(controller, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(controller, "RETRY_SECONDS", 0.01)
+    life = Life(str(tmp_path / "store"))
+    yield life
+    life.stop("Enough.")
+    life.thread.join(SECONDS)
+    assert not life.thread.is_alive()
+    assert not life.controller.state.is_leader
+
+
+def test_it_begins_again_whatever_fails(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = Served(fails, breaks, fails, to_the_stop)
+    life.begin(served, monkeypatch)
+    served.until(4)
+    assert life.noted("warning: not ready: The database is away.")
+    assert life.noted("warning: not ready: an internal error: KeyError: 'a fault of ours'")
+    life.until(lambda: life.controller.state.failure == "")
+    assert life.controller.state.is_leader
+    life.until(lambda: life.controller.state.succeeded_at == 1.0)
+
+
+def test_it_stops_when_the_lease_is_lost_and_goes_on_when_it_has_it(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = Served(to_the_stop)
+    life.lease.is_held, life.lease.waits_for = False, "vm_2 holds it"
+    life.begin(served, monkeypatch)
+    life.lease.stands_by = True
+    life.until(lambda: life.controller.state.waits_for == "vm_2 holds it")
+    life.until(lambda: life.controller.state.unready == "")
+    life.until(lambda: life.noted("waiting: vm_2 holds it"))
+    assert served.began == 0
+    life.lease.is_held = True
+    served.until(1)
+    life.lease.is_held = False
+    life.until(lambda: life.noted("The Lease was lost: collecting ends."))
+    life.lease.is_held = True
+    served.until(2)
+
+
+def test_a_store_without_room_is_no_success(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: SqlStore) -> None:
+        raise StoreError("The disk is full.")
+
+    monkeypatch.setattr(SqlStore, "check_writable", full)
+    served, life.controller.state.succeeded_at = Served(to_the_stop), 5.0
+    life.begin(served, monkeypatch)
+    served.until(3)
+    assert life.controller.state.unready == "The disk is full."
+    assert life.controller.state.succeeded_at == 5.0, "however often it begins again"
+    assert life.reporter.reported == ["warning: not ready: The disk is full."], "once"
+
+
+def test_one_that_may_not_use_its_lease_says_so_once_and_is_not_ready(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life.lease.is_held, life.lease.waits_for = False, "User x may not get leases."
+    life.begin(Served(to_the_stop), monkeypatch)
+    life.until(lambda: life.noted("warning: not ready: User x may not get leases."))
+    at = life.controller.state.looked_at
+    life.until(lambda: life.controller.state.looked_at > at)
+    life.lease.is_held, life.lease.waits_for = True, ""
+    life.until(lambda: life.noted("not listed for 90 s"))
+    assert len(life.reporter.reported) == 2, "nothing of what passes at once"

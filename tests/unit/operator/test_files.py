@@ -1,0 +1,135 @@
+"""Run files read from an operator: growing logs and GPU series."""
+
+from __future__ import annotations
+
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from k8sbench.adapters.kubernetes.client.api import ApiFault
+from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
+from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.app import served_runs
+from k8sbench.model.errors import Unreachable
+from k8sbench.model.kube import TOKEN_HEADER
+from k8sbench.model.phase import Phase
+from k8sbench.model.request import ClusterAccess
+from k8sbench.operator import http
+from k8sbench.operator.controller import OperatorSettings, State
+from k8sbench.operator.metrics import Metrics
+from tests.unit.command_line import Cli
+from tests.unit.kubernetes import servers
+from tests.unit.lifecycle.test_gathering import Bench, Source
+from tests.unit.store.examples import NOW, archive, plan, step
+
+HERE = ClusterAccess(namespace="team")
+
+
+class Operator:
+    """Operator's store, served at the address of an API server's proxy."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self.store, self.asked = store, list[str]()
+        self.is_away = False
+
+    @contextmanager
+    def opened(self, access: ClusterAccess, seconds: float = 0.0) -> Iterator[OperatorProxy]:
+        assert access == HERE
+        if self.is_away:
+            raise Unreachable("The operator does not answer.", "See: kubectl get pods")
+        state = State(
+            settings=OperatorSettings(store=str(self.store.root)), looked_at=time.monotonic()
+        )
+        app = http.application(state, Metrics().registry, lambda: "sesame")
+        with (
+            http.Server("127.0.0.1:0", app) as server,
+            servers.reached(self.store.root, f"http://127.0.0.1:{server.port}") as api,
+        ):
+            proxy = OperatorProxy(api)
+            proxy._base, proxy._headers = "", {TOKEN_HEADER: "sesame"}
+            yield proxy
+            self.asked += [key for key, count in api.sender.errors.items() if count]
+
+
+@pytest.fixture
+def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operator]:
+    with open_store(str(tmp_path / "operator")) as store:
+        made = Operator(store)
+        monkeypatch.setattr(served_runs, "opened", made.opened)
+        yield made
+
+
+@pytest.fixture
+def going_on(operator: Operator) -> SqlStore:
+    """An operator's store with a run that goes on."""
+    two = plan(backend="kubernetes", replicas=2)
+    operator.store.record(two, at=NOW, owner=None)
+    operator.store.move("seg-1", step(Phase.RUNNING))
+    return operator.store
+
+
+def test_logs_are_printed_as_far_as_the_operator_has_them(
+    operator: Operator, going_on: SqlStore, cli: Cli
+) -> None:
+    archive(going_on, "two", replica="worker-0", at=NOW + 1)
+    archive(going_on, "one")
+    words = ("logs", "seg-1", "--follow", "--store=cluster", "--namespace=team")
+    out, err = cli(*words)
+    assert out == "[master-0] one\n[worker-0] two\n"
+    assert "Run seg-1 is Running." in err
+    operator.is_away = True
+    assert "does not answer" in cli(*words, code=6).err
+
+
+@pytest.mark.usefixtures("going_on")
+def test_a_file_that_did_not_come_whole_is_an_error(
+    operator: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive(operator.store, *(f"line {number}" for number in range(100)))
+    whole = operator.store.log_files("seg-1")[0].read_bytes()
+    real = OperatorProxy.pieces
+
+    def breaks(self: OperatorProxy, path: str) -> Iterator[bytes]:
+        if not path.endswith(".log"):
+            yield from real(self, path)
+            return
+        yield whole[:1000]
+        raise ApiFault(None, "", "it closed the connection before the end of its answer")
+
+    why = r"logs/master-0\.log of run seg-1 cannot be read: it clo"
+    with monkeypatch.context() as patched:
+        patched.setattr(OperatorProxy, "pieces", breaks)
+        with pytest.raises(Unreachable, match=why):
+            served_runs.copied(HERE, "seg-1", tmp_path, "logs")
+    (path,) = served_runs.copied(HERE, "seg-1", tmp_path, "logs")
+    assert path.read_bytes() == whole
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (path.parent, path)] == [0o700, 0o600]
+
+
+@pytest.fixture
+def measured(operator: Operator) -> Bench:
+    """A run with GPU metrics that the operator followed, measured and archived."""
+    bench = Bench(operator.store, Source(250.0))
+    bench.submit()
+    bench.finish()
+    assert (operator.store.folder("seg-1") / "gpu" / "prometheus.jsonl").exists()
+    return bench
+
+
+@pytest.mark.usefixtures("measured")
+def test_a_report_has_an_operators_runs_and_their_logs(
+    operator: Operator, cli: Cli, tmp_path: Path
+) -> None:
+    run, folder = operator.store.run("seg-1"), tmp_path / "report"
+    archive(operator.store, "two", replica="worker-0")
+    archive(operator.store, "one")
+    words = ("report", run.plan.set_name, "-o", str(folder), "--namespace=team")
+    assert "1 row" in cli(*words, "--store=cluster").err
+    copies = sorted(folder.glob("logs/*/rank*.log"))
+    theirs = operator.store.log_files("seg-1")
+    assert len(copies) == 2
+    assert [path.read_bytes() for path in copies] == [path.read_bytes() for path in theirs]

@@ -1,0 +1,117 @@
+"""The metrics: values of the last runs, and never more series than the bounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.run import Run
+from k8sbench.operator import metrics
+from k8sbench.operator.controller import Look, OperatorSettings, State
+from k8sbench.operator.metrics import WAITS_ITS_TURN, Metrics
+from tests.unit import goldens
+from tests.unit.cli import live_runs
+from tests.unit.store.examples import measurement
+
+
+@pytest.fixture
+def exposed(tmp_path: Path) -> Metrics:
+    made = Metrics(clock=lambda: 10_000.0)
+    made.state = State(settings=OperatorSettings(store=str(tmp_path)), is_leader=True)
+    return made
+
+
+def run(name: str = "seg-1", *steps: Transition, measured: Any = None, **changes: Any) -> Run:
+    history = (at(Phase.CREATED, 100.0), *steps)
+    recorded = live_runs.run(name, **changes)
+    return msgspec.structs.replace(
+        recorded, created_at=100.0, history=history, measurement=measured
+    )
+
+
+def at(phase: Phase, moment: float, **more: Any) -> Transition:
+    return Transition(phase=phase, at=moment, cause="", **more)
+
+
+def samples(made: Metrics) -> dict[str, dict[tuple[str, ...], float]]:
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(generate_latest(made.registry).decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+    return found
+
+
+def told(made: Metrics) -> dict[str, float]:
+    """Return all samples except process, disk and empty-phase ones."""
+    return {
+        f"{name}{{{','.join(labels)}}}" if labels else name: value
+        for name, found in samples(made).items()
+        for labels, value in found.items()
+        if not name.startswith(("process_", "python_", "k8sbench_store"))
+        and (value or name != "k8sbench_jobs")
+    }
+
+
+def test_what_is_exposed_is_golden(exposed: Metrics) -> None:
+    """Nothing is 0 for "not measured"; one that waits counts no jobs."""
+    ran, end = at(Phase.RUNNING, 130.0), at(Phase.SUCCEEDED, 200.0)
+    assert exposed.state is not None
+    rows = []
+    for name, closed in {
+        "a valid run": run("seg-1", ran, end, measured=measurement()),
+        "a later one was cancelled": run("seg-2", ran, at(Phase.CANCELLED, 200.0)),
+        "a later one failed": run("seg-3", ran, at(Phase.FAILED, 200.0)),
+    }.items():
+        exposed.closed(closed)
+        rows.append((name, told(exposed)))
+    runs = [
+        run("a", at(Phase.RUNNING, 200.0)),
+        run("b", at(Phase.PENDING, 9_000.0)),
+        run("c", at(Phase.PENDING, 200.0)),
+        run("d", at(Phase.PENDING, 9_999.0, unrecoverable=True)),
+        run("e", at(Phase.QUEUED, 200.0)),
+        *(run(f"w-{why}", at(Phase.PENDING, 200.0, cause_id=why)) for why in WAITS_ITS_TURN),
+    ]
+    exposed.state.look = Look(listed_at=5.0, runs=runs, api_errors={"503": 2, "none": 1, "404": 9})
+    exposed.state.succeeded_at = 5.0
+    rows.append(("jobs, of which two are stuck", told(exposed)))
+    exposed.state = msgspec.structs.replace(exposed.state, is_leader=False)
+    rows.append(("nobody collects", told(exposed)))
+    exposed.state.stands_by, exposed.state.failure = True, ""
+    rows.append(("it stands by", told(exposed)))
+    goldens.check(Path(__file__).parent / "golden" / "metrics.txt", goldens.table(rows))
+
+
+def test_however_many_names_there_are_the_series_are_bounded(exposed: Metrics) -> None:
+    ran, end = at(Phase.RUNNING, 130.0), at(Phase.SUCCEEDED, 200.0)
+    for number in range(1000):
+        name = f"{number:03}-{'x' * 100}"
+        exposed.closed(run(f"r-{number}", ran, end, measured=measurement(), benchmark=name))
+    errors = {str(code): 1 for code in range(400, 600)}
+    exposed.state.look = Look(listed_at=5.0, runs=(), api_errors=errors)  # type: ignore[union-attr]
+    found = samples(exposed)
+    for name in ("throughput_samples_per_second", "run_valid"):
+        assert len(found[f"k8sbench_{name}"]) == metrics.MOST_CASES
+    assert len(found["k8sbench_queue_wait_seconds"]) == metrics.MOST_BENCHMARKS
+    assert len(found["k8sbench_api_errors_total"]) == metrics.MOST_CODES
+    assert len(found["k8sbench_jobs"]) == len(Phase)
+    longest = max(len(label) for labels in found["k8sbench_run_valid"] for label in labels)
+    assert longest == metrics.LONGEST_LABEL
+    assert any(
+        label.startswith("999-") for labels in found["k8sbench_run_valid"] for label in labels
+    )
+
+
+def test_the_room_of_the_store_is_exposed(exposed: Metrics, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x" * 1000)
+    found = samples(exposed)
+    assert found["k8sbench_store_bytes"] == {(): 1000.0}
+    assert found["k8sbench_store_free_bytes"][()] > 0
+    (tmp_path / "file").write_bytes(b"x" * 2000)
+    assert samples(exposed)["k8sbench_store_bytes"] == {(): 1000.0}, "it is not counted every time"
