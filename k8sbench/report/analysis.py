@@ -21,7 +21,7 @@ APART = 0.02
 THROTTLED = 0.01
 """Share of throttled time from which it is named."""
 _PROGRAM = operator.attrgetter(
-    *("benchmark", "framework", "variant", "impl", "case", "preset", "data", "gpu_model", "node")
+    "benchmark", "framework", "variant", "impl", "case", "preset", "data", "gpu_model", "node"
 )
 """Fields in which an FP32 row and an AMP row must be equal."""
 

@@ -298,13 +298,13 @@ def _scaling(axes: Axes, lines: Sequence[Sequence[Result]], lang: str) -> None:
     axes.legend(bbox_to_anchor=(0.0, -0.15))
 
 
-def over_time(run: History) -> list[Panel]:
+def over_time(run: History, lang: str = "en") -> list[Panel]:
     """Draw a run's throughput by iteration, the measured window shaded."""
     if run.curve is None or not any(run.curve.rates):
         return []
-    across = "iterations" if run.window is None else "iterations; shaded: the measured window"
+    across = say(lang, "iterations" if run.window is None else "iterations_shaded")
     fill = functools.partial(_over_time, run=run, curve=run.curve, across=across)
-    return [Panel(f"throughput, {run.unit}", 1.7, fill)]
+    return [Panel(say(lang, "over_time", unit=run.unit), 1.7, fill)]
 
 
 def _over_time(axes: Axes, run: History, curve: Curve, across: str) -> None:

@@ -70,13 +70,13 @@ def translated(tables: Sequence[Table]) -> list[Table]:
                     msgspec.structs.replace(
                         cell,
                         text="; ".join(phrase("zh", part) for part in cell.text.split("; ")),
-                        notes=tuple(map(_note, cell.notes)),
+                        notes=tuple(note("zh", one) for one in cell.notes),
                     )
                     for cell in row
                 )
                 for row in table.rows
             ),
-            notes=tuple(map(_note, table.notes)),
+            notes=tuple(note("zh", one) for one in table.notes),
             counts=(some, every),
         )
         for table in tables
@@ -94,6 +94,9 @@ def phrase(lang: str, text: str) -> str:
         if (match := pattern.fullmatch(text)) is not None:
             parts = {name: phrase(lang, part) for name, part in match.groupdict().items()}
             return chinese.format(**parts)
+    parts_of_list = text.split(", ")
+    if len(parts_of_list) > 1 and all(part in texts()["phrases"] for part in parts_of_list):
+        return "、".join(phrase(lang, part) for part in parts_of_list)
     return text
 
 
@@ -115,13 +118,13 @@ def _patterns() -> list[tuple[re.Pattern[str], str]]:
 _REASON = re.compile(r"(?P<id>[a-z][a-z0-9-]+)(?: \((?:(?P<runs>\d+) runs|(?P<run>[^)]*))\))?: .*")
 
 
-def _note(text: str) -> str:
+def note(lang: str, text: str) -> str:
     """Translate a note.
 
     A phrase, a reason by its id, or the name of the column before it.
     """
-    found = phrase("zh", text)
-    if found != text:
+    found = phrase(lang, text)
+    if found != text or lang != "zh":
         return found
     match = _REASON.fullmatch(text)
     meaning = texts()["reasons"].get(match["id"]) if match else None

@@ -1,17 +1,21 @@
 """The README of ``report``: the chapters of the published reports, in both languages."""
 
+import itertools
 import re
 import string
 from pathlib import Path
 from typing import Any
 
+from k8sbench.adapters.files import catalog
+from k8sbench.measure.group import rejections
 from k8sbench.measure.group.selection import Wanted, report
+from k8sbench.measure.run import rules as run_rules
 from k8sbench.model.finding import Finding
 from k8sbench.model.run import Run
 from k8sbench.report import publication, readme
 from k8sbench.report.plot import Panel
 from k8sbench.report.publication import Publication
-from k8sbench.report.words import Lang, texts
+from k8sbench.report.words import Lang, phrase, texts
 from tests.unit import goldens
 from tests.unit.report import example
 from tests.unit.report.factory import run, smoke
@@ -81,6 +85,18 @@ def test_the_chinese_readme_has_no_english_sentence() -> None:
         r"(?:[A-Za-z]{3,} ){4,}", re.sub(r"`[^`]*`|^k8sbench submit.*", "", "\n".join(prose))
     )
     assert not [found for found in words if "k8sbench submit" not in found]
+
+
+def test_every_reason_and_every_note_of_the_catalog_has_chinese_words() -> None:
+    for name in (*run_rules.ALL, *rejections.ALL):
+        assert texts()["reasons"][name], name
+    variants = [variant for loaded in catalog.load_all() for variant in loaded.spec.variants]
+    said = [f"{c}: {text}" for one in variants for c, text in one.case_notes.items()]
+    said += [one.data_set.name for one in variants if one.data_set]
+    values = (one.upstream.environment.items() for one in variants if one.upstream)
+    said += [text for pair in itertools.chain.from_iterable(values) for text in pair]
+    english = [text for text in said if re.search(r"[a-z]{3,} [a-z]{2,}", phrase("zh", text))]
+    assert english == []
 
 
 def test_a_report_of_functional_tests_says_first_that_it_measures_nothing() -> None:
