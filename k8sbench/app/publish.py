@@ -18,7 +18,8 @@ from k8sbench.model.kinds import rank_order
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.report import environment as given
-from k8sbench.report import publication, readme
+from k8sbench.report import plot, publication, readme
+from k8sbench.report.plot import History
 from k8sbench.report.publication import Publication
 from k8sbench.report.words import Lang
 
@@ -85,7 +86,7 @@ def publish(
             runs=by_id,
             specs={name: spec for name, plan in plans.items() if (spec := find(plan)) is not None},
             logs=logs,
-            charts=publication.charts(rows, lang),
+            charts=publication.charts(rows, _timelines(rows, by_id, logs, files, note), lang),
             has_published=published,
             sets=list(dict.fromkeys(sets)),
             version=__version__,
@@ -100,9 +101,33 @@ def publish(
         made_files = publication.files(made, readme.text(made))
         if not force:
             own = {given.FILE, publication.NOTES}
-            report_folder.check_unchanged(folder, made_files.keys() - own, former)
+            report_folder.check_unchanged(folder, (files | made_files).keys() - own, former)
         report_folder.write(folder, files | made_files, former)
     return made
+
+
+def _timelines(
+    rows: Sequence[Result],
+    runs: Mapping[str, Run],
+    logs: Mapping[str, Sequence[str]],
+    files: Mapping[str, Content],
+    note: Callable[[str], None],
+) -> list[History]:
+    """Read the throughput over time of each row's last run."""
+    if not plot.is_there():
+        return []
+    chosen = {results.last(row.group).run_id: row.group.unit for row in rows[: results.MOST_DRAWN]}
+    found = {run_id: [files[path] for path in logs.get(run_id, ())] for run_id in chosen}
+    return [
+        History(
+            run_id=run_id,
+            unit=unit,
+            measured=runs[run_id].measurement,
+            curve=results.curve([Path(str(one)) for one in found[run_id]], runs[run_id].plan, note),
+        )
+        for run_id, unit in chosen.items()
+        if found[run_id]
+    ]
 
 
 def _check_ended(rows: Sequence[Result], runs: Mapping[str, Run]) -> None:

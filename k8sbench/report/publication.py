@@ -15,7 +15,7 @@ from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.report import document, environment, formats, group_words, plot
 from k8sbench.report.environment import Given
-from k8sbench.report.plot import Panel
+from k8sbench.report.plot import History, Panel
 from k8sbench.report.words import Lang, say
 
 README, RESULTS = "README.md", "results.json"
@@ -91,14 +91,27 @@ def log_names(group: Group, name: str, member: Member, number: int) -> list[str]
     return [f"logs/{folder}/rank{place * step}.log" for place in range(number)]
 
 
-def charts(results: Sequence[Result], lang: Lang = "en") -> list[tuple[str, Panel]] | None:
-    """Make the charts of the rows, with their paths.
+def charts(
+    results: Sequence[Result], timelines: Sequence[History] = (), lang: Lang = "en"
+) -> list[tuple[str, Panel]] | None:
+    """Make the charts of the rows and of single runs over time, with their paths.
 
     None if they cannot be drawn.
     """
     if not plot.is_there():
         return None
-    kinds = (("throughput", plot.bars(results, lang)), ("scaling", plot.scaling(results, lang)))
+    rows = names([result.group for result in results])
+    of_run = {m.run_id: rows[r.group.key.id] for r in results for m in r.group.members}
+    over_time = [
+        panel._replace(title=f"{of_run[one.run_id]}: {panel.title}")
+        for one in timelines
+        for panel in plot.over_time(one, lang)
+    ]
+    kinds = (
+        ("throughput", plot.bars(results, lang)),
+        ("scaling", plot.scaling(results, lang)),
+        ("over-time", over_time),
+    )
     return [
         (f"figures/{kind}-{number}.svg", panel)
         for kind, panels in kinds
