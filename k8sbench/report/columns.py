@@ -24,13 +24,18 @@ from k8sbench.report.group_words import (
 )
 from k8sbench.report.tables import Cell, Column, absent
 
-Form = Literal["table", "wide", "document"]
+Form = Literal["table", "wide", "document", "report"]
 """Form of a table.
 
-``table``: the default, for 80 columns. ``document``: Markdown and the page.
+``table``: the default, for 80 columns. ``document``: Markdown and the page. ``report``: a
+published report.
 """
-_ALL: tuple[Form, ...] = ("table", "wide", "document")
-FULL: tuple[Form, ...] = ("wide", "document")
+_ALL: tuple[Form, ...] = ("table", "wide", "document", "report")
+FULL: tuple[Form, ...] = ("wide", "document", "report")
+_TABLES: tuple[Form, ...] = ("wide", "document")
+_SPREAD: tuple[Form, ...] = ("wide", "report")
+_OF_PROGRAM: tuple[Form, ...] = ("table", "wide", "document")
+"""A report names programs in its rows' names."""
 _WIDE: tuple[Form, ...] = ("wide",)
 BARS = "▁▂▃▄▅▆▇█"
 Shown = Callable[[Sequence[Result], Form], bool]
@@ -384,13 +389,13 @@ def _gpu(title: str) -> ResultColumn:
 
 
 COLUMNS: tuple[ResultColumn, ...] = (
-    text("benchmark", _key("benchmark")),
-    text("framework", _key("framework"), whole=True),
+    text("benchmark", _key("benchmark"), *_OF_PROGRAM),
+    text("framework", _key("framework"), *_OF_PROGRAM, whole=True),
     text("case", _key("case"), stays=True, whole=True),
     text("precision", _short_precision, "table", whole=True),
     text("precision", lambda r: Cell(precision(r.group)), *FULL, whole=True),
     text("node", _key("node"), when=_any(lambda r: r.group.plan.node), stays=True, whole=True),
-    number("GPUs", _gpus, *FULL),
+    number("GPUs", _gpus, *_TABLES),
     _identity("variant", FULL),
     _identity("impl", FULL),
     _identity("batch", FULL, "batch_size"),
@@ -409,16 +414,16 @@ COLUMNS: tuple[ResultColumn, ...] = (
     number("throughput", _throughput, stays=True),
     number("±", _of_spread(_cv, None), "table", when=_any_figure, stays=True, optional=5),
     number("published", _beside, "table", when=_any_published, stays=True),
-    number("published", _published, *FULL, when=_any_published, stays=True),
-    number("deviation", _deviation, *FULL, when=_any_published, stays=True),
+    number("published", _published, *_TABLES, when=_any_published, stays=True),
+    number("deviation", _deviation, *_TABLES, when=_any_published, stays=True),
     number("speedup", _speedup, when=_if_any_scales, stays=True, optional=4),
-    number("min–max", _of_spread(_min_max), "wide"),
+    number("min–max", _of_spread(_min_max), *_SPREAD),
     text("estimator", lambda r: Cell(r.group.estimator), *FULL),
-    number("interval", _of_spread(interval), *FULL),
+    number("interval", _of_spread(interval), *_TABLES),
     number("efficiency", _figure("efficiency", formats.percent), *FULL),
     number("history", _history, "document", when=_any(lambda r: len(r.medians) > 1), stays=True),
     number("mean", _of_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
-    number("CV", _of_spread(_cv), *_WIDE),
+    number("CV", _of_spread(_cv), *_SPREAD),
     number("TFLOP/s per GPU", _figure("tflops_per_gpu", formats.plain), *_WIDE),
     number("of peak", _figure("peak_share", formats.percent), *_WIDE),
     number("GPU-hours", _optional("gpu_hours", formats.plain), *_WIDE),

@@ -288,6 +288,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """True if values common to all rows stand above a plain table."""
     complete: str = "-o wide"
     """Format that has the columns without room."""
+    counts: tuple[str, str] = ("{count} of {rows} rows", "all {rows} rows")
+    """Words for a note of some rows and of all."""
 
 
 class _Cause(msgspec.Struct):
@@ -415,7 +417,7 @@ def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]
     some = [note for note in listed if len(found[note].rows) < len(table.rows)]
     lines = [
         (f"[{some.index(note) + 1}] " if note in some else "")
-        + _cause_line(note, found[note], len(table.rows))
+        + _cause_line(note, found[note], table)
         for note in listed
     ]
     if left_out:
@@ -461,22 +463,30 @@ def _id_of(note: str) -> str | None:
     return name if colon and " " not in name else None
 
 
-def _cause_line(note: str, cause: _Cause, rows: int) -> str:
+def _cause_line(note: str, cause: _Cause, table: Table) -> str:
     """Write a cause with the number of its rows."""
     name = _id_of(note)
     head = name or ", ".join(cause.titles)
     if len(cause.rows) == 1:
         return note if name else f"{head}: {note}"
-    count = f"{len(cause.rows)} of {rows} rows" if len(cause.rows) < rows else f"all {rows} rows"
+    rows = len(table.rows)
+    count = table.counts[len(cause.rows) == rows].format(count=len(cause.rows), rows=rows)
     return f"{head}: {count}; {note.partition(': ')[2] if name else note}"
 
 
 def markdown(tables: Sequence[Table]) -> str:
-    """Write the tables and their causes as GitHub's Markdown."""
+    """Write the tables and their causes as GitHub's Markdown.
+
+    Values common to the rows of a captioned table stand above it.
+    """
     parts = []
-    for table in (each for each in tables if each.rows):
-        marks, below = causes(table)
-        lines = [f"**{escaped(table.title)}**", ""] if table.title else []
+    for whole in (each for each in tables if each.rows):
+        marks, below = causes(whole)
+        lines = [f"**{escaped(whole.title)}**", ""] if whole.title else []
+        caption, places = captioned(whole) if len(whole.rows) > 1 else ("", None)
+        lines += [escaped(caption), ""] if caption else []
+        every = range(len(whole.columns))
+        table = without(whole, [n for n in every if places is not None and n not in places])
         lines.append(_markdown_line(Cell(column.title) for column in table.columns))
         lines.append("| " + " | ".join("---:" if c.right else "---" for c in table.columns) + " |")
         for row, mark in zip(table.rows, marks, strict=True):

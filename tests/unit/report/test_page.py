@@ -216,7 +216,15 @@ def test_notes_name_columns_by_their_chinese_titles() -> None:
     made = words.translated(layout.tables(example.made().results, ()))
     titles = {column.title for table in made for column in table.columns}
     assert "吞吐(samples/s)" in titles
-    assert "区间: intervals cover repeats" in text_of(pages.page(lang="zh"))
+    assert "区间: 区间只反映" in text_of(pages.page(lang="zh"))
+
+
+def test_a_chinese_page_has_nothing_english_but_names_and_commands() -> None:
+    html = page.html(pages.page(lang="zh"))
+    shown = re.sub(r"<(script|style|pre)\b.*?</\1>", "", html, flags=re.DOTALL)
+    texts = {text.strip() for text in re.findall(r">([^<>]+)<", shown)}
+    english = {text for text in texts if re.search(r"[a-z]{3,} [a-z]{2,}", text)}
+    assert english == {"[8] 1x8: a full node"}  # the note of the tests' own catalog
 
 
 def test_every_column_has_a_chinese_title_or_is_a_name() -> None:
