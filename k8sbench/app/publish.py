@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 from k8sbench.adapters.files import report_folder
 from k8sbench.adapters.files.report_folder import Content
 from k8sbench.app import catalog, connections, results, served_runs, stores
-from k8sbench.measure.group import selection
+from k8sbench.measure.group import ratios, selection
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.group import Result
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
-from k8sbench.report import publication
+from k8sbench.report import environment as given
+from k8sbench.report import plot, publication, readme
+from k8sbench.report.plot import History
 from k8sbench.report.publication import Publication
 from k8sbench.report.words import Lang
 
@@ -34,13 +36,18 @@ def publish(
     lang: Lang = "en",
     title: str | None = None,
     published: bool = False,
+    environment: Path | None = None,
+    notes: Path | None = None,
+    force: bool = False,
     accept: Collection[str] = (),
     access: ClusterAccess = results.HERE,
 ) -> Publication:
     """Write a report of some sets, replacing a former report.
 
-    Includes an operator's runs and their logs. Raises :class:`NotFound` for an unknown set, and
-    :class:`UsageError` for a set with active runs or a folder with other content.
+    Includes an operator's runs and their logs. ``environment`` (YAML) and ``notes`` (Markdown) stay
+    in the folder and are part of the next report there. Raises :class:`NotFound` for an unknown
+    set, and :class:`UsageError` for a set with active runs, a folder with other content, or a file
+    that was changed by hand, unless ``force`` is set.
     """
     from k8sbench import __version__
 
@@ -66,23 +73,61 @@ def publish(
             found = served_runs.copied(there, run_id, Path(copies) / run_id, "logs")
             return sorted(found, key=lambda path: rank_order(path.stem))
 
+        given_text, notes_text = (
+            report_folder.given(folder / name if path is None else path, is_needed=path is not None)
+            for path, name in ((environment, given.FILE), (notes, publication.NOTES))
+        )
         logs, files = _files_of_runs(store, rows, copied)
+        names = publication.names([row.group for row in rows]).values()
         plans = {row.group.key.benchmark: row.group.plan for row in rows}
         made = Publication(
             results=rows,
-            parities=[pair for report in reports for pair in report.parities],
+            parities=ratios.parities(row.group for row in rows),
             runs=by_id,
             specs={name: spec for name, plan in plans.items() if (spec := find(plan)) is not None},
             logs=logs,
-            charts=publication.charts(rows),
+            charts=publication.charts(rows, _timelines(rows, by_id, logs, files, note), lang),
             has_published=published,
             sets=list(dict.fromkeys(sets)),
             version=__version__,
             title=title,
             lang=lang,
+            given_text=given_text,
+            given=given.read(
+                given_text or "", str(environment or folder / given.FILE), sets, names
+            ),
+            notes=notes_text,
         )
-        report_folder.write(folder, files | publication.files(made), former)
+        made_files = publication.files(made, readme.text(made))
+        if not force:
+            own = {given.FILE, publication.NOTES}
+            report_folder.check_unchanged(folder, (files | made_files).keys() - own, former)
+        report_folder.write(folder, files | made_files, former)
     return made
+
+
+def _timelines(
+    rows: Sequence[Result],
+    runs: Mapping[str, Run],
+    logs: Mapping[str, Sequence[str]],
+    files: Mapping[str, Content],
+    note: Callable[[str], None],
+) -> list[History]:
+    """Read the throughput over time of each row's last run."""
+    if not plot.is_there():
+        return []
+    chosen = {results.last(row.group).run_id: row.group.unit for row in rows[: results.MOST_DRAWN]}
+    found = {run_id: [files[path] for path in logs.get(run_id, ())] for run_id in chosen}
+    return [
+        History(
+            run_id=run_id,
+            unit=unit,
+            measured=runs[run_id].measurement,
+            curve=results.curve([Path(str(one)) for one in found[run_id]], runs[run_id].plan, note),
+        )
+        for run_id, unit in chosen.items()
+        if found[run_id]
+    ]
 
 
 def _check_ended(rows: Sequence[Result], runs: Mapping[str, Run]) -> None:

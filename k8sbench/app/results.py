@@ -18,10 +18,13 @@ from k8sbench.model.run import Run, merged
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from k8sbench.lifecycle.context import Stop
     from k8sbench.lifecycle.gathering import Gathering
     from k8sbench.measure.group.selection import Report, Wanted
     from k8sbench.measure.run.curve import Curve
+    from k8sbench.model.group import Group, Member
     from k8sbench.model.plan import RunPlan
     from k8sbench.ports import Store
     from k8sbench.report.explanation import Row
@@ -86,8 +89,7 @@ def histories(
     groups = [row.group for row in report.results]
     units = {member.run_id: group.unit for group in groups for member in group.members}
     chosen = {resolve(sorted(units), text) for text in named} or {
-        max(group.members, key=lambda run: (run.rate is not None, run.created_at)).run_id
-        for group in groups
+        last(group).run_id for group in groups
     }
     if where == stores.CLUSTER:
         return [], "the operator"
@@ -101,10 +103,15 @@ def histories(
                 run_id=run.run_id,
                 unit=units[run.run_id],
                 measured=run.measurement,
-                curve=_curve(store, run.plan, note),
+                curve=curve(store.log_files(run.run_id), run.plan, note),
             )
             for run in runs
         ], store.where
+
+
+def last(group: Group) -> Member:
+    """Return the last run of a group that counts; else the last one."""
+    return max(group.members, key=lambda run: (run.rate is not None, run.created_at))
 
 
 def page(
@@ -137,15 +144,16 @@ def page(
     )
 
 
-def _curve(store: Store, plan: RunPlan, note: Callable[[str], None]) -> Curve | None:
-    """Read a run's throughput curve; None, with a note, if unreadable."""
+def curve(logs: Sequence[Path], plan: RunPlan, note: Callable[[str], None]) -> Curve | None:
+    """Read a run's throughput over time; None, with a note, if unreadable."""
     from k8sbench.adapters.files import log_files
-    from k8sbench.measure.run import curve
+    from k8sbench.measure.run import curve as curves
 
     try:
-        logs = {str(path): path.name for path in store.log_files(plan.run_id)[:1]}
-        lines = itertools.chain.from_iterable(log_files.opened(logs))
-        return curve.curve(plan, lines)
+        lines = itertools.chain.from_iterable(
+            log_files.opened({str(path): path.name for path in logs[:1]})
+        )
+        return curves.curve(plan, lines)
     except BenchError as error:
         note(f"warning: without the steps of {plan.run_id}: {error}")
         return None

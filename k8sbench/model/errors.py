@@ -59,6 +59,10 @@ class UsageError(BenchError):
     exit_code = 2
 
 
+FIRST_RUN = "Make the first: k8sbench submit BENCHMARK, or of existing logs k8sbench import LOG."
+"""Action for a store without runs."""
+
+
 class InputError(UsageError):
     """A given file cannot be read or understood.
 
@@ -114,7 +118,7 @@ class OwnedElsewhere(UsageError):
 
     def __init__(self, run_id: str, holder: str) -> None:
         super().__init__(
-            f"The job of {run_id} is {holder}'s, which collects it.",
+            f"The job of {run_id} belongs to {holder}.",
             f"Act there, or take it over with: k8sbench collect --take-over {run_id}",
         )
 

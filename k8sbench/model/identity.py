@@ -20,7 +20,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from k8sbench.model.errors import NotFound, UsageError, did_you_mean, few
+from k8sbench.model.errors import FIRST_RUN, NotFound, UsageError, did_you_mean, few
 from k8sbench.model.kinds import KINDS, default_kind
 from k8sbench.model.plan import RunPlan
 
@@ -103,7 +103,9 @@ def check_set(name: str, sets: Sequence[str]) -> None:
     sets = list(dict.fromkeys(sets))
     if name not in sets:
         near = did_you_mean(name, sets) + f"Latest sets: {few(sets)}."
-        raise NotFound(f"There is no set {name!r}.", near if sets else "The store is empty.")
+        raise NotFound(
+            f"There is no set {name!r}.", near if sets else f"The store is empty. {FIRST_RUN}"
+        )
 
 
 def resolve(
@@ -125,7 +127,7 @@ def resolve(
         )
     known = [*other_ids, *ids]
     near = difflib.get_close_matches(text, known, n=3)
-    way = "k8sbench list shows the runs." if known else "There are no runs; see: k8sbench submit -h"
+    way = "k8sbench list shows the runs." if known else f"There are no runs. {FIRST_RUN}"
     raise NotFound(
         f"There is no run {text!r} {where}.", f"Nearest: {', '.join(near)}." if near else way
     )
@@ -268,7 +270,12 @@ CASE_FIELDS: tuple[CaseField, ...] = (
     _field("batch_size", f"{_EVERY} ratio published", "It decides how well a GPU is used."),
     _field("preset", f"{_EVERY} parity", "A smoke run claims no speed."),
     _field("mode", f"{_EVERY} ratio", "Training to an accuracy evaluates, too."),
-    _field("training", "case group series", "Time to train is that to one target.", _training),
+    _field(
+        "training",
+        "case group series",
+        "Time to train is that to one target, in a training of one length.",
+        _training,
+    ),
     _field("weights", "case group series", "They decide what accuracy is reached, and when."),
     _field("data", f"{_EVERY} ratio", "Loading costs time."),
     _field("data_digest", "group baseline", "As the run itself reports its files.", _reported),
@@ -381,7 +388,10 @@ class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defau
     The default is not part of any id, so that older groups keep theirs.
     """
     training: str = "-"
-    """Length, evaluations and target of a run of ``--mode train``."""
+    """Length, evaluations and target of a run of ``--mode train``.
+
+    Of an evaluated log of another program, the length that it states.
+    """
     weights: str = "-"
     """Start weights; ``-`` from scratch."""
     data_digest: str = "-"
@@ -406,10 +416,12 @@ def group_key(
     image: str | None,
     data_digest: str | None = None,
     weights_digest: str | None = None,
+    training: str | None = None,
 ) -> GroupKey:
     """Build a group key from the plan and the run's own report."""
     reported = {"precision_effective": precision_effective, "gpu_model": gpu_model, "image": image}
     reported |= {"data_digest": data_digest, "weights_digest": weights_digest}
+    reported |= {"training": training}
     values = {
         field.name: reported.get(field.name) or field.value(plan)
         for field in CASE_FIELDS

@@ -68,6 +68,10 @@ ESTIMATORS = tuple(name for name in Throughput.__struct_fields__ if name != "uni
 """Names of a measurement's throughputs, the usual headline first."""
 
 
+LENGTHS = ("epochs", "iterations")
+"""Units of the length of a training, as logs state it."""
+
+
 class MeasuredWindow(msgspec.Struct, frozen=True, kw_only=True):
     """The measured iterations."""
 
@@ -348,6 +352,17 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     def weights_digest(self) -> str | None:
         """Digest of the start weights."""
         return None if self.weights is None else self.weights.digest
+
+    @property
+    def training(self) -> str | None:
+        """Length of another program's training, ``90 epochs``.
+
+        None without evaluations, or if the log does not state it.
+        """
+        if self.accuracy is None or self.mode is not None:
+            return None
+        stated = ((unit, self.environment.get(f"planned_{unit}")) for unit in LENGTHS)
+        return next((f"{length} {unit}" for unit, length in stated if length is not None), None)
 
     @property
     def rate(self) -> float | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -118,32 +119,24 @@ def make_plan(
         command = (*start, *speed_options.arguments(settings))
     else:
         is_here, kind = site.backend == "local", default_kind(case.framework, site.job_kind)
-        values: dict[str, int | str] = {
-            "precision": case.precision,
-            "batch_size": batch_size,
-            "global_batch": batch_size * world_size,
-            "replicas": replicas,
-            "gpus_per_replica": processes,
-            "world_size": world_size,
-            "warmup": window.warmup,
-            "iterations": window.iterations,
-            "total_iterations": window.total,
-            "stop_iteration": window.total + 1,
-            "log_interval": window.log_interval,
-            "gpu_ids": ",".join(str(index) for index in range(processes)),
+        values = placeholders(
+            case.precision,
+            batch_size,
+            (replicas, processes),
+            (window.warmup, window.iterations, window.log_interval),
             # As the training operator names the replicas' services, rank 0 first.
-            "hosts": ",".join(HERE if is_here else host for host in kind.hosts(run_id, replicas)),
-            "host": HERE if is_here else kind.own_host.format(job=run_id),
-            "data": sources.seen(data, sources.DATA_MOUNT),
-        }
+            hosts=",".join(HERE if is_here else host for host in kind.hosts(run_id, replicas)),
+            host=HERE if is_here else kind.own_host.format(job=run_id),
+            data=sources.seen(data, sources.DATA_MOUNT),
+        )
         words = _foreign_words(case, world_size)
         reads = any("{data}" in word for word in words)
         if impl == "upstream" and variant.upstream is not None:
             values = variant.upstream.values(values)
-            env |= {name: _fill(text, values) for name, text in variant.upstream.env.items()}
+            env |= {name: filled(text, values) for name, text in variant.upstream.env.items()}
             workdir = variant.upstream.workdir
             reads = variant.upstream.data == "real"
-        command = tuple(_fill(word, values) for word in words)
+        command = tuple(filled(word, values) for word in words)
         if reads and data == "synthetic":
             data = "image"
             notes.append(
@@ -219,6 +212,14 @@ def with_identity(draft: RunPlan, *, run_id: str, set_name: str, repeat: int) ->
     )
 
 
+def _length(plan: RunPlan) -> str:
+    if plan.training is not None:
+        return f"train {training.in_words(plan.training)}"
+    if plan.backend == "imported":  # nobody planned how many it measures
+        return f"after {counted(plan.window.warmup, 'iteration')}"
+    return f"{plan.window.warmup} + {plan.window.iterations} iterations"
+
+
 def describe(plan: RunPlan) -> str:
     """Return the plan in one line, printed before objects are created."""
     device, devices = ("GPU", "GPU") if plan.device == "cuda" else ("process", "CPU process")
@@ -237,9 +238,7 @@ def describe(plan: RunPlan) -> str:
         f"vector of {plan.batch_size} MB"
         if is_bandwidth(plan.unit)
         else f"batch {plan.batch_size} × {plan.world_size} = {plan.global_batch}",
-        f"{plan.window.warmup} + {plan.window.iterations} iterations"
-        if plan.training is None
-        else f"train {training.in_words(plan.training)}",
+        _length(plan),
         f"pool {plan.pool.name}" if plan.backend == "kubernetes" else plan.backend,
     ]
     if plan.node is not None:
@@ -294,5 +293,40 @@ def _program_digest(case: PlanChoices) -> str:
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
 
 
-def _fill(word: str, values: dict[str, int | str]) -> str:
+def placeholders(
+    precision: str,
+    batch_size: int,
+    shape: tuple[int, int],
+    window: tuple[int, int, int],
+    *,
+    hosts: str,
+    host: str,
+    data: str,
+) -> dict[str, int | str]:
+    """Return the values of :data:`.spec.PLACEHOLDERS` for one case.
+
+    ``shape``: replicas, processes of each; ``window``: warm-up, measured iterations, log interval.
+    """
+    (replicas, processes), (warmup, iterations, log_interval) = shape, window
+    return {
+        "precision": precision,
+        "batch_size": batch_size,
+        "global_batch": batch_size * replicas * processes,
+        "replicas": replicas,
+        "gpus_per_replica": processes,
+        "world_size": replicas * processes,
+        "warmup": warmup,
+        "iterations": iterations,
+        "total_iterations": warmup + iterations,
+        "stop_iteration": warmup + iterations + 1,
+        "log_interval": log_interval,
+        "gpu_ids": ",".join(str(index) for index in range(processes)),
+        "hosts": hosts,
+        "host": host,
+        "data": data,
+    }
+
+
+def filled(word: str, values: Mapping[str, int | str]) -> str:
+    """Return a word of a command with its placeholders filled."""
     return re.sub(r"\{(\w+)\}", lambda m: str(values[m[1]]), word)

@@ -276,7 +276,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             image=self.image_digest,
             data_digest=measured.data_digest if measured else None,
             weights_digest=measured.weights_digest if measured else None,
+            training=self.training,
         )
+
+    @property
+    def training(self) -> str | None:
+        """Length of an imported training by its log; None of others."""
+        return self.measurement.training if self.is_imported and self.measurement else None
 
 
 # -- records of two stores -------------------------------------------------------------------------

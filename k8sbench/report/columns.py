@@ -13,16 +13,29 @@ from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Deviation, Figure, Group, Result, Spread
 from k8sbench.report import formats
-from k8sbench.report.group_words import footnotes, interval, marks, percent, precision
+from k8sbench.report.group_words import (
+    accuracy,
+    footnotes,
+    interval,
+    marks,
+    percent,
+    precision,
+    state,
+)
 from k8sbench.report.tables import Cell, Column, absent
 
-Form = Literal["table", "wide", "document"]
+Form = Literal["table", "wide", "document", "report"]
 """Form of a table.
 
-``table``: the default, for 80 columns. ``document``: Markdown and the page.
+``table``: the default, for 80 columns. ``document``: Markdown and the page. ``report``: a
+published report.
 """
-_ALL: tuple[Form, ...] = ("table", "wide", "document")
-FULL: tuple[Form, ...] = ("wide", "document")
+_ALL: tuple[Form, ...] = ("table", "wide", "document", "report")
+FULL: tuple[Form, ...] = ("wide", "document", "report")
+_TABLES: tuple[Form, ...] = ("wide", "document")
+_SPREAD: tuple[Form, ...] = ("wide", "report")
+_OF_PROGRAM: tuple[Form, ...] = ("table", "wide", "document")
+"""A report names programs in its rows' names."""
 _WIDE: tuple[Form, ...] = ("wide",)
 BARS = "▁▂▃▄▅▆▇█"
 Shown = Callable[[Sequence[Result], Form], bool]
@@ -36,8 +49,6 @@ class ResultColumn(Column, frozen=True, kw_only=True):
     """Forms with the column."""
     when: Shown = lambda _, __: True
     """True if rows have the column in a form; an empty column is dropped."""
-    tells_apart: bool = False
-    """True if other forms need the column to distinguish rows."""
 
 
 def text(title: str, cell: Callable[[Any], Cell], *forms: Form, **more: Any) -> ResultColumn:
@@ -149,8 +160,7 @@ def _verdict(result: Result) -> Cell:
     Dropped iterations are counted in a column of their own, with the reasons.
     """
     group, notes = result.group, list[str]()
-    state = "ok" if group.smoke and group.state == "valid" else group.state
-    parts = [f"{state} (smoke)" if group.smoke else state]
+    parts = [state(group)]
     for mark in marks(group):
         words, _, meaning = mark.partition(": ")
         if words in ("left out", "warn"):
@@ -213,15 +223,17 @@ def _time(result: Result) -> Cell:
 
 
 def _accuracy(result: Result) -> Cell:
-    """Write the accuracy, and that there were no start weights."""
-    group, training = result.group, result.group.training
-    if group.accuracy is None:
+    """Write the accuracy at the target, else the best, and how it was reached."""
+    group, training, reached = result.group, result.group.training, result.group.accuracy
+    if reached is None:
         return absent(group.missing.get("accuracy", "no valid figure"))
-    is_scratch = training is not None and training.weights == SCRATCH
-    reached = group.accuracy
     unit = "" if reached.unit in ("%", "fraction") else f" {reached.unit}"
-    text = f"{percent(reached)}{unit} ({reached.metric})"
-    return Cell(text, (SCRATCH,) if is_scratch else ())
+    figure, _, mark = (accuracy(group) or "").rstrip(")").partition(" (")
+    text = f"{figure}{unit} ({', '.join(filter(None, (reached.metric, mark)))})"
+    notes = [SCRATCH] if training is not None and training.weights == SCRATCH else []
+    if group.time_to_train_s is not None and reached.at_target not in (None, reached.best):
+        notes.append(f"accuracy at the end of the time to train; best: {percent(reached)}")
+    return Cell(text, tuple(notes))
 
 
 def _restarts(result: Result) -> Cell:
@@ -235,10 +247,16 @@ def _restarts(result: Result) -> Cell:
 def nearest(result: Result, quantity: str | None = None) -> Deviation | None:
     """Return the published figure for a row: the first comparable, else the first.
 
-    For a row of trainings the time to train, unless another ``quantity`` is given.
+    For a row of trainings the time to train, if one of its case was published, unless another
+    ``quantity`` is given.
     """
-    quantity = quantity or ("time_to_train" if trains(result) else "throughput")
-    found = [one for one in result.deviations or () if one.quantity == quantity]
+    every = result.deviations or ()
+    if quantity is None:
+        times = [
+            one for one in every if one.quantity == "time_to_train" and is_of_case(one, result)
+        ]
+        quantity = "time_to_train" if times else "throughput"
+    found = [one for one in every if one.quantity == quantity]
     return min(found, key=lambda one: (len(one.not_comparable), one.ratio is None), default=None)
 
 
@@ -252,11 +270,14 @@ def _published(result: Result) -> Cell:
     """Write the published figure of the row's own case, else nothing."""
     one = nearest(result)
     if one is None:
-        return absent(result.deviations_reason or "no figure of it was published")
+        return absent(result.deviations_reason or "the catalog has no figure of this case")
     if not is_of_case(one, result):
-        return absent("the reports have no figure of this case and precision")
-    write = formats.seconds if one.quantity == "time_to_train" else formats.rate
-    return Cell(write(one.corrected or one.published), (f"{one.source}: {one.title}",))
+        return absent("the catalog has no figure of this case and precision")
+    is_time = one.quantity == "time_to_train"
+    figure = (formats.seconds if is_time else formats.rate)(one.corrected or one.published)
+    # Beside a time to train a throughput needs its unit.
+    unit = f" {result.group.unit}" if trains(result) and not is_time else ""
+    return Cell(figure + unit, (f"{one.source}: {one.title}",))
 
 
 def _deviation(result: Result) -> Cell:
@@ -286,14 +307,15 @@ def _beside(result: Result) -> Cell:
 
 
 def _history(result: Result) -> Cell:
-    """Draw the medians of the case's sets as bars, with their scale.
+    """Draw the medians of the case's sets as bars, with their range.
 
     A range below a tenth of the largest is drawn flat.
     """
     if len(result.medians) < 2:
         return absent("fewer than two sets of the case have a figure")
-    most, least = max(result.medians), min(*result.medians, 0.9 * max(result.medians))
-    bars = "".join(BARS[round(7 * (m - least) / (most - least))] for m in result.medians)
+    least, most = min(result.medians), max(result.medians)
+    bottom = min(least, 0.9 * most)
+    bars = "".join(BARS[round(7 * (m - bottom) / (most - bottom))] for m in result.medians)
     return Cell(f"{bars} {formats.rate(least)}–{formats.rate(most)}")
 
 
@@ -316,6 +338,7 @@ def _if_any_scales(results: Sequence[Result], form: Form) -> bool:
 
 
 _any_figure = _any(lambda r: r.group.spread)
+_any_length = _any(lambda r: r.group.key.training != "-")
 _any_queued = _any(lambda r: r.group.queued_s is not None)
 _any_published = _any(lambda r: r.deviations is not None or r.deviations_reason)
 
@@ -331,8 +354,12 @@ def _source(result: Result) -> Cell:
 
 def _identity(name: str, forms: tuple[Form, ...] = _WIDE, key: str | None = None) -> ResultColumn:
     """Build a column of a key field, shown by default if rows differ."""
-    least = 1 if forms == FULL else 2
-    return text(name, _key(key or name), *forms, tells_apart=True, optional=least)
+    return _apart(name, _key(key or name), *forms)
+
+
+def _apart(title: str, cell: Callable[[Result], Cell], *forms: Form) -> ResultColumn:
+    """Build a column that is shown by default if rows differ in it."""
+    return text(title, cell, *(forms or _WIDE), tells_apart=True, whole=True, optional=1)
 
 
 GPU = {metric.column: name for name, metric in ROW_FIGURES.items() if metric.column}
@@ -362,37 +389,41 @@ def _gpu(title: str) -> ResultColumn:
 
 
 COLUMNS: tuple[ResultColumn, ...] = (
-    text("benchmark", _key("benchmark")),
-    text("framework", _key("framework"), whole=True),
+    text("benchmark", _key("benchmark"), *_OF_PROGRAM),
+    text("framework", _key("framework"), *_OF_PROGRAM, whole=True),
     text("case", _key("case"), stays=True, whole=True),
     text("precision", _short_precision, "table", whole=True),
     text("precision", lambda r: Cell(precision(r.group)), *FULL, whole=True),
     text("node", _key("node"), when=_any(lambda r: r.group.plan.node), stays=True, whole=True),
-    number("GPUs", _gpus, *FULL),
+    number("GPUs", _gpus, *_TABLES),
     _identity("variant", FULL),
     _identity("impl", FULL),
     _identity("batch", FULL, "batch_size"),
     _identity("set", key="set_name"),
-    *map(_identity, ("preset", "mode", "data", "window", "options", "backend", "pool")),
+    *map(_identity, ("preset", "mode", "data")),
+    _apart("window", lambda r: Cell(r.group.window or ABSENT)),
+    *map(_identity, ("options", "backend", "pool")),
+    text("training", _key("training"), "wide", when=_any_length, tells_apart=True, optional=1),
     _identity("GPU model", key="gpu_model"),
-    *map(_identity, ("image", "program")),
-    text("source", _source, when=_any(lambda r: _source(r).text != "here"), optional=1),
+    _identity("image"),
+    _apart("program", lambda r: Cell(r.group.program or ABSENT)),
+    text("source", _source, when=_any(lambda r: _source(r).text != "here"), optional=2),
     number("runs", _runs, optional=3),
     number("time to train (s)", _time, when=_any(trains), stays=True),
     number("accuracy (%)", _accuracy, when=_any(trains), stays=True),
     number("throughput", _throughput, stays=True),
     number("±", _of_spread(_cv, None), "table", when=_any_figure, stays=True, optional=5),
     number("published", _beside, "table", when=_any_published, stays=True),
-    number("published", _published, *FULL, when=_any_published, stays=True),
-    number("deviation", _deviation, *FULL, when=_any_published, stays=True),
+    number("published", _published, *_TABLES, when=_any_published, stays=True),
+    number("deviation", _deviation, *_TABLES, when=_any_published, stays=True),
     number("speedup", _speedup, when=_if_any_scales, stays=True, optional=4),
-    number("min–max", _of_spread(_min_max), "wide"),
+    number("min–max", _of_spread(_min_max), *_SPREAD),
     text("estimator", lambda r: Cell(r.group.estimator), *FULL),
-    number("interval", _of_spread(interval), *FULL),
+    number("interval", _of_spread(interval), *_TABLES),
     number("efficiency", _figure("efficiency", formats.percent), *FULL),
     number("history", _history, "document", when=_any(lambda r: len(r.medians) > 1), stays=True),
     number("mean", _of_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
-    number("CV", _of_spread(_cv), *_WIDE),
+    number("CV", _of_spread(_cv), *_SPREAD),
     number("TFLOP/s per GPU", _figure("tflops_per_gpu", formats.plain), *_WIDE),
     number("of peak", _figure("peak_share", formats.percent), *_WIDE),
     number("GPU-hours", _optional("gpu_hours", formats.plain), *_WIDE),

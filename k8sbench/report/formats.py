@@ -179,7 +179,12 @@ def signed_percent(value: float) -> str:
     return sign + text
 
 
-UNLIKE = {"estimator": "averaging rule", "model": "different or unknown model"}
+UNLIKE = {
+    "estimator": "averaging rule",
+    "model": "different or unknown model",
+    "gpu-model": "GPU model (or not stated)",
+    "device": "GPU model (or not stated)",
+}
 
 
 def unlike(ids: Iterable[str]) -> str:

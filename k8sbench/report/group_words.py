@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from k8sbench.measure.run.rules import ENDS_EARLY
 from k8sbench.model import speed_options
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
@@ -28,6 +29,13 @@ def precision(group: Group) -> str:
     if effective in (None, plan.precision):
         return requested
     return f"{requested}, in effect {effective}"
+
+
+def state(group: Group) -> str:
+    """Write the state of a row; of a smoke run ``ok (smoke)``, never valid."""
+    if not group.smoke:
+        return group.state
+    return f"{'ok' if group.state == 'valid' else group.state} (smoke)"
 
 
 def no_figure(group: Group) -> str:
@@ -63,9 +71,26 @@ def trained(measured: Measurement) -> str:
     return f"{words} ({measured.target:g} % after {formats.seconds(measured.time_to_train_s)} s)"
 
 
-def percent(reached: AccuracyResult) -> str:
-    """Write an accuracy in percent, without its sign."""
-    return formats.plain(reached.best * (100 if reached.unit == "fraction" else 1), 5)
+def percent(reached: AccuracyResult, value: float | None = None) -> str:
+    """Write an accuracy, by default the best, in percent without its sign."""
+    value = reached.best if value is None else value
+    return formats.plain(value * (100 if reached.unit == "fraction" else 1), 5)
+
+
+def accuracy(group: Group) -> str | None:
+    """Write the accuracy that belongs beside a time to train, in percent.
+
+    With a time that of the evaluation which ends it, else the best; marked if a run ended early.
+    None without evaluations.
+    """
+    found = group.accuracy
+    if found is None:
+        return None
+    if group.time_to_train_s is not None:
+        return percent(found, found.at_target)
+    counted = (member for member in group.members if member.rate is not None)
+    is_part = any(reason.id == ENDS_EARLY.id for member in counted for reason in member.reasons)
+    return percent(found) + " (unfinished)" * is_part
 
 
 def interval(spread: Spread) -> str | None:

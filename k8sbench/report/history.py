@@ -28,7 +28,7 @@ def names(series: Sequence[Series]) -> list[str]:
             f"{g.key.benchmark} {g.key.case} {g.key.framework} {group_words.precision(g)},"
             f" batch {g.key.batch_size}"
         ),
-        *("variant", "impl", "data", "pool", "gpu_model", "options", "node", "preset"),
+        *("variant", "impl", "data", "pool", "gpu_model", "options", "node", "preset", "training"),
     )
     return [found[one.group.key.id] for one in series]
 
@@ -89,6 +89,8 @@ def change(point: Point, series: Series) -> Cell:
 
 def began(point: Point) -> str:
     """Write when a set began, in UTC to the minute."""
+    if point.group.dates is None:
+        return "not stated"
     return datetime.datetime.fromtimestamp(point.at, datetime.UTC).strftime("%Y-%m-%d %H:%M")
 
 
@@ -123,11 +125,13 @@ def _point(point: Point) -> dict[str, Any]:
     missing = {}
     if spread is None:
         missing["throughput"] = group_words.no_figure(group)
+    if group.dates is None:
+        missing["began_at"] = "the imported logs have no dates"
     if spread is None or spread.low is None:
         missing["interval"] = (spread and spread.interval_reason) or "no valid figure"
     return {
         **document_fields.group_fields(group, ("group", "set")),
-        "began_at": point.at,
+        "began_at": None if group.dates is None else point.at,
         **document_fields.group_fields(group, _OF_POINT),
         "marks": list(group_words.marks(group)),
         "change": point.change,

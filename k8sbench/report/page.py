@@ -72,7 +72,7 @@ def html(page: Page) -> str:
         order = [result.group for result in sorted(results, key=columns.trains)]
         # Of many sets, what opens below the rows would be most of the page.
         details = iter(
-            _row(group, runs, word)
+            _row(group, runs, page.lang)
             if group.key.id in newest or any(member.run_id in runs for member in group.members)
             else None
             for group in order
@@ -82,7 +82,7 @@ def html(page: Page) -> str:
                 _table(table, [next(details, None) for _ in table.rows])
                 for table in (words.translated(tables) if page.lang == "zh" else tables)
             ],
-            "scaling": _drawn(plot.scaling(results)),
+            "scaling": _drawn(plot.scaling(results, page.lang)),
         }
     script = importlib.resources.files(__package__).joinpath("page.js").read_text("utf-8")
     text = _template().render(
@@ -92,7 +92,8 @@ def html(page: Page) -> str:
         where=page.where,
         at=datetime.fromtimestamp(page.at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=page.version,
-        sentence=_lead(page.results, names),
+        sentence="; ".join(words.phrase(page.lang, part) for part in _lead(page.results, names))
+        + ("。" if page.lang == "zh" else "."),
         head=[(word(name), value) for name, value in _head(page)],
         compared=page.compared,
         summary=page.compared and comparing.summary(page.compared, advises=False),
@@ -107,7 +108,9 @@ def html(page: Page) -> str:
 def _head(page: Page) -> list[tuple[str, str]]:
     """Build the head: GPU, driver, framework, image and dates."""
     groups = [result.group for result in page.results]
-    measured = [history.measured.environment for history in page.histories if history.measured]
+    runs = [history.measured for history in page.histories if history.measured]
+    measured = [run.environment for run in runs]
+    versions = [(run.framework, run.environment.get("framework_version")) for run in runs]
 
     def listed(values: Iterable[object]) -> str:
         return ", ".join(
@@ -118,16 +121,32 @@ def _head(page: Page) -> list[tuple[str, str]]:
         "GPU model": listed(group.key.gpu_model for group in groups),
         "driver": listed(one.get("driver") for one in measured),
         "framework": listed(group.key.framework for group in groups),
-        "framework version": listed(one.get("framework_version") for one in measured),
+        "framework version": listed(
+            f"{name or ''} {_version(str(version))}".strip()
+            for name, version in versions
+            if version
+        ),
         "image": listed(group.key.image for group in groups),
-        "dates": formats.days(at for group in groups for at in group.began),
+        "dates": _dates(groups),
     }
     return [(name, value) for name, value in facts.items() if value]
 
 
-def _lead(results: Sequence[Result], names: Mapping[str, str]) -> str:
-    """Write the numbers of valid rows and of changes."""
-    states = collections.Counter(result.group.state for result in results)
+def _version(text: str) -> str:
+    """Mark the version of Paddle's development builds."""
+    return f"{text} (a development build)" if text == "0.0.0" else text
+
+
+def _dates(groups: Iterable[Group]) -> str:
+    """Write the days of the runs; logs without dates have none."""
+    known = [group.dates for group in groups]
+    days = formats.days(at for dates in known if dates for at in dates)
+    return ", ".join(filter(None, (days, "not stated" if None in known else "")))
+
+
+def _lead(results: Sequence[Result], names: Mapping[str, str]) -> list[str]:
+    """Write the numbers of valid rows and of changes; a smoke run is no valid row."""
+    states = collections.Counter(group_words.state(result.group) for result in results)
     counts = [f"{count} {state}" for state, count in states.most_common() if state != "valid"]
     parts = [f"{states['valid']} of {counted(len(results), 'row')} valid", *counts]
     for result in results:
@@ -135,7 +154,7 @@ def _lead(results: Sequence[Result], names: Mapping[str, str]) -> str:
             name = f"{result.group.key.benchmark} {names[result.group.key.id]}"
             change = formats.signed_percent(changed.ratio)
             parts.append(f"{name}: {change} since {changed.since}")
-    return f"{'; '.join(parts)}."
+    return parts
 
 
 @functools.cache
@@ -175,19 +194,22 @@ def _drawn(panels: Sequence[Panel]) -> list[str]:
     return list(map(plot.of_page, panels)) if plot.is_there() else []
 
 
-def _row(group: Group, runs: dict[str, History], word: Callable[[str], str]) -> dict[str, Any]:
+def _row(group: Group, runs: dict[str, History], lang: str) -> dict[str, Any]:
+    word: Callable[[str], str] = words.title if lang == "zh" else str
+    phrase = functools.partial(words.phrase, lang)
     ids = [member.run_id for member in group.members]
     history = next((runs[run_id] for run_id in ids if run_id in runs), None)
     reasons = [
-        (kind, text)
+        (kind, phrase(kind), words.note(lang, text))
         for kind in ("reject", "warn", "accepted")
         for text in group_words.reasons(group, kind)
     ]
     return {
         "state": group.state,
-        "marks": group_words.marks(group),
+        "state_word": phrase(group.state),
+        "marks": list(map(phrase, group_words.marks(group))),
         "reasons": reasons,
-        "judgements": group.judgements,
+        "judgements": list(map(phrase, group.judgements)),
         "environment": [
             (word(name), value)
             for name, value in _environment(group, None if history is None else history.measured)
@@ -196,12 +218,12 @@ def _row(group: Group, runs: dict[str, History], word: Callable[[str], str]) -> 
         "runs": [
             (
                 member.run_id,
-                group_words.run_rate(member.rate, member.unverified, group.unit),
-                member.verdict or member.phase,
+                phrase(group_words.run_rate(member.rate, member.unverified, group.unit)),
+                phrase(member.verdict or member.phase),
             )
             for member in group.members
         ],
-        "charts": [] if history is None else _drawn(plot.over_time(history)),
+        "charts": [] if history is None else _drawn(plot.over_time(history, lang)),
     }
 
 
@@ -216,7 +238,7 @@ def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, 
         "data digest": key.data_digest,
         "start weights": group.training and group.training.weights,
         "weights' digest": key.weights_digest,
-        "planned window": key.window,
+        "measured window" if plan.backend == "imported" else "planned window": group.window,
         "estimator": group.estimator,
         # A table with these has no room for what it is about.
         **columns.gpu_figures(group),

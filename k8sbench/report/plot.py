@@ -15,6 +15,7 @@ import math
 import re
 import textwrap
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,11 +23,11 @@ import msgspec
 
 from k8sbench.measure.run.curve import Curve
 from k8sbench.model import extras
-from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import Measurement
 from k8sbench.report import formats, group_words
+from k8sbench.report.words import phrase, say
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +41,11 @@ NAME = 60
 """Characters of a line of a title or a legend."""
 BLUE, GREY = "#4477aa", "#bbbbbb"  # told apart without colour vision, too
 COLOURS = ("#2f6ba8", "#b3420f", "#1a7f5a", "#8250a8", "#8a6d00", "#0f7d8c", "#b3266f", "#57606a")
-"""Colours of lines."""
+"""Colours of other lines."""
+OF_PRECISION = {"fp32": BLUE, "amp (fp16)": COLOURS[1], "amp (bf16)": COLOURS[2]}
+"""One colour for one precision, in all charts."""
+STYLES = ("-", "--", ":", "-.")
+"""Styles of lines of one precision."""
 
 
 class Panel(NamedTuple):
@@ -145,50 +150,61 @@ def picture(form: str, panels: Sequence[Panel], width: float = WIDTH_INCHES) -> 
     return data.getvalue()
 
 
-def words(group: Group) -> str:
+def colour(group: Group) -> str:
+    """Return the colour of a group's precision."""
+    return OF_PRECISION.get(group_words.precision(group).partition(",")[0], COLOURS[3])
+
+
+def words(group: Group, lang: str = "en") -> str:
     """Write the end of a bar: figure, runs and marks, or the reason."""
     if group.spread is None:
         text = group_words.no_figure(group)
     else:
-        runs = f"{group.counted} of {counted(len(group.members), 'run')}"
-        text = f"{formats.rate(group.spread.median)} ({runs})"
+        rate = formats.rate(group.spread.median)
+        text = say(lang, "chart_bar", rate=rate, counted=group.counted, runs=len(group.members))
         if group.time_to_train_s is not None:
-            text += f", {formats.seconds(group.time_to_train_s)} s to train"
-    return "; ".join([text, *group_words.marks(group)])
+            text += say(lang, "chart_to_train", seconds=formats.seconds(group.time_to_train_s))
+    return "; ".join(phrase(lang, part) for part in [text, *group_words.marks(group)])
 
 
-def labels(groups: Sequence[Group]) -> dict[str, str]:
+def labels(groups: Sequence[Group], lang: str = "en") -> dict[str, str]:
     """Map group id → the label of its bar."""
     return group_words.unique_names(
         groups,
-        lambda g: (
-            f"{g.key.case} {g.key.framework} {group_words.precision(g)}, batch {g.key.batch_size}"
+        lambda g: say(
+            lang,
+            "chart_label",
+            case=g.key.case,
+            framework=g.key.framework,
+            precision=group_words.precision(g),
+            batch=g.key.batch_size,
         ),
         *("variant", "impl", "data", "mode", "pool", "node", "window", "set_name"),
     )
 
 
-def bars(results: Sequence[Result]) -> list[Panel]:
+def bars(results: Sequence[Result], lang: str = "en") -> list[Panel]:
     """Draw throughput with its intervals, a chart for each benchmark."""
     panels: dict[str, list[Group]] = {}
     for group in (result.group for result in results):
-        title = f"{group.key.benchmark}: {group.unit}, median of runs by {group.estimator}"
+        facts = {"benchmark": group.key.benchmark, "unit": group.unit}
+        title = say(lang, "chart_bars", estimator=group.estimator, **facts)
         panels.setdefault(title, []).append(group)
     return [
-        Panel(title, 0.6 + 0.42 * len(groups), functools.partial(_bars, groups=groups))
+        Panel(title, 0.6 + 0.42 * len(groups), functools.partial(_bars, groups=groups, lang=lang))
         for title, groups in panels.items()
     ]
 
 
-def _bars(axes: Axes, groups: Sequence[Group]) -> None:
-    names = labels(groups)
+def _bars(axes: Axes, groups: Sequence[Group], lang: str) -> None:
+    names = labels(groups, lang)
     for place, group in enumerate(groups):
         spread = group.spread
         if spread is not None:
-            color, hatch = (GREY, "//") if group.smoke else (BLUE, None)
+            color, hatch = (GREY, "//") if group.smoke else (colour(group), None)
             axes.barh(place, spread.median, 0.4, color=color, hatch=hatch, edgecolor="white")
             axes.errorbar(spread.median, place, xerr=_interval(spread), color="black")
-        said = axes.text(0, place - 0.28, f"{names[group.key.id]}: {words(group)}")
+        said = axes.text(0, place - 0.28, f"{names[group.key.id]}: {words(group, lang)}")
         said.set_in_layout(False)
     axes.set_yticks([])
     axes.set_ylim(len(groups) - 0.6, -0.8)  # the first row on top, as in the table
@@ -204,7 +220,7 @@ def _interval(spread: Spread, scale: float = 1.0) -> list[list[float]]:
     return [[math.nan if end is None else scale * abs(end - spread.median)] for end in ends]
 
 
-def scaling(results: Sequence[Result]) -> list[Panel]:
+def scaling(results: Sequence[Result], lang: str = "en") -> list[Panel]:
     """Draw how each benchmark scales on each framework.
 
     The points of a line have one baseline and one set, because a line through several would show
@@ -219,13 +235,16 @@ def scaling(results: Sequence[Result]) -> list[Panel]:
     for line in lines.values():
         if max(map(_gpus, line)) > 1:
             key = line[0].group.key
-            title = f"{key.benchmark} {key.framework}: speedup against one GPU"
+            facts = {"benchmark": key.benchmark, "framework": key.framework}
+            title = say(lang, "chart_scaling", **facts)
             panels.setdefault(title, []).append(sorted(line, key=_gpus))
     made = []
     for title in sorted(panels):
         newest = sorted(panels[title], key=lambda line: max(r.group.began for r in line))[-NAMED:]
-        few = f" (the newest {NAMED} of {count})" if (count := len(panels[title])) > NAMED else ""
-        made.append(Panel(title + few, 3.2, functools.partial(_scaling, lines=newest)))
+        number = len(panels[title])
+        few = say(lang, "chart_newest", named=NAMED, number=number) if number > NAMED else ""
+        fill = functools.partial(_scaling, lines=newest, lang=lang)
+        made.append(Panel(title + few, 3.2, fill))
     return made
 
 
@@ -233,31 +252,45 @@ def _gpus(result: Result) -> int:
     return result.group.plan.world_size
 
 
-def _scaling(axes: Axes, lines: Sequence[Sequence[Result]]) -> None:
+def _scaling(axes: Axes, lines: Sequence[Sequence[Result]], lang: str) -> None:
     names = group_words.unique_names(
         [line[0].group for line in lines],
-        lambda g: f"{group_words.precision(g)} {g.key.impl}, batch {g.key.batch_size}",
+        lambda g: say(
+            lang,
+            "chart_line",
+            precision=group_words.precision(g),
+            impl=g.key.impl,
+            batch=g.key.batch_size,
+        ),
         *("variant", "data", "mode", "gpu_model", "pool", "set_name"),
     )
     published: dict[str, dict[int, float]] = {}
-    for result in (result for line in lines for result in line):
-        for source, points in result.published_speedups.items():
-            label = f"{source}, {result.group.key.precision}"
-            published.setdefault(f"published by {label}", {}).update(points)
+    colours: dict[str, str] = {}
+    for group, theirs in ((r.group, r.published_speedups) for line in lines for r in line):
+        for source, points in theirs.items():
+            facts = {"source": source, "precision": group.key.precision}
+            label = say(lang, "chart_published", **facts)
+            published.setdefault(label, {}).update(points)
+            colours[label] = colour(group)
     gpus = {gpus for points in published.values() for gpus in points}
     ticks = sorted({1, *gpus, *(_gpus(result) for line in lines for result in line)})
-    axes.plot(ticks, ticks, color=GREY, linestyle="--", label="ideal")
+    axes.plot(ticks, ticks, color=GREY, linestyle="--", label=say(lang, "ideal"))
+    drawn: Counter[str] = Counter()
     for line in lines:
         speedups = [result.speedup.value or 0.0 for result in line]
         name = textwrap.fill(names[line[0].group.key.id], NAME)
-        axes.plot(list(map(_gpus, line)), speedups, marker="o", label=name)
+        own = colour(line[0].group)
+        style = STYLES[drawn[own] % len(STYLES)]
+        drawn[own] += 1
+        axes.plot(list(map(_gpus, line)), speedups, style, color=own, marker="o", label=name)
         for result, speedup in zip(line, speedups, strict=True):
             if (spread := result.group.spread) is not None:
                 sides = _interval(spread, speedup / spread.median)
                 axes.errorbar(_gpus(result), speedup, yerr=sides, color="black")
     for label, points in published.items():
-        axes.plot(*zip(*sorted(points.items()), strict=True), "x", label=label)
-    axes.set_xlabel("GPUs")
+        at = zip(*sorted(points.items()), strict=True)
+        axes.plot(*at, "x", color=colours[label], label=label)
+    axes.set_xlabel(say(lang, "chart_gpus"))
     axes.loglog(base=2)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_ticks(ticks, list(map(str, ticks)))
@@ -265,13 +298,13 @@ def _scaling(axes: Axes, lines: Sequence[Sequence[Result]]) -> None:
     axes.legend(bbox_to_anchor=(0.0, -0.15))
 
 
-def over_time(run: History) -> list[Panel]:
+def over_time(run: History, lang: str = "en") -> list[Panel]:
     """Draw a run's throughput by iteration, the measured window shaded."""
     if run.curve is None or not any(run.curve.rates):
         return []
-    across = "iterations" if run.window is None else "iterations; shaded: the measured window"
+    across = say(lang, "iterations" if run.window is None else "iterations_shaded")
     fill = functools.partial(_over_time, run=run, curve=run.curve, across=across)
-    return [Panel(f"throughput, {run.unit}", 1.7, fill)]
+    return [Panel(say(lang, "over_time", unit=run.unit), 1.7, fill)]
 
 
 def _over_time(axes: Axes, run: History, curve: Curve, across: str) -> None:

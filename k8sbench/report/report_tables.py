@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
@@ -18,12 +19,14 @@ from k8sbench.model.group import Group, Result
 from k8sbench.report import formats, group_words
 from k8sbench.report.columns import is_of_case, nearest, trains
 from k8sbench.report.tables import Cell, Column, Table
-from k8sbench.report.words import heading, say
+from k8sbench.report.words import heading, phrase, say
 
 NONE = "-"
 MOST_NAMED = 10
 """Rows that a sentence about rows without a table names."""
 PRECISIONS = ("fp32", "amp")
+TELL_APART = ("set_name", "batch_size", "amp_dtype", "case", "data", "options", "window", "id")
+"""Fields by which rows of one cell get tables of their own."""
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -68,24 +71,45 @@ ReportCell = Callable[[Rows, int, str], str]
 
 def tables(results: Sequence[Result], lang: str = "en") -> list[Table]:
     """Lay out each program's rows in the tables of its report."""
-    programs: dict[tuple[str, str, str, str, str], list[Result]] = {}
+    programs: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
         key = result.group.key
         if why_left_out(result.group) is None:
-            program = (key.benchmark, key.framework, key.variant, key.impl, key.gpu_model)
-            programs.setdefault(program, []).append(result)
+            own: tuple[str, ...]
+            own = (key.benchmark, key.framework, key.variant, key.impl, key.gpu_model)
+            programs.setdefault(own, []).append(result)
+    for name in TELL_APART:
+        programs = {
+            (*program, *more): each
+            for program, some in programs.items()
+            for more, each in _apart(some, name)
+        }
     made = []
     for program, some in programs.items():
         benchmark, framework = program[:2]
         gpus, forms = _REPORTS.get((benchmark, framework), ((), (_AI_RANK,)))
-        ours = (benchmark, "pytorch", program[-1])
-        beside = [r for of, rs in programs.items() if (*of[:2], of[-1]) == ours for r in rs]
+        ours = (benchmark, "pytorch", program[4])
+        beside = [r for of, rs in programs.items() if (*of[:2], of[4]) == ours for r in rs]
         rows = Rows(some, beside, gpus, lang)
         for table in (table for form in forms for table in form(rows)):
             words = (*program, table.title)
             title = " · ".join(word for word in words if word and word not in ("-", "unknown"))
             made.append(msgspec.structs.replace(table, title=title))
     return made
+
+
+def _apart(results: Sequence[Result], name: str) -> list[tuple[tuple[str, ...], list[Result]]]:
+    """Split rows that share a cell by a field of their key."""
+    cells = Counter(
+        (row.group.plan.world_size, row.group.plan.precision, trains(row)) for row in results
+    )
+    values: dict[str, list[Result]] = {}
+    for row in results:
+        values.setdefault(str(getattr(row.group.key, name)), []).append(row)
+    if max(cells.values()) == 1 or len(values) == 1:
+        return [((), [*results])]
+    prefix = {"batch_size": "batch ", "set_name": ""}.get(name, f"{name} ")
+    return [((f"{prefix}{value}",), some) for value, some in values.items()]
 
 
 def left_out(results: Sequence[Result]) -> list[str]:
@@ -120,10 +144,11 @@ def _throughput(rows: Rows, gpus: int, precision: str, decimals: int | None = No
     one = nearest(result, "throughput")
     if one is None or not is_of_case(one, result):
         return text
-    deviation = formats.deviation(one) or f"≠ {formats.unlike(one.not_comparable)}"
+    if (deviation := formats.deviation(one)) is None:
+        return text
     # As in all comparisons, both sides are by one estimator.
     is_other = one.ratio is not None and one.estimator != result.group.estimator
-    deviation += f" by {one.estimator}" * is_other
+    deviation += say(rows.lang, "by_rule", rule=one.estimator) if is_other else ""
     words = ("公布值", "更正值") if rows.lang == "zh" else ("published", "published, corrected")
     word = words[one.corrected is not None]
     return f"{text} ({word} {formats.seconds(one.corrected or one.published)}, {deviation})"
@@ -150,8 +175,7 @@ def _speedup(rows: Rows, gpus: int, precision: str) -> str:
 
 def _accuracy(rows: Rows, gpus: int, precision: str) -> str:
     result = rows.of(gpus, precision, trained=True)
-    reached = result and result.group.accuracy
-    return group_words.percent(reached) if reached else NONE
+    return phrase(rows.lang, (result and group_words.accuracy(result.group)) or NONE)
 
 
 def _time(rows: Rows, gpus: int, precision: str) -> str:

@@ -62,6 +62,11 @@ class Column(msgspec.Struct, frozen=True):
     """Order in which narrow terminals drop it, highest first; 0: never."""
     states: bool = False
     """True if its cells begin with a state or verdict, which may be coloured."""
+    tells_apart: bool = False
+    """True if rows may differ in it alone.
+
+    Without room a line below has its values.
+    """
 
 
 def width_of(text: str) -> int:
@@ -283,6 +288,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """True if values common to all rows stand above a plain table."""
     complete: str = "-o wide"
     """Format that has the columns without room."""
+    counts: tuple[str, str] = ("{count} of {rows} rows", "all {rows} rows")
+    """Words for a note of some rows and of all."""
 
 
 class _Cause(msgspec.Struct):
@@ -328,7 +335,7 @@ def _text(
     if len(fit.kept) < len(columns):
         gone = [n for n in range(len(columns)) if n not in fit.kept]
         out = (*(out or ()), *(columns[n].title for n in gone))
-        return _text(without(table, [places[n] for n in gone]), width, paint, out)
+        return _text(_without(table, [places[n] for n in gone]), width, paint, out)
     if out:
         below.append(f"{', '.join(out)}: no room in {width} columns; {table.complete} has it")
     lines = "".join(wrapped(line, width, indent="    ") + "\n" for line in below)
@@ -362,6 +369,18 @@ def without(table: Table, gone: Sequence[int]) -> Table:
     )
 
 
+def _without(table: Table, gone: Sequence[int]) -> Table:
+    """Drop columns; values that tell rows apart become notes of their rows."""
+    apart = [n for n in gone if table.columns[n].tells_apart]
+    rows = []
+    for first, *others in table.rows if 0 not in gone else ():
+        row = (first, *others)
+        told = (f"{table.columns[n].title.replace(' ', '-')}: {row[n].text}" for n in apart)
+        notes = [note for note in told if not note.endswith(f": {ABSENT}")]
+        rows.append((msgspec.structs.replace(first, notes=(*notes, *first.notes)), *others))
+    return without(msgspec.structs.replace(table, rows=tuple(rows) or table.rows), gone)
+
+
 def captioned(table: Table) -> tuple[str, list[int]]:
     """Write the values common to all rows; return the remaining columns."""
     places = range(len(table.columns))
@@ -383,9 +402,10 @@ def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]
     At most ``most`` lines of causes; the last one counts the rest.
     """
     found: dict[str, _Cause] = {}
+    merged = _merged(clean(note) for row in table.rows for cell in row for note in cell.notes)
     for place, row in enumerate(table.rows):
         for column, cell in zip(table.columns, row, strict=True):
-            for note in map(clean, cell.notes):
+            for note in map(merged.__getitem__, map(clean, cell.notes)):
                 is_of_gap = cell.text == ABSENT and _id_of(note) is None
                 cause = found.setdefault(note, _Cause(is_of_gap))
                 cause.titles += [column.title] * (column.title not in cause.titles)
@@ -397,7 +417,7 @@ def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]
     some = [note for note in listed if len(found[note].rows) < len(table.rows)]
     lines = [
         (f"[{some.index(note) + 1}] " if note in some else "")
-        + _cause_line(note, found[note], len(table.rows))
+        + _cause_line(note, found[note], table)
         for note in listed
     ]
     if left_out:
@@ -409,6 +429,33 @@ def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]
     return marks, [*lines, *table.notes]
 
 
+_NUMBER = re.compile(r"(?<![\w.,:/−-])\d+(?![\w:/-]|[.,]\d)")
+"""A whole number that is no part of a date or figure."""
+
+
+def _merged(notes: Iterable[str]) -> dict[str, str]:
+    """Map each note → itself, or a common note of several runs.
+
+    Such notes differ in one number, and the common one lists the numbers.
+    """
+    alike: dict[tuple[str | None, str], list[str]] = {}
+    for note in dict.fromkeys(notes):
+        sentence = note.partition(": ")[2]
+        alike.setdefault((_id_of(note), _NUMBER.sub("", sentence)), []).append(note)
+    merged: dict[str, str] = {}
+    for (name, _), some in alike.items():
+        sentences = [note.partition(": ")[2] for note in some]
+        numbers = [set(each) for each in zip(*map(_NUMBER.findall, sentences), strict=True)]
+        merged |= dict(zip(some, some, strict=True))
+        of_runs = name and all(note.startswith(f"{name} (") for note in some)
+        if of_runs and len(some) > 1 and sum(len(each) > 1 for each in numbers) <= 1:
+            listed = iter([", ".join(sorted(each, key=int)) for each in numbers])
+            parts = _NUMBER.split(sentences[0])
+            sentence = "".join(part + next(listed, "") for part in parts)
+            merged |= dict.fromkeys(some, f"{name}: {sentence}")
+    return merged
+
+
 def _id_of(note: str) -> str | None:
     """Return the id at a note's beginning: ``outlier`` of ``outlier (2 runs): …``."""
     name, colon, _ = note.partition(": ")
@@ -416,22 +463,30 @@ def _id_of(note: str) -> str | None:
     return name if colon and " " not in name else None
 
 
-def _cause_line(note: str, cause: _Cause, rows: int) -> str:
+def _cause_line(note: str, cause: _Cause, table: Table) -> str:
     """Write a cause with the number of its rows."""
     name = _id_of(note)
     head = name or ", ".join(cause.titles)
     if len(cause.rows) == 1:
         return note if name else f"{head}: {note}"
-    count = f"{len(cause.rows)} of {rows} rows" if len(cause.rows) < rows else f"all {rows} rows"
+    rows = len(table.rows)
+    count = table.counts[len(cause.rows) == rows].format(count=len(cause.rows), rows=rows)
     return f"{head}: {count}; {note.partition(': ')[2] if name else note}"
 
 
 def markdown(tables: Sequence[Table]) -> str:
-    """Write the tables and their causes as GitHub's Markdown."""
+    """Write the tables and their causes as GitHub's Markdown.
+
+    Values common to the rows of a captioned table stand above it.
+    """
     parts = []
-    for table in (each for each in tables if each.rows):
-        marks, below = causes(table)
-        lines = [f"**{escaped(table.title)}**", ""] if table.title else []
+    for whole in (each for each in tables if each.rows):
+        marks, below = causes(whole)
+        lines = [f"**{escaped(whole.title)}**", ""] if whole.title else []
+        caption, places = captioned(whole) if len(whole.rows) > 1 else ("", None)
+        lines += [escaped(caption), ""] if caption else []
+        every = range(len(whole.columns))
+        table = without(whole, [n for n in every if places is not None and n not in places])
         lines.append(_markdown_line(Cell(column.title) for column in table.columns))
         lines.append("| " + " | ".join("---:" if c.right else "---" for c in table.columns) + " |")
         for row, mark in zip(table.rows, marks, strict=True):

@@ -1,18 +1,19 @@
 """Words of reports and tables in English and Chinese (``--lang``).
 
-Figures, names, ids and reasons stay in English, so that users find them in the documentation.
+Figures, names and ids stay in English, so that users find them in the documentation.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.resources
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from k8sbench.report.tables import Cell, Table
+from k8sbench.report.tables import Table
 
 Lang = Literal["en", "zh"]
 
@@ -28,7 +29,7 @@ def texts() -> dict[str, dict[str, Any]]:
     return read
 
 
-def say(lang: Lang, word: str, **values: object) -> str:
+def say(lang: str, word: str, **values: object) -> str:
     """Return a text of a published report, its placeholders filled."""
     return str(texts()["readme"][word][lang == "zh"]).format(**values)
 
@@ -51,10 +52,11 @@ def heading(text: str) -> str:
 
 
 def translated(tables: Sequence[Table]) -> list[Table]:
-    """Return tables with Chinese titles of tables and columns.
+    """Return tables in Chinese; names, ids and figures stay.
 
-    Notes name columns by these titles.
+    Notes name columns by the Chinese titles.
     """
+    some, every = texts()["counts"].values()
     return [
         msgspec.structs.replace(
             table,
@@ -64,18 +66,72 @@ def translated(tables: Sequence[Table]) -> list[Table]:
                 for column in table.columns
             ),
             rows=tuple(
-                tuple(Cell(cell.text, tuple(map(_note, cell.notes))) for cell in row)
+                tuple(
+                    msgspec.structs.replace(
+                        cell,
+                        text="; ".join(phrase("zh", part) for part in cell.text.split("; ")),
+                        notes=tuple(note("zh", one) for one in cell.notes),
+                    )
+                    for cell in row
+                )
                 for row in table.rows
             ),
-            notes=tuple(map(_note, table.notes)),
+            notes=tuple(note("zh", one) for one in table.notes),
+            counts=(some, every),
         )
         for table in tables
     ]
 
 
-def _note(text: str) -> str:
-    """Translate the column's name at the beginning of a note."""
+def phrase(lang: str, text: str) -> str:
+    """Translate a note or a value; an unknown one stays."""
+    if lang != "zh":
+        return text
+    known = texts()["phrases"].get(text)
+    if known is not None:
+        return str(known)
+    for pattern, chinese in _patterns():
+        if (match := pattern.fullmatch(text)) is not None:
+            parts = {name: phrase(lang, part) for name, part in match.groupdict().items()}
+            return chinese.format(**parts)
+    parts_of_list = text.split(", ")
+    if len(parts_of_list) > 1 and all(part in texts()["phrases"] for part in parts_of_list):
+        return "、".join(phrase(lang, part) for part in parts_of_list)
+    return text
+
+
+@functools.cache
+def _patterns() -> list[tuple[re.Pattern[str], str]]:
+    """Return the phrases with placeholders, the longest first."""
+    made = []
+    for english, chinese in texts()["phrases"].items():
+        if "{" in english:
+            parts = re.split(r"\{(\w)\}", english)
+            text = "".join(
+                f"(?P<{part}>.+?)" if place % 2 else re.escape(part)
+                for place, part in enumerate(parts)
+            )
+            made.append((re.compile(text), chinese))
+    return sorted(made, key=lambda each: -len(each[0].pattern))
+
+
+_REASON = re.compile(r"(?P<id>[a-z][a-z0-9-]+)(?: \((?:(?P<runs>\d+) runs|(?P<run>[^)]*))\))?: .*")
+
+
+def note(lang: str, text: str) -> str:
+    """Translate a note.
+
+    A phrase, a reason by its id, or the name of the column before it.
+    """
+    found = phrase(lang, text)
+    if found != text or lang != "zh":
+        return found
+    match = _REASON.fullmatch(text)
+    meaning = texts()["reasons"].get(match["id"]) if match else None
+    if match is not None and meaning is not None:
+        runs = f"{match['runs']} 次运行" if match["runs"] else match["run"]
+        return f"{match['id']}{f' ({runs})' if runs else ''}: {meaning}"
     name, colon, rest = text.partition(": ")
     titles = texts()["titles"]
-    found = titles.get(name) or titles.get(name.lower())
-    return f"{found}{colon}{rest}" if found and colon else text
+    column = titles.get(name) or titles.get(name.lower())
+    return f"{column}{colon}{phrase('zh', rest)}" if column and colon else text

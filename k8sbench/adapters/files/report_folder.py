@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from pathlib import Path, PurePosixPath
 
 from k8sbench.adapters.store import disk
-from k8sbench.model.errors import UsageError
+from k8sbench.model.errors import InputError, UsageError
 
 SUMS = "SHA256SUMS"
 Content = str | bytes | Path
@@ -37,6 +37,31 @@ def former_files(folder: Path, always: Set[str]) -> dict[str, str]:
             "Name an empty folder, a new one, or one that holds a report.",
         )
     return {}
+
+
+def given(path: Path, *, is_needed: bool) -> str | None:
+    """Read a file of the user; None if it does not exist.
+
+    Raises :class:`InputError` if it is needed, or no text.
+    """
+    if not is_needed and not path.is_file():
+        return None
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise InputError(f"cannot be read: {why}.", "Name a text file.", file=str(path)) from error
+
+
+def check_unchanged(folder: Path, files: Collection[str], former: Mapping[str, str]) -> None:
+    """Raise :class:`UsageError` if somebody changed one of ``files`` of the former report."""
+    with disk.translated(f"read {folder}", "-o"):
+        for name in sorted(former.keys() & set(files)):
+            if (folder / name).is_file() and _digest(folder / name) != former[name]:
+                raise UsageError(
+                    f"{folder / name} was changed by hand, and would be overwritten.",
+                    "Keep your text in notes.md (--notes); --force overwrites the file.",
+                )
 
 
 def write(folder: Path, files: Mapping[str, Content], former: Mapping[str, str]) -> None:

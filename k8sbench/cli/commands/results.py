@@ -106,6 +106,19 @@ def command(
 )
 @click.option("--title", metavar="TEXT", help="Title; default: the benchmarks' names.")
 @click.option("--published", is_flag=True, help="Compare the rows with the published figures.")
+@click.option(
+    "--environment",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="YAML with facts that logs do not state; default: FOLDER/environment.yaml.",
+)
+@click.option(
+    "--notes",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Markdown with your own chapters; default: FOLDER/notes.md.",
+)
+@click.option("--force", is_flag=True, help="Overwrite files that were changed by hand.")
 @accept_option
 @store_option
 @access_options
@@ -121,8 +134,7 @@ def report_command(sets: tuple[str, ...], folder: str, **given: Any) -> None:
     k8sbench report fp32 amp -o report --lang zh --published
     """
     made = publish.publish(sets, Path(folder), note=output.note, **given)
-    valid = sum(result.group.state == "valid" for result in made.results)
-    output.note(f"{folder}: {counted(len(made.results), 'row')}, {valid} valid.")
+    output.note(f"{folder}: {made.valid}.")
     output.note("Before you publish it: logs and manifests hold names of hosts, users and folders.")
 
 

@@ -17,7 +17,7 @@ from k8sbench.model.plain_text import clean
 from k8sbench.model.planning import describe
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import group_words
-from k8sbench.report.publication import STATED
+from k8sbench.report.environment import STATED
 from k8sbench.report.run_document import RunStatus
 from k8sbench.report.tables import Column, wrapped
 

@@ -29,6 +29,7 @@ from k8sbench.model.measurement import ESTIMATORS, AccuracyResult, Arithmetic
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
+from k8sbench.parse.reading import OURS
 
 EFFICIENCY_LIMIT = 1.05
 """Speedup ÷ GPUs above this means an error on one of the two sides."""
@@ -74,7 +75,9 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     smoke = planned.preset == "smoke"
     agreement = Agreement() if smoke else rejections.outliers(candidates, estimator)
     counted = [c for c in candidates if c.counts]
-    figures = spread([c.rates[estimator] for c in counted], agreement.dropped) if counted else None
+    more = "import more logs of the case" if planned.backend == "imported" else USE_REPEATS
+    rates = [candidate.rates[estimator] for candidate in counted]
+    figures = spread(rates, agreement.dropped, more=more) if counted else None
     reasons = []
     if figures is not None and agreement.is_unsteady:
         text = (
@@ -87,7 +90,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         )
     if figures is not None and figures.low is not None and figures.high is not None:
         width = (figures.high - figures.low) / figures.median
-        text = f"The runs spread over {100 * width:.0f} % of the median; use more --repeats."
+        text = f"The runs spread over {100 * width:.0f} % of the median."
         if width > WIDE_INTERVAL:
             reasons.append(rejections.WIDE_INTERVAL.finding(text))
     missing: dict[str, str] = {}
@@ -96,7 +99,9 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     parameters, gmac = _model(first.run.plan, measured, missing)
     effective = joined(c.measurement.precision_effective for c in measured)
     seconds, reached = _time_to_train(counted, measured, missing)
-    began = [_began(candidate.run) for candidate in candidates]
+    dates = {c.run.run_id: at for c in candidates if (at := _began(c.run)) is not None}
+    lengths = [candidate.measurement.iterations for candidate in counted]
+    began = [dates.get(c.run.run_id, c.run.created_at) for c in candidates]
     return Group(
         # What the runs report; unequal values stand side by side.
         key=msgspec.structs.replace(
@@ -113,8 +118,10 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         estimator=estimator,
         members=tuple(_member(c, estimator) for c in candidates),
         began=(min(began), max(began)),
+        dates=(min(dates.values()), max(dates.values())) if dates else None,
         spread=figures,
         reasons=tuple(reasons),
+        iterations=(min(lengths), max(lengths)) if lengths else None,
         parameters=parameters,
         gmac=gmac,
         precision_effective=effective,
@@ -177,10 +184,12 @@ def _with_reasons(group: Group, new: Sequence[Finding]) -> Group:
     )
 
 
-def _began(run: Run) -> float:
-    """Return a run's start; for an imported run its window's, if dated."""
-    window = run.measurement.window if run.measurement and run.is_imported else None
-    return run.created_at if window is None or window.started_at is None else window.started_at
+def _began(run: Run) -> float | None:
+    """Return a run's start; of an imported run its window's, None without dates."""
+    if not run.is_imported:
+        return run.created_at
+    window = run.measurement.window if run.measurement else None
+    return None if window is None else window.started_at
 
 
 def _member(candidate: Candidate, estimator: str) -> Member:
@@ -295,23 +304,42 @@ def _time_to_train(
     longer than any that did. A median over the others alone would improve as more runs fail.
     """
     times = [c.measurement.time_to_train_s for c in counted]
-    reached = sum(seconds is not None for seconds in times)
-    if not reached and not any(c.measurement.accuracy for c in counted):
+    timed = sum(seconds is not None for seconds in times)
+    if not timed and not any(c.measurement.accuracy for c in counted):
         missing["time_to_train_s"] = missing["runs_at_target"] = _no_accuracy(measured)
         return None, None
-    if reached * 2 <= len(times):
-        missing["time_to_train_s"] = _not_reached(counted, reached)
+    reached = sum(map(_reached, counted))
+    if timed * 2 <= len(times):
+        missing["time_to_train_s"] = _no_time(counted, timed, reached)
         return None, reached
     return statistics.median(math.inf if s is None else s for s in times), reached
 
 
-def _not_reached(counted: Sequence[Candidate], reached: int) -> str:
-    targets = {c.measurement.target for c in counted}
-    if targets == {None}:
+def _reached(candidate: Candidate) -> bool:
+    """Return True if a run reached its target, at a known time or not.
+
+    Other programs' own evaluations are at the target, too; only AI-Rank's lines have a time.
+    """
+    measured = candidate.measurement
+    found, target = measured.accuracy, measured.target
+    if measured.time_to_train_s is not None or (found and found.at_target is not None):
+        return True
+    if found is None or target is None or measured.format == OURS.name:
+        return False
+    return found.best * (100 if found.unit == "fraction" else 1) >= target
+
+
+def _no_time(counted: Sequence[Candidate], timed: int, reached: int) -> str:
+    """Tell why most runs have no time to train."""
+    if {c.measurement.target for c in counted} == {None}:
         return "the runs have no target accuracy"
     if not reached:
         return "no run reached its target accuracy"
-    return f"{reached} of {len(counted)} runs reached a target accuracy: no majority"
+    if timed == reached:
+        return f"{reached} of {len(counted)} runs reached a target accuracy: no majority"
+    why = (c.measurement.missing.get("time_to_train_s", "") for c in counted if _reached(c))
+    known = "; ".join(sorted({text.rstrip(".") for text in why if text}))
+    return f"{reached} of {len(counted)} runs reached the target, {timed} at a known time: {known}"
 
 
 def _training(counted: Sequence[Candidate]) -> TrainingOfGroup | None:
@@ -412,10 +440,14 @@ COVERAGE = 0.95
 """Target coverage of the interval from order statistics."""
 
 
-def spread(rates: Sequence[float], dropped: int = 0) -> Spread:
+USE_REPEATS = "use --repeats 5"
+
+
+def spread(rates: Sequence[float], dropped: int = 0, *, more: str = USE_REPEATS) -> Spread:
     """Median, mean, extremes and interval of at least one rate.
 
-    ``dropped`` is how many other repeats were left out because of their rates.
+    ``dropped`` is how many other repeats were left out because of their rates. ``more`` says how to
+    get more runs.
     """
     ordered = sorted(rates)
     count, median, mean = len(ordered), statistics.median(ordered), statistics.fmean(ordered)
@@ -432,7 +464,7 @@ def spread(rates: Sequence[float], dropped: int = 0) -> Spread:
         low=ordered[rank - 1] if known else None,
         high=ordered[count - rank] if known else None,
         coverage=coverage if known else None,
-        interval_reason=why if several else "one run only: no spread; use --repeats 5",
+        interval_reason=why if several else f"one run only: no spread; {more}",
     )
 
 

@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 
 from k8sbench.measure.group.arithmetic import SAME_MODEL, TF32_UNKNOWN, arithmetic
-from k8sbench.measure.group.gpu_peaks import plain_name
+from k8sbench.measure.group.gpu_peaks import peak_of, plain_name
 from k8sbench.model import speed_options
 from k8sbench.model.choices import parse_case
 from k8sbench.model.group import SCRATCH, Deviation, Group, Parity
@@ -196,10 +196,12 @@ def _unlike_published(group: Group, figure: Published, variant: Variant) -> tupl
         unlike.append("no-figure")
     theirs = "fp32" if figure.precision == "fp32" else variant.amp_dtype
     ours = arithmetic(plan, group.precision_effective, group.key.gpu_model)
+    # Of a GPU that is not known, or has no data sheet, the GPU differs and not the precision.
+    is_open = ours == TF32_UNKNOWN and peak_of(group.key.gpu_model) is None
     same = {
         "case": f"{plan.replicas}x{plan.processes_per_replica}" == figure.case,
         "precision": plan.precision == figure.precision
-        and (group.spread is None or theirs == ours),
+        and (group.spread is None or theirs == ours or (theirs == "fp32" and is_open)),
         "batch_size": plan.batch_size == figure.batch_size,
         # Where nothing was measured there is nothing that could differ in more than its plan.
         "gpu_model": group.spread is None

@@ -99,7 +99,9 @@ class Candidate:
         self.run = run
         self.accept = accept
         self.reasons: list[Finding] = []
-        self.planned = group_key(run.plan, precision_effective=None, gpu_model=None, image=None)
+        self.planned = group_key(
+            run.plan, precision_effective=None, gpu_model=None, image=None, training=run.training
+        )
         self.rates: dict[str, float] = {}
         measurement = run.measurement
         if measurement is not None:

@@ -49,7 +49,7 @@ def efficiency(group: Group, speedup: Figure) -> Figure:
 def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
     """Return the 1x1 group of the speedup, or why there is none.
 
-    The group's own set comes first, then the newest of the other sets.
+    One of the same window comes first, then the group's own set, then the newest.
     """
     key = group.key
     mine = [
@@ -58,7 +58,12 @@ def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
         if other.plan.world_size == 1
         and (other.key.benchmark, other.key.framework) == (key.benchmark, key.framework)
     ]
-    mine.sort(key=lambda o: (o.key.set_name == key.set_name, o.began[1], o.key), reverse=True)
+
+    def nearness(other: Group) -> tuple[object, ...]:
+        has_window = other.key.window == key.window
+        return has_window, other.key.set_name == key.set_name, other.began[1], other.key
+
+    mine.sort(key=nearness, reverse=True)
     for other in mine:
         if other.state == "valid" and not _unlike(group, other):
             return other, ""
@@ -82,7 +87,8 @@ def _no_speedup(group: Group) -> str | None:
     if group.state != "valid":
         return "no valid figure"
     if group.key.gpu_model == "unknown":
-        return "the GPU model is not known"
+        is_imported = group.key.backend == "imported"
+        return "the GPU model is not stated" + "; give it with --gpu-model" * is_imported
     return None
 
 
@@ -93,6 +99,8 @@ def _unlike(group: Group, other: Group) -> list[str]:
 
 def _differs(name: str, group: Group, other: Group) -> bool:
     mine, theirs = group.plan, other.plan
+    if name == "window" and mine.backend == theirs.backend == "imported":
+        return False  # nobody planned it, and both rates are of all after the warm-up
     if name == "options":
         unlike = mine.options.items() ^ theirs.options.items()
         return any(name not in BY_RULE for name, _ in unlike)
@@ -114,6 +122,8 @@ def _speedup_notes(group: Group, base: Group) -> tuple[str, ...]:
     ]
     if group.plan.sync_bn and not base.plan.sync_bn and mine["norm"] == alone["norm"]:
         notes.append(SYNC_BN_NOTE)
+    if base.key.window != group.key.window:
+        notes.append(f"windows: {group.window} iterations, on one GPU {base.window}")
     if base.key.set_name != group.key.set_name:
         notes.append(f"1x1 case of another set: {base.key.set_name}")
     return tuple(notes)
@@ -131,6 +141,12 @@ def case_notes(spec: BenchmarkSpec | None, group: Group, base: Group) -> tuple[s
         return ()
     cases = dict.fromkeys((base.key.case, group.key.case))
     return tuple(f"{c}: {variant.case_notes[c]}" for c in cases if c in variant.case_notes)
+
+
+def _no_entry(plan: RunPlan) -> str:
+    if plan.backend == "imported" and not plan.spec_source:
+        return f"imported as {plan.benchmark} logs of no benchmark; --benchmark names one"
+    return f"no catalog entry {plan.benchmark} in {plan.spec_source}"
 
 
 # -- results --------------------------------------------------------------------------------------
@@ -170,7 +186,7 @@ def results(
         if published:
             spec = find(group.plan)
             if spec is None:
-                why = f"no catalog entry for {group.plan.benchmark}"
+                why = _no_entry(group.plan)
             else:
                 deviations = ratios.deviations_of(group, spec)
                 if not deviations:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase
 from tests.tiers import ROOT
 from tests.unit.cli.conftest import Fill, Typed
-from tests.unit.report.factory import run
+from tests.unit.report.factory import run, smoke
 
 EXAMPLES = "docs/examples/tensorflow"
 
@@ -43,7 +44,8 @@ def content(folder: Path) -> dict[str, bytes]:
 def test_it_writes_tables_logs_digests_and_links(imported: Path, typed: Typed) -> None:
     assert typed("report", "march", "-o", str(imported))[0] == 0
     found = content(imported)
-    assert {"README.md", "results.json", "SHA256SUMS", "figures/throughput-1.svg"} <= found.keys()
+    figures = {"figures/throughput-1.svg", "figures/scaling-1.svg", "figures/over-time-2.svg"}
+    assert {"README.md", "results.json", "SHA256SUMS", *figures} <= found.keys()
     logs = {f"logs/gpu{n}_amp_bs256/run{k}/rank0.log" for n in (1, 8) for k in (1, 2, 3)}
     assert logs == {path for path in found if path.startswith("logs/")}
     links = re.findall(r"\]\((.*?)\)", found["README.md"].decode())
@@ -101,6 +103,87 @@ def test_a_former_file_that_was_edited_is_kept(imported: Path, typed: Typed, fil
     fill([run(2.0, set_name="april", run_id="one")])
     typed("report", "april", "-o", str(imported))
     assert [path for path in logs if (imported / path).exists()] == logs[:1]
+
+
+def test_environment_and_notes_stay_in_the_folder(imported: Path, typed: Typed) -> None:
+    own = imported.parent / "own.yaml"
+    rows = {"gpu8_amp_bs256": {"driver": "535.2"}}
+    own.write_text(yaml.safe_dump({"network": "HDR 200", "driver": "535.1", "rows": rows}))
+    notes = imported.parent / "own.md"
+    notes.write_text("Before all.\n\n## Analysis\n\nMine.\n\n## Tuning\n\n```\n# no heading\n```\n")
+    words = ("--environment", str(own), "--notes", str(notes))
+    assert typed("report", "march", "-o", str(imported), *words)[0] == 0
+    first = content(imported)
+    text = first["README.md"].decode()
+    assert first["environment.yaml"] == own.read_bytes()
+    assert first["notes.md"] == notes.read_bytes()
+    assert "| network | HDR 200 | environment.yaml |" in text
+    assert "| GPU driver | 535.1 (gpu1_amp_bs256); 535.2 (gpu8_amp_bs256) |" in text
+    assert text.index("Before all.") < text.index("## Environment")
+    assert text.index("## Analysis") < text.index("Mine.") < text.index("## Charts")
+    assert text.count("## Analysis") == 1
+    assert "## Tuning\n\n```\n# no heading\n```" in text
+    assert typed("report", "march", "-o", str(imported))[0] == 0
+    assert content(imported) == first
+    (imported / "environment.yaml").write_text("network: NDR 400\n")
+    assert typed("report", "march", "-o", str(imported))[0] == 0
+    assert "| network | NDR 400 |" in (imported / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rows: {gpu9_amp_bs256: {driver: 1}}",
+        "sets: {mrach: {driver: 1}}",
+        "driver: {a: 1}",
+        "[driver]",
+        "driver: [",
+    ],
+)
+def test_a_wrong_environment_is_an_error_that_names_the_file(
+    text: str, imported: Path, typed: Typed
+) -> None:
+    own = imported.parent / "own.yaml"
+    own.write_text(text)
+    code, _, err = typed("report", "march", "-o", str(imported), "--environment", str(own))
+    assert code == 2
+    assert "own.yaml" in err
+    assert not imported.exists()
+
+
+def test_a_file_that_was_changed_by_hand_is_overwritten_with_force_alone(
+    imported: Path, typed: Typed
+) -> None:
+    typed("report", "march", "-o", str(imported))
+    readme = imported / "README.md"
+    made = readme.read_text("utf-8")
+    readme.write_text(f"{made}\nMy remark.\n", "utf-8")
+    code, _, err = typed("report", "march", "-o", str(imported))
+    assert code == 2
+    assert str(readme) in err
+    assert "My remark." in readme.read_text("utf-8")
+    assert typed("report", "march", "-o", str(imported), "--force")[0] == 0
+    assert readme.read_text("utf-8") == made
+
+
+def test_the_command_and_the_readme_count_valid_rows_alike(
+    imported: Path, typed: Typed, fill: Fill
+) -> None:
+    fill([smoke(2.0, set_name="april", run_id="one")])
+    _, _, err = typed("report", "march", "april", "-o", str(imported))
+    text = (imported / "README.md").read_text("utf-8")
+    (counted,) = re.findall(r"\d+ of \d+ rows are valid[^.]*", err)
+    assert f"\n{counted}. " in text
+
+
+def test_a_report_of_two_sets_has_the_figures_of_both_in_its_tables(
+    imported: Path, typed: Typed, fill: Fill
+) -> None:
+    fill([run(rate, set_name=name, run_id=name) for name, rate in (("a", 200.5), ("b", 300.5))])
+    typed("report", "a", "b", "-o", str(imported))
+    tables = (imported / "README.md").read_text("utf-8").partition("### All rows")[0]
+    assert "200.5" in tables
+    assert "300.5" in tables
 
 
 def test_a_folder_that_may_not_be_read_is_an_error(

@@ -56,7 +56,7 @@ def test_an_entry_that_the_catalog_has_not_is_said_and_not_fatal(fill: Fill, typ
     fill([run(100.0, benchmark="mine", spec_source="gone/mine.yaml")])
     code, out, err = typed("results", "--published")
     assert code == 0
-    assert "no catalog entry for mine" in out
+    assert "no catalog entry mine in gone/mine.yaml" in out
     assert "gone/mine.yaml" in err
 
 

@@ -1,5 +1,6 @@
 """Imported runs in all commands on runs."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,32 @@ def test_a_history_has_its_set_when_the_log_ran(run_id: str, place: Path, cli: C
     assert [row["set"] for row in cli.json("results", "-o", "json")["rows"]] == ["one"]
     (series,) = cli.json("history", "resnet50-tf", "--since", "2026-03-02", "-o", "json")["series"]
     assert [point["set"] for point in series["points"]] == ["one"]
+
+
+def test_logs_without_dates_are_not_of_the_day_of_their_import(place: Path, cli: Cli) -> None:
+    text = re.sub(r"^DLL \S+ \S+ -", "DLL -", foreign.log(), flags=re.MULTILINE)
+    (place / "undated.txt").write_text(text)
+    benchmark = place / "undated.yaml"
+    benchmark.write_text(re.sub(r"DLL .*? - ", "DLL - ", foreign.BENCHMARK.read_text()))
+    words = ("--benchmark", str(benchmark), "--gpu-model", foreign.GPU)
+    cli("import", "undated.txt", *words, "--set", "one")
+    (series,) = cli.json("history", "resnet50-tf", "-o", "json")["series"]
+    assert [point["began_at"] for point in series["points"]] == [None]
+
+
+def test_the_options_that_a_row_names_are_those_of_import(place: Path, cli: Cli) -> None:
+    for gpus in (1, 8):
+        (place / f"gpu{gpus}.txt").write_text(foreign.log(gpus))
+    out = cli("import", ".", "--benchmark", str(foreign.BENCHMARK), "--set", "one").out
+    assert "--repeats" not in out
+    assert "--gpu-model" in out
+
+
+def test_a_row_names_the_measured_window_and_no_program(logs: Path, cli: Cli) -> None:
+    (logs / "gpu8_True_9.txt").write_text(foreign.log(8, rate=8801.0, end=600))
+    cli("import", "logs", *foreign.OF, "--set", "march")
+    found = cli.json("results", "-o", "json")["rows"]
+    (row,) = (r for r in found if (r["case"], r["precision"]) == ("1x8", "amp"))
+    assert (row["window"], row["program"]) == ("200+290–390", None)
+    assert "imported" in row["missing"]["program"]
+    assert " + " not in cli("status", row["members"][0]["run_id"]).out

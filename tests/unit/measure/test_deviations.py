@@ -14,6 +14,8 @@ from tests.unit.measure.rows import catalog
 from tests.unit.report.factory import V100_32, repeats, run, throughput
 
 TF32 = {"options": {"tf32": True}, "measured": {"gpu_model": "NVIDIA A100-SXM4-40GB"}}
+OTHERS: dict[str, Any] = {"impl": "upstream", "trainer": None, "trainers_digest": None}
+"""Fields of a program that does not state TF32."""
 
 
 def deviation(*runs: Run, **figure: Any) -> Deviation:
@@ -51,6 +53,8 @@ def test_the_published_system_itself_needs_no_note() -> None:
         ({"batch_size": 64}, {}, ("batch",)),
         ({"measured": {"gpu_model": V100_32}}, {}, ("gpu-model",)),
         ({"measured": {"gpu_model": None}}, {}, ("gpu-model",)),
+        (OTHERS | {"measured": {"gpu_model": None}}, {}, ("gpu-model",)),
+        (OTHERS | {"measured": {"gpu_model": "V100"}}, {}, ("gpu-model",)),
         ({"measured": {"precision_effective": None}}, {}, ("precision",)),
         ({"precision": "amp", "measured": {"precision_effective": "fp32"}}, {}, ("precision",)),
         (TF32, {}, ("precision", "gpu-model")),

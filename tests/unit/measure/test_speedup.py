@@ -58,6 +58,17 @@ def test_a_different_1x1_case_is_no_baseline_and_the_cell_names_it(field: str) -
     assert present(found.speedup.reason).endswith(f"differs in {field}")
 
 
+def test_imported_logs_of_different_length_have_a_speedup_with_a_note() -> None:
+    one = run(100.0, case="1x1", backend="imported", window=WINDOW)
+    found = by_case([one, run(700.0, backend="imported")])["1x8"].speedup
+    assert found.value == 7.0
+    assert found.notes == ("windows: 20+100 iterations, on one GPU 0+100",)
+    alike = run(101.0, case="1x1", backend="imported", at=1.0)
+    made = results(groups([one, alike, run(700.0, backend="imported")]))
+    speedups = [(result.group.key.case, result.speedup.value) for result in made]
+    assert sorted(speedups) == [("1x1", 1.0), ("1x1", 1.0), ("1x8", pytest.approx(700 / 101))]
+
+
 @pytest.mark.parametrize("other", [{"benchmark": "tsm"}, {"framework": "paddle"}])
 def test_the_1x1_case_of_something_else_is_not_even_named(other: dict[str, Any]) -> None:
     found = by_case([run(100.0, case="1x1", **other), run(700.0)])["1x8"]
@@ -71,7 +82,7 @@ def test_the_1x1_case_of_something_else_is_not_even_named(other: dict[str, Any])
         (smoke(1.0, preset="full"), "CPU processes share the machine: no speedup"),
         (run(700.0, case="2x4", backend="local"), "the replicas shared one machine: no speedup"),
         (run(None), "no valid figure"),
-        (run(700.0, measured={"gpu_model": None}), "the GPU model is not known"),
+        (run(700.0, measured={"gpu_model": None}), "the GPU model is not stated"),
         (run(700.0), "no 1x1 case to refer to"),
         (run(90.0, unit="GB"), "bus bandwidth: comparable as it is"),
     ],

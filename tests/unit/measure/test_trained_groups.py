@@ -7,12 +7,15 @@ import pytest
 
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.speedup import results
+from k8sbench.measure.run.rules import ENDS_EARLY
 from k8sbench.measure.run.training import NO_EVALUATION, NO_VALUE
-from k8sbench.model.group import Deviation, Group
+from k8sbench.model.group import Deviation, Group, Result
 from k8sbench.model.measurement import AccuracyResult, DataSet, Weights
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Accuracy, Train
+from k8sbench.report import layout
+from k8sbench.report.tables import Cell
 from tests.unit.measure.rows import catalog
 from tests.unit.presence import present
 from tests.unit.report.factory import accuracy, run
@@ -34,6 +37,7 @@ TRAIN = Train(
     rule="as the report",
     start="resnet50_v1c",
 )
+AT_TARGET = msgspec.structs.replace(accuracy(76.5), at_target=75.95)
 FILES = DataSet(name="imagenet", digest="d1", train=1_281_167, val=50_000)
 WEIGHTS = Weights(file="start.pth", digest="ab" * 32)
 
@@ -41,7 +45,7 @@ WEIGHTS = Weights(file="start.pth", digest="ab" * 32)
 def trained(seconds: float | None = 44000.0, rate: float | None = 2900.0, **changes: Any) -> Run:
     """A run that trained to the target in so many seconds."""
     measured: dict[str, Any] = {
-        "accuracy": msgspec.structs.replace(accuracy(76.5), at_target=75.95),
+        "accuracy": accuracy(70.0) if seconds is None else AT_TARGET,
         "time_to_train_s": seconds,
         "mode": "train",
         "target": 75.9,
@@ -113,6 +117,76 @@ def test_the_digests_stand_in_the_group_and_older_groups_keep_their_ids() -> Non
     assert (key.data_digest, key.weights_digest) == ("d1", "ab" * 32)
     old = one_group(run(800.0)).key
     assert b"digest" not in msgspec.json.encode(old)
+
+
+# What stands beside a time to train
+
+OTHERS: dict[str, Any] = {"format": "dle-resnet50", "mode": None, "weights": None}
+"""Fields of other programs' logs."""
+
+
+def cell_of(result: Result, title: str) -> Cell:
+    (table,) = layout.tables([result], ())
+    return table.rows[0][[column.title for column in table.columns].index(title)]
+
+
+def accuracy_cell(found: Group) -> Cell:
+    (result,) = results([found])
+    return cell_of(result, "accuracy (%)")
+
+
+def test_a_training_whose_time_nobody_published_has_the_published_throughput_with_its_unit() -> (
+    None
+):
+    spec = catalog(throughput=2802.14)
+    found = one_group(trained(None, measured=OTHERS, mode="throughput", backend="imported"))
+    (result,) = results([found], find=lambda _: spec, published=True)
+    assert cell_of(result, "published").text.startswith("2802.14 samples/s")
+
+
+def test_beside_a_time_to_train_stands_the_accuracy_of_the_evaluation_that_ends_it() -> None:
+    cell = accuracy_cell(one_group(trained()))
+    assert cell.text.startswith("75.95 ")
+    assert any("best: 76.5" in note for note in cell.notes)
+    assert accuracy_cell(one_group(trained(None))).text.startswith("70 ")
+
+
+def test_the_accuracy_of_a_run_that_ended_early_is_marked() -> None:
+    early = ENDS_EARLY.finding("The log ends at iteration 2 of 50 planned.")
+    measured = OTHERS | {"accuracy": accuracy(48.436), "reasons": (early,)}
+    assert "unfinished" in accuracy_cell(one_group(trained(None, measured=measured))).text
+    done = OTHERS | {"accuracy": accuracy(71.071)}
+    assert "unfinished" not in accuracy_cell(one_group(trained(None, measured=done))).text
+
+
+@pytest.mark.parametrize(("best", "is_reached"), [(76.63, True), (75.9, True), (75.8, False)])
+def test_a_target_that_was_reached_at_no_known_time_is_not_called_missed(
+    best: float, is_reached: bool
+) -> None:
+    why = "The log has no AI-Rank test_begin line."
+    measured = OTHERS | {"accuracy": accuracy(best), "missing": {"time_to_train_s": why}}
+    found = one_group(trained(None, measured=measured))
+    assert (found.time_to_train_s, found.runs_at_target) == (None, int(is_reached))
+    assert (why.rstrip(".") in found.missing["time_to_train_s"]) is is_reached
+
+
+def test_imported_trainings_of_two_lengths_are_two_rows_that_say_so() -> None:
+    def of(epochs: int, repeat: int) -> Run:
+        environment = {"planned_epochs": str(epochs), "planned_iterations": epochs * 5000}
+        return trained(
+            None,
+            measured=OTHERS | {"environment": environment},
+            backend="imported",
+            mode="throughput",
+            training=None,
+            repeat=repeat,
+        )
+
+    found = groups([of(90, 1), of(250, 2), of(90, 3)])
+    assert [len(group.members) for group in found] == [1, 2]
+    (table,) = layout.tables(results(found), ())
+    place = [column.title for column in table.columns].index("training")
+    assert [row[place].text for row in table.rows] == ["250 epochs", "90 epochs"]
 
 
 # Published figures

@@ -118,11 +118,26 @@ def test_the_cells_of_rows_are_golden() -> None:
     goldens.check(Path(__file__).parent / "golden" / "cells.txt", goldens.table(found.items()))
 
 
-def test_rows_fit_80_columns_however_many_columns_tell_them_apart() -> None:
-    others = APART | {"preset": "smoke", "mode": "train", "variant": "v"}
-    shown = printed([run(1.0), *(run(1.0, **{n: v}) for n, v in others.items())])
-    shown += printed(SCENES["trained"])
+@pytest.mark.parametrize(
+    "telling",
+    [
+        {"data": ("pvc:imagenet", "pvc:imagenet-2")},
+        {"set_name": ("nightly-a", "nightly-b")},
+        {"image": ("registry.example/team/pytorch:1", "registry.example/team/pytorch:2")},
+    ],
+)
+def test_what_tells_rows_apart_is_there_in_80_columns(telling: dict[str, tuple[str, str]]) -> None:
+    of: dict[str, Any] = {"measured": trained(), **TRAIN}
+    wide = run(8.0, benchmark="deeplabv3p", framework="paddle", case="4x8", **of)
+    alike = [run(391.26, **(of | {n: v[place] for n, v in telling.items()})) for place in (0, 1)]
+    shown = printed([*alike, wide])
     assert max(map(len, shown)) <= 80
+    for value in (value for values in telling.values() for value in values):
+        assert re.search(rf"{re.escape(value)}(\s|$)", "\n".join(shown), re.MULTILINE)
+
+
+def test_rows_fit_80_columns() -> None:
+    assert max(map(len, printed(SCENES["trained"]))) <= 80
     assert "THROUGHPUT: clips/s of deeplabv3p; samples/s of resnet50" in printed(
         SCENES["two units"]
     )

@@ -7,12 +7,14 @@ import re
 import msgspec
 import pytest
 
-from k8sbench.measure.group import compare, grouping
+from k8sbench.measure.group import compare, grouping, speedup
 from k8sbench.measure.run.curve import curve
 from k8sbench.model.group import Changed, Result
 from k8sbench.model.spec import LogFormat
 from k8sbench.report import layout, page, plot, words
+from k8sbench.report.plot import History
 from tests.unit.measure.nights import nights
+from tests.unit.presence import present
 from tests.unit.report import example, pages
 from tests.unit.report.factory import START, plan, repeats, run
 
@@ -91,7 +93,7 @@ def test_the_first_sentence_says_how_many_rows_hold_and_what_has_changed() -> No
     results = [changed, *others, in_set(first, 0, benchmark="tsm")]
     lead = re.search(r'<p class="lead">(.*)</p>', page.html(pages.page(results=results)))
     assert lead is not None
-    assert lead[1].startswith("6 of 9 rows valid; 1 running; 1 failed; 1 rejected; ")
+    assert lead[1].startswith("3 of 9 rows valid; 3 ok (smoke); 1 running; 1 failed; 1 rejected; ")
     assert "deeplabv3p 2x1-cpu paddle fp32, batch 2: −6.8 % since day09" in lead[1]
 
 
@@ -105,6 +107,28 @@ def test_what_is_the_same_in_all_rows_stands_in_the_caption_and_the_sets_as_bars
     assert "k8sbench: Results 2 of 2 rows valid." in text
     assert "benchmark: resnet50 · framework: pytorch" in text
     assert "██▁ 80.00–100.00" in text
+
+
+def test_the_range_beside_the_bars_is_of_sets_that_were_measured() -> None:
+    (panel, *_) = example.made().results
+    rows = [msgspec.structs.replace(panel, medians=(367.27, 365.0))]
+    assert "365.00–367.27" in text_of(pages.page(results=rows))
+
+
+def test_the_head_says_what_is_not_stated_and_of_which_framework_a_version_is() -> None:
+    (undated,) = grouping.groups([run(800.0, backend="imported")])
+    dated = repeats([800.0, 801.0], set_name="set-b")
+    made = speedup.results([undated, *grouping.groups(dated)])
+    histories = [
+        History(run_id=str(number), unit="samples/s", curve=None, measured=present(one.measurement))
+        for number, one in enumerate(
+            run(1.0, framework=name, measured={"environment": {"framework_version": version}})
+            for name, version in (("paddle", "0.0.0"), ("pytorch", "1.7.0"))
+        )
+    ]
+    text = text_of(pages.page(results=made, histories=histories))
+    assert "dates 2026-11-18, not stated" in text
+    assert "framework version paddle 0.0.0 (a development build), pytorch 1.7.0" in text
 
 
 def test_of_many_sets_the_page_stays_small_and_opens_below_the_newest() -> None:
@@ -192,7 +216,15 @@ def test_notes_name_columns_by_their_chinese_titles() -> None:
     made = words.translated(layout.tables(example.made().results, ()))
     titles = {column.title for table in made for column in table.columns}
     assert "吞吐(samples/s)" in titles
-    assert "区间: intervals cover repeats" in text_of(pages.page(lang="zh"))
+    assert "区间: 区间只反映" in text_of(pages.page(lang="zh"))
+
+
+def test_a_chinese_page_has_nothing_english_but_names_and_commands() -> None:
+    html = page.html(pages.page(lang="zh"))
+    shown = re.sub(r"<(script|style|pre)\b.*?</\1>", "", html, flags=re.DOTALL)
+    texts = {text.strip() for text in re.findall(r">([^<>]+)<", shown)}
+    english = {text for text in texts if re.search(r"[a-z]{3,} [a-z]{2,}", text)}
+    assert english == {"[8] 1x8: a full node"}  # the note of the tests' own catalog
 
 
 def test_every_column_has_a_chinese_title_or_is_a_name() -> None:

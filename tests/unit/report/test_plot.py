@@ -138,7 +138,7 @@ def test_the_charts_are_golden() -> None:
 
 def test_long_words_at_a_bar_make_no_panel_narrower(monkeypatch: pytest.MonkeyPatch) -> None:
     panels: list[Any] = []
-    monkeypatch.setattr(plot, "words", lambda _: "long words " * 30)
+    monkeypatch.setattr(plot, "words", lambda *_: "long words " * 30)
     last = plot.Panel("last", 1.0, panels.append)
     svg = plot.picture("svg", [*plot.bars(example.made().results), last]).decode()
     assert panels[0].get_position().width > 0.6

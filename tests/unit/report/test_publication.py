@@ -1,17 +1,21 @@
 """The README of ``report``: the chapters of the published reports, in both languages."""
 
+import itertools
 import re
 import string
 from pathlib import Path
 from typing import Any
 
+from k8sbench.adapters.files import catalog
+from k8sbench.measure.group import rejections
 from k8sbench.measure.group.selection import Wanted, report
+from k8sbench.measure.run import rules as run_rules
 from k8sbench.model.finding import Finding
 from k8sbench.model.run import Run
-from k8sbench.report import publication
+from k8sbench.report import publication, readme
 from k8sbench.report.plot import Panel
 from k8sbench.report.publication import Publication
-from k8sbench.report.words import Lang, texts
+from k8sbench.report.words import Lang, phrase, texts
 from tests.unit import goldens
 from tests.unit.report import example
 from tests.unit.report.factory import run, smoke
@@ -52,13 +56,13 @@ def some_runs() -> list[Run]:
 def test_the_readme_is_the_golden_one() -> None:
     logs = {"eight-1": ["logs/gpu8_fp32_bs128/run1/rank0.log"]}
     charts = [("figures/throughput-1.svg", Panel("resnet50: images/s", 1.0, print))]
-    text = publication.readme(made(some_runs(), logs=logs, charts=charts))
+    text = readme.text(made(some_runs(), logs=logs, charts=charts))
     goldens.check(FOLDER / "report.md", text)
 
 
 def test_the_digest_of_the_image_that_ran_is_in_the_readme() -> None:
     ran = run(366.14, case="1x1", run_id="one", image_digest="sha256:abc")
-    assert "| resnet50 pytorch dle | sha256:abc |" in publication.readme(made([ran]))
+    assert "| resnet50 pytorch dle | sha256:abc |" in readme.text(made([ran]))
 
 
 def test_every_word_is_there_in_both_languages_with_the_same_placeholders() -> None:
@@ -75,7 +79,7 @@ def test_every_word_is_there_in_both_languages_with_the_same_placeholders() -> N
 
 
 def test_the_chinese_readme_has_no_english_sentence() -> None:
-    text = publication.readme(made(some_runs(), "zh"))
+    text = readme.text(made(some_runs(), "zh"))
     prose = [line for line in text.splitlines() if line[:1] not in {"|", "`", "!", "#"}]
     words = re.findall(
         r"(?:[A-Za-z]{3,} ){4,}", re.sub(r"`[^`]*`|^k8sbench submit.*", "", "\n".join(prose))
@@ -83,9 +87,21 @@ def test_the_chinese_readme_has_no_english_sentence() -> None:
     assert not [found for found in words if "k8sbench submit" not in found]
 
 
+def test_every_reason_and_every_note_of_the_catalog_has_chinese_words() -> None:
+    for name in (*run_rules.ALL, *rejections.ALL):
+        assert texts()["reasons"][name], name
+    variants = [variant for loaded in catalog.load_all() for variant in loaded.spec.variants]
+    said = [f"{c}: {text}" for one in variants for c, text in one.case_notes.items()]
+    said += [one.data_set.name for one in variants if one.data_set]
+    values = (one.upstream.environment.items() for one in variants if one.upstream)
+    said += [text for pair in itertools.chain.from_iterable(values) for text in pair]
+    english = [text for text in said if re.search(r"[a-z]{3,} [a-z]{2,}", phrase("zh", text))]
+    assert english == []
+
+
 def test_a_report_of_functional_tests_says_first_that_it_measures_nothing() -> None:
     def head(runs: list[Run]) -> str:
-        return publication.readme(made(runs)).split("\n\n")[1]
+        return readme.text(made(runs)).split("\n\n")[1]
 
     assert head([smoke(5.5)]) == f"> **{WORDS['smoke_only'][0]}**"
     assert "> **" not in head(some_runs())
@@ -115,8 +131,8 @@ def test_logs_are_named_by_the_first_rank_of_their_replica() -> None:
 
 
 def test_what_differs_between_the_machines_is_named_with_the_rows() -> None:
-    text = publication.readme(made(some_runs()))
+    text = readme.text(made(some_runs()))
     assert "of the counted runs differ in: GPU driver." in text
     assert "| GPU driver | 550 (gpu1_fp32_bs128); 535 (cpu2_fp32_bs2, gpu8_fp32_bs128) |" in text
     alike = [one for one in some_runs() if one.run_id.startswith("eight")]
-    assert "differ in" not in publication.readme(made(alike))
+    assert "differ in" not in readme.text(made(alike))

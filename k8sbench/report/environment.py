@@ -1,0 +1,157 @@
+"""Environment of a published report.
+
+Logs and the cluster state some facts; people state others in a file. The report says who states
+what, and names the usual facts that nobody states.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+import yaml
+
+from k8sbench.model import yaml_text
+from k8sbench.model.errors import InputError, did_you_mean
+from k8sbench.model.group import Group
+from k8sbench.model.kinds import kind_of
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.run import Run
+from k8sbench.report.words import texts
+
+FILE = "environment.yaml"
+"""Name of the file in the report's folder."""
+NODE = ("node_os", "node_kernel", "node_architecture", "kubelet", "container_runtime")
+STATED = (
+    *("cpu", "cpus", "ram_gib", "os", "kernel", *NODE, "driver", "cuda", "cudnn", "nccl"),
+    *("transport", "infiniband", "python", "framework_version"),
+)
+"""Facts from a log about machine and libraries, or from the cluster about nodes."""
+FACTS = (
+    *("machine", "gpu", "gpus_per_node", "nodes", *STATED[:-1], "network", "container"),
+    *("framework_version", "dependencies", "backend", "operator"),
+)
+"""Known facts in the order of the table."""
+MACHINE = ("gpu", "driver", "kernel", "cpu", "cpus", "ram_gib", "infiniband")
+"""Facts that all runs in one environment share, whatever the program."""
+USUAL = (
+    *("gpu", "cpu", "ram_gib", "os", "driver", "cuda", "cudnn", "nccl", "network", "container"),
+)
+"""Facts that the published reports state."""
+OF_CPUS = ("cpu", "ram_gib", "os")
+"""The same without a GPU."""
+EQUAL = {"network": ("transport", "infiniband"), "os": ("node_os",)}
+"""Facts that stand for another one."""
+Facts = dict[str, dict[str, list[str]]]
+"""Name → value → names of the rows that have it."""
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts from an environment file."""
+
+    everywhere: Mapping[str, str] = {}
+    """Facts of all rows: name → value."""
+    sets: Mapping[str, Mapping[str, str]] = {}
+    """Facts by set."""
+    rows: Mapping[str, Mapping[str, str]] = {}
+    """Facts by name of a row."""
+
+    def of(self, set_name: str, row: str) -> dict[str, str]:
+        """Return the facts of a row, its own before its set's."""
+        return {**self.everywhere, **self.sets.get(set_name, {}), **self.rows.get(row, {})}
+
+
+def read(text: str, file: str, sets: Iterable[str], rows: Iterable[str]) -> Given:
+    """Read an environment file: facts of all rows, of ``sets`` and of ``rows``.
+
+    Raises :class:`InputError` for an unknown set or row and for values that are no text.
+    """
+    try:
+        found = yaml_text.load(text)
+    except yaml.YAMLError as error:
+        line, problem = yaml_text.broken(error)
+        raise InputError(f"is no YAML: {problem}.", file=file, line=line) from error
+    found = _mapping({} if found is None else found, "the file", file)
+    parts = {}
+    for part, known in (("sets", list(sets)), ("rows", list(rows))):
+        values = _mapping(found.pop(part, {}), part, file)
+        if unknown := next((name for name in values if name not in known), None):
+            near = did_you_mean(unknown, known)
+            action = f"{near}There are: {', '.join(known)}."
+            raise InputError(f"{part}: the report has no {unknown}.", action, file=file)
+        parts[part] = {name: _facts_of(_mapping(v, name, file), file) for name, v in values.items()}
+    return Given(everywhere=_facts_of(found, file), **parts)
+
+
+def _mapping(value: object, what: str, file: str) -> dict[str, object]:
+    if not isinstance(value, dict):
+        action = "Write rows such as: driver: 450.80.02"
+        raise InputError(f"{what} has no names with values.", action, file=file)
+    return {str(name): each for name, each in value.items()}
+
+
+def _facts_of(values: Mapping[str, object], file: str) -> dict[str, str]:
+    known, made = _ids(), {}
+    for name, value in values.items():
+        each = value if isinstance(value, list) else [value]
+        if not all(isinstance(one, str | int | float) for one in each):
+            raise InputError(f"{name} is no text.", "Write one line of text.", file=file)
+        made[known.get(name.lower(), name)] = ", ".join(map(str, each))
+    return made
+
+
+@functools.cache
+def _ids() -> dict[str, str]:
+    """Map the words of known facts, in both languages, to their ids."""
+    words = texts()["readme"]
+    return {word.lower(): name for name in FACTS for word in (name, *words[name])}
+
+
+def by_logs(counted: Iterable[tuple[Group, Run, Measurement]], names: Mapping[str, str]) -> Facts:
+    """Return the facts that logs and cluster state."""
+    found: Facts = {}
+    for group, run, measured in counted:
+        for name, value in _stated(group, run, measured).items():
+            if value not in (None, ""):
+                rows = found.setdefault(name, {}).setdefault(str(value), [])
+                rows += [row] if (row := names[group.key.id]) not in rows else []
+    return found
+
+
+def by_file(given: Given, groups: Sequence[Group], names: Mapping[str, str]) -> Facts:
+    """Return the facts that the environment file states."""
+    found: Facts = {}
+    for group in groups:
+        row = names[group.key.id]
+        for name, value in given.of(group.key.set_name, row).items():
+            found.setdefault(name, {}).setdefault(value, []).append(row)
+    return found
+
+
+def lacking(groups: Sequence[Group], *stated: Facts) -> list[str]:
+    """Return the usual facts that nobody states."""
+    usual = OF_CPUS if all(group.on_cpu for group in groups) else USUAL
+    has_images = all(g.key.image != "-" or g.plan.backend == "local" for g in groups)
+    known = {name for facts in stated for name in facts} | ({"container"} if has_images else set())
+    return [name for name in usual if known.isdisjoint((name, *EQUAL.get(name, ())))]
+
+
+def _stated(group: Group, run: Run, measured: Measurement) -> dict[str, object]:
+    """Return the facts of a run's environment; None or empty if unknown."""
+    plan, stated = run.plan, measured.environment
+    hosts = {stated.get("node"), *(rank.host for rank in measured.ranks)}
+    facts: dict[str, object] = {name: stated.get(name) for name in STATED}
+    facts["gpu"] = measured.gpu_model
+    facts["nodes"] = ", ".join(sorted(str(host) for host in hosts if host))
+    facts["ram_gib"] = stated.get("ram_gib") and f"{stated['ram_gib']} GiB"
+    if version := stated.get("framework_version"):
+        facts["framework_version"] = f"{plan.framework} {version}"
+    facts["backend"] = plan.backend
+    if group.on_cpu:
+        facts["transport"] = None  # gloo's, not NCCL's
+    if plan.backend == "kubernetes":
+        kind = kind_of(plan)
+        facts["gpus_per_node"] = plan.pool.gpus_per_node
+        facts["operator"] = f"{kind.operator.name} ({kind.name}, {kind.api_version})"
+    return facts

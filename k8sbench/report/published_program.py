@@ -1,0 +1,144 @@
+"""Instructions to repeat imported rows with the published program, by the catalog.
+
+These are facts about the published program. What ran behind imported logs may differ from it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from k8sbench.model.group import Result
+from k8sbench.model.planning import filled, placeholders
+from k8sbench.model.spec import BenchmarkSpec, Mode, Upstream, Variant
+from k8sbench.report import columns, tables
+from k8sbench.report.words import Lang, phrase, say
+
+VARIABLES = ("DATA", "RANK", "MASTER_ADDR", "MASTER_PORT", "HOSTS", "HOST")
+"""Variables of the commands, explained below them."""
+_BARE = re.compile(r"[\w@%+=:,./$-]+")
+"""A word that needs no quotes, although it may name a variable."""
+
+
+def chapter(
+    results: Sequence[Result],
+    specs: Mapping[str, BenchmarkSpec],
+    names: Mapping[str, str],
+    lang: Lang,
+) -> Iterator[str]:
+    """Yield the blocks on each published program of the imported rows."""
+    programs: dict[tuple[str, str, str], list[Result]] = {}
+    unknown = []
+    for result in results:
+        key = result.group.key
+        if result.group.plan.backend != "imported":
+            continue
+        spec = specs.get(key.benchmark)
+        variant = spec.variant(key.framework, key.variant) if spec else None
+        if variant is None or variant.upstream is None:
+            unknown.append(names[key.id])
+        else:
+            programs.setdefault((key.benchmark, key.framework, key.variant), []).append(result)
+    if programs:
+        yield say(lang, "repeat_lead")
+    for program, some in programs.items():
+        variant = specs[program[0]].variant(*program[1:])
+        assert variant is not None
+        assert variant.upstream is not None
+        yield f"### {' '.join(program)}"
+        yield from _program(variant, variant.upstream, some, names, lang)
+        note = filter(None, (variant.upstream.note, variant.note))
+        text = tables.escaped(" ".join(note))
+        yield text if lang == "en" else say(lang, "notes_of", benchmark=program[0])
+    if unknown:
+        yield say(lang, "no_program", names=", ".join(unknown))
+
+
+def _program(
+    variant: Variant,
+    of: Upstream,
+    results: Sequence[Result],
+    names: Mapping[str, str],
+    lang: Lang,
+) -> Iterator[str]:
+    address = of.repository if "://" in of.repository else f"https://github.com/{of.repository}"
+    folder = address.rpartition("/")[2].removesuffix(".git")
+    start = _container(of, is_several=any(r.group.plan.replicas > 1 for r in results))
+    yield _code(
+        f"git clone {address}\ngit -C {folder} checkout {of.commit}", *filter(None, [start])
+    )
+    lines = [(phrase(lang, name), phrase(lang, text)) for name, text in of.environment.items()]
+    table = [f"| {name} | {text} |" for name, text in lines]
+    yield "\n".join([f"| {say(lang, 'item')} | {say(lang, 'value')} |", "| --- | --- |", *table])
+    if (data := variant.data_set) is not None:
+        size = f" ({say(lang, 'samples', samples=data.samples)})" if data.samples else ""
+        yield say(lang, "repeat_data", name=f"{phrase(lang, data.name)}{size}")
+        if data.file and data.md5:
+            yield _code(f'echo "{data.md5}  {data.file}" | md5sum --check')
+    elif of.data == "synthetic":
+        yield say(lang, "repeat_data", name=say(lang, "synthetic_data"))
+    commands = {names[r.group.key.id]: _command(variant, of, r) for r in results}
+    yield _code(*(f"# {row}\n{text}" for row, text in commands.items() if text))
+    used = [v for v in VARIABLES if any(f"${v}" in text for text in commands.values())]
+    yield "\n".join(f"- `${name}`: {say(lang, f'variable_{name.lower()}')}" for name in used)
+    if lacking := [row for row, text in commands.items() if not text]:
+        yield say(lang, "no_such_command", names=", ".join(lacking))
+
+
+def _container(of: Upstream, *, is_several: bool) -> str | None:
+    """Write the start of the container with its limits; None without an image."""
+    image = of.environment.get("container", "").partition(" ")[0]
+    if not image:
+        return None
+    words = ["docker run --rm -it --gpus all --network host"]
+    if shm := of.environment.get("/dev/shm"):  # noqa: S108 - a name of the catalog
+        words.append(f"--shm-size={shm.removesuffix('B').replace(' ', '').lower()}")
+    if of.environment.get("locked memory") == "unlimited":
+        words.append("--ulimit memlock=-1")
+    words += ["--device /dev/infiniband"] if is_several else []
+    return " ".join([*words, '-v "$DATA:$DATA"', image])
+
+
+def _command(variant: Variant, of: Upstream, result: Result) -> str:
+    """Write the launch command of a row's case; empty if the program has none."""
+    plan, window = result.group.plan, variant.window
+    if plan.precision not in of.command:
+        return ""
+    is_training = columns.trains(result) and "train" in of.added
+    mode: Mode = "train" if is_training else "throughput"
+    interval = window.log_interval["one_gpu" if plan.world_size == 1 else "many_gpus"]
+    values = of.values(
+        placeholders(
+            plan.precision,
+            plan.batch_size,
+            (plan.replicas, plan.processes_per_replica),
+            (window.warmup, window.iterations, interval),
+            hosts="$HOSTS",
+            host="$HOST",
+            data="$DATA",
+        )
+    )
+    fill = functools.partial(filled, values=values)
+    words = [
+        *(f"{name}={_quoted(fill(text))}" for name, text in of.env.items()),
+        *map(_quoted, map(fill, of.words(plan.precision, world_size=plan.world_size, mode=mode))),
+    ]
+    return f"cd {of.workdir} && {' '.join(words)}" if of.workdir else " ".join(words)
+
+
+def _quoted(word: str) -> str:
+    """Quote a word for a shell; Kubernetes' ``$(NAME)`` becomes the shell's ``$NAME``."""
+    word = re.sub(r"\$\((\w+)\)", r"$\1", word)
+    return word if _BARE.fullmatch(word) else shlex.quote(word)
+
+
+def _code(*parts: str) -> str:
+    return "\n".join(["```sh", "\n\n".join(parts), "```"])
+
+
+def stated_program(environment: Mapping[str, object]) -> str | None:
+    """Return the program and version that a log states, or None."""
+    words = (environment.get("program"), environment.get("program_version"))
+    return " ".join(str(word) for word in words if word) or None

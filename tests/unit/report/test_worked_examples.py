@@ -1,0 +1,403 @@
+"""Reports of the five published benchmarks, from logs in the form of their programs.
+
+Each example has the points of its published page. A report has the texts of a point, unless the
+point is among the lacking ones, with the reason.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from k8sbench.cli.main import main
+from tests.unit.report import published_logs as logs
+
+MOST_LACKING = 0.1
+SPREAD = (0.9992, 1.0007, 1.0, 0.9996, 1.0004)
+"""Five runs ÷ their median."""
+CASES = {1: "1x1", 4: "1x4", 8: "1x8", 16: "2x8", 32: "4x8"}
+
+
+class Example(msgspec.Struct, frozen=True, kw_only=True):
+    """Logs, what people know of them, and the points of the published page."""
+
+    imports: tuple[tuple[str, ...], ...]
+    """The log's text and the options of its import."""
+    benchmark: str
+    environment: str
+    notes: str
+    points: Mapping[str, tuple[str, ...]]
+    """Point → texts of the README."""
+    lacking: Mapping[str, str] = {}
+    """Point → why a report does not have it."""
+
+
+V100_32 = ("--gpu-model", "Tesla V100-SXM2-32GB")
+V100_16 = ("--gpu-model", "Tesla V100-SXM2-16GB")
+MD5 = "37724b19b6e5d41f9f147936d60b3c29"
+TRAINED = {8000 * n: 60.0 + n for n in range(1, 11)} | {64000: 78.5}
+
+
+def _options(gpus: int, precision: str, batch: int | None = None) -> tuple[str, ...]:
+    given = ("--case", CASES[gpus], "--precision", precision)
+    return given if batch is None else (*given, "--batch-size", str(batch))
+
+
+def _mmseg(
+    gpus: int, rate: float, batch: int, amp: bool = False, **more: object
+) -> tuple[str, ...]:
+    text = logs.mmseg(gpus, rate, batch, amp=amp, **more)  # type: ignore[arg-type]
+    return (text, *_options(gpus, "amp" if amp else "fp32"))
+
+
+DEEPLAB = Example(
+    benchmark="deeplabv3p",
+    imports=(
+        _mmseg(1, 4.073, 2),
+        _mmseg(8, 29.74, 2),
+        _mmseg(16, 49.23, 2),
+        _mmseg(32, 81.01, 2),
+        _mmseg(1, 8.33, 4, amp=True),
+        _mmseg(
+            8,
+            46.4,
+            4,
+            amp=True,
+            waits=0.21,
+            iterations=80000,
+            accuracies=TRAINED,
+            reached_after=44338.456,
+        ),
+        _mmseg(16, 103.2, 4, amp=True),
+        _mmseg(32, 182.07, 4, amp=True, accuracies={600: 77.3}),
+    ),
+    environment="""
+machine: 4 nodes with 8 GPUs each, NVLink
+network: InfiniBand, 100 Gbit/s
+container: NVIDIA/DeepLearningExamples 99b1c898, PyTorch/Segmentation
+driver: 450.80.02
+os: Ubuntu 18.04
+""",
+    notes="# Set-up\n\nCityscapes lies on a local disk.\n",
+    points={
+        "1 title": ("# DeepLabV3+ on PyTorch",),
+        "2 source of the environment": ("NVIDIA/DeepLearningExamples 99b1c898",),
+        "3 program": (
+            "mmsegmentation 0.11.0+d0a71c1",
+            "checkout d0a71c15",
+            "| mmcv-full | 1.2.7 |",
+        ),
+        "4 container": ("--shm-size=1g", "--ulimit memlock=-1", '-v "$DATA:$DATA"'),
+        "5 data": (MD5, "Cityscapes lies on a local disk."),
+        "6 hardware": ("Tesla V100-SXM2-32GB", "4 nodes with 8 GPUs each"),
+        "7 parameters": ("gpu1_fp32_bs2", "gpu32_amp_bs4"),
+        "8 commands": ("python3 tools/train.py", "--nnodes=4", "--node_rank=$RANK"),
+        "9 log interval and evaluations": ("one each 50.", "10 evaluations."),
+        "9 epochs": (),
+        "10 table of FP32": ("| 32 | - | 81.013 (published 81.01", "| 16 | - | 49.231 "),
+        "11 table of AMP": (
+            "| 8 | 44338.456 | 46.388 (published 58.2, −20",
+            "| 78.5 |",
+            "77.3",
+            "182.07",
+        ),
+        "12 logs": ("(logs/gpu8_amp_bs4/rank0.log)",),
+        "13 analysis": ("of the time waited for data; the median step gives 58.7",),
+    },
+    lacking={"9 epochs": "iterations are not written as epochs"},
+)
+TSM = Example(
+    benchmark="tsm",
+    imports=tuple(
+        (logs.tsm(gpus, rate, top1=top1), *_options(gpus, precision, 16), *V100_16)
+        for gpus, precision, rate, top1 in (
+            (1, "fp32", 28.828, ()),
+            (1, "amp", 56.537, ()),
+            (8, "fp32", 226.148, (30.0,)),
+            (8, "amp", 386.707, (30.0, 48.436)),
+            (32, "amp", 1380.045, (*(40 + 0.6 * n for n in range(49)), 71.199)),
+        )
+    ),
+    environment="""
+os: Ubuntu 18.04
+CPU: 2 × Xeon Gold 6148
+cpus: 80
+memory: 376 GiB
+driver: 418.39
+container: ngc-pytorch-1.7
+framework: PyTorch 1.7.0
+cuda: "10.1"
+cudnn: 7.6.5
+nccl: 2.4.7
+network: InfiniBand, one device per node
+""",
+    notes="""
+## Set-up
+
+### Two changes of the program
+
+AMP by autocast; several nodes by DistributedDataParallel.
+
+```sh
+# InfiniBand
+mpirun --allow-run-as-root
+```
+""",
+    points={
+        "1 machine": ("Ubuntu 18.04", "2 × Xeon Gold 6148", "376 GiB", "418.39"),
+        "2 image": ("ngc-pytorch-1.7", "PyTorch 1.7.0", "| CUDA | 10.1", "7.6.5"),
+        "3 dependencies": ("| torchvision | 0.8.0 |",),
+        "4 program": ("temporal-shift-module", "git -C temporal-shift-module checkout"),
+        "5 changes": ("AMP by autocast", "the report's two changes (AMP; several nodes"),
+        "6 InfiniBand and MPI": ("mpirun --allow-run-as-root",),
+        "7 parameters": (
+            "--lr 0.02",
+            "--wd 1e-4",
+            "--lr_steps 20 40",
+            "--epochs 50",
+            "--dropout 0.5",
+        ),
+        "8 commands": ("# gpu1_fp32_bs16", "# gpu8_amp_bs16", "# gpu32_amp_bs16"),
+        "9 throughput": ("| 32 | - | 1380.046 (published 1380.045", "samples/s"),
+        "10 top-1": ("| 8 | 30 (unfinished) | 48.436 (unfinished) |", "| 32 | - | 71.199 |"),
+        "11 logs": ("(logs/gpu32_amp_bs16/rank0.log)",),
+    },
+)
+PADDLE = Example(
+    benchmark="deeplabv3p",
+    imports=(
+        *(
+            (logs.paddleseg(gpus, rate, batch, amp=amp), *_options(gpus, "amp" if amp else "fp32"))
+            for gpus, rate, batch, amp in (
+                (1, 6.3, 2, False),
+                (8, 46.0, 2, False),
+                (32, 176.0, 2, False),
+                (1, 17.0, 4, True),
+                (8, 99.2, 4, True),
+                (32, 373.76, 4, True),
+            )
+        ),
+        _mmseg(1, 4.073, 2),
+        _mmseg(8, 29.74, 2),
+        _mmseg(1, 8.33, 4, amp=True),
+        _mmseg(8, 58.2, 4, amp=True),
+    ),
+    environment="""
+machine: one node and four nodes, 8 GPUs each
+os: Ubuntu 16.04
+CPU: Xeon Gold 6148
+memory: 502 GiB
+driver: 450.80.02
+nccl: "2.8"
+network: InfiniBand
+container: paddlepaddle/paddle-benchmark:cuda11.0-cudnn8-runtime-ubuntu16.04-gcc82
+dependencies: pip install -r requirements.txt
+program: PaddleSeg, branch benchmark, 318dd24c
+""",
+    notes="""The measure is throughput: what an hour of a GPU costs.
+
+# Data
+
+Place it in data/cityscapes.
+""",
+    points={
+        "1 measure": ("The measure is throughput", "Throughput: the median"),
+        "2 dimensions": ("FP32(BS=2)", "AMP(BS=4)", "gpu32_amp_bs4"),
+        "3 machine": ("Ubuntu 16.04", "Xeon Gold 6148", "450.80.02", "502 GiB"),
+        "4 image": ("paddle-benchmark:cuda11.0", "318dd24c", "| cuDNN | 8.0", "| CUDA | 11.0 |"),
+        "5 start": ("docker run", "pip install -r requirements.txt"),
+        "6 data": (MD5, "Place it in data/cityscapes."),
+        "7 options": ("--data_format NHWC --fp16", "--batch_size 2"),
+        "8 table of Paddle": ("| 8 | 46 ", "| 99.2 (published 99.2"),
+        "9 Paddle and PyTorch": ("| GPU=8,BS=2 | 46 | 29.74 (published 29.74", "26.79 M : 43.59 M"),
+        "10 logs": ("(logs/deeplabv3p_paddle/gpu32_amp_bs4/rank0.log)",),
+    },
+)
+FIVE = {
+    1: (366.54, 366.27, 365.81, 366.14, 365.51),
+    4: (1449.08, 1448.06, 1445.03, 1447.61, 1448.58),
+    8: (2806.66, 2833.72, 2800.71, 2808.11, 2803.56),
+}
+RESNET50 = Example(
+    benchmark="resnet50",
+    imports=tuple(
+        (logs.dle(gpus, rate, number), *V100_16)
+        for gpus, rates in FIVE.items()
+        for number, rate in enumerate(rates)
+    ),
+    environment="""
+machine: 1 node with 8 GPUs, NVLink
+nodes: gpu-node-1
+os: Ubuntu 16.04 (host), Ubuntu 18.04 (container)
+CPU: Xeon Gold 6148
+memory: 376 GiB
+driver: 440.33.01
+cuda: 10.2.89
+cudnn: 7.6.5
+nccl: 2.5.6
+network: NVLink
+container: nvcr.io/nvidia/pytorch:20.03-py3
+framework: PyTorch 1.5.0a0+8f84ded
+dependencies: DALI 0.19, OpenMPI 3.1.6
+Python: 3.6.9
+program: DeepLearningExamples 5cc03caa
+""",
+    notes="""
+## Features
+
+| feature | here |
+| --- | --- |
+| multi-GPU | yes |
+| DALI | yes |
+| AMP | no |
+
+## Links
+
+The maker's own results: NVIDIA/DeepLearningExamples.
+""",
+    points={
+        "1 hardware and host": ("440.33.01", "Ubuntu 16.04 (host)", "| cuDNN | 7.6.5"),
+        "2 container": (
+            "| NCCL | 2.5.6",
+            "1.5.0a0+8f84ded",
+            "DALI 0.19, OpenMPI",
+            "| Python | 3.6.9",
+        ),
+        "3 features": ("## Features", "| DALI | yes |"),
+        "4 program": ("DeepLearningExamples 5cc03caa", "checkout 5cc03caa153f"),
+        "5 data": ("ImageNet (ILSVRC 2012)",),
+        "6 image": ("--shm-size=16g", "nvcr.io/nvidia/pytorch:20.03-py3"),
+        "7 nodes": ("gpu-node-1",),
+        "8 commands": ("/workspace/rn50/multiproc.py --nnodes 1", "--nproc_per_node 8"),
+        "9 method": ("iterations 21 to 120", "with 100 iterations", "the median of the valid runs"),
+        "10 every run": ("366.54 366.27 365.81 366.14 365.51", "2806.66 2833.72 2800.71"),
+        "11 mean and median": ("| 2806.66 | 2810.55 |", "| 366.14 | 366.05 |"),
+        "12 table": ("| 1 | 128 | 366.14 ", "| 4 | 128 | 1448.06 ", "| 3.95 |", "| 7.67 |"),
+        "12 wrong figure": ("2802.14", "logs of side runs in the same folder"),
+        "13 links": ("The maker's own results",),
+        "14 logs": ("(logs/gpu8_fp32_bs128/run5/rank0.log)",),
+    },
+)
+ARCFACE_RUNS = {
+    1: (397.44, 398.05, 398.98, 397.64, 397.78),
+    4: (1555.18, 1534.62, 1540.66, 1539.66, 1535.04),
+    8: (2536.04, 2545.3, 2563.28, 2554.13, 2542.14),
+    16: (5950.34, 5953.84, 5982.75, 5961.68, 5934.43),
+    32: (11165.17, 11109.91, 11084.53, 11077.58, 10997.67),
+}
+ARCFACE = Example(
+    benchmark="arcface",
+    imports=tuple(
+        (logs.plsc(gpus, rate, number), *_options(gpus, "fp32", 128), *V100_16)
+        for gpus, rates in ARCFACE_RUNS.items()
+        for number, rate in enumerate(rates)
+    ),
+    environment="""
+os: Ubuntu 16.04.4
+CPU: Xeon Gold 6148
+memory: 376 GiB
+driver: 440.33.01
+cuda: "10.2"
+cudnn: 7.6.5
+nccl: 2.7.3
+network: InfiniBand
+container: none, a virtual environment
+framework: paddlepaddle-gpu 1.8.5.post107
+program: PLSC 9bba9c90, which ends after batch 150
+data: synthetic, 112 × 112
+""",
+    notes="""
+# Set-up
+
+NCCL is installed from its package.
+
+| feature | here |
+| --- | --- |
+| several nodes | yes |
+""",
+    points={
+        "1 system": ("Ubuntu 16.04.4", "440.33.01", "| NCCL | 2.7.3", "| CUDA | 10.2"),
+        "2 framework": ("paddlepaddle-gpu 1.8.5",),
+        "3 features": ("| several nodes | yes |",),
+        "4 program": ("checkout 9bba9c90", "ends the run at batch 150", "PLSC 9bba9c90"),
+        "5 environment": ("NCCL is installed from its package.",),
+        "6 data": ("synthetic, 112 × 112",),
+        "7 nodes": ("`$HOSTS`: addresses of all nodes", "| 4 | 32 |"),
+        "8 commands": ("--cluster_node_ips=$HOSTS --node_ip=$HOST", "0,1,2,3 train.py"),
+        "9 every run": ("11165.17 11109.91 11084.53 11077.58 10997.67",),
+        "10 mean and median": ("| 11084.53 | 11086.97 |", "| 2545.30 | 2548.18 |"),
+        "11 two ways": ("### Ways to compute", "timestamps |", "iterations 52 to 151"),
+        "12 speedup": ("Speedup: relative to one GPU", "gpu32_fp32_bs128 27.87"),
+        "13 table": (
+            "| 1 | 8 | 2545.30 ",
+            "| 2 | 16 | 5953.84 ",
+            "| 4 | 32 | 11084.53 ",
+            "| 27.87 |",
+        ),
+        "14 remarks": ("Another loss head (arcface) than on several GPUs",),
+        "15 logs": ("(logs/gpu32_fp32_bs128/run5/rank0.log)",),
+    },
+)
+EXAMPLES = {
+    "DeepLabV3+ on PyTorch": DEEPLAB,
+    "TSM on PyTorch": TSM,
+    "DeepLabV3P on Paddle": PADDLE,
+    "ResNet-50 on PyTorch": RESNET50,
+    "ArcFace on Paddle": ARCFACE,
+}
+
+
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_a_report_has_the_points_of_the_published_page(
+    title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    example = EXAMPLES[title]
+    text = written(example, title, tmp_path, monkeypatch)
+    found = {
+        point: [part for part in parts if part not in text]
+        for point, parts in example.points.items()
+        if point not in example.lacking
+    }
+    assert {point: parts for point, parts in found.items() if parts} == {}
+    assert len(example.lacking) <= MOST_LACKING * len(example.points)
+
+
+def written(
+    example: Example, title: str, place: Path, monkeypatch: pytest.MonkeyPatch, *words: str
+) -> str:
+    """Import the logs, write the report, and return its README."""
+    monkeypatch.setenv("K8SBENCH_STORE", str(place / "store"))
+    monkeypatch.chdir(place)
+    for number, (text, *options) in enumerate(example.imports):
+        name = Path(f"{number}.log")
+        name.write_text(text)
+        given = ["--benchmark", example.benchmark, "--set", "ours", *options]
+        assert main(["import", str(name), *given]) == 0
+    Path("environment.yaml").write_text(example.environment)
+    Path("notes.md").write_text(example.notes)
+    given = ["--environment", "environment.yaml", "--notes", "notes.md", "--published"]
+    assert main(["report", "ours", "-o", "report", "--title", title, *given, *words]) == 0
+    return Path("report/README.md").read_text("utf-8")
+
+
+CODE = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)|https?://\S+", re.DOTALL)
+NAMES = re.compile(
+    r"\b(?:pytorch|paddle|tsm|arcface|deeplabv3p|resnet50|dle|mmseg|paddleseg|plsc|kinetics)\b"
+)
+ENGLISH = re.compile(r"\b[a-z]{3,}(?: [a-z]{2,})+\b")
+
+
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_a_chinese_report_has_nothing_english_but_names_ids_and_code(
+    title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    example = msgspec.structs.replace(EXAMPLES[title], environment="machine: A", notes="")
+    text = written(example, title, tmp_path, monkeypatch, "--lang", "zh")
+    assert ENGLISH.findall(NAMES.sub("", CODE.sub("", text))) == []
+    drawn = "".join(path.read_text() for path in Path("report/figures").iterdir())
+    words = [
+        one for one in re.findall(r">([^<>]+)</text>", drawn) if ENGLISH.search(NAMES.sub("", one))
+    ]
+    assert words == []
