@@ -102,6 +102,11 @@ class Benchmarks:
         self._said = ""
         """Problem that was noted last."""
 
+    @property
+    def is_blind(self) -> bool:
+        """True until the objects were seen once; False if they cannot be."""
+        return self._seen is None and not self._objects.problem
+
     def take(self, runs: Iterable[Run]) -> None:
         """Take in the latest records of runs."""
         for run in runs:
@@ -225,7 +230,8 @@ class Benchmarks:
         if wanted.cancel or known.is_planned:
             known.work = None  # other objects wait for it
             return
-        is_idle = all(other.work is None for other in self._known.values())
+        others = (other for other in self._known.values() if not other.benchmark.is_over)
+        is_idle = all(other.work is None for other in others)
         if is_idle and now >= known.plan_at:
             known.work = self._context.pool.start(
                 partial(self._plan, known.benchmark), "plan-benchmark"

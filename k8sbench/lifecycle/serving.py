@@ -81,7 +81,10 @@ class Serving:
             self._look()
         if self._benchmarks is not None and self.listed_at is not None:
             # Not before the jobs are known: one whose record is lost would be created again.
+            was_blind = self._benchmarks.is_blind
             self._benchmarks.step()
+            if was_blind and not self._benchmarks.is_blind:
+                self._due = -math.inf
         for outcome in self._executor.step(seconds):
             if self._benchmarks is not None:
                 self._benchmarks.take([outcome.run])
@@ -127,6 +130,9 @@ class Serving:
         self._due = self._clock() + LIST_SECONDS
 
     def _take(self, run: Run) -> None:
+        objects = self._benchmarks
+        if run.plan.requested_by is not None and objects is not None and objects.is_blind:
+            return  # it may be cancelled since, and would be restarted first
         again_at, _ = self._put_off.get(run.run_id, (-math.inf, 0.0))
         if run.run_id not in self._executor.held() and self._clock() >= again_at:
             self._executor.take(run)

@@ -86,6 +86,7 @@ class Namespace:
         """By run and attempt."""
         self.disks: list[Disk] = []
         self.away_until = 0.0
+        self.makes_copies = True
         self.check_new: Callable[[Job], None] = lambda _: None
         """Is called with each new job."""
         self.rooms = world.dice.choice([2, 3, 8])
@@ -105,7 +106,8 @@ class Namespace:
         rows = [disk.rows[job.run_id] for disk in self.disks if job.run_id in disk.rows]
         # A record without an answer to the creation, and a copied one, cannot tell a copy from it.
         if (
-            len(rows) == 1
+            self.makes_copies
+            and len(rows) == 1
             and all(row.job_uid_of(job.attempt) == job.uid for row in rows)
             and self.world.happens("copied")
         ):
@@ -131,6 +133,11 @@ class Namespace:
         self.check_new(job)
         world.note(f"job {plan.run_id} (attempt {attempt}) ends at {job.end.at - BEGIN:.0f}")
         return job
+
+    def forget_copies(self) -> None:
+        """Have no copies any more: an older record cannot tell them from the jobs."""
+        self.makes_copies = False
+        self.jobs = {run_id: job for run_id, job in self.jobs.items() if not job.is_copy}
 
     def delete_by_hand(self, job: Job) -> None:
         """Have a user delete a job."""
@@ -206,7 +213,7 @@ class Namespace:
         return job
 
     def _copy(self, job: Job) -> None:
-        if self.job(job.run_id) is None:
+        if self.makes_copies and self.job(job.run_id) is None:
             copy = self.new(job.plan, job.attempt, job.owner, job.by, is_copy=True)
             copy.lost = set()
 

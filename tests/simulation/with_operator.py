@@ -51,7 +51,6 @@ class WithOperator(Schedule):
         self.server = ObjectServer(self.namespace, self._disk)
         self._expected: dict[str, int] = {}
         """Number of runs by the uid of their object."""
-        self._has_lost_store = False
         self._is_over, self._check_at = False, 0.0
         self.namespace.check_new = self._check_new
         self._operator = self._start(0.0)
@@ -148,7 +147,8 @@ class WithOperator(Schedule):
         self.namespace.disks.remove(self._disk)
         self.namespace.disks.append(backup)
         self._disk = self.server.disk = backup
-        self._has_lost_store = True
+        self.server.has_lost_store = True
+        self.namespace.forget_copies()
         self.server.forgotten |= {uid for uid, one in self.server.found.items() if one.is_over}
 
     # -- the operator ---------------------------------------------------------------------------
@@ -219,7 +219,11 @@ class WithOperator(Schedule):
         return [run for run in super().open() if run.plan.requested_by not in forgotten]
 
     def is_kept(self, job: Job) -> bool:
-        return self.server.keeps(job.plan.requested_by)
+        run = self._disk.rows.get(job.run_id)
+        # Of a training that was continued after the backup only the end before is known.
+        is_unknown = run is not None and run.phase.final and run.attempt < job.attempt
+        is_forgotten = self.server.has_lost_store and is_unknown
+        return is_forgotten or self.server.keeps(job.plan.requested_by)
 
     def _check_move(self, objects: SimulatedObjects, before: Run | None, after: Run) -> None:
         """Check that a transition of a run of an object is wanted."""
@@ -263,7 +267,9 @@ class WithOperator(Schedule):
             return
         name, uid = job.plan.set_name, job.plan.requested_by or ""
         cancelled_at = self.server.cancelled.get(uid, math.inf)
-        if job.by.began_at > cancelled_at and uid not in self.server.unread:
+        if job.by.began_at > cancelled_at and uid not in (
+            self.server.unread | self.server.forgotten
+        ):
             raise Violation(f"{job.run_id} gets a job after its object was cancelled.")
         live = self._live(name)
         if len(live) > self.server.most.get(name, 1):
@@ -285,7 +291,7 @@ class WithOperator(Schedule):
                 job.plan.set_name == set_name
                 and not (job.is_copy or job.is_over(now) or is_gone)
                 and not (is_given_up and self.world.met["jump"])
-                and not (is_unknown and self._has_lost_store)
+                and not (is_unknown and self.server.has_lost_store)
             ):
                 found.add(job.run_id)
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from k8sbench.lifecycle import benchmarks, collecting, owners
 from k8sbench.lifecycle.benchmarks import Benchmarks
 from k8sbench.lifecycle.context import PlannedCase
 from k8sbench.lifecycle.executor import Executor
+from k8sbench.lifecycle.serving import Serving
 from k8sbench.model.benchmark_object import Benchmark, Wanted
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.ownership import JobOwner, Ownership
@@ -529,6 +531,46 @@ def test_a_run_whose_job_is_found_does_not_wait_for_its_turn(
     here = operator.executor.context
     owners.record_ours([job_of(operator.store.run("a-2"))], here, lambda _: None)
     assert [run.run_id for run in collecting.open_runs(here)] == ["a-1", "a-2"]
+
+
+@pytest.mark.parametrize("problem", ["", "The CRD is not installed."])
+def test_runs_are_followed_when_it_is_known_whether_they_are_cancelled(
+    operator: Operator, objects: FakeObjects, problem: str
+) -> None:
+    uid = objects.create("a")
+    operator.passes()
+    objects.change(uid, cancel=True)
+    objects.is_known, objects.problem = False, problem
+    here = operator.executor.context
+    find = partial(collecting.open_runs, here)
+    with Serving(find, here, Silent(), patient=True, objects=objects) as place:
+        for _ in range(3):
+            place.step(0.0)
+        # If the objects cannot be known its log is not to be lost.
+        assert [run.run_id for run in place.open_runs()] == (["a-1"] if problem else [])
+        objects.is_known = True
+        for _ in range(5):
+            operator.cluster.now += benchmarks.PASS_SECONDS
+            place.step(0.0)
+    assert operator.phases() == {"a-1": "Cancelled"}
+
+
+def test_an_object_that_turns_out_to_be_over_does_not_hold_up_others(
+    store: Store, objects: FakeObjects
+) -> None:
+    class Pool(AtOnce):
+        def start(self, call: Callable[[], Any], name: str) -> Future[Any]:
+            is_held = name == "plan-benchmark" and len(objects.found) == 1
+            return Future() if is_held else super().start(call, name)
+
+    uid = objects.create("a")
+    operator = Operator(store, FakeCluster(outlives=True), objects, pool=Pool())
+    operator.passes()
+    # A write of the process before comes late.
+    objects.write(objects.found[uid], {"phase": "Succeeded"})
+    objects.create("b")
+    operator.passes()
+    assert operator.active() == ["b-1"]
 
 
 def test_a_job_that_was_kept_is_deleted_though_nobody_looked_when_that_ended(
