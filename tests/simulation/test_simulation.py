@@ -175,7 +175,6 @@ BREAKS: dict[str, list[tuple[Any, str, Any]]] = {
         (benchmark_status, "_has_ended", lambda run, _: run.phase.final)
     ],
     "a retry repeats what is valid": [(benchmarks, "_is_valid", lambda _: False)],
-    "a run is continued while its job is deleted": [(Benchmarks, "_are_closing", lambda *_: False)],
     "kept jobs are forgotten": [(Benchmarks, "_delete_kept", lambda *_: None)],
 }
 

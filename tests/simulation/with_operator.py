@@ -75,7 +75,7 @@ class WithOperator(Schedule):
         ACTS[what](self)
 
     def _some_name(self) -> str:
-        return self.world.dice.choice(NAMES)
+        return self.world.dice.choice([one.name for one in self.server.found.values()] or NAMES)
 
     def _create(self, name: str) -> None:
         dice, uid = self.world.dice, f"{name}-{self.world.steps}"
@@ -84,8 +84,8 @@ class WithOperator(Schedule):
             benchmark="seg",
             set=dice.choice(["night", None]) if name == NAMES[2] else "night",
             variant=UNPLANNABLE if dice.random() < 0.05 else None,
-            checkpoints="pvc:kept" if dice.random() < 0.2 else None,
-            keep=dice.random() < 0.1,
+            checkpoints="pvc:kept" if dice.random() < 0.35 else None,
+            keep=dice.random() < 0.25,
             batch_sizes=sizes,
             repeats=dice.randrange(1, 4),
             parallel=dice.randrange(1, 4),
@@ -143,6 +143,8 @@ class WithOperator(Schedule):
         self._later(partial(self._restore, backup), after)
 
     def _restore(self, backup: Disk) -> None:
+        if self.server.has_lost_store:
+            return  # once: a store that comes back after another one has jobs of both
         self._operator.end("stopped to replace its store")
         self.namespace.disks.remove(self._disk)
         self.namespace.disks.append(backup)

@@ -44,12 +44,13 @@ class WithoutOperator(Schedule):
         self.laptop.most = dice.randrange(1, 4)
         process("submit", self.laptop, self._submit)
         for _ in range(dice.randrange(0, 3)):
-            process("resume", self.laptop, self._resume, dice.random() * FAULTY_SECONDS)
+            latest = dice.choice([30.0, FAULTY_SECONDS])
+            process("resume", self.laptop, self._resume, dice.random() * latest)
         for _ in range(dice.randrange(1, 5)):
             process("collect", self.laptop, self._collect, dice.random() * FAULTY_SECONDS)
         for _ in range(dice.randrange(0, 3)):
             process("cancel", self.laptop, self._cancel, dice.random() * FAULTY_SECONDS)
-        if dice.random() < 0.3:
+        if dice.random() < 0.5:
             for act in (self._take_over, self._collect, self._cancel):
                 if dice.random() < 0.7:
                     process("other", self.other, act, dice.random() * FAULTY_SECONDS)

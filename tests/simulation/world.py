@@ -61,7 +61,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """An event comes twice."""
     reordered: float = 0.05
     """An earlier state is reported once more."""
-    hasty: float = 0.15
+    hasty: float = 0.5
     """A user retries a failed object at once."""
     late_objects: float = 0.01
     """The watch of Benchmark objects says nothing for a while."""
