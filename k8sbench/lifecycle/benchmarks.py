@@ -144,12 +144,12 @@ class Benchmarks:
     def _see(self, benchmark: Benchmark, now: float) -> None:
         """Take in an object as it is now."""
         known = self._known.get(benchmark.uid)
+        if known is not None and not benchmark.wanted.keep:
+            self._delete_kept(known, now)
         if known is None or (known.benchmark.is_over and not benchmark.is_over):
             runs = {} if benchmark.is_over else self._recorded(benchmark)
             known = _Known(benchmark=benchmark, runs=runs, retried=benchmark.retried)
             self._known[benchmark.uid] = known
-        if known.benchmark.wanted.keep and not benchmark.wanted.keep:
-            self._delete_kept(known, now)
         known.benchmark = benchmark
         for run in known.active:
             wanted = benchmark.wanted

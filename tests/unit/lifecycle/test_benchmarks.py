@@ -457,14 +457,15 @@ def test_a_cancelled_object_stays_so_in_a_retry(operator: Operator, objects: Fak
     assert operator.objects.found[uid].is_over
 
 
+@pytest.mark.parametrize("retry", [0, 1])
 def test_kept_jobs_are_deleted_when_the_object_keeps_them_no_longer_or_is_gone(
-    operator: Operator, objects: FakeObjects
+    operator: Operator, objects: FakeObjects, retry: int
 ) -> None:
     kept, gone = objects.create("kept", keep=True), objects.create("gone", keep=True)
     operator.passes()
     operator.end("kept-1", "gone-1")
     assert operator.cluster.removed == []
-    objects.change(kept, keep=False)
+    objects.change(kept, keep=False, retry=retry)
     objects.delete(objects.found[gone])
     operator.passes()
     left = collecting.open_runs(operator.executor.context)
