@@ -247,6 +247,7 @@ class Benchmarks:
             else:
                 known.problem, known.retried = error, wanted.retry
         except BenchError as error:
+            known.runs |= self._recorded(known.benchmark)  # a cancellation ends them, too
             known.plan_at = now + AGAIN_SECONDS
             self._reporter.note(f"warning: Benchmark {known.benchmark.name} waits: {error}")
 

@@ -287,7 +287,11 @@ class WithOperator(Schedule):
         for job in self.namespace.jobs.values():
             run = self._disk.rows.get(job.run_id)
             is_given_up = run is not None and creation.may_be_submitted_again(run)
-            is_unknown = run is None or job.plan.requested_by in self.server.forgotten
+            is_unknown = (
+                run is None
+                or (run.phase.final and run.attempt < job.attempt)
+                or job.plan.requested_by in self.server.forgotten
+            )
             is_gone = job.gone_at is not None and now >= job.gone_at
             if (
                 job.plan.set_name == set_name

@@ -304,6 +304,22 @@ def test_a_run_that_is_recorded_in_part_is_completed_and_not_repeated(
     assert operator.cluster.created == ["a-1", "a-2"]
 
 
+def test_a_run_that_is_recorded_in_part_is_cancelled_with_its_object(
+    operator: Operator, objects: FakeObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise StoreError("The disk is full.")
+
+    uid = objects.create("a", repeats=2)
+    with monkeypatch.context() as broken:
+        broken.setattr(operator.store, "keep", full)
+        operator.passes(2)
+    objects.change(uid, cancel=True)
+    operator.passes()
+    assert operator.phases() == {"a-1": "Cancelled"}
+    assert operator.status(uid)["summary"]["runs"].startswith("1/")
+
+
 def test_of_an_object_that_cannot_be_read_nothing_is_concluded(
     operator: Operator, objects: FakeObjects
 ) -> None:
