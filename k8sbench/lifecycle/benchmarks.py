@@ -222,6 +222,8 @@ class Benchmarks:
 
     def _reconcile(self, known: _Known, now: float) -> None:
         wanted = known.benchmark.wanted
+        if wanted.cancel and known.planned is None:
+            known.runs |= self._recorded(known.benchmark)  # some may be recorded in part
         for run in known.active:
             if wanted.cancel or run.run_id in wanted.cancel_runs:
                 known.runs[run.run_id] = self._cancel(run, "Its Benchmark cancels it.")
@@ -247,7 +249,6 @@ class Benchmarks:
             else:
                 known.problem, known.retried = error, wanted.retry
         except BenchError as error:
-            known.runs |= self._recorded(known.benchmark)  # a cancellation ends them, too
             known.plan_at = now + AGAIN_SECONDS
             self._reporter.note(f"warning: Benchmark {known.benchmark.name} waits: {error}")
 
