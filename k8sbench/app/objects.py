@@ -219,7 +219,7 @@ def cancel(api: Api, operator: OperatorSeen, wanted: Named, note: Note) -> None:
     what = f"Benchmark {benchmark.name}" if run_id is None else f"Run {run_id}"
     state = benchmark.status.get("phase") if run_id is None else _phases(benchmark).get(run_id)
     if state in FINAL:
-        note(f"Nothing to cancel: {what[0].lower()}{what[1:]} is {state}.")
+        note(f"Nothing to cancel: {what} is {state}.")
         return
 
     def ended(current: Benchmark) -> Mapping[str, Any]:

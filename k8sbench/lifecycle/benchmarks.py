@@ -347,7 +347,7 @@ class Benchmarks:
             return
         try:
             manifests = context.manifests(run)
-            run = store.move(run.run_id, creation.admitted(now))
+            run = store.move(run.run_id, creation.admitted(context.clock()))
         except BenchError as error:
             store.claims.release(run.run_id)
             run = store.move(run.run_id, creation.refused(run.run_id, error, now))
