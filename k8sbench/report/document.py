@@ -151,7 +151,7 @@ def _missing(group: Group) -> dict[str, str]:
     missing = {
         "gpus": "CPU processes: no GPU was used",
         "precision_effective": unknown,
-        "amp_dtype": "no AMP",
+        "amp_dtype": unknown if group.plan.precision == "amp" else "no AMP",
         "node": "not pinned to one",
         "window": why,
         "program": "imported logs: no program",
