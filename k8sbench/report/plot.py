@@ -179,7 +179,7 @@ def labels(groups: Sequence[Group], lang: str = "en") -> dict[str, str]:
             precision=group_words.precision(g),
             batch=g.key.batch_size,
         ),
-        *("variant", "impl", "data", "mode", "pool", "node", "window", "set_name"),
+        *("variant", "impl", "data", "mode", "pool", "node", "training", "window", "set_name"),
     )
 
 
