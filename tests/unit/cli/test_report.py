@@ -44,7 +44,7 @@ def content(folder: Path) -> dict[str, bytes]:
 def test_it_writes_tables_logs_digests_and_links(imported: Path, typed: Typed) -> None:
     assert typed("report", "march", "-o", str(imported))[0] == 0
     found = content(imported)
-    figures = {"figures/throughput-1.svg", "figures/scaling-1.svg", "figures/over-time-2.svg"}
+    figures = {"figures/throughput-1.svg", "figures/over-time-2.svg"}
     assert {"README.md", "results.json", "SHA256SUMS", *figures} <= found.keys()
     logs = {f"logs/gpu{n}_amp_bs256/run{k}/rank0.log" for n in (1, 8) for k in (1, 2, 3)}
     assert logs == {path for path in found if path.startswith("logs/")}

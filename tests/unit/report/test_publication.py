@@ -13,6 +13,7 @@ from k8sbench.measure.run import rules as run_rules
 from k8sbench.model.finding import Finding
 from k8sbench.model.run import Run
 from k8sbench.report import publication, readme
+from k8sbench.report.environment import Given
 from k8sbench.report.plot import Panel
 from k8sbench.report.publication import Publication
 from k8sbench.report.words import Lang, phrase, texts
@@ -128,6 +129,15 @@ def test_logs_are_named_by_the_first_rank_of_their_replica() -> None:
     (member,) = result.group.members
     names = publication.log_names(result.group, "gpu16_fp32_bs128", member, 2)
     assert names == ["logs/gpu16_fp32_bs128/rank0.log", "logs/gpu16_fp32_bs128/rank8.log"]
+
+
+def test_a_fact_of_some_rows_alone_names_them_and_contradictions_are_named() -> None:
+    silent = run(5.0, case="1x4", run_id="four", measured={"environment": {}})
+    given = Given(everywhere={"driver": "470", "os": "Ubuntu 20.04"})
+    text = readme.text(made([*some_runs(), silent], given=given))
+    assert "| Python | 3.10 (gpu1_fp32_bs128, cpu2_fp32_bs2, gpu8_fp32_bs128) |" in text
+    assert "| GPU driver | 470 | environment.yaml |" in text
+    assert "state different values of: GPU driver.\n" in text
 
 
 def test_what_differs_between_the_machines_is_named_with_the_rows() -> None:
