@@ -14,7 +14,7 @@ from k8sbench.measure.group import history as histories
 from k8sbench.measure.group import sides
 from k8sbench.measure.group.compare import Held
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import NotFound, UsageError
+from k8sbench.model.errors import FIRST_RUN, NotFound, UsageError
 from k8sbench.model.group import EVERY, GroupFilter, no_run_together
 from k8sbench.model.identity import checked_set_name
 from k8sbench.model.request import ClusterAccess
@@ -72,7 +72,7 @@ def history(
     """Return every case of a benchmark over its sets, with the changes marked."""
     known = _read(scope, note)
     if not known.groups:
-        raise NotFound(f"There is no run of {chosen.benchmark}: there are no runs yet.")
+        raise NotFound(f"There is no run of {chosen.benchmark}: there are no runs yet.", FIRST_RUN)
     fitting = chosen.chosen(known.groups)
     series = histories.history(known.groups, since or 0.0, chosen.fits)
     if not series:

@@ -209,7 +209,8 @@ def import_logs(
                 said = imported.from_name(first) if from_names else {}
                 log = _measured(at, first, candidates, options, said)
             except InputError as error:
-                failures.append(error)
+                offered = error if from_names else imported.offering_names(error, first)
+                failures.append(offered)
                 continue
             log = log._replace(digests=tuple(file.sha256 for file in files))
             if log.measurement.log_digest is None:  # a summary has no records
@@ -223,7 +224,12 @@ def import_logs(
         failures += doubles
         added, there = list[tuple[MeasuredLog, Run]](), list[Run]()
         if not failures or (skip_unreadable and taken and not doubles):
-            added, there = _planned(store, taken, set_name, failures)
+            refused: list[InputError] = []
+            added, there = _planned(store, taken, set_name, refused)
+            failures += (
+                error if from_names else imported.offering_names(error, str(error.file))
+                for error in refused
+            )
             if failures and not skip_unreadable:
                 added, there = [], []
         if added:

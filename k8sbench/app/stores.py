@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from k8sbench.app import connections, context, lookup, served_runs
 from k8sbench.model import times
-from k8sbench.model.errors import BenchError, Interrupted, NotFound, StoreError, UsageError
+from k8sbench.model.errors import (
+    FIRST_RUN,
+    BenchError,
+    Interrupted,
+    NotFound,
+    StoreError,
+    UsageError,
+)
 from k8sbench.model.identity import resolve
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run, knows_more, may_know_more, merged
@@ -152,7 +159,7 @@ def is_unclaimed(store: Store, run: Run) -> bool:
 def note_empty(store: SqlStore, note: Note) -> None:
     """Note how a store without runs gets its first one."""
     why = "There is no store in" if store.absent else "There are no runs in the store"
-    note(f"{why} {store.where} yet; k8sbench submit BENCHMARK makes the first run.")
+    note(f"{why} {store.where} yet. {FIRST_RUN}")
 
 
 def reindex(where: str | None) -> tuple[str, int, dict[str, str]]:

@@ -82,7 +82,7 @@ class ActiveRun:
         """True if the run's end is recorded; measurement and deletion may follow."""
         self.is_restarted = False
         """True if this process creates its job again, or did."""
-        self.gaps = kept(self.context.store, run.run_id, GAPS, list[LogGap]) or []
+        self.gaps = gaps(self.context.store, run.run_id)
         self.images: set[str] = set()
         self.unread: dict[str, float] | None = {}
         """Time stamps to archive before cancelling, Unix seconds, by replica.
@@ -328,6 +328,11 @@ class ActiveRun:
 
 
 # -- artifacts that a measurement needs -----------------------------------------------------------
+
+
+def gaps(store: Store, run_id: str) -> list[LogGap]:
+    """Read the gaps in a run's archived logs."""
+    return kept(store, run_id, GAPS, list[LogGap]) or []
 
 
 def kept_nodes(store: Store, run_id: str) -> dict[str, dict[str, str]]:

@@ -20,7 +20,8 @@ from k8sbench.model.pool import NodePool
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import Framework, Impl, Mode, Preset
 
-API_VERSION = "k8sbench.io/v1alpha1"
+GROUP = "k8sbench.io"
+API_VERSION = f"{GROUP}/v1alpha1"
 KIND = "Benchmark"
 SCHEMA = 1
 """Number of the CRD's schema, which stands in its description."""

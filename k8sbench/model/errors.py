@@ -59,6 +59,10 @@ class UsageError(BenchError):
     exit_code = 2
 
 
+FIRST_RUN = "Make the first: k8sbench submit BENCHMARK, or of existing logs k8sbench import LOG."
+"""Action for a store without runs."""
+
+
 class InputError(UsageError):
     """A given file cannot be read or understood.
 

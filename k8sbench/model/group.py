@@ -114,16 +114,18 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     estimator: str
     members: tuple[Member, ...]
     began: tuple[float, float]
-    """Start of the first and the newest run, Unix seconds; for the order of groups.
+    """Start of the first and the newest run, Unix seconds.
 
-    Of imported runs by their stamps, else the import.
+    Orders groups. Of imported runs by their stamps, else the import.
     """
     dates: tuple[float, float] | None = None
-    """The same of the runs whose start is known; None if the logs have no dates."""
+    """First and newest known start; None if the logs have no dates."""
     spread: Spread | None
     """Spread of the throughput; None if no run counts."""
     reasons: tuple[Finding, ...]
     """Reasons that concern the whole group; runs have their own."""
+    iterations: tuple[int, int] | None = None
+    """Fewest and most measured iterations of the counted runs; None without any."""
     parameters: int | None = None
     """Parameters of the model as the runs report them, else the catalog's."""
     gmac: float | None = None
@@ -164,6 +166,23 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Limits that the GPU metrics of the counted runs show, without repeats."""
     missing: dict[str, str] = {}
     """Name of each figure above that is None → why."""
+
+    @property
+    def window(self) -> str | None:
+        """Warm-up and measured iterations, ``20+80`` or ``20+80–700``.
+
+        As planned for runs of k8sbench; nobody planned imported ones. None if none counts.
+        """
+        if self.plan.backend != "imported":
+            return self.key.window
+        if self.iterations is None:
+            return None
+        return f"{self.plan.window.warmup}+{'–'.join(map(str, dict.fromkeys(self.iterations)))}"
+
+    @property
+    def program(self) -> str | None:
+        """Digest of the trainers' sources or of the command; None for imported runs."""
+        return None if self.plan.backend == "imported" else self.key.program
 
     @property
     def counted(self) -> int:

@@ -20,7 +20,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from k8sbench.model.errors import NotFound, UsageError, did_you_mean, few
+from k8sbench.model.errors import FIRST_RUN, NotFound, UsageError, did_you_mean, few
 from k8sbench.model.kinds import KINDS, default_kind
 from k8sbench.model.plan import RunPlan
 
@@ -103,7 +103,9 @@ def check_set(name: str, sets: Sequence[str]) -> None:
     sets = list(dict.fromkeys(sets))
     if name not in sets:
         near = did_you_mean(name, sets) + f"Latest sets: {few(sets)}."
-        raise NotFound(f"There is no set {name!r}.", near if sets else "The store is empty.")
+        raise NotFound(
+            f"There is no set {name!r}.", near if sets else f"The store is empty. {FIRST_RUN}"
+        )
 
 
 def resolve(
@@ -125,7 +127,7 @@ def resolve(
         )
     known = [*other_ids, *ids]
     near = difflib.get_close_matches(text, known, n=3)
-    way = "k8sbench list shows the runs." if known else "There are no runs; see: k8sbench submit -h"
+    way = "k8sbench list shows the runs." if known else f"There are no runs. {FIRST_RUN}"
     raise NotFound(
         f"There is no run {text!r} {where}.", f"Nearest: {', '.join(near)}." if near else way
     )

@@ -220,6 +220,11 @@ def shape(measurement: Measurement, origin: LogOrigin, notes: list[str]) -> Shap
     cases = [choices.parse_case(case) for case in origin.variant.cases] if origin.variant else []
     fitting = [(replicas, each) for replicas, each in cases if replicas * each == gpus]
     if len(fitting) == 1:
+        if gpus > 1:
+            known = "x".join(map(str, fitting[0]))
+            notes.append(
+                f"nothing states the nodes: {gpus} GPUs are taken to be {known}, its only case"
+            )
         return fitting[0]
     each = counted(gpus, "GPU")
     if fitting:
@@ -259,8 +264,8 @@ def doubles(logs: Sequence[MeasuredLog], set_name: str, known: Sequence[Run]) ->
         if first is not None:
             message, action = f"is the same log as {first.origin.file}.", "Give each log once."
         elif other is not None:
-            message = f"is the log of run {other.run_id} of set {other.plan.set_name}."
-            action = f"A log counts once. Leave it out, or remove {_removed(other)}"
+            message = f"is in set {other.plan.set_name} already."
+            action = f"A log counts once: leave it out, or {_removed(other)}"
         else:
             continue
         errors.append(InputError(message, action, file=log.origin.file))
@@ -269,22 +274,43 @@ def doubles(logs: Sequence[MeasuredLog], set_name: str, known: Sequence[Run]) ->
 
 def check_same(run: Run, plan: RunPlan, file: str) -> None:
     """Reject a log whose run is there with another case."""
-    was, now = case_values(run.plan), case_values(plan)
+    was, now, set_name = case_values(run.plan), case_values(plan), run.plan.set_name
     differing = sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
     if differing:
         raise InputError(
-            f"was imported as run {run.run_id}, with another {', '.join(differing)}.",
-            f"First remove {_removed(run)}",
+            f"was imported into set {set_name} with another {', '.join(map(_said, differing))}.",
+            f"Give the options of that import, or {_removed(run)}",
             file=file,
         )
 
 
+def _said(field: str) -> str:
+    return "GPU model (--gpu-model)" if field == "pool.gpu_model" else field
+
+
 def _removed(run: Run) -> str:
-    """Describe how to remove the run, identically for a whole set."""
-    return (
-        "that run with: k8sbench store remove RUN\n  All runs of its set are removed with:"
-        f" k8sbench store remove {run.plan.set_name}"
-    )
+    """Name the command that removes a run's set."""
+    return f"remove the set with: k8sbench store remove {run.plan.set_name}"
+
+
+_OFFERED = {
+    "--gpus": ("gpus", "case"),
+    "--case": ("case",),
+    "--batch-size": ("batch_size",),
+    "--precision": ("precision",),
+}
+"""Option named by an error → values of a log's name that state it."""
+
+
+def offering_names(error: InputError, name: str) -> InputError:
+    """Return an error that also offers --from-names, if the name states what is missing."""
+    said = from_name(name)
+    named = (every for option, every in _OFFERED.items() if option in error.action)
+    if not any(option in said for every in named for option in every):
+        return error
+    message = error.message.removeprefix(f"{error.file}: ")
+    action = f"{error.action}\n  Or add --from-names: the names of files and folders say it."
+    return InputError(message, action, file=error.file)
 
 
 def _unknown(what: str, option: str, origin: LogOrigin) -> InputError:

@@ -212,6 +212,14 @@ def with_identity(draft: RunPlan, *, run_id: str, set_name: str, repeat: int) ->
     )
 
 
+def _length(plan: RunPlan) -> str:
+    if plan.training is not None:
+        return f"train {training.in_words(plan.training)}"
+    if plan.backend == "imported":  # nobody planned how many it measures
+        return f"after {counted(plan.window.warmup, 'iteration')}"
+    return f"{plan.window.warmup} + {plan.window.iterations} iterations"
+
+
 def describe(plan: RunPlan) -> str:
     """Return the plan in one line, printed before objects are created."""
     device, devices = ("GPU", "GPU") if plan.device == "cuda" else ("process", "CPU process")
@@ -230,9 +238,7 @@ def describe(plan: RunPlan) -> str:
         f"vector of {plan.batch_size} MB"
         if is_bandwidth(plan.unit)
         else f"batch {plan.batch_size} × {plan.world_size} = {plan.global_batch}",
-        f"{plan.window.warmup} + {plan.window.iterations} iterations"
-        if plan.training is None
-        else f"train {training.in_words(plan.training)}",
+        _length(plan),
         f"pool {plan.pool.name}" if plan.backend == "kubernetes" else plan.backend,
     ]
     if plan.node is not None:

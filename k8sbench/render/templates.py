@@ -18,6 +18,7 @@ import jinja2
 
 from k8sbench.model.kinds import KINDS
 
+READ_VERBS = ("get", "list", "watch")
 RUNTIME_VERBS = ("get", "create", "patch", "delete")
 ROLE, OPERATOR_ROLE = "role.yaml.j2", "operator-role.yaml.j2"
 """Templates of the users' and the operator's permissions."""
@@ -65,9 +66,13 @@ def render(templates: jinja2.Environment, name: str, **values: Any) -> str:
     return templates.get_template(name).render(**values)
 
 
-def role(templates: jinja2.Environment) -> str:
-    """Return the users' permissions as YAML, the text of ``k8sbench/role.yaml``."""
-    return render(templates, ROLE, jobs=_jobs()) + "\n"
+def role(templates: jinja2.Environment, *, operated: bool = False) -> str:
+    """Return the users' permissions as YAML, the text of ``k8sbench/role.yaml``.
+
+    With ``operated`` those for namespaces that an operator serves: users only read jobs there.
+    """
+    verbs = READ_VERBS if operated else None
+    return render(templates, ROLE, jobs=_jobs(verbs), operated=operated) + "\n"
 
 
 def operator_role(templates: jinja2.Environment) -> str:
@@ -78,12 +83,12 @@ def operator_role(templates: jinja2.Environment) -> str:
     return render(templates, OPERATOR_ROLE, jobs=_jobs()) + "\n"
 
 
-def _jobs() -> dict[tuple[str, tuple[str, ...]], list[str]]:
-    """Group and verbs → plurals of the job kinds."""
+def _jobs(verbs: tuple[str, ...] | None = None) -> dict[tuple[str, tuple[str, ...]], list[str]]:
+    """Group and verbs → plurals of the job kinds; of all that k8sbench needs without ``verbs``."""
     jobs: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for kind in KINDS.values():
-        jobs.setdefault((kind.group, tuple(kind.verbs)), []).append(kind.plural)
-        if kind.runtime is not None:
+        jobs.setdefault((kind.group, verbs or tuple(kind.verbs)), []).append(kind.plural)
+        if kind.runtime is not None and verbs is None:
             jobs.setdefault((kind.group, RUNTIME_VERBS), []).append(kind.runtime.plural)
     return jobs
 

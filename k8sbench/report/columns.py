@@ -354,7 +354,12 @@ def _source(result: Result) -> Cell:
 
 def _identity(name: str, forms: tuple[Form, ...] = _WIDE, key: str | None = None) -> ResultColumn:
     """Build a column of a key field, shown by default if rows differ."""
-    return text(name, _key(key or name), *forms, tells_apart=True, whole=True, optional=1)
+    return _apart(name, _key(key or name), *forms)
+
+
+def _apart(title: str, cell: Callable[[Result], Cell], *forms: Form) -> ResultColumn:
+    """Build a column that is shown by default if rows differ in it."""
+    return text(title, cell, *(forms or _WIDE), tells_apart=True, whole=True, optional=1)
 
 
 GPU = {metric.column: name for name, metric in ROW_FIGURES.items() if metric.column}
@@ -395,10 +400,13 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _identity("impl", FULL),
     _identity("batch", FULL, "batch_size"),
     _identity("set", key="set_name"),
-    *map(_identity, ("preset", "mode", "data", "window", "options", "backend", "pool")),
+    *map(_identity, ("preset", "mode", "data")),
+    _apart("window", lambda r: Cell(r.group.window or ABSENT)),
+    *map(_identity, ("options", "backend", "pool")),
     text("training", _key("training"), "wide", when=_any_length, tells_apart=True, optional=1),
     _identity("GPU model", key="gpu_model"),
-    *map(_identity, ("image", "program")),
+    _identity("image"),
+    _apart("program", lambda r: Cell(r.group.program or ABSENT)),
     text("source", _source, when=_any(lambda r: _source(r).text != "here"), optional=2),
     number("runs", _runs, optional=3),
     number("time to train (s)", _time, when=_any(trains), stays=True),

@@ -88,7 +88,7 @@ def change(point: Point, series: Series) -> Cell:
 
 
 def began(point: Point) -> str:
-    """Write when a set began, in UTC to the minute, unless its logs have no dates."""
+    """Write when a set began, in UTC to the minute."""
     if point.group.dates is None:
         return "not stated"
     return datetime.datetime.fromtimestamp(point.at, datetime.UTC).strftime("%Y-%m-%d %H:%M")

@@ -238,7 +238,7 @@ def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, 
         "data digest": key.data_digest,
         "start weights": group.training and group.training.weights,
         "weights' digest": key.weights_digest,
-        "planned window": key.window,
+        "measured window" if plan.backend == "imported" else "planned window": group.window,
         "estimator": group.estimator,
         # A table with these has no room for what it is about.
         **columns.gpu_figures(group),

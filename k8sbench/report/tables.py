@@ -63,7 +63,10 @@ class Column(msgspec.Struct, frozen=True):
     states: bool = False
     """True if its cells begin with a state or verdict, which may be coloured."""
     tells_apart: bool = False
-    """True if rows may differ in it alone; without room a line below has its values."""
+    """True if rows may differ in it alone.
+
+    Without room a line below has its values.
+    """
 
 
 def width_of(text: str) -> int:
@@ -427,11 +430,14 @@ def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]
 
 
 _NUMBER = re.compile(r"(?<![\w.,:/−-])\d+(?![\w:/-]|[.,]\d)")
-"""A whole number that is a word of its own, and no part of a date or figure."""
+"""A whole number that is no part of a date or figure."""
 
 
 def _merged(notes: Iterable[str]) -> dict[str, str]:
-    """Map each note → itself, or one note for runs whose notes differ in one number."""
+    """Map each note → itself, or a common note of several runs.
+
+    Such notes differ in one number, and the common one lists the numbers.
+    """
     alike: dict[tuple[str | None, str], list[str]] = {}
     for note in dict.fromkeys(notes):
         sentence = note.partition(": ")[2]

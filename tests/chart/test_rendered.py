@@ -225,6 +225,25 @@ def test_an_image_may_be_named_in_every_way_of_a_registry(
     assert pod["spec"]["template"]["spec"]["containers"][0]["image"] == image
 
 
+READS = {"get", "list", "watch"}
+WRITES = {"create", "patch", "delete"}
+
+
+@pytest.mark.parametrize("operated", [False, True])
+def test_where_an_operator_is_users_write_objects_and_no_jobs(newest: Helm, operated: bool) -> None:
+    rules = find(newest.template(examples.OPERATOR if operated else {}), "Role", "dlperf-user")
+
+    def may(resource: str) -> set[str]:
+        of = [rule["verbs"] for rule in rules["rules"] if resource in rule["resources"]]
+        return set().union(*of)
+
+    assert may("pytorchjobs") == (READS if operated else READS | WRITES)
+    assert bool(may("trainjobs") & WRITES) is not operated
+    assert may("configmaps") == ({"get"} if operated else {"get", "create"})
+    assert may("benchmarks") == READS | WRITES
+    assert may("leases") == {"get"}
+
+
 def test_a_release_of_the_chart_s_name_does_not_say_it_twice(newest: Helm) -> None:
     assert named(newest.template(examples.OPERATOR, release=RELEASE), "Service", "dlperf-operator")
     assert named(newest.template(examples.OPERATOR, release="x"), "Service", "x-dlperf-operator")
@@ -254,6 +273,7 @@ def test_a_dashboard_stays_the_same_one(newest: Helm) -> None:
         ),
         ({"nodePools": [examples.POOL, examples.POOL]}, "two pools named h100. Rename one"),
         ({"colector": {}}, "colector"),
+        ({"collector": {"keepLogsFor": "90d"}}, "are those of operator"),
         ({"operator": {"image": {"sha": "x"}}}, "sha"),
         *(
             (nested(f"operator.image.{part}", text), f"/operator/image/{part}")

@@ -1,20 +1,23 @@
 """The chart on a real API server, by Helm: install, upgrade, rollback, uninstall."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests import tiers
 from tests.chart import examples
 from tests.harness import helm as programs
 from tests.harness import release as releases
-from tests.harness.cluster import tools, users
+from tests.harness.cluster import operator_process, tools, users
 from tests.harness.cluster.cluster import Cluster, KubectlFailed, stream
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.operator_process import BENCHMARKS
-from tests.harness.helm import RELEASE, Helm, HelmFailed, merged, named, nested
+from tests.harness.cluster.operator_process import BENCHMARKS, OperatorShell
+from tests.harness.cluster.shell import POOLS
+from tests.harness.helm import CHART, RELEASE, Helm, HelmFailed, merged, named, nested
 from tests.harness.release import OPERATOR, PATIENCE, Release
 
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists"}
@@ -152,7 +155,7 @@ def test_an_administrator_of_a_namespace_who_may_use_k8sbench_installs_all_of_it
     bind_owner(owner.namespace, f"--role={role['metadata']['name']}")
     users.grant(owner.namespace, "owner", "benchmarks", BENCHMARKS)
     owner.run("install", SKIP, values=examples.OPERATOR)
-    assert f"role.rbac.authorization.k8s.io/{OPERATOR}-lease" in owner.objects()
+    assert f"role.rbac.authorization.k8s.io/{OPERATOR}-token" in owner.objects()
 
 
 def test_an_administrator_of_a_namespace_alone_installs_all_but_what_grants_permissions(
@@ -162,12 +165,11 @@ def test_an_administrator_of_a_namespace_alone_installs_all_but_what_grants_perm
     told = owner.run("install", SKIP, values=values)
     assert "--show-only 'templates/rbac/*' | kubectl apply -f -" in told.out
     assert f"deployment.apps/{OPERATOR}" in owner.objects()
-    accounts = {f"{RELEASE}-user": "create", OPERATOR: "patch"}
 
     def may() -> list[bool]:
-        asked = accounts.items()
         return [
-            users.may(namespace, name, verb, "pytorchjobs.kubeflow.org") for name, verb in asked
+            users.may(namespace, f"{RELEASE}-user", "create", "benchmarks.k8sbench.io"),
+            users.may(namespace, OPERATOR, "patch", "pytorchjobs.kubeflow.org"),
         ]
 
     assert may() == [False, False]
@@ -179,3 +181,73 @@ def test_an_administrator_of_a_namespace_alone_installs_all_but_what_grants_perm
     owner.run("upgrade", values=values)
     owner.run("uninstall")
     assert may() == [True, True]
+
+
+def test_an_upgrade_from_0_3_0_stops_before_it_loses_results_and_says_what_to_do(
+    release: Release, volume: dict[str, Any], tmp_path: Path
+) -> None:
+    namespace, old = release.namespace, f"{RELEASE}-collector"
+    # The chart of 0.3.0, as far as names go; this claim would be deleted with the release.
+    chart = tmp_path / "old"
+    shutil.copytree(CHART, chart)
+    (chart / "templates" / "upgrade.yaml").unlink()
+    helpers = chart / "templates" / "_helpers.tpl"
+    helpers.write_text(helpers.read_text().replace("}}-operator", "}}-collector"))
+    values = merged(
+        examples.OPERATOR,
+        nested("operator.tolerations", [TOLERATION]),
+        nested("operator.persistence.keep", False),
+        volume,
+    )
+    where = f"--namespace={namespace.name}"
+    release.helm.run("install", RELEASE, chart, *release.helm.given(values), where, *PATIENCE)
+    uid = namespace.get("persistentvolumeclaim", old)["metadata"]["uid"]
+
+    renamed = merged(values, {"collector": values["operator"]})
+    with pytest.raises(HelmFailed, match="rename the key"):
+        release.run("upgrade", values=renamed)
+    keeping = f"operator.persistence.existingClaim={old}"
+    with pytest.raises(HelmFailed, match=keeping):
+        release.run("upgrade", values=values)
+    words = "annotate persistentvolumeclaim {} helm.sh/resource-policy=keep"
+    with pytest.raises(HelmFailed, match=words.format(old)):
+        release.run("upgrade", f"--set={keeping}", values=values)
+    namespace.kubectl(*words.format(old).split())
+    told = release.run("upgrade", f"--set={keeping}", *PATIENCE, values=values)
+    assert "kubectl apply --server-side -f charts/crds/" in told.out
+    (disk,) = (one for one in release.pod()["spec"]["volumes"] if one["name"] == "data")
+    assert disk["persistentVolumeClaim"]["claimName"] == old
+    claim = namespace.get("persistentvolumeclaim", old)["metadata"]
+    assert (claim["uid"], "deletionTimestamp" in claim) == (uid, False)
+    assert f"deployment.apps/{old}" not in release.objects()
+
+
+def test_after_an_uninstall_jobs_go_on_and_no_deletion_waits_for_the_operator(
+    release: Release, tmp_path: Path
+) -> None:
+    namespace = release.namespace
+    pools = {"nodePools": yaml.safe_load(POOLS)["pools"]}
+    release.run("install", values=merged(examples.OPERATOR, pools))
+    # The operator runs beside the cluster, with the rights and the settings of its pod.
+    signed = users.sign_in(namespace, OPERATOR, tmp_path / "kubeconfig")
+    operator = OperatorShell(namespace, signed, tmp_path / "operator")
+    operator.environment |= release.configuration()
+    spec = {"benchmark": "resnet50", "replicas": 2, "gpus": 1, "preset": "smoke"}
+    asked = {
+        "apiVersion": "k8sbench.io/v1alpha1",
+        "kind": "Benchmark",
+        "metadata": {"name": "night"},
+        "spec": {**spec, "nodePool": "endless"},
+    }
+    with operator.collecting() as running:
+        namespace.create(asked)
+        namespace.wait("create", "pytorchjob/night-1")
+        release.run("uninstall", *PATIENCE)
+        operator_process.end(running)
+    (lease,) = namespace.get("leases")
+    assert lease["metadata"]["name"] == "k8sbench-operator", "its last sign of life stays"
+    for policy in ("background", "foreground"):
+        namespace.kubectl("delete", "benchmark", "night", f"--cascade={policy}", "--timeout=60s")
+        assert namespace.get("pytorchjob", "night-1")["metadata"].get("deletionTimestamp") is None
+        namespace.create(asked)
+    namespace.cluster.kubectl("delete", "namespace", namespace.name, "--timeout=120s")

@@ -96,18 +96,6 @@ def test_a_run_that_only_the_cluster_knows_is_looked_at_like_ones_own(own_shell:
         assert f"in the store or in namespace {here} of https://" in missing.err
         assert "Nearest: theirs." in missing.err
 
-    colleague.limits = {"lifecycle__requests__OWNER_SECONDS": 1.0}
-    with colleague.started("logs", "theirs", "-f", "--replica=master-0") as follow:
-        follow.until('"step": 6,')
-        logs.end()
-        own_shell.finish("theirs")
-        follow.ends()
-    assert follow.out.splitlines() == logs.expected["master-0"]
-    assert colleague.archived("theirs") == logs.expected["master-0"]
-    # Its owner collects it.
-    assert colleague.json("status", "theirs")["measurement"] is None
-    assert "theirs" in own_shell.on_cluster()
-
 
 def test_a_run_that_another_process_follows_is_looked_at_in_its_record(shell: Shell) -> None:
     logs = shell.logs("followed").begin()

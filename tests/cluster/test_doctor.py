@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from k8sbench.adapters.kubernetes import operator_lease
 from k8sbench.app.doctor import init_template
 from k8sbench.cli.main import main
 from tests.harness import helm as programs
-from tests.harness.cluster import audit, users
+from tests.harness.cluster import audit, operator_process, users
 from tests.harness.cluster.deployments import QUICK, operator_deployment
 from tests.harness.cluster.manifests import limit, refusing
 from tests.harness.cluster.namespace import Namespace
@@ -183,3 +184,27 @@ def test_every_trouble_of_a_namespace_is_its_finding(
     assert said[1].startswith("A PyTorchJob of k8sbench is refused:")
     assert "a job needs the label" in said[1]
     assert "requests.nvidia.com/gpu: 0 of 4 used (gpus), 8 are needed" in said[2]
+
+
+def test_the_operator_of_a_namespace_is_shown_with_its_age_and_objects_are_what_users_need(
+    namespace: Namespace, doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    namespace.kubectl("create", "serviceaccount", "reader")
+    reader = str(users.sign_in(namespace, "reader", tmp_path / "reader.kubeconfig"))
+    assert doctor(namespace).level("k8sbench-operator") == "ok"
+    (lacks,) = set(doctor.asked("--kubeconfig", reader).messages("k8sbench-operator"))
+    assert "leases.coordination.k8s.io" in lacks
+    users.grant(namespace, "reader", "leases", [operator_process.LEASES])
+    operator = operator_process.make(namespace, tmp_path / "machine")
+    with operator.collecting() as running:
+        running.until("info collecting\n")
+        report = doctor(namespace)
+        assert report.level("k8sbench-operator") == "ok"
+        assert report.level("permissions") == "ok"
+        asked = doctor.asked("--kubeconfig", reader).messages("permissions")
+        assert any("create, patch, delete benchmarks.k8sbench.io" in each for each in asked)
+        assert not any("create, patch, delete pytorchjobs" in each for each in asked)
+        operator_process.end(running)
+    monkeypatch.setattr(operator_lease, "ALIVE_SECONDS", 0.0)
+    silent = doctor(namespace)
+    assert (silent.code, silent.level("k8sbench-operator")) == (NOT_READY, "failure")

@@ -44,56 +44,54 @@ def test_another_machine_reads_what_a_submitter_has_left(
     assert "operator" not in other.run("results").err
     with operator.collecting() as running:
         expose(own_cluster, other, running)
-        logs = own_shell.printing("r1")
-        until(lambda: "r1" in other.run("list", "--store=cluster").out, "the operator to see r1")
-        words = ("logs", "r1", "--replica=worker-0", "--store=cluster")
+        logs = operator_process.given(own_shell, "r1")
+        until(lambda: "r1-1" in other.run("list", "--store=cluster").out, "the operator to see r1")
+        words = ("logs", "r1-1", "--replica=worker-0", "--store=cluster")
         first = logs.expected["worker-0"][0]
         until(lambda: first in other.run(*words).out, "the operator to archive a line of r1")
         # A running run is known from the cluster, too; it has one row, and no note.
         for options in ((), (f"--namespace={other.namespace.name}",)):
             running_run = other.run("list", *options)
-            assert running_run.out.count("r1 ") == 1
+            assert running_run.out.count("r1-1 ") == 1
             assert "operator" in running_run.out
             assert running_run.err == ""
         logs.end()
-        own_shell.finish("r1")
-        until(lambda: "r1" not in own_shell.on_cluster(), "the deletion of r1")
+        own_shell.finish("r1-1")
+        until(lambda: "r1-1" not in own_shell.on_cluster(), "the deletion of r1")
         for shell in (other, own_shell):
             row = shell.run("results").out
             assert "SOURCE" in row
             assert row.count("operator") == 1
             (listed,) = shell.json("list")
-            assert (listed["run_id"], listed["source"]) == ("r1", "operator")
+            assert (listed["run_id"], listed["source"]) == ("r1-1", "operator")
             assert (listed["phase"], listed["verdict"]) == ("Succeeded", "valid")
-            assert shell.run("list").out.count("r1 ") == 1
-            status = shell.json("status", "r1")
+            assert shell.run("list").out.count("r1-1 ") == 1
+            status = shell.json("status", "r1-1")
             assert (status["phase"], status["source"]) == ("Succeeded", "operator")
-            assert "Source:" in shell.run("status", "r1").out
+            assert "Source:" in shell.run("status", "r1-1").out
             for replica, lines in logs.expected.items():
-                printed = shell.run("logs", "r1", f"--replica={replica}").out
+                printed = shell.run("logs", "r1-1", f"--replica={replica}").out
                 assert printed.splitlines() == lines
         assert other.json("results")["rows"][0]["members"][0]["source"] == "operator"
-        assert "r1" in other.run("list", "--store=cluster").out
-        assert "[worker-0] " in other.run("logs", "r1", "--store=cluster").out
+        assert "r1-1" in other.run("list", "--store=cluster").out
+        assert "[worker-0] " in other.run("logs", "r1-1", "--store=cluster").out
         assert "no such run: r9" in other.run("status", "r9", "--store=cluster", code=2).err
         assert "There is no run 'r9'" in other.run("status", "r9", code=2).err
-        assert "can be read" not in other.run("watch", "r1", "--store=cluster", code=2).out
+        assert "can be read" not in other.run("watch", "r1-1", "--store=cluster", code=2).out
         for command in ("watch", "collect", "cancel", "delete"):
-            over = other.run(command, "r1")
-            assert "the operator has collected it: nothing is left to do" in over.err
+            over = other.run(command, "r1-1")
             assert (" ok (smoke)" in over.out) == (command in {"watch", "collect"})
-        # Who has submitted it takes it over, though its job is gone.
-        taken = own_shell.run("collect", "--all")
-        assert " ok (smoke)" in taken.out
-        assert "its logs and figures are here now" in taken.err
-        assert own_shell.json("status", "r1")["source"] == "here"
+            assert ("Nothing to cancel" in over.err) == (command in {"cancel", "delete"})
+        copied = own_shell.run("store", "import", "--from-operator", "r1")
+        assert copied.err == "1 run imported; 0 runs were here already.\n"
+        assert own_shell.json("status", "r1-1")["source"] == "here"
         for replica, lines in logs.expected.items():
-            assert own_shell.archived("r1", replica) == lines
+            assert own_shell.archived("r1-1", replica) == lines
         # It stands still: what this machine has is printed, and that nothing else could be.
         running.process.send_signal(signal.SIGSTOP)
         own_shell.limits = SILENT
         silent = own_shell.run("list")
-        assert "r1" in silent.out
+        assert "r1-1" in silent.out
         assert "note: without the runs of an operator: " in silent.err
         assert "answer" in silent.err
         insisted = own_shell.run("list", "--store=cluster", code=6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.simulation.schedules import play
+from tests.simulation.play import play
 
 
 def main() -> None:

@@ -25,16 +25,15 @@ from k8sbench.model.errors import (
     Unreachable,
     UsageError,
 )
-from k8sbench.model.identity import OWNER_ANNOTATION, TURN_ANNOTATION
-from k8sbench.model.kube import annotations_of, attempt_of
-from k8sbench.model.ownership import COLLECTOR, JobOwner, Ownership, Turn
+from k8sbench.model.kube import attempt_of
+from k8sbench.model.ownership import JobOwner, Ownership
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
 from tests.simulation.store import Disk
-from tests.simulation.world import Process, Violation, World
+from tests.simulation.world import BEGIN, Process, Violation, World
 
 REPLICAS = ("master-0", "worker-0")
 RACE_SECONDS = 120.0
@@ -64,9 +63,6 @@ class Job(msgspec.Struct, kw_only=True, eq=False):
     owner: JobOwner
     taken_at: float = -math.inf
     """Unix time of the last takeover."""
-    turn: Turn | None = None
-    """Its turn, while it is suspended for it."""
-    wish: Wish | None = None
     is_copy: bool = False
     """True if somebody else re-created the job."""
 
@@ -88,6 +84,8 @@ class Namespace:
         """By run and attempt."""
         self.disks: list[Disk] = []
         self.away_until = 0.0
+        self.most: dict[str, int] = {}
+        """Most jobs at a time that a set was ever allowed, by set; else any number."""
         self.rooms = world.dice.choice([2, 3, 8])
         self._uids = 0
 
@@ -112,32 +110,61 @@ class Namespace:
             self.world.spawn(lambda: self._copy(job), self.world.dice.random() * 30.0)
         self.world.note(f"job {job.run_id} (attempt {job.attempt}) is gone")
 
-    def new(self, plan: RunPlan, attempt: int, owner: JobOwner, turn: Turn | None = None) -> Job:
-        """Create a job; it lives at once unless it waits for its turn."""
+    def new(
+        self,
+        plan: RunPlan,
+        attempt: int,
+        owner: JobOwner,
+        *,
+        is_copy: bool = False,
+    ) -> Job:
+        """Create a job."""
         world = self.world
         self._uids += 1
-        never = Transition(phase=Phase.LOST, at=math.inf, cause="It waits for its turn.")
-        job = Job(
-            plan=plan,
-            uid=str(self._uids),
-            attempt=attempt,
-            created_at=world.now,
-            steps=[],
-            lines={},
-            end=never,
-            owner=owner,
-            began_at=math.inf,
-            turn=turn,
-        )
+        job = self._drawn(plan, attempt, owner)
+        job.is_copy = is_copy
         self.jobs[plan.run_id] = job
         world.note(f"job {plan.run_id} (attempt {attempt}) is created")
-        if turn is None:
-            self.live(job)
+        live = [one.run_id for one in self.live_jobs(plan.set_name)]
+        if len(live) > self.most.get(plan.set_name, len(live)):
+            raise Violation(f"{live} of set {plan.set_name} run at a time.")
+        world.note(f"job {plan.run_id} (attempt {attempt}) ends at {job.end.at - BEGIN:.0f}")
         return job
 
-    def live(self, job: Job) -> None:
-        """Start a job: all of its life is drawn here."""
-        world, dice, attempt = self.world, self.world.dice, job.attempt
+    def live_jobs(self, set_name: str) -> list[Job]:
+        """Return the jobs of a set that have not ended.
+
+        Without copies, and without those that came after a process had given them up because its
+        clock had jumped.
+        """
+        now, world = self.world.now, self.world
+        never = {
+            run_id
+            for disk in self.disks
+            for run_id, run in disk.rows.items()
+            if world.met["jump"] and creation.may_be_submitted_again(run)
+        }
+        return [
+            job
+            for job in self.jobs.values()
+            if job.plan.set_name == set_name
+            and not (job.is_copy or job.run_id in never)
+            and not (job.is_over(now) or now >= (job.gone_at or math.inf))
+        ]
+
+    def delete_by_hand(self, job: Job) -> None:
+        """Have a user delete a job."""
+        self.world.note(f"job {job.run_id} is deleted by hand")
+        self.delete(job)
+
+    def delete(self, job: Job) -> None:
+        """Delete a job: it is gone some seconds later."""
+        gone_at = self.world.now + self.world.dice.random() * GRACE
+        job.gone_at = gone_at if job.gone_at is None else min(gone_at, job.gone_at)
+
+    def _drawn(self, plan: RunPlan, attempt: int, owner: JobOwner) -> Job:
+        """Draw all of a job's life."""
+        world, dice = self.world, self.world.dice
         steps, at = [], world.now
         phases = [Phase.QUEUED, Phase.PENDING, Phase.PULLING, Phase.STARTING, Phase.RUNNING]
         for phase in phases:
@@ -173,9 +200,18 @@ class Namespace:
             end = Transition(phase=Phase.FAILED, at=ends, cause="It failed.", cause_id="own")
         else:
             end = Transition(phase=Phase.SUCCEEDED, at=ends, cause="It is done.")
-        job.steps = sorted((step for step in steps if step.at < ends), key=lambda step: step.at)
-        job.lines, job.end, job.lost, job.began_at = lines, end, lost, began
-        job.turn = None
+        job = Job(
+            plan=plan,
+            uid=str(self._uids),
+            attempt=attempt,
+            created_at=world.now,
+            steps=sorted((step for step in steps if step.at < ends), key=lambda step: step.at),
+            lines=lines,
+            end=end,
+            lost=lost,
+            began_at=began,
+            owner=owner,
+        )
         if world.happens("lost_lines"):
             replica = dice.choice(list(lines))
             some = lines[replica][: dice.randrange(1, len(lines[replica]))]
@@ -186,12 +222,12 @@ class Namespace:
             job.lost.update(line for line in last if line.at > ends - 3.0)
         if world.happens("expires"):
             job.gone_at = ends + dice.random() * 30.0
-        world.note(f"job {job.run_id} (attempt {attempt}) starts, ends at {ends:.0f}")
+        return job
 
     def _copy(self, job: Job) -> None:
         if self.job(job.run_id) is None:
-            copy = self.new(job.plan, job.attempt, job.owner)
-            copy.is_copy, copy.lost = True, set()
+            copy = self.new(job.plan, job.attempt, job.owner, is_copy=True)
+            copy.lost = set()
 
     # -- what must hold -------------------------------------------------------------------------
 
@@ -207,8 +243,6 @@ class Namespace:
         attempt, number = map(int, lines[-1].text.split())
         job = self.of_attempt(run_id, attempt)
         assert job is not None
-        if run_id in disk.copied and job.owner.store != disk.name:
-            return  # whoever was to record it was killed; the next one copies all files again
         last, before = map(int, lines[-2].text.split()) if len(lines) > 1 else (attempt, -1)
         if last > attempt:
             raise Violation(f"{disk.name}: {run_id} goes back to attempt {attempt}.")
@@ -263,27 +297,18 @@ class _Follow(msgspec.Struct, kw_only=True, eq=False):
     pods_at: float = 0.0
     """The pods are known as they were then, Unix seconds."""
     pods_listed_at: float = -math.inf
-    told: tuple[bool, Wish | None] = (True, None)
-    """Last reported owner state."""
+    is_lost: bool = False
+    """True once it is reported that another store has taken the job over."""
     reported: Transition | None = None
 
 
-class SimulatedCluster:
-    """The port as one process has it."""
+class Connection:
+    """Connection of a process to the API server."""
 
-    name = "kubernetes"
-    jobs_outlive_us = True
+    def __init__(self, namespace: Namespace, process: Process) -> None:
+        self._namespace, self._process, self._world = namespace, process, namespace.world
 
-    def __init__(self, namespace: Namespace, process: Process, store: Disk) -> None:
-        self._namespace, self._process, self._disk = namespace, process, store
-        self._world = namespace.world
-        self.followed: dict[str, _Follow] = {}
-        self._lag = 0.0
-        process.at_end.append(self.followed.clear)
-
-    # -- requests -------------------------------------------------------------------------------
-
-    def _ask(self, what: str) -> None:
+    def request(self, what: str) -> None:
         """Make a request: the process may die, the API server be down."""
         self._process.effect(what)
         world, namespace = self._world, self._namespace
@@ -292,10 +317,26 @@ class SimulatedCluster:
         if world.now < namespace.away_until:
             world.sleep(world.dice.random() * 5.0)
             self._process.effect(what)
+        if world.now < namespace.away_until or world.happens("throttled"):
             error = Unreachable("The API server does not answer.")
             error.cause_id = "api-unreachable"
-            if world.now < namespace.away_until:
-                raise error
+            raise error
+
+
+class SimulatedCluster(Connection):
+    """The port as one process has it."""
+
+    name = "kubernetes"
+    jobs_outlive_us = True
+
+    def __init__(self, namespace: Namespace, process: Process, store: Disk) -> None:
+        super().__init__(namespace, process)
+        self._disk = store
+        self.followed: dict[str, _Follow] = {}
+        self._lag = 0.0
+        process.at_end.append(self.followed.clear)
+
+    # -- requests -------------------------------------------------------------------------------
 
     def _read(self, run_id: str) -> Job | None:
         """Read a job; what is read may be some seconds old."""
@@ -306,7 +347,7 @@ class SimulatedCluster:
 
     def _whose(self, job: Job) -> Ownership:
         is_ours = job.owner.store == self._disk.name
-        return Ownership(owner=job.owner, is_ours=is_ours, wish=job.wish)
+        return Ownership(owner=job.owner, is_ours=is_ours)
 
     def _check_copy(self, job: Job) -> None:
         run = self._disk.rows.get(job.run_id)
@@ -314,6 +355,11 @@ class SimulatedCluster:
         if job.is_copy and known not in {None, job.uid}:
             copy = f"a copy of {job.run_id}"
             raise Violation(f"{self._disk.name}: {copy} is taken for the run's job.")
+
+    def _check_alone(self, run_id: str) -> None:
+        holder = self._disk.claimed.get(run_id)
+        if holder is not None and holder is not self._process:
+            raise Violation(f"{self._process.name} acts on {run_id}, which {holder.name} follows.")
 
     def _check_ours(self, job: Job) -> None:
         self._check_copy(job)
@@ -324,15 +370,12 @@ class SimulatedCluster:
         run_id, world, namespace = plan.run_id, self._world, self._namespace
         if run_id in self.followed:
             return None
-        attempt, text = attempt_of(manifests[-1]), annotations_of(manifests[-1])
-        is_held = TURN_ANNOTATION in text
-        turn = msgspec.json.decode(text[TURN_ANNOTATION], type=Turn) if is_held else None
-        name = COLLECTOR if OWNER_ANNOTATION in text else self._disk.name
-        new = plan, attempt, JobOwner(store=name, host=name), turn
+        attempt = attempt_of(manifests[-1])
         try:
-            self._ask("create")
+            self.request("create")
         except Unreachable as error:
             raise creation.unknown_error(run_id, "the API server gave no answer.") from error
+        self._check_alone(run_id)
         job = namespace.job(run_id)
         if job is not None and job.attempt < attempt:
             # Whether it is a copy is seen when it is to be cleared away, which is tried again.
@@ -342,40 +385,41 @@ class SimulatedCluster:
         if job is None:
             if world.happens("refused"):
                 raise UsageError("The job is not admitted.", "Ask for less.")
-            # A job that has ended, or waits for its turn, takes no room.
             jobs = namespace.jobs.values()
-            active = [job for job in jobs if not (job.turn or job.is_over(world.now))]
-            if (turn is None and len(active) >= namespace.rooms) or world.happens("no_room"):
+            active = [job for job in jobs if not job.is_over(world.now)]
+            if len(active) >= namespace.rooms or world.happens("no_room"):
                 world.met["no_room"] += 1
                 raise NoRoom("quota small has no room for it.")
             if world.happens("lost_answer"):
                 if world.dice.random() < 0.5:
                     # It comes late, as a request that was on its way.
                     late = world.dice.random() * 60.0
-                    world.spawn(lambda: self._come_late(*new), late)
+                    world.spawn(lambda: self._come_late(plan, attempt), late)
                 else:
-                    self._new(*new)
+                    self._new(plan, attempt)
                 raise creation.unknown_error(run_id, "the connection broke.")
-            job = self._new(*new)
+            job = self._new(plan, attempt)
         self._process.effect("created")
         self.followed[run_id] = _Follow(attempt=attempt, uid=job.uid)
         return job.uid
 
-    def _new(self, plan: RunPlan, attempt: int, owner: JobOwner, turn: Turn | None) -> Job:
+    def _new(self, plan: RunPlan, attempt: int) -> Job:
         if not any(plan.run_id in disk.rows for disk in self._namespace.disks):
             raise Violation(f"Job {plan.run_id} is on no record.")
-        return self._namespace.new(plan, attempt, owner, turn)
+        owner = JobOwner(store=self._disk.name, host=self._disk.name)
+        return self._namespace.new(plan, attempt, owner)
 
-    def _come_late(self, plan: RunPlan, attempt: int, owner: JobOwner, turn: Turn | None) -> None:
+    def _come_late(self, plan: RunPlan, attempt: int) -> None:
         # Asked first: the job may be gone as of now.
         is_there = self._namespace.job(plan.run_id) is not None
         if not is_there and (plan.run_id, attempt) not in self._namespace.gone:
             run = self._disk.rows[plan.run_id]
             if not run.phase.final and run.attempt == attempt:
-                self._new(plan, attempt, owner, turn)
+                self._new(plan, attempt)
 
     def clear(self, run: Run) -> None:
-        self._ask("clear")
+        self.request("clear")
+        self._check_alone(run.run_id)
         job = self._namespace.job(run.run_id)
         if job is None or job.attempt >= run.attempt:
             return
@@ -385,7 +429,7 @@ class SimulatedCluster:
         if job.cancel is not None and not attempts.is_continued(run):
             raise BenchError("someone has cancelled its job meanwhile.")
         self._namespace.check_removal(self._disk, job)
-        self._delete(job)
+        self._namespace.delete(job)
         raise EarlierAttempt("the job of the attempt before is not gone.")
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
@@ -393,7 +437,7 @@ class SimulatedCluster:
         self.followed[run.run_id] = _Follow(attempt=run.attempt, uid=run.job_uid, marks=marks)
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
-        self._ask("list")
+        self.request("list")
         found = []
         for run_id in list(self._namespace.jobs):
             if (job := self._read(run_id)) is not None and (run_ids is None or run_id in run_ids):
@@ -407,7 +451,6 @@ class SimulatedCluster:
                         attempt=job.attempt,
                         uid=job.uid,
                         ownership=self._whose(job),
-                        turn=job.turn,
                     )
                 )
         return found
@@ -420,17 +463,17 @@ class SimulatedCluster:
         return [JobEvent(run_id=run.run_id, transition=step) for step in seen[-1:]]
 
     def printed(self, run: Run) -> Iterator[LogLine]:
-        self._ask("read logs")
+        self.request("read logs")
         job = self._read(run.run_id)
         every = [] if job is None else itertools.chain(*job.lines.values())
         until = self._world.now if job is None else min(self._world.now, job.end.at)
         return (line for line in every if line.at <= until and job and line not in job.lost)
 
     def cancel(self, run_id: str, cause: str, cause_id: str, *, keep: bool = False) -> None:
-        self._ask("cancel")
-        self._cancel(run_id, cause, cause_id)
+        self.request("cancel")
+        self._cancel(run_id, cause, cause_id, keep=keep)
 
-    def _cancel(self, run_id: str, cause: str, cause_id: str) -> None:
+    def _cancel(self, run_id: str, cause: str, cause_id: str, *, keep: bool = False) -> None:
         job, follow = self._namespace.job(run_id), self.followed.get(run_id)
         if job is not None and follow is not None and follow.uid not in {None, job.uid}:
             return
@@ -441,45 +484,22 @@ class SimulatedCluster:
             job.end = Transition(
                 phase=Phase.CANCELLED, at=self._world.now, cause=cause, cause_id=cause_id
             )
-            self._delete(job)
-
-    def _delete(self, job: Job) -> None:
-        gone_at = self._world.now + self._world.dice.random() * GRACE
-        job.gone_at = gone_at if job.gone_at is None else min(gone_at, job.gone_at)
+            if not keep:
+                self._namespace.delete(job)
 
     def release(self, run_id: str) -> None:
         self.followed.pop(run_id, None)
 
-    def ask(self, run_id: str, wish: Wish) -> None:
-        self._ask("ask the owner")
-        if (job := self._namespace.job(run_id)) is not None:
-            job.wish = wish
-
-    def answer(self, run_id: str) -> None:
-        self._ask("answer")
-        if (job := self._namespace.job(run_id)) is not None:
-            self._check_ours(job)
-            job.wish = None
-
-    def admit(self, run_id: str) -> None:
-        self._ask("admit")
-        job = self._namespace.job(run_id)
-        if job is not None and job.turn is not None and job.cancel is None:
-            self._check_ours(job)
-            self._namespace.live(job)
-
     def take_over(self, run_id: str, known: Ownership) -> bool:
-        self._ask("take over")
+        self.request("take over")
         job = self._namespace.job(run_id)
         if job is not None:
             self._check_copy(job)
         if job is None or job.owner != known.owner:
             return False
-        job.owner, job.wish = JobOwner(store=self._disk.name, host=self._disk.name), None
+        job.owner = JobOwner(store=self._disk.name, host=self._disk.name)
         job.taken_at = self._world.now
         self._world.note(f"job {run_id} is {self._disk.name}'s now")
-        if job.turn is not None and job.cancel is None:
-            self._namespace.live(job)
         self._process.effect("taken over")
         return True
 
@@ -490,7 +510,8 @@ class SimulatedCluster:
         uid: str | None = None,
         force: bool = False,
     ) -> str | None:
-        self._ask("delete")
+        self.request("delete")
+        self._check_alone(run_id)
         job = self._namespace.job(run_id)
         if job is None or (uid is not None and uid != job.uid):
             return None
@@ -503,7 +524,7 @@ class SimulatedCluster:
             self._cancel(run_id, "It was deleted.", "deleted")
             return None
         self._namespace.check_removal(self._disk, job)
-        self._delete(job)
+        self._namespace.delete(job)
         return None
 
     def close(self) -> None:
@@ -544,11 +565,9 @@ class SimulatedCluster:
             return self._absent(run_id, follow)
         follow.uid = follow.uid or job.uid
         events: list[JobEvent] = []
-        whose = self._whose(job)
-        told = (whose.is_ours, whose.wish)
-        if told != follow.told:
-            follow.told = told
-            events.append(JobEvent(run_id=run_id, ownership=whose))
+        if not (follow.is_lost or self._whose(job).is_ours):
+            follow.is_lost = True
+            events.append(JobEvent(run_id=run_id, taken_by=job.owner.host))
         while job.attempt > follow.attempt:  # another store has begun one
             again = attempts.elsewhere(job.plan, follow.attempt, job.created_at, job.uid)
             events.append(JobEvent(run_id=run_id, transition=again))

@@ -6,7 +6,7 @@ write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -39,13 +39,22 @@ class Disk:
         """By run and replica, of all attempts."""
         self.begins: dict[str, dict[str, int]] = {}
         """By run and replica: where the lines of the present attempt begin."""
-        self.copied: set[str] = set()
-        """Runs whose lines the collector's have replaced, though not yet its record the run's."""
         self.files: dict[tuple[str, str], bytes] = {}
         self.claimed: dict[str, Process] = {}
         self.full_until = 0.0
         self.most = 1_000_000
         """Runs of a set that may count: valid ones, and those that go on."""
+
+    def copy(self) -> Disk:
+        """Return a backup."""
+        backup = Disk(self.name, self.world, self.namespace)
+        backup.rows, backup.files = {**self.rows}, {**self.files}
+        backup.begins = {run_id: {**begins} for run_id, begins in self.begins.items()}
+        backup.lines = {
+            run_id: {replica: [*lines] for replica, lines in files.items()}
+            for run_id, files in self.lines.items()
+        }
+        return backup
 
     def archived(self, run_id: str, replica: str) -> list[LogLine]:
         """Return the lines of a replica's present attempt."""
@@ -96,11 +105,16 @@ class SimulatedStore:
 
     identity = "simulated"
 
-    def __init__(self, disk: Disk, process: Process) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        process: Process,
+        check: Callable[[Run | None, Run], None] = lambda _, __: None,
+    ) -> None:
         self.disk, self._process = disk, process
+        self._check = check
+        """Is called with a run before and after each transition; None before the first."""
         self.claims = SimulatedClaims(disk, process)
-        self.taken_over: set[str] = set()
-        """Runs of which the collector's measurement is recorded."""
 
     def write(self, what: str) -> None:
         """Begin a write: the process may die, the disk be full."""
@@ -144,8 +158,17 @@ class SimulatedStore:
         if sum(not run.phase.final or bool(run.measurement) for run in runs) >= self.disk.most:
             raise Violation(f"{plan.run_id} is one more run than was asked for.")
         created = Transition(phase=Phase.CREATED, at=at, cause="Recorded; nothing was started yet.")
-        run = Run(plan=plan, created_at=at, owner=owner, history=(created,), artifacts=None)
-        return self._put(run, location=location)
+        run = Run(
+            plan=plan,
+            created_at=at,
+            owner=owner,
+            history=(created,),
+            artifacts=None,
+            location=location,
+        )
+        if not has_job:
+            self._check(None, run)
+        return self._put(run)
 
     def move(
         self,
@@ -166,7 +189,10 @@ class SimulatedStore:
             wishes = (*wishes, owes)
         what = f"{run_id} {transition.phase} {transition.cause_id or ''}"
         self.disk.world.note(f"{self._process.name}: {what}")
-        return self._put(run, history=(*run.history, transition), wishes=wishes)
+        moved = msgspec.structs.replace(run, history=(*run.history, transition), wishes=wishes)
+        self._check(run, moved)
+        self.disk.rows[run_id] = moved
+        return moved
 
     def wish(self, run_id: str, wish: Wish) -> Run:
         self.write(f"wish to {wish.kind}")
@@ -194,13 +220,13 @@ class SimulatedStore:
             again = attempts.continued(plan, run.attempt, at)
         history = (*run.history, again)
         changes = {"plan": plan, "owner": owner, "location": location, "history": history}
-        return self._put(run, **changes, wishes=(), measurement=None)
+        reopened = msgspec.structs.replace(run, **changes, wishes=(), measurement=None)
+        self._check(run, reopened)
+        return self._put(reopened)
 
     def measured(self, run_id: str, measurement: Measurement) -> Run:
         self.write("measured")
         run = self.disk.rows[run_id]
-        if run_id in self.taken_over:
-            return self._put(run, measurement=measurement)
         if run.measurement is not None:
             raise Violation(f"{run_id} is measured twice in store {self.disk.name}.")
         self.disk.namespace.check_measured(self.disk, run_id, gaps=measurement.records)

@@ -15,14 +15,14 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes.watching import job_reader
-from k8sbench.lifecycle import active_run, owners, requests, submitting
+from k8sbench.lifecycle import active_run, requests, submitting
 from k8sbench.lifecycle.active_run import ActiveRun
 from k8sbench.lifecycle.context import How, Outcome, RunContext
 from k8sbench.lifecycle.decide import JobView, State
 from k8sbench.lifecycle.requests import JobRequests
 from k8sbench.model import creation
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
-from tests.simulation.schedules import play
+from tests.simulation.play import play
 from tests.simulation.store import SimulatedClaims, SimulatedStore
 from tests.simulation.world import Faults, Violation
 

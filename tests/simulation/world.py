@@ -45,6 +45,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """The request was carried out, or not, and nobody says which."""
     away: float = 0.01
     """The API server does not answer for a while."""
+    throttled: float = 0.01
+    """One request is not carried out: 429, 500 or 503."""
     refused: float = 0.04
     """A request is refused for good."""
     no_room: float = 0.08
@@ -59,6 +61,10 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """An event comes twice."""
     reordered: float = 0.05
     """An earlier state is reported once more."""
+    late_objects: float = 0.01
+    """The watch of Benchmark objects says nothing for a while."""
+    unreadable_object: float = 0.05
+    """A process cannot read one of the objects."""
     unreadable: float = 0.006
     """Logs cannot be read for a while."""
     lost_lines: float = 0.1
@@ -190,8 +196,8 @@ class Process:
 class Calls(Threads):
     """Thread pool of a process: each call is a delayed greenlet."""
 
-    def __init__(self, process: Process) -> None:
-        self._process = process
+    def __init__(self, process: Process, longest: float = 3.0) -> None:
+        self._process, self._longest = process, longest
 
     def start(self, call: Callable[[], T], name: str) -> Future[T]:
         """Have a call made."""
@@ -203,12 +209,14 @@ class Calls(Threads):
                 result = call()
             except Killed:
                 return
+            except Violation:
+                raise
             except Exception as error:
                 future.set_exception(error)
             else:
                 future.set_result(result)
 
-        self._process.world.spawn(body, self._process.world.dice.random() * 3.0)
+        self._process.world.spawn(body, self._process.world.dice.random() * self._longest)
         return future
 
     def wait(self, seconds: float) -> None:

@@ -15,7 +15,14 @@ from typing import Any, TypeVar
 import yaml
 
 from k8sbench.adapters.files import packaged
-from k8sbench.adapters.kubernetes import job_changes, kinds, listing, trainer_sources
+from k8sbench.adapters.kubernetes import (
+    benchmark_crd,
+    job_changes,
+    kinds,
+    listing,
+    operator_lease,
+    trainer_sources,
+)
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault, Tolerated
 from k8sbench.adapters.metrics import prometheus_api
@@ -25,11 +32,12 @@ from k8sbench.diagnose.preflight.facts import (
     MetricsEndpoint,
     Permission,
     PreflightFacts,
+    ServingOperator,
     Unknown,
     permissions,
 )
 from k8sbench.model import sources
-from k8sbench.model.errors import Unreachable
+from k8sbench.model.errors import BenchError, Unreachable
 from k8sbench.model.finding import Finding
 from k8sbench.model.kinds import KINDS, kind_of
 from k8sbench.model.kube import KubeObject
@@ -56,6 +64,7 @@ def ask(
     silence = api.no_answer(ANSWER_SECONDS)
     if silence is not None and silence.status in {None, 401}:
         raise api.explained(silence, "the cluster be looked at")
+    serving = _serving(api)
     ours = {job[-1]["kind"]: [one for one in job if one["kind"] != "ConfigMap"] for job in jobs}
     groups = _answer(partial(_groups, api))
     served = _answer(partial(_plurals, api, () if isinstance(groups, Unknown) else groups))
@@ -68,7 +77,8 @@ def ask(
             kind: _refusal(api, job) for kind, job in ours.items() if KINDS[kind].plural in plurals
         },
         "deployments": partial(_deployments, api, kind_of(plan).operator),
-        "access": partial(_access, api),
+        "access": partial(_access, api, operated=isinstance(serving, ServingOperator)),
+        "crd_schema": partial(benchmark_crd.schema, api),
         "namespace": lambda: api.find(kinds.path("Namespace", name=home)),
         "quotas": lambda: api.list(kinds.path("ResourceQuota", home))[0],
         "nodes": lambda: api.list(kinds.path("Node"), labels=selector)[0],
@@ -88,6 +98,7 @@ def ask(
         why=api.why,
         groups=groups,
         kinds=served,
+        serving=serving,
         asked=tuple(ours),
         role_file=str(ROLE),
         **answers,
@@ -209,8 +220,24 @@ def _deployment(api: Api, program: Operator) -> KubeObject | None:
     return api.find(kinds.path("Deployment", *program.place))
 
 
-def _access(api: Api) -> Mapping[Permission, bool]:
-    needed = tuple(permissions(yaml.safe_load_all(templates.role(packaged.load_templates()))))
+def _serving(api: Api) -> ServingOperator | Unknown | None:
+    try:
+        found = operator_lease.seen(api)
+    except BenchError as error:
+        return Unknown(error.message.rstrip("."))
+    if found is None:
+        return None
+    return ServingOperator(
+        place=f"{found.namespace}/{found.name}",
+        version=found.version,
+        age_s=found.age_s,
+        is_alive=found.is_alive,
+    )
+
+
+def _access(api: Api, *, operated: bool) -> Mapping[Permission, bool]:
+    role = templates.role(packaged.load_templates(), operated=operated)
+    needed = tuple(permissions(yaml.safe_load_all(role)))
     path = kinds.path("SelfSubjectAccessReview")
 
     def is_allowed(permission: Permission) -> bool:

@@ -65,9 +65,9 @@ def command(
 ) -> int:
     """Archive, measure and print runs that have ended.
 
-    It also carries out recorded requests to cancel or delete jobs. A job belongs to the operator
-    or to the store that submitted it; a job without an owner becomes this store's when it is named.
-    --take-over changes the owner. The command can be repeated. A run that
+    It also carries out recorded requests to cancel or delete jobs. A job belongs to the store that
+    submitted it; one without an owner becomes this store's when it is named. --take-over changes
+    the owner. The operator collects its own. The command can be repeated. A run that
     cannot be collected is reported and skipped. Ctrl-C does not change the jobs. With --all
     --follow it also follows new jobs until it is stopped, and then prints the rows. Exit codes are
     those of submit.

@@ -18,9 +18,16 @@ from itertools import pairwise
 from types import SimpleNamespace as Subject
 from typing import Any, NamedTuple
 
+from k8sbench import __version__
 from k8sbench.diagnose.preflight import nodes
-from k8sbench.diagnose.preflight.facts import LEVELS, PreflightFacts, Unknown, known
-from k8sbench.model import sources
+from k8sbench.diagnose.preflight.facts import (
+    LEVELS,
+    PreflightFacts,
+    ServingOperator,
+    Unknown,
+    known,
+)
+from k8sbench.model import benchmark_object, sources, times
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import few
 from k8sbench.model.finding import Finding, Severity
@@ -107,6 +114,8 @@ def _permissions(facts: PreflightFacts) -> Iterator[Subject]:
     others = {operator.group for operator in OPERATORS.values()} - {facts.operator.group}
     if not _has_kueue(facts):
         others.add(KUEUE)
+    if not isinstance(facts.serving, ServingOperator):
+        others.add(benchmark_object.GROUP)
     missing: dict[tuple[str, bool, bool], list[str]] = defaultdict(list)
     for one, is_allowed in known(facts.access).items():
         if not is_allowed and one.group not in others:
@@ -117,6 +126,20 @@ def _permissions(facts: PreflightFacts) -> Iterator[Subject]:
         yield Subject(missing=f"{', '.join(verbs)} {what} {where}", needed=needed, role=role)
     if not missing:
         yield Subject(missing=None)
+
+
+def _serving(facts: PreflightFacts) -> Iterator[Subject]:
+    if (found := known(facts.serving)) is None:
+        yield Subject(found=None)
+        return
+    yield Subject(
+        found=found,
+        schema=known(facts.crd_schema),
+        needed=benchmark_object.SCHEMA,
+        age=times.duration(found.age_s),
+        home=found.place.partition("/")[0],
+        ours=__version__,
+    )
 
 
 def _job_kinds(facts: PreflightFacts) -> Iterator[Subject]:
@@ -384,6 +407,25 @@ CHECKS = (
             "You may not {missing}.",
             "Have an administrator set listNodes=true in the chart, or bind you to the ClusterRoles"
             " in {f.role_file}; without them some checks and diagnoses are left out."),
+    )),
+    Check("k8sbench-operator", _serving, "the operator of k8sbench and its CRD", (
+        Row("ok", lambda s: s.found is None,
+            "No operator of k8sbench serves {f.home}: who submits collects the runs."),
+        Row("fail", lambda s: s.schema is None,
+            "The CRD of Benchmark objects is not installed; without it operator {found.place}"
+            " serves nobody.",
+            "Have an administrator run: k8sbench operator crd | kubectl apply --server-side -f -"),
+        Row("fail", lambda s: s.schema < s.needed,
+            "The CRD of Benchmark objects has schema {schema}; k8sbench {ours} needs {needed}.",
+            "Have an administrator run: k8sbench operator crd | kubectl apply --server-side -f -"),
+        Row("fail", lambda s: not s.found.is_alive,
+            "Operator {found.place} has given no sign of life for {age}; what is submitted waits"
+            " for it.",
+            "See why: kubectl -n {home} get pods -l app.kubernetes.io/component=operator."),
+        Row("warn", lambda s: s.found.version != s.ours,
+            "Operator {found.place} is k8sbench {found.version}, and this is {ours}.",
+            "Install the same version here, or have the operator upgraded."),
+        Row("ok", always, "Operator {found.place} (k8sbench {found.version}) serves {f.home}."),
     )),
     Check("job-kinds", _job_kinds, "the kinds of object that are served", (
         Row("fail", lambda s: s.lacks,

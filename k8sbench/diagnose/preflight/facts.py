@@ -117,6 +117,19 @@ class MetricsEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Reason why it cannot be read, without full stop; empty if readable."""
 
 
+class ServingOperator(msgspec.Struct, frozen=True, kw_only=True):
+    """The operator that serves the namespace, by its Lease."""
+
+    place: str
+    """Namespace and name of its Service, ``NAMESPACE/NAME``."""
+    version: str
+    """Its version of k8sbench."""
+    age_s: float
+    """Seconds since its last renewal of the Lease."""
+    is_alive: bool
+    """True if it renewed the Lease lately."""
+
+
 class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the checks judge."""
 
@@ -134,6 +147,10 @@ class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):
     """API groups that are served."""
     kinds: Collection[str] | Unknown = ()
     """Resources of the API groups of the operators that are served."""
+    serving: ServingOperator | Unknown | None = None
+    """Operator that serves the namespace; None without one."""
+    crd_schema: int | Unknown | None = None
+    """Schema number of the CRD of Benchmark; None without the CRD."""
     asked: Sequence[str] = ()
     """Kinds of the jobs that are to be possible."""
     refusals: Mapping[str, str | None] = {}

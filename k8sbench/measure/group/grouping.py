@@ -100,6 +100,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     effective = joined(c.measurement.precision_effective for c in measured)
     seconds, reached = _time_to_train(counted, measured, missing)
     dates = {c.run.run_id: at for c in candidates if (at := _began(c.run)) is not None}
+    lengths = [candidate.measurement.iterations for candidate in counted]
     began = [dates.get(c.run.run_id, c.run.created_at) for c in candidates]
     return Group(
         # What the runs report; unequal values stand side by side.
@@ -120,6 +121,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         dates=(min(dates.values()), max(dates.values())) if dates else None,
         spread=figures,
         reasons=tuple(reasons),
+        iterations=(min(lengths), max(lengths)) if lengths else None,
         parameters=parameters,
         gmac=gmac,
         precision_effective=effective,

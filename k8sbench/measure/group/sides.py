@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from k8sbench.measure.group import grouping
-from k8sbench.model.errors import NotFound, did_you_mean, few
+from k8sbench.model.errors import FIRST_RUN, NotFound, did_you_mean, few
 from k8sbench.model.group import Group
 from k8sbench.model.identity import fields_for
 from k8sbench.model.run import Baseline, Run
@@ -173,5 +173,5 @@ def _meant(text: str, known: Known) -> tuple[str, str]:
         some = few([f"{kind}:{known_name}" for kind, known_name in found])
         raise NotFound(f"{name!r} stands for {len(found)} things.", f"Write one of: {some}.")
     near = did_you_mean(name, [known_name for _, known_name in every])
-    hint = near or "k8sbench list shows the runs and their sets."
+    hint = near or ("k8sbench list shows the runs and their sets." if every else FIRST_RUN)
     raise NotFound(f"There is no {' or '.join(kinds)} {name!r}.", hint)

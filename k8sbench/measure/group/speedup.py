@@ -49,7 +49,7 @@ def efficiency(group: Group, speedup: Figure) -> Figure:
 def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
     """Return the 1x1 group of the speedup, or why there is none.
 
-    The group's own set comes first, then the newest of the other sets.
+    One of the same window comes first, then the group's own set, then the newest.
     """
     key = group.key
     mine = [
@@ -58,7 +58,12 @@ def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
         if other.plan.world_size == 1
         and (other.key.benchmark, other.key.framework) == (key.benchmark, key.framework)
     ]
-    mine.sort(key=lambda o: (o.key.set_name == key.set_name, o.began[1], o.key), reverse=True)
+
+    def nearness(other: Group) -> tuple[object, ...]:
+        has_window = other.key.window == key.window
+        return has_window, other.key.set_name == key.set_name, other.began[1], other.key
+
+    mine.sort(key=nearness, reverse=True)
     for other in mine:
         if other.state == "valid" and not _unlike(group, other):
             return other, ""
@@ -118,7 +123,7 @@ def _speedup_notes(group: Group, base: Group) -> tuple[str, ...]:
     if group.plan.sync_bn and not base.plan.sync_bn and mine["norm"] == alone["norm"]:
         notes.append(SYNC_BN_NOTE)
     if base.key.window != group.key.window:
-        notes.append(f"windows: {group.key.window} iterations, on one GPU {base.key.window}")
+        notes.append(f"windows: {group.window} iterations, on one GPU {base.window}")
     if base.key.set_name != group.key.set_name:
         notes.append(f"1x1 case of another set: {base.key.set_name}")
     return tuple(notes)

@@ -214,6 +214,9 @@ def _precision(case: Case) -> Iterator[Finding]:
         by = "an option or its name" if expected.by_user else "the plan"
         text = f"The precision is not in the log; {by} says {wanted}."
         yield rules.PRECISION_UNVERIFIED.finding(text)
+    elif wanted is None and logged is None and default:
+        text = f"The precision is not in the log; {default} is assumed, the program's default."
+        yield rules.PRECISION_UNVERIFIED.finding(f"{text} State it with --precision.")
     elif (wanted or logged) == "amp" and effective == "fp32":
         on_cpu = (log.fact("device") or expected.device) == "cpu"
         yield rules.PRECISION_WITHOUT_EFFECT.finding(

@@ -227,7 +227,10 @@ MODEL_UNVERIFIED = warn("model-unverified", "Make sure that it is the benchmark'
 The log names none, or the benchmark does not say what logs call its model (`logged_models`).
 """
 PRECISION_UNVERIFIED = warn("precision-unverified", "Make sure that the run had this precision.")
-"""The log does not state its precision, only an option or its name."""
+"""The log does not state its precision.
+
+An option, the log's name or the program's default does.
+"""
 REPEATED_LINES = warn(
     "repeated-lines", "Nothing to do; one rank's log alone has no repeated lines."
 )

@@ -5,6 +5,7 @@ import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tests.harness.cluster import users
 from tests.harness.cluster.namespace import Namespace
@@ -27,6 +28,7 @@ BENCHMARKS = [
     },
     {"apiGroups": ["k8sbench.io"], "resources": ["benchmarks/status"], "verbs": ["patch"]},
 ]
+RULES = [LEASES, TOKENS, *BENCHMARKS]
 
 
 class OperatorShell(Shell):
@@ -49,15 +51,16 @@ def make(namespace: Namespace, folder: Path) -> OperatorShell:
     """Make an operator of a namespace; its service account may also use Leases."""
     folder.mkdir(exist_ok=True)
     kubeconfig = namespace.user(folder, "operator")
-    users.grant(namespace, "operator", "leases", [LEASES, TOKENS, *BENCHMARKS])
+    users.grant(namespace, "operator", "leases", RULES)
     return OperatorShell(namespace, kubeconfig, folder / "operator")
 
 
-def given(shell: Shell, run_id: str) -> TrainerLogs:
-    """Submit a run that nobody owns, which an operator claims; its pods print."""
-    logs = shell.printing(run_id)
-    job = shell.namespace.job(run_id)
-    shell.namespace.kubectl("annotate", job, "k8sbench.io/owner-")
+def given(shell: Shell, name: str, **spec: Any) -> TrainerLogs:
+    """Create an object with one run, ``NAME-1``, whose pods print."""
+    logs = shell.logs(f"{name}-1").begin()
+    case = {"benchmark": "resnet50", "replicas": 2, "gpus": 1, "preset": "smoke"}
+    head = {"apiVersion": "k8sbench.io/v1alpha1", "kind": "Benchmark", "metadata": {"name": name}}
+    shell.namespace.create({**head, "spec": {**case, "nodePool": "endless", **spec}})
     return logs
 
 

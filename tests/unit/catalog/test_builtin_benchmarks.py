@@ -158,3 +158,13 @@ def test_each_trainer_has_a_benchmark_and_each_benchmark_its_trainer() -> None:
         )
     }
     assert {found.trainer_module for _, found in OURS} == programs
+
+
+def test_the_targets_are_those_of_the_rules_that_the_reports_follow() -> None:
+    """AI-Rank's docs/software/train.md."""
+    found = {
+        name: present(spec(name).target_accuracy) for name in ("deeplabv3p", "resnet50", "tsm")
+    }
+    percent = {name: target.percent for name, target in found.items()}
+    assert percent == {"deeplabv3p": 78.5, "resnet50": 75.9, "tsm": 71.1}
+    assert all("docs/software/train.md" in present(target.note) for target in found.values())

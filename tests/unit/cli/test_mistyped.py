@@ -35,7 +35,7 @@ WRONG = [
     (f"{HERE} --dry-run=server", "--dry-run=server is for jobs on a cluster"),
     (f"{HERE} --iterations={10**24}", "is not in the range 1<=x<=1000000000."),
     ("collect --all --accept=outliers", "Did you mean outlier?"),
-    (f"{HERE} --resume=nosuch", "error: There is no set 'nosuch'.\n  The store is empty.\n"),
+    (f"{HERE} --resume=nosuch", "error: There is no set 'nosuch'.\n  The store is empty."),
     (f"{HERE} --data pvc:imagenet", "is a volume of a cluster, and this run is local"),
     (f"{HERE} --data /no/such/folder", "there is no folder /no/such/folder"),
     (f"{HERE} --data synthetik", "Write synthetic or synthetic-host"),

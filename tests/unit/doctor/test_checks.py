@@ -8,8 +8,16 @@ import msgspec
 import pytest
 import yaml
 
+from k8sbench import __version__
 from k8sbench.diagnose.preflight import checks
-from k8sbench.diagnose.preflight.facts import ENFORCE, PreflightFacts, Unknown, permissions
+from k8sbench.diagnose.preflight.facts import (
+    ENFORCE,
+    PreflightFacts,
+    ServingOperator,
+    Unknown,
+    permissions,
+)
+from k8sbench.model.benchmark_object import SCHEMA
 from k8sbench.model.operators import TRAINER
 from k8sbench.model.pool import CPU_POOL, PRODUCT, Rdma, Toleration
 from tests.tiers import ROOT
@@ -84,7 +92,16 @@ def quotas(**used_and_hard: tuple[str, str]) -> dict[str, Any]:
     return {"quotas": (quota(**used_and_hard),)}
 
 
+def served(*, schema: object = SCHEMA, **changes: Any) -> dict[str, Any]:
+    """The facts of a namespace that an operator serves."""
+    alive: dict[str, Any] = {"version": __version__, "age_s": 3.0, "is_alive": True}
+    found = ServingOperator(place="bench/dlperf-operator", **(alive | changes))
+    return {"serving": found, "crd_schema": schema}
+
+
 GPUS = "requests__nvidia__com/gpu"
+SILENT = {"age_s": 7260.0, "is_alive": False}
+NO_OBJECTS = {"access": access("create", "benchmarks.k8sbench.io", allowed=False)}
 PLAIN = without_template(deployment())
 JOBSET_DOWN = v2()
 JOBSET_DOWN["deployments"]["JobSet"]["status"] = {}
@@ -98,6 +115,15 @@ CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("a provider's Kubernetes", "ok api-server", {"version": "v1.30.1-gke.5"}),
     ("no namespace", "fail namespace", {"namespace": None}),
     ("a namespace that ends", "fail namespace", {"namespace": ENDING}),
+    ("no operator of ours", "ok k8sbench-operator", {}),
+    ("an operator of ours", "ok k8sbench-operator", served()),
+    ("a silent operator of ours", "fail k8sbench-operator", served(**SILENT)),
+    ("another version", "warn k8sbench-operator", served(version="0.2.0")),
+    ("no CRD of ours", "fail k8sbench-operator", served(schema=None)),
+    ("an old CRD of ours", "fail k8sbench-operator", served(schema=SCHEMA - 1)),
+    ("a CRD that is not read", "warn k8sbench-operator", served(schema=FORBIDDEN)),
+    ("no right to objects", "fail permissions", served() | NO_OBJECTS),
+    ("a right that nobody needs", "ok permissions", NO_OBJECTS),
     ("no operator", "fail job-kinds", {"groups": ("apps",), "kinds": ()}),
     ("Trainer v2 alone", "ok job-kinds", v2()),
     ("Trainer v2 alone runs", "ok operator", v2()),
@@ -178,7 +204,8 @@ def test_a_cluster_that_differs_gets_its_finding_whose_sentence_is_golden() -> N
             assert one.severity == "ok" or one.action, name
             action = f"  {one.action}\n" if one.action else ""
             blocks.append(f"# {name}\n{expected}: {one.sentence}\n{action}")
-    goldens.check(Path(__file__).with_name("findings.txt"), "\n".join(blocks))
+    text = "\n".join(blocks).replace(__version__, "VERSION")
+    goldens.check(Path(__file__).with_name("findings.txt"), text)
 
 
 def test_a_cluster_that_is_ready_is_ok_in_every_check() -> None:
@@ -267,7 +294,7 @@ def test_a_pool_without_gpus_is_asked_nothing_about_them() -> None:
 def test_the_page_lists_every_check_and_which_of_them_can_fail() -> None:
     text = (ROOT / "docs" / "doctor.md").read_text()
     table = text.partition("## The checks")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `([a-z-]+)` \|.*\| (.*) \|$", table, re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z0-9-]+)` \|.*\| (.*) \|$", table, re.MULTILINE)
     assert [check for check, _ in rows] == [check.id for check in checks.CHECKS]
     failing = {word.split()[1] for _, word, _ in CASES if word.startswith("fail")}
     can_fail = {check for check, fails in rows if not fails.startswith("never")}

@@ -19,7 +19,13 @@ CASES = {
 
 
 def log(
-    gpus: int = 1, amp: str = "True", *, rate: float = 1200.0, batch: int = 256, day: int = 2
+    gpus: int = 1,
+    amp: str = "True",
+    *,
+    rate: float = 1200.0,
+    batch: int = 256,
+    day: int = 2,
+    end: int = 500,
 ) -> str:
     """Return one log: thirty lines of ten steps; the first is warm-up."""
     at = datetime.datetime(2026, 3, day, 4, tzinfo=datetime.UTC)
@@ -29,7 +35,7 @@ def log(
         f"Num GPUs {gpus}",
         f"Per-GPU Batch Size {batch}",
     ]
-    for step in range(200, 500, 10):
+    for step in range(200, end, 10):
         printed = round(rate * (1 + 0.002 * ((step // 10) % 3 - 1)), 4)
         at += datetime.timedelta(seconds=10 * batch * gpus / printed)
         lines.append(f"DLL {at:%Y-%m-%d %H:%M:%S.%f} - (0, {step}) total_ips : {printed} ")

@@ -51,8 +51,8 @@ def test_thirty_logs_of_six_cases_are_one_table(logs: Path, cli: Cli) -> None:
 
 def test_a_log_of_another_set_is_named_with_its_run(place: Path, run_id: str, cli: Cli) -> None:
     err = cli("import", "one.txt", *foreign.OF, "--set", "two", code=2).err
-    assert f"one.txt: is the log of run {run_id} of set one." in err
-    assert "k8sbench store remove RUN" in err
+    assert "one.txt: is in set one already." in err
+    assert "k8sbench store remove one" in err
     assert "k8sbench store remove one" in err, "that set"
     assert runs() == [run_id]
     cli("store", "remove", "one", "--yes")
@@ -61,7 +61,7 @@ def test_a_log_of_another_set_is_named_with_its_run(place: Path, run_id: str, cl
 
 def test_the_same_log_with_other_values_is_refused(place: Path, run_id: str, cli: Cli) -> None:
     err = cli("import", "one.txt", *foreign.OF, "--set", "one", "--warmup", "210", code=2).err
-    assert f"was imported as run {run_id}, with another window." in err
+    assert "was imported into set one with another window." in err
 
 
 def test_a_log_of_one_summary_line_is_counted_once_too(place: Path, cli: Cli) -> None:
@@ -73,7 +73,7 @@ def test_a_log_of_one_summary_line_is_counted_once_too(place: Path, cli: Cli) ->
     err = cli("import", "a.txt", "b.txt", *words, code=2).err
     assert "b.txt: is the same log as a.txt." in err
     cli("import", "a.txt", *words)
-    assert "b.txt: is the log of run" in cli("import", "b.txt", *words[:-1], "other", code=2).err
+    assert "b.txt: is in set" in cli("import", "b.txt", *words[:-1], "other", code=2).err
 
 
 def test_one_unreadable_log_keeps_all_out_unless_skipped(logs: Path, cli: Cli) -> None:
@@ -170,6 +170,42 @@ def test_what_only_names_say_is_recorded_when_it_is_asked_for(place: Path, cli: 
     cli("import", "gpu1_fp32_bs4", "gpu8_fp32_bs4", "--from-names")
     found = {row["case"]: (row["precision"], row["batch_size_per_gpu"]) for row in rows(cli)}
     assert found == {"1x1": ("fp32", 4), "1x8": ("fp32", 4)}
+
+
+def published(folder: Path) -> Path:
+    """A published report's folder: 1n1g/r50_b128_fp32_1.log, 4n8g/…."""
+    for case, rate in (("1n1g", 397.0), ("4n8g", 11000.0)):
+        (folder / case).mkdir(parents=True)
+        for repeat in range(1, 4):
+            lines = [
+                f"INFO 2021-03-12 10:{n:02}:00,113 entry.py:1023] Pass:0 batch:{10 * n}"
+                f" lr:0.10000000 loss:44.045238 qps:{rate + repeat + n % 3:.2f}\n"
+                for n in range(30)
+            ]
+            (folder / case / f"r50_b128_fp32_{repeat}.log").write_text("".join(lines))
+    return folder
+
+
+def test_a_published_folder_is_imported_by_one_command_that_the_error_names(
+    place: Path, cli: Cli
+) -> None:
+    published(place / "PLSC")
+    assert "--from-names" in cli("import", "PLSC", code=2).err
+    cli("import", "PLSC", "--from-names", "--set", "plsc", code=None)
+    found = {row["case"]: (row["batch_size_per_gpu"], row["runs_total"]) for row in rows(cli)}
+    assert found == {"1x1": (128, 3), "4x8": (128, 3)}
+
+
+@pytest.mark.parametrize("again", [["--set", "plsc"], []])
+def test_importing_again_with_other_options_is_one_error(
+    place: Path, cli: Cli, again: list[str]
+) -> None:
+    words = ["import", str(published(place / "PLSC")), "--from-names"]
+    cli(*words, "--set", "plsc", "--gpu-model", foreign.GPU, code=None)
+    err = cli(*words, *again, code=2).err
+    assert len(err.splitlines()) == 3
+    assert "k8sbench store remove plsc" in err
+    assert ("--gpu-model" in err) is bool(again)
 
 
 def test_a_log_that_states_its_case_has_that_one_whatever_its_name(place: Path, cli: Cli) -> None:

@@ -64,3 +64,13 @@ def test_the_options_that_a_row_names_are_those_of_import(place: Path, cli: Cli)
     out = cli("import", ".", "--benchmark", str(foreign.BENCHMARK), "--set", "one").out
     assert "--repeats" not in out
     assert "--gpu-model" in out
+
+
+def test_a_row_names_the_measured_window_and_no_program(logs: Path, cli: Cli) -> None:
+    (logs / "gpu8_True_9.txt").write_text(foreign.log(8, rate=8801.0, end=600))
+    cli("import", "logs", *foreign.OF, "--set", "march")
+    found = cli.json("results", "-o", "json")["rows"]
+    (row,) = (r for r in found if (r["case"], r["precision"]) == ("1x8", "amp"))
+    assert (row["window"], row["program"]) == ("200+290–390", None)
+    assert "imported" in row["missing"]["program"]
+    assert " + " not in cli("status", row["members"][0]["run_id"]).out

@@ -116,6 +116,16 @@ def test_several_logs_of_one_benchmark_are_one_note(a_log: Path, cli: Cli) -> No
     assert err == f"a.log, b.log: measured as deeplabv3p{FITS}\n"
 
 
+def test_logs_of_one_program_in_two_rows_name_the_option_that_joins_them(
+    a_log: Path, cli: Cli
+) -> None:
+    (a_log.parent / "b.log").write_text(mmseg(batch=8, steps=21))
+    words = ("import", "a.log", "b.log", "--set", "s")
+    assert "--format mmseg" in cli(*words, code=None).err
+    cli("store", "remove", "s", "--yes", code=None)
+    assert "--format mmseg" not in cli(*words, "--format", "mmseg", code=None).err
+
+
 @pytest.mark.parametrize("name", ["mmseg", "matched"])
 def test_our_own_logs_state_benchmark_and_variant(name: str) -> None:
     variants = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import msgspec
@@ -15,8 +16,11 @@ from k8sbench.lifecycle.executor import Executor
 from k8sbench.model.benchmark_object import Benchmark, Wanted
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
-from k8sbench.ports import RunFilter, Store
-from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case
+from k8sbench.model.run import Run
+from k8sbench.ports import FoundJob, RunFilter, Store
+from k8sbench.report import benchmark_status
+from tests.unit.lifecycle.played import AtOnce, FakeCluster, Silent, at, context, planned_case
+from tests.unit.store.examples import TRAINING
 
 Plan = Callable[[Benchmark], Sequence[PlannedCase]]
 
@@ -65,10 +69,15 @@ class Operator:
     """One process that serves the objects; another one goes on with its store."""
 
     def __init__(
-        self, store: Store, cluster: FakeCluster, objects: FakeObjects, plan: Plan | None = None
+        self,
+        store: Store,
+        cluster: FakeCluster,
+        objects: FakeObjects,
+        plan: Plan | None = None,
+        **changes: Any,
     ) -> None:
         self.store, self.cluster, self.objects = store, cluster, objects
-        here, self.reporter = context(store, cluster), Silent()
+        here, self.reporter = context(store, cluster, **changes), Silent()
         self.executor = Executor(here, self.reporter)
         plan = plan or (lambda benchmark: [cases(benchmark.wanted.repeats or 1)])
         self.benchmarks = Benchmarks(objects, here, self.executor, self.reporter, plan)
@@ -93,6 +102,12 @@ class Operator:
 
     def status(self, uid: str) -> Mapping[str, Any]:
         return self.objects.found[uid].status
+
+
+def job_of(run: Run) -> FoundJob:
+    return FoundJob(
+        run_id=run.run_id, known_plan=run.plan, created_at=1.0, phase=run.phase, uid=run.job_uid
+    )
 
 
 def cases(repeats: int = 1) -> PlannedCase:
@@ -287,6 +302,54 @@ def test_of_an_object_that_cannot_be_read_nothing_is_concluded(
     assert another.active() == ["a-1"]
 
 
+def test_the_runs_of_an_object_that_cannot_be_read_are_cancelled_when_it_is_gone(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    uid = objects.create("a", repeats=2)
+    operator.passes()
+    objects.unreadable.add(uid)
+    another = Operator(operator.store, operator.cluster, objects)
+    another.executor.take(operator.store.run("a-1"))
+    another.passes()
+    del objects.found[uid]
+    another.passes()
+    assert another.phases() == {"a-1": "Cancelled", "a-2": "Cancelled"}
+
+
+def test_a_run_that_nobody_follows_for_now_counts_though_its_object_is_gone(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    objects.create("a", "uid-1", set="night")
+    operator.passes()
+    del objects.found["uid-1"]
+    objects.create("b", set="night")
+    # It begins, and the jobs cannot be listed yet.
+    another = Operator(operator.store, operator.cluster, objects)
+    another.passes()
+    assert another.active() == []
+    another.executor.take(operator.store.run("a-1"))
+    another.passes()
+    assert another.phases() == {"a-1": "Cancelled", "b-1": "Created"}
+    assert another.active() == ["b-1"]
+
+
+def test_an_object_that_is_cancelled_while_it_is_planned_does_not_hold_up_others(
+    store: Store, objects: FakeObjects
+) -> None:
+    class Pool(AtOnce):
+        def start(self, call: Callable[[], Any], name: str) -> Future[Any]:
+            is_held = name == "plan-benchmark" and len(objects.found) == 1
+            return Future() if is_held else super().start(call, name)
+
+    uid = objects.create("a")
+    operator = Operator(store, FakeCluster(outlives=True), objects, pool=Pool())
+    operator.passes()
+    objects.create("b")
+    objects.change(uid, cancel=True)
+    operator.passes()
+    assert operator.active() == ["b-1"]
+
+
 def test_a_status_that_cannot_be_written_is_written_later(
     operator: Operator, objects: FakeObjects
 ) -> None:
@@ -297,6 +360,35 @@ def test_a_status_that_cannot_be_written_is_written_later(
     objects.refusal = None
     operator.passes(20)
     assert operator.status(uid)["phase"] == "Running"
+
+
+def test_a_status_that_a_late_write_replaced_is_written_again(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    uid = objects.create("a")
+    operator.passes()
+    known = objects.found[uid]
+    objects.write(known, {**known.status, "phase": "Pending"})
+    operator.passes(20)
+    assert operator.status(uid)["phase"] == "Running"
+
+
+def test_a_status_is_not_made_in_each_pass(
+    operator: Operator, objects: FakeObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    status_of = benchmark_status.status_of
+
+    def counted(benchmark: Benchmark, *given: Any, **more: Any) -> dict[str, Any]:
+        made.append(benchmark.name)
+        return status_of(benchmark, *given, **more)
+
+    monkeypatch.setattr(benchmark_status, "status_of", counted)
+    objects.create("a")
+    operator.passes()
+    made.clear()
+    operator.passes(10)
+    assert len(made) <= 1
 
 
 def test_a_retry_runs_what_is_missing_or_failed_once_more(
@@ -362,6 +454,66 @@ def test_kept_jobs_are_deleted_when_the_object_keeps_them_no_longer_or_is_gone(
     operator.passes()
     left = collecting.open_runs(operator.executor.context)
     assert [run.run_id for run in left] == ["gone-1", "kept-1"]
+
+
+def test_a_run_is_not_continued_before_its_job_is_deleted(
+    store: Store, objects: FakeObjects
+) -> None:
+    held: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    class Pool(AtOnce):
+        def start(self, call: Callable[[], Any], name: str) -> Future[Any]:
+            if name != "delete":
+                return super().start(call, name)
+            held.append((Future(), call))
+            return held[-1][0]
+
+    draft = msgspec.structs.replace(
+        cases().draft, mode="train", training=TRAINING, checkpoints="pvc:kept"
+    )
+    training = msgspec.structs.replace(cases(), draft=draft)
+    uid = objects.create("a")
+    cluster = FakeCluster(outlives=True)
+    operator = Operator(store, cluster, objects, lambda _: [training], pool=Pool())
+    operator.passes()
+    cluster.going_on["a-1"].append(at(Phase.FAILED))
+    operator.passes()
+    objects.change(uid, retry=1)
+    operator.passes()
+    assert operator.phases() == {"a-1": "Failed"}
+    for answer, call in held:
+        answer.set_result(call())
+    operator.passes()
+    assert operator.active() == ["a-1"]
+    assert store.run("a-1").attempt == 2
+
+
+def test_a_job_that_was_kept_is_deleted_though_nobody_looked_when_that_ended(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    kept, still = objects.create("kept", keep=True), objects.create("still", keep=True)
+    operator.passes()
+    operator.end("kept-1", "still-1")
+    objects.change(kept, keep=False)
+    operator.cluster.found = [
+        job_of(operator.store.run(run_id)) for run_id in ("kept-1", "still-1")
+    ]
+    another = Operator(operator.store, operator.cluster, objects)
+    another.passes()
+    left = collecting.open_runs(another.executor.context)
+    assert [run.run_id for run in left] == ["kept-1"]
+    assert objects.found[still].wanted.keep
+
+
+def test_a_running_job_is_not_kept_when_its_object_is_gone(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    uid = objects.create("a", keep=True)
+    operator.passes()
+    del objects.found[uid]
+    operator.passes()
+    assert operator.phases() == {"a-1": "Cancelled"}
+    assert operator.cluster.removed == ["a-1"]
 
 
 def test_keep_counts_for_runs_that_go_on(operator: Operator, objects: FakeObjects) -> None:

@@ -15,7 +15,7 @@ from tests.unit.report.factory import V100_32, repeats, run, throughput
 
 TF32 = {"options": {"tf32": True}, "measured": {"gpu_model": "NVIDIA A100-SXM4-40GB"}}
 OTHERS: dict[str, Any] = {"impl": "upstream", "trainer": None, "trainers_digest": None}
-"""Of a program that does not say whether TF32 was on."""
+"""Fields of a program that does not state TF32."""
 
 
 def deviation(*runs: Run, **figure: Any) -> Deviation:

@@ -472,6 +472,10 @@ CASES: dict[str, tuple[Found, str]] = {
         log(SILENT_SEG, **(SEG | {"precision": "amp"})),
         "precision-unverified",
     ),
+    "neither it nor anybody": (
+        log(SILENT_SEG, **(SEG | {"precision": None})),
+        "precision-unverified",
+    ),
     "its default": (log(SILENT_SEG, **(SEG | {"precision": "fp32", "by_user": True})), ""),
     "another size of the model": (seg(parameters=43_589_878), "parameters"),
     "a format alone has no model": (log(["type='FCNHead',", *STEADY], model="DeepLabV3+"), ""),

@@ -63,6 +63,10 @@ def test_imported_logs_of_different_length_have_a_speedup_with_a_note() -> None:
     found = by_case([one, run(700.0, backend="imported")])["1x8"].speedup
     assert found.value == 7.0
     assert found.notes == ("windows: 20+100 iterations, on one GPU 0+100",)
+    alike = run(101.0, case="1x1", backend="imported", at=1.0)
+    made = results(groups([one, alike, run(700.0, backend="imported")]))
+    speedups = [(result.group.key.case, result.speedup.value) for result in made]
+    assert sorted(speedups) == [("1x1", 1.0), ("1x1", 1.0), ("1x8", pytest.approx(700 / 101))]
 
 
 @pytest.mark.parametrize("other", [{"benchmark": "tsm"}, {"framework": "paddle"}])

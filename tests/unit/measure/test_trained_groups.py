@@ -122,7 +122,7 @@ def test_the_digests_stand_in_the_group_and_older_groups_keep_their_ids() -> Non
 # What stands beside a time to train
 
 OTHERS: dict[str, Any] = {"format": "dle-resnet50", "mode": None, "weights": None}
-"""What other programs' logs state."""
+"""Fields of other programs' logs."""
 
 
 def cell_of(result: Result, title: str) -> Cell:

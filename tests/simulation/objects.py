@@ -1,0 +1,260 @@
+"""Benchmark objects: on the API server, and the port ``Objects`` as one process has it.
+
+Users change objects by atomic patches. A process sees them late, or does not see one at all; its
+writes of a status fail, or are carried out without an answer. What a status may say, and when an
+object may be deleted, is checked here at each write.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from k8sbench.model.benchmark_object import COMPLETE, Benchmark, Wanted
+from k8sbench.model.errors import Unreachable
+from k8sbench.model.kube import conditions, is_true
+from k8sbench.model.run import Run
+from tests.simulation.cluster import Connection, Namespace
+from tests.simulation.store import Disk
+from tests.simulation.world import Process, Violation
+
+LONGEST_LAG = 30.0
+"""Seconds for which a watch of objects may be late."""
+LATE_SECONDS = 60.0
+"""Seconds after which the API server may still carry out a request."""
+
+
+class ObjectServer:
+    """The objects on the API server."""
+
+    def __init__(self, namespace: Namespace, disk: Disk) -> None:
+        self.world, self.namespace = namespace.world, namespace
+        self.disk = disk
+        """Store of the operator."""
+        self.forgotten: set[str] = set()
+        """uids of objects that were complete when a store was lost."""
+        self.found: Mapping[str, Benchmark] = {}
+        """By uid. Each change makes another mapping."""
+        self.cancelled: set[str] = set()
+        """uids of objects that somebody cancelled or deleted."""
+        self.cancelled_runs: set[str] = set()
+
+    def _set(self, found: Mapping[str, Benchmark]) -> None:
+        self.found = found
+
+    def keeps(self, uid: str | None) -> bool:
+        """Return True if the jobs of an object are to stay."""
+        return uid is not None and uid in self.found and self.found[uid].wanted.keep
+
+    def named(self, name: str) -> Benchmark | None:
+        return next((one for one in self.found.values() if one.name == name), None)
+
+    def rows(self, uid: str) -> list[Run]:
+        """Return the runs of an object in the operator's store."""
+        return [run for run in self.disk.rows.values() if run.plan.requested_by == uid]
+
+    # -- users ----------------------------------------------------------------------------------
+
+    def create(self, name: str, uid: str, wanted: Wanted) -> None:
+        """Create an object; one that exists is a conflict."""
+        if self.named(name) is None:
+            self.world.note(f"Benchmark {name} ({uid}) is created")
+            benchmark = Benchmark(
+                name=name, uid=uid, generation=1, created_at=self.world.now, wanted=wanted
+            )
+            self._set({**self.found, uid: benchmark})
+
+    def patch(self, name: str, **spec: Any) -> None:
+        """Change the spec of an object, if it is there."""
+        benchmark = self.named(name)
+        if benchmark is None:
+            return
+        wanted = msgspec.structs.replace(benchmark.wanted, **spec)
+        if wanted == benchmark.wanted:
+            return
+        self.world.note(f"Benchmark {name}: {spec}")
+        if wanted.cancel:
+            self.cancelled.add(benchmark.uid)
+        self.cancelled_runs.update(wanted.cancel_runs)
+        generation = benchmark.generation + 1
+        changed = msgspec.structs.replace(benchmark, wanted=wanted, generation=generation)
+        self._set({**self.found, benchmark.uid: changed})
+
+    def delete(self, name: str) -> None:
+        """Delete an object, if it is there."""
+        if (benchmark := self.named(name)) is not None:
+            self._remove(benchmark)
+
+    def _remove(self, benchmark: Benchmark) -> None:
+        self.world.note(f"Benchmark {benchmark.name} ({benchmark.uid}) is deleted")
+        self.cancelled.add(benchmark.uid)
+        self._set({uid: one for uid, one in self.found.items() if uid != benchmark.uid})
+
+    # -- the operator ---------------------------------------------------------------------------
+
+    def write(self, uid: str, status: Mapping[str, Any]) -> None:
+        """Merge a patch into a status, unless the object is gone."""
+        benchmark = self.found.get(uid)
+        if benchmark is None:
+            return
+        changed = msgspec.structs.replace(benchmark, status=_merged(benchmark.status, status))
+        if _is_complete(changed) != _is_complete(benchmark):
+            self.world.note(f"Benchmark {benchmark.name} is {changed.status['phase']}")
+        self._set({**self.found, uid: changed})
+
+    def check_status(self, known: Benchmark, status: Mapping[str, Any]) -> None:
+        """Check what is about to be written, by a process that knows this of the object."""
+        uid = known.uid
+        benchmark = self.found.get(uid)
+        if benchmark is None:
+            return
+        changed = msgspec.structs.replace(benchmark, status=_merged(benchmark.status, status))
+        going_on = [run.run_id for run in self.rows(uid) if not run.is_closed]
+        if _is_complete(changed) and going_on:
+            raise Violation(f"Benchmark {benchmark.name} is complete; {going_on} go on.")
+        if _is_complete(known) and known.is_over and not _is_complete(changed):
+            raise Violation(f"Benchmark {benchmark.name} was complete, and is not any more.")
+
+    def expire(self, uid: str) -> None:
+        """Delete an object at the end of its time to live."""
+        benchmark = self.found.get(uid)
+        if benchmark is None:
+            return
+        expires = benchmark.expires_at
+        if expires is None or self.world.now < expires - 91.0:  # a clock may jump
+            raise Violation(f"Benchmark {benchmark.name} is deleted before its time.")
+        self._remove(benchmark)
+
+    @property
+    def is_settled(self) -> bool:
+        """True if every object is complete, and no deletion is due."""
+        return all(
+            _is_complete(one)
+            and one.is_over
+            and one.status["observedGeneration"] == one.generation
+            and (one.expires_at is None or self.world.now < one.expires_at)
+            for one in self.found.values()
+        )
+
+    # -- what must hold -------------------------------------------------------------------------
+
+    def check_is_wanted(self, run: Run) -> None:
+        """Check that somebody asked for the end of a cancelled run."""
+        is_wanted = run.plan.requested_by in self.cancelled or run.run_id in self.cancelled_runs
+        if not is_wanted:
+            raise Violation(f"{run.run_id} is cancelled; nobody wants that.")
+
+    def check_the_end(self, expected: Mapping[str, int]) -> None:
+        """Check that each object is complete and agrees with the store.
+
+        ``expected`` are the numbers of runs by uid.
+        """
+        for uid, benchmark in self.found.items():
+            status, runs = benchmark.status, self.rows(uid)
+            if not _is_complete(benchmark) or status["observedGeneration"] != benchmark.generation:
+                raise Violation(f"Benchmark {benchmark.name} is not complete: {status}")
+            if uid in self.forgotten:
+                continue
+            if len(runs) < expected[uid] and uid not in self.cancelled:
+                found = f"{len(runs)} runs of {expected[uid]}"
+                raise Violation(f"Benchmark {benchmark.name} has {found}.")
+            numbered = sorted(runs, key=lambda run: benchmark.number_of(run.run_id) or 0)
+            recorded = [(run.run_id, str(run.phase), run.attempt) for run in numbered]
+            said = [(run["name"], run["phase"], run["attempt"]) for run in status["runs"]]
+            if said != recorded or status["summary"]["runs"].split("/")[0] != str(len(runs)):
+                raise Violation(f"Benchmark {benchmark.name} says {said}; on record: {recorded}")
+
+
+def _is_complete(benchmark: Benchmark) -> bool:
+    found = conditions({"status": benchmark.status}).get(COMPLETE)
+    return found is not None and is_true(found)
+
+
+def _merged(known: Any, patch: Any) -> Any:
+    """Apply a JSON merge patch."""
+    if not isinstance(patch, Mapping):
+        return patch
+    merged = dict(known) if isinstance(known, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = _merged(merged.get(name), value)
+    return merged
+
+
+class SimulatedObjects(Connection):
+    """The port as one process has it."""
+
+    problem = ""
+
+    def __init__(self, server: ObjectServer, process: Process) -> None:
+        super().__init__(server.namespace, process)
+        self._server = server
+        self._listed_at = self._world.now + self._world.dice.random() * 5.0
+        self._late_until = -math.inf
+        self.seen: Mapping[str, Benchmark] | None = None
+        """All objects as the process saw them last; None before."""
+        self._unreadable: str | None = None
+        """uid of an object that the process cannot read; None: it reads all."""
+
+    def current(self) -> Mapping[str, Benchmark | None] | None:
+        world = self._world
+        if self.seen is None and world.now < self._listed_at:
+            return None
+        if self.seen is not None and world.happens("late_objects"):
+            self._late_until = world.now + world.dice.random() * LONGEST_LAG
+        if world.now >= max(self._late_until, self._namespace.away_until):
+            if self.seen is None and world.happens("unreadable_object"):
+                self._unreadable = world.dice.choice([*self._server.found, None])
+            if world.faults is None and self._unreadable is not None:
+                self._unreadable = self.seen = None
+            if self.seen is not self._server.found:
+                self.seen = self._server.found
+                self._note_limits()
+        if self.seen is None:
+            return None
+        return {uid: None if uid == self._unreadable else one for uid, one in self.seen.items()}
+
+    def limit(self, set_name: str) -> int:
+        """Return the smallest limit of a set's objects; 1 without an object."""
+        limits = (
+            one.wanted.parallel
+            for uid, one in (self.seen or {}).items()
+            if one.set_name == set_name and not one.is_over and uid != self._unreadable
+        )
+        return min(limits, default=1)
+
+    def _note_limits(self) -> None:
+        assert self.seen is not None
+        most = self._namespace.most
+        for name in {benchmark.set_name for benchmark in self.seen.values()}:
+            most[name] = max(self.limit(name), most.get(name, 0))
+
+    def write(self, known: Benchmark, status: Mapping[str, Any]) -> None:
+        world, server = self._world, self._server
+        self.request("write a status")
+        if world.happens("lost_answer"):
+            happens = world.dice.choice(["never", "at once", "later"])
+            if happens == "at once":
+                server.check_status(known, status)
+                server.write(known.uid, status)
+            elif happens == "later":
+                late = world.dice.random() * LATE_SECONDS
+                world.spawn(lambda: server.write(known.uid, status), late)
+            raise Unreachable("The connection broke.")
+        server.check_status(known, status)
+        server.write(known.uid, status)
+        self._process.effect("a status is written")
+
+    def delete(self, known: Benchmark) -> None:
+        self.request("delete an object")
+        is_lost = self._world.happens("lost_answer")
+        if not is_lost or self._world.dice.random() < 0.5:
+            self._server.expire(known.uid)
+        if is_lost:
+            raise Unreachable("The connection broke.")
+        self._process.effect("an object is deleted")

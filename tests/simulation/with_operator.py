@@ -1,0 +1,288 @@
+"""Schedules of a namespace with an operator: objects, users, and one process after the other.
+
+The operator is killed or stopped at any moment, and begins again some time later. Users create,
+change and delete objects, and delete jobs by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import msgspec
+
+from k8sbench.lifecycle import collecting, owners
+from k8sbench.lifecycle.benchmarks import CANCELLED
+from k8sbench.lifecycle.context import PlannedCase, RunContext
+from k8sbench.lifecycle.serving import Serving
+from k8sbench.model import creation
+from k8sbench.model.benchmark_object import Benchmark, Wanted
+from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.ownership import OPERATOR
+from k8sbench.model.phase import LOGS_INCOMPLETE
+from k8sbench.model.run import Run
+from tests.simulation.cluster import Connection, Job
+from tests.simulation.objects import ObjectServer, SimulatedObjects
+from tests.simulation.schedule import CASE, FAULTY_SECONDS, TRAINING_CASE, Schedule
+from tests.simulation.store import Disk, SimulatedStore
+from tests.simulation.world import BEGIN, Calls, Process, Violation
+from tests.unit.lifecycle.played import Silent
+
+CALM_SECONDS = 7200.0
+"""Seconds without faults in which all must be closed."""
+CHECK_SECONDS = 10.0
+"""Interval of checks whether all is closed."""
+RETRY_SECONDS = 5.0
+"""Pause of the operator after an error."""
+LONGEST_MEASUREMENT = 40.0
+NAMES = ("a", "b", "c")
+"""Names of objects. The first two are in one set."""
+UNPLANNABLE = "none"
+"""Variant of an object that cannot be planned."""
+
+
+class WithOperator(Schedule):
+    """One schedule of an operator."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._disk = self.disk(OPERATOR)
+        self.server = ObjectServer(self.namespace, self._disk)
+        self._expected: dict[str, int] = {}
+        """Number of runs by the uid of their object."""
+        self._is_over, self._check_at = False, 0.0
+        self._operator = self._start(0.0)
+
+    def begin(self) -> None:
+        dice = self.world.dice
+        for name in NAMES[: dice.randrange(1, len(NAMES) + 1)]:
+            self._later(partial(self._create, name), dice.random() * 60.0)
+        for _ in range(dice.randrange(0, 6)):
+            at = dice.random() * FAULTY_SECONDS
+            for _ in range(dice.choice([1, 1, 2])):  # or two users at once
+                self._later(dice.choice(self._acts()), at)
+
+    def _later(self, act: Callable[[], None], after: float) -> None:
+        self.world.spawn(act, after)
+
+    # -- users ----------------------------------------------------------------------------------
+
+    def _acts(self) -> list[Callable[[], None]]:
+        return [
+            self._cancel,
+            self._cancel_run,
+            self._delete,
+            self._delete_and_create,
+            self._change_parallel,
+            self._change_keep,
+            self._retry,
+            self._delete_job,
+            self._stop_operator,
+            # self._lose_store,
+        ]
+
+    def _act(self, what: str) -> str:
+        self.world.met[f"user: {what}"] += 1
+        return self.world.dice.choice(NAMES)
+
+    def _create(self, name: str) -> None:
+        dice, uid = self.world.dice, f"{name}-{self.world.steps}"
+        sizes = dice.choice([(), (8,), (8, 16)])
+        wanted = Wanted(
+            benchmark="seg",
+            set=dice.choice(["night", None]) if name == NAMES[2] else "night",
+            variant=UNPLANNABLE if dice.random() < 0.05 else None,
+            checkpoints="pvc:kept" if dice.random() < 0.2 else None,
+            keep=dice.random() < 0.1,
+            batch_sizes=sizes,
+            repeats=dice.randrange(1, 4),
+            parallel=dice.randrange(1, 4),
+            max_restarts=dice.choice([0, 2]),
+            ttl_seconds_after_finished=dice.choice([None, None, 60]),
+        )
+        count = len(sizes or (None,)) * (wanted.repeats or 1)
+        self._expected[uid] = 0 if wanted.variant == UNPLANNABLE else count
+        self.server.create(name, uid, wanted)
+
+    def _cancel(self) -> None:
+        self.server.patch(self._act("cancel"), cancel=True)
+
+    def _cancel_run(self) -> None:
+        name = self._act("cancel a run")
+        if (benchmark := self.server.named(name)) is not None:
+            run_id = benchmark.run_id(self.world.dice.randrange(1, 7))
+            cancelled = dict.fromkeys((*benchmark.wanted.cancel_runs, run_id))
+            self.server.patch(name, cancel_runs=tuple(cancelled))
+
+    def _delete(self) -> None:
+        self.server.delete(self._act("delete"))
+
+    def _delete_and_create(self) -> None:
+        name = self._act("delete and create")
+        self.server.delete(name)
+        pause = self.world.dice.choice([0.0, 5.0, 60.0])
+        self._later(partial(self._create, name), pause * self.world.dice.random())
+
+    def _change_parallel(self) -> None:
+        self.server.patch(self._act("parallel"), parallel=self.world.dice.randrange(1, 4))
+
+    def _change_keep(self) -> None:
+        name = self._act("keep")
+        if (benchmark := self.server.named(name)) is not None:
+            self.server.patch(name, keep=not benchmark.wanted.keep)
+
+    def _retry(self) -> None:
+        name = self._act("retry")
+        if (benchmark := self.server.named(name)) is not None:
+            self.server.patch(name, retry=benchmark.wanted.retry + 1)
+
+    def _delete_job(self) -> None:
+        self._act("delete a job")
+        if jobs := self.left():
+            self.namespace.delete_by_hand(self.world.dice.choice(jobs))
+
+    def _stop_operator(self) -> None:
+        self._act("stop the operator")
+        self._operator.end("stopped")
+
+    def _lose_store(self) -> None:
+        """Have the operator go on with an empty store, or with an older backup."""
+        self._act("lose the store")
+        is_empty = self.world.dice.random() < 0.5
+        backup = Disk(OPERATOR, self.world, self.namespace) if is_empty else self._disk.copy()
+        after = self.world.dice.random() * 60.0
+        self._later(partial(self._restore, backup), after)
+
+    def _restore(self, backup: Disk) -> None:
+        self._operator.end("stopped to replace its store")
+        self.namespace.disks.remove(self._disk)
+        self.namespace.disks.append(backup)
+        self._disk = self.server.disk = backup
+        self.server.forgotten |= {uid for uid, one in self.server.found.items() if one.is_over}
+
+    # -- the operator ---------------------------------------------------------------------------
+
+    def _start(self, after: float) -> Process:
+        process = Process(self.world, "operator")
+        process.at_end.append(self._start_again)
+        process.run(partial(self._program, process), after)
+        return process
+
+    def _start_again(self) -> None:
+        dice = self.world.dice
+        if not self._is_over:
+            self._operator = self._start(dice.random() * dice.choice([2.0, 30.0, 120.0]))
+
+    def _program(self, process: Process) -> None:
+        while not self._is_over:
+            try:
+                self._serve(process)
+            except BenchError as error:
+                self.world.note(f"operator: {type(error).__name__} {error}")
+                Calls(process).wait(RETRY_SECONDS)
+
+    def _serve(self, process: Process) -> None:
+        objects = SimulatedObjects(self.server, process)
+        store = SimulatedStore(self._disk, process, partial(self._check_move, objects))
+        context = self.context(
+            process, self._disk, store=store, measures=Calls(process, LONGEST_MEASUREMENT)
+        )
+        connection = Connection(self.namespace, process)
+        with Serving(
+            partial(self._find, context),
+            context,
+            Silent(),
+            patient=True,
+            objects=objects,
+            plan=partial(self._plan, connection),
+        ) as place:
+            while not self._is_over:
+                place.step(1.0)
+
+    def _find(self, context: RunContext) -> list[Run]:
+        jobs = context.cluster.jobs()
+        owners.record_ours(jobs, context, lambda _: None)
+        return collecting.open_runs(context, {job.run_id for job in jobs})
+
+    def _plan(self, connection: Connection, benchmark: Benchmark) -> Sequence[PlannedCase]:
+        connection.request("plan")
+        wanted = benchmark.wanted
+        if wanted.variant == UNPLANNABLE:
+            raise UsageError("There is no such variant.", "Name another.")
+        assert wanted.repeats is not None
+        assert wanted.max_restarts is not None
+        cases = []
+        case = CASE if wanted.checkpoints is None else TRAINING_CASE
+        for size in wanted.batch_sizes or (case.draft.batch_size,):
+            draft = msgspec.structs.replace(
+                case.draft, batch_size=size, max_restarts=wanted.max_restarts
+            )
+            cases.append(msgspec.structs.replace(case, draft=draft, repeats=wanted.repeats))
+        return cases
+
+    # -- what must hold -------------------------------------------------------------------------
+
+    def is_kept(self, job: Job) -> bool:
+        return self.server.keeps(job.plan.requested_by)
+
+    def _check_move(self, objects: SimulatedObjects, before: Run | None, after: Run) -> None:
+        """Check that a transition of a run of an object is wanted."""
+        uid = after.plan.requested_by
+        if uid is None:
+            return
+        if before is None or (before.phase.final and not after.phase.final):
+            self._check_more(uid, after)
+        elif after.phase.final and after.history[-1].cause_id == CANCELLED:
+            self.server.check_is_wanted(after)
+        elif creation.waits_for_turn(before) and not (
+            creation.waits_for_turn(after) or after.phase.final
+        ):
+            self._check_turn(objects, after)
+
+    def _check_more(self, uid: str, run: Run) -> None:
+        """Check that an object lacks a run that is about to be recorded or continued."""
+        counting = [
+            other.run_id
+            for other in self.server.rows(uid)
+            if other.run_id != run.run_id and (not other.is_closed or _is_valid(other))
+        ]
+        if len(counting) >= self._expected[uid]:
+            raise Violation(f"{run.run_id} is one more than was asked for, beside {counting}.")
+
+    def _check_turn(self, objects: SimulatedObjects, run: Run) -> None:
+        """Check that the turn of a run has come, restarting runs included."""
+        name = run.plan.set_name
+        active = {job.run_id for job in self.namespace.live_jobs(name)}
+        active |= {
+            other.run_id
+            for other in self._disk.rows.values()
+            if other.plan.set_name == name
+            and not (other.phase.final or creation.waits_for_turn(other))
+            and other.history[-1].cause_id != LOGS_INCOMPLETE  # its job has ended
+        }
+        most = objects.limit(name)
+        if len(active - {run.run_id}) >= most:
+            raise Violation(f"{run.run_id} begins beside {active} of set {name}; limit {most}.")
+
+    # -- how it ends ----------------------------------------------------------------------------
+
+    def end(self) -> None:
+        world = self.world
+        world.run(self._is_closed)
+        self.check_closed()
+        self.server.check_the_end(self._expected)
+        self._is_over = True
+        world.run(lambda: False)
+
+    def _is_closed(self) -> bool:
+        now = self.world.now
+        if now < self._check_at:
+            return False
+        self._check_at = now + CHECK_SECONDS
+        if now >= BEGIN + FAULTY_SECONDS + CALM_SECONDS:
+            return True
+        return not self.open() and not self.left() and self.server.is_settled
+
+
+def _is_valid(run: Run) -> bool:
+    return run.measurement is not None and run.measurement.verdict == "valid"

@@ -1,0 +1,165 @@
+"""Schedules of a namespace without an operator: stores that submit and collect."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from k8sbench.app.cases import resumed
+from k8sbench.lifecycle import collecting, owners, submitting
+from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
+from k8sbench.lifecycle.serving import Serving
+from k8sbench.model.errors import OwnedElsewhere
+from k8sbench.model.request import SubmitRequest
+from k8sbench.model.run import Run, Wish
+from tests.simulation.cluster import Job
+from tests.simulation.schedule import CASE, FAULTY_SECONDS, TRAINING_CASE, Schedule
+from tests.simulation.store import Disk, SimulatedStore
+from tests.simulation.world import BEGIN, Process
+from tests.unit.lifecycle.played import Silent
+
+ROUNDS = 6
+"""Rounds of ``collect`` that close all runs once faults have stopped."""
+SET = "night"
+TRAINS = 0.25
+"""Share of the schedules whose runs are trainings, which a resumption continues."""
+
+
+class WithoutOperator(Schedule):
+    """One schedule of stores that submit and collect."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.laptop = self.disk("laptop")
+        self.other = self.disk("other laptop")
+        self._numbers = 0
+        trains = random.Random(seed).random() < TRAINS
+        self.case = TRAINING_CASE if trains else CASE
+
+    def begin(self) -> None:
+        dice, process = self.world.dice, self.process
+        self.laptop.most = dice.randrange(1, 4)
+        process("submit", self.laptop, self._submit)
+        for _ in range(dice.randrange(0, 3)):
+            process("resume", self.laptop, self._resume, dice.random() * FAULTY_SECONDS)
+        for _ in range(dice.randrange(1, 5)):
+            process("collect", self.laptop, self._collect, dice.random() * FAULTY_SECONDS)
+        for _ in range(dice.randrange(0, 3)):
+            process("cancel", self.laptop, self._cancel, dice.random() * FAULTY_SECONDS)
+        if dice.random() < 0.3:
+            for act in (self._take_over, self._collect, self._cancel):
+                if dice.random() < 0.7:
+                    process("other", self.other, act, dice.random() * FAULTY_SECONDS)
+            if dice.random() < 0.3:
+                process("takes back", self.laptop, self._take_over, dice.random() * FAULTY_SECONDS)
+        if dice.random() < 0.4:
+            for after in (0.0, dice.random() * FAULTY_SECONDS):
+                process("serve", self.laptop, self._serve, after)
+
+    def end(self) -> None:
+        self.stop("enough")
+        collect_all = partial(self._collect, follow=True)
+        for number in range(ROUNDS):
+            for disk in self.namespace.disks:
+                self.process(f"{disk.name} at last", disk, collect_all, 900.0 * number)
+        self.world.run(self._is_over)
+        self.check_closed()
+
+    def context(self, process: Process, disk: Disk, **changes: Any) -> RunContext:
+        def name(_: str) -> str:
+            self._numbers += 1
+            return f"run-{self._numbers}"
+
+        return super().context(process, disk, draw_run_id=name, **changes)
+
+    # -- what is done ---------------------------------------------------------------------------
+
+    def _submit(self, context: RunContext) -> None:
+        self._submit_cases([self.case] * self.laptop.most, context, resumes=False)
+
+    def _resume(self, context: RunContext) -> None:
+        if self.laptop.rows:  # there is no set before
+            self._submit_cases([], context, resumes=True)
+
+    def _submit_cases(
+        self, cases: list[PlannedCase], context: RunContext, *, resumes: bool
+    ) -> None:
+        dice = self.world.dice
+        request = SubmitRequest(
+            benchmark="seg", set_name=SET, parallel=dice.choice([1, 2, 3]), wait=True
+        )
+        request = msgspec.structs.replace(request, detach=dice.random() < 0.3)
+        with submitting.held_set(context.store.claims, SET, resumes=resumes):
+            if resumes:
+                wanted = msgspec.structs.replace(self.case, repeats=self.laptop.most)
+                _, cases = resumed([wanted], context, SET, Silent())
+            list(submitting.submit(cases, context, Silent(), Stop(), request))
+
+    def _collect(self, context: RunContext, *, follow: bool | None = None) -> None:
+        follow = self.world.dice.random() < 0.7 if follow is None else follow
+        runs = self._find(context)
+        collecting.collect(runs, context, Silent(), Stop(), follow=follow)
+
+    def _find(self, context: RunContext) -> list[Run]:
+        jobs = context.cluster.jobs()
+        owners.record_ours(jobs, context, lambda _: None)
+        return collecting.open_runs(context, {job.run_id for job in jobs})
+
+    def _take_over(self, context: RunContext) -> None:
+        jobs = context.cluster.jobs()
+        if not jobs:
+            return
+        run_id = self.world.dice.choice([job.run_id for job in jobs])
+        owners.take_over(run_id, context, lambda _: True, lambda _: None)
+        if run_id not in context.store.ids():
+            owners.recorded(run_id, context)
+        run = context.store.run(run_id)
+        if run.needs_collection:
+            collecting.collect([run], context, Silent(), Stop(), follow=True)
+
+    def _cancel(self, context: RunContext) -> None:
+        store = context.store
+        assert isinstance(store, SimulatedStore)
+        runs = [run for run in store.disk.rows.values() if not run.phase.final]
+        if not runs:
+            return
+        run_id, now = self.world.dice.choice(runs).run_id, context.clock()
+        wish = Wish(kind="cancel", at=now, cause="Cancelled by hand.", cause_id="cancelled")
+        if store.wish(run_id, wish).phase.final:
+            return
+        is_ours = store.claims.claim(run_id)
+        try:
+            job = owners.own_job(run_id, context)
+        except OwnedElsewhere:
+            disk, run = store.disk, store.disk.rows[run_id]
+            disk.rows[run_id] = msgspec.structs.replace(run, wishes=())  # it is withdrawn
+            raise
+        if is_ours:
+            collecting.cancel(store.run(run_id), context, Silent(), Stop())
+        elif job is not None:
+            context.cluster.cancel(run_id, wish.cause, "cancelled")
+
+    def _serve(self, context: RunContext) -> None:
+        def find() -> list[Run]:
+            return self._find(context)
+
+        with Serving(find, context, Silent(), patient=True) as place:
+            while self.stop.cause is None:
+                place.step(1.0)
+
+    # -- how it ends ----------------------------------------------------------------------------
+
+    def _is_over(self) -> bool:
+        if self.world.now < BEGIN + FAULTY_SECONDS + 900.0 * (ROUNDS - 1):
+            return not any(self.open()) and all(map(self._is_known, self.left()))
+        return self.world.now >= BEGIN + FAULTY_SECONDS + 900.0 * (ROUNDS + 2)
+
+    def _is_known(self, job: Job) -> bool:
+        """Return True if the store that owns a job has it on record."""
+        return any(
+            job.owner.store == disk.name and job.run_id in disk.rows
+            for disk in self.namespace.disks
+        )
