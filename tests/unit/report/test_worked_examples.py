@@ -160,6 +160,7 @@ mpirun --allow-run-as-root
             "--dropout 0.5",
         ),
         "8 commands": ("# gpu1_fp32_bs16", "# gpu8_amp_bs16", "# gpu32_amp_bs16"),
+        "9 dates": ("date not stated",),
         "9 throughput": ("| 32 | - | 1380.046 (published 1380.045", "samples/s"),
         "10 top-1": ("| 8 | 30 (unfinished) | 48.436 (unfinished) |", "| 32 | - | 71.199 |"),
         "11 logs": ("(logs/gpu32_amp_bs16/rank0.log)",),
