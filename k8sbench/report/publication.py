@@ -94,7 +94,7 @@ def log_names(group: Group, name: str, member: Member, number: int) -> list[str]
 def charts(
     results: Sequence[Result], timelines: Sequence[History] = (), lang: Lang = "en"
 ) -> list[tuple[str, Panel]] | None:
-    """Make the charts of the rows and of single runs over time, with their paths.
+    """Make the charts of rows and of runs over time, with paths.
 
     None if they cannot be drawn.
     """

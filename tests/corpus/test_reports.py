@@ -1,4 +1,4 @@
-"""A report from public logs states what they say, and nothing else of their runs."""
+"""A report from public logs states what the logs say, nothing else."""
 
 from pathlib import Path
 

@@ -106,7 +106,7 @@ os: Ubuntu 18.04
         "12 logs": ("(logs/gpu8_amp_bs4/rank0.log)",),
         "13 analysis": ("of the time waited for data; the median step gives 58.7",),
     },
-    lacking={"9 epochs": "iterations are not written as epochs"},
+    lacking={"9 epochs": "the logs do not state the size of the data set"},
 )
 TSM = Example(
     benchmark="tsm",
