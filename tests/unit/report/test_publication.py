@@ -12,7 +12,7 @@ from k8sbench.measure.group.selection import Wanted, report
 from k8sbench.measure.run import rules as run_rules
 from k8sbench.model.finding import Finding
 from k8sbench.model.run import Run
-from k8sbench.report import publication, readme
+from k8sbench.report import layout, publication, readme
 from k8sbench.report.environment import Given
 from k8sbench.report.plot import Panel
 from k8sbench.report.publication import Publication
@@ -129,6 +129,23 @@ def test_logs_are_named_by_the_first_rank_of_their_replica() -> None:
     (member,) = result.group.members
     names = publication.log_names(result.group, "gpu16_fp32_bs128", member, 2)
     assert names == ["logs/gpu16_fp32_bs128/rank0.log", "logs/gpu16_fp32_bs128/rank8.log"]
+
+
+def test_the_readme_keeps_every_note_of_the_terminal() -> None:
+    every = example.runs()
+    shown = report(every, Wanted(every=True), find=example.find)
+    closed = [one for one in every if one.is_closed]
+    text = readme.text(made(closed, parities=shown.parities)).replace("\\", "")
+    notes = {
+        note.partition(": ")[2] or note
+        for table in layout.tables(shown.results, shown.parities, "table")
+        for row in table.rows
+        for cell in row
+        for note in cell.notes
+        if not note.startswith("run-in-progress")
+    }
+    assert len(notes) > 5
+    assert {note for note in notes if note not in text} == set()
 
 
 def test_a_fact_of_some_rows_alone_names_them_and_contradictions_are_named() -> None:
