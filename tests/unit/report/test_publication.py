@@ -132,7 +132,9 @@ def test_logs_are_named_by_the_first_rank_of_their_replica() -> None:
 
 
 def test_the_readme_keeps_every_note_of_the_terminal() -> None:
-    every = example.runs()
+    odd = Finding(id="gpus-unverified", severity="warn", sentence="Nothing states its GPUs.")
+    warned = {"reasons": (odd,)}
+    every = [*example.runs(), run(5.0, case="1x2", run_id="warned", measured=warned)]
     shown = report(every, Wanted(every=True), find=example.find)
     closed = [one for one in every if one.is_closed]
     text = readme.text(made(closed, parities=shown.parities)).replace("\\", "")
