@@ -119,7 +119,13 @@ def test_rows_are_named_as_the_reports_name_their_logs_and_never_alike() -> None
     assert names(smoke(1.0)) == ["cpu2_fp32_bs2"]
     both = names(run(1.0, case="1x8"), run(1.0, case="1x8", benchmark="tsm"))
     assert both == ["resnet50_pytorch/gpu8_fp32_bs128", "tsm_pytorch/gpu8_fp32_bs128"]
-    alike = names(run(1.0, case="2x4"), run(1.0, case="1x8"))
+    assert names(run(1.0, case="2x4"), run(1.0, case="1x8")) == [
+        "gpu8_fp32_bs128_1x8",
+        "gpu8_fp32_bs128_2x4",
+    ]
+    sets = [run(1.0, set_name=name) for name in ("a", "b")]
+    assert names(*sets) == ["gpu8_fp32_bs128_a", "gpu8_fp32_bs128_b"]
+    alike = names(run(1.0, data="path:/a"), run(1.0, data="path:/b"))
     assert len({*alike}) == 2
     assert all(re.fullmatch(r"gpu8_fp32_bs128_g-\w+", name) for name in alike)
 
