@@ -137,9 +137,6 @@ class _Readme(Parts):
         if lines := publication.commands(self._made.results):
             yield self._say("commands_lead", version=self._made.version)
             yield f"```sh\n{lines.partition('set -e')[2].strip()}\n```"
-        imported = [self._names[g.key.id] for g in self._groups if g.plan.backend == "imported"]
-        if imported:
-            yield self._say("no_command", names=self._listed(imported))
 
     def repeat(self) -> Iterable[str]:
         made = self._made
