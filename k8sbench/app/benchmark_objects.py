@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from k8sbench.app import cases, catalog, targets
 from k8sbench.lifecycle.context import PlannedCase
+from k8sbench.model import sources
 from k8sbench.model.benchmark_object import Benchmark, Wanted
 from k8sbench.model.errors import UsageError
 from k8sbench.model.pool import problems
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
+    from k8sbench.model.plan import RunPlan
     from k8sbench.model.planning import LoadedSpec
 
 
@@ -32,10 +34,13 @@ def resolve_types() -> None:
         msgspec.json.Decoder(type_)
 
 
-def plan(api: Api, note: Callable[[str], None], benchmark: Benchmark) -> Sequence[PlannedCase]:
+def plan(
+    api: Api, note: Callable[[str], None], reserved: Collection[str], benchmark: Benchmark
+) -> Sequence[PlannedCase]:
     """Plan and render the cases of an object, baselines (1x1) first.
 
-    Raises :class:`~k8sbench.model.errors.UsageError` for what cannot run.
+    Raises :class:`~k8sbench.model.errors.UsageError` for what cannot run, or names a ``reserved``
+    claim or Secret (``NAMESPACE/NAME``).
     """
     from k8sbench.adapters.kubernetes import preflight
 
@@ -52,8 +57,22 @@ def plan(api: Api, note: Callable[[str], None], benchmark: Benchmark) -> Sequenc
         planned = [case.on_node(node) for case in planned for node in nodes]
     for case in planned:  # a mistake in the last one must not show after hours
         case.manifests(case.plan(benchmark.run_id(1), benchmark.set_name))
-    preflight.refuse(api, [case.draft for case in planned])
+    drafts = [case.draft for case in planned]
+    refuse_reserved(drafts, api.place.namespace, reserved)
+    preflight.refuse(api, drafts)
     return sorted(planned, key=lambda case: case.draft.world_size > 1)
+
+
+def refuse_reserved(plans: Sequence[RunPlan], namespace: str, reserved: Collection[str]) -> None:
+    """Raise :class:`UsageError` if a plan names a reserved claim or Secret of the namespace."""
+    for one in plans:
+        secrets = {secret.name for secret in one.secret_env.values()}
+        for name in sorted({*sources.claims(one), *secrets, *one.pool.image_pull_secrets}):
+            if f"{namespace}/{name}" in reserved:
+                raise UsageError(
+                    f"{name} is the operator's own, and no Benchmark may name it.",
+                    "Create a Benchmark with another claim or Secret.",
+                )
 
 
 def _specs(benchmark: Benchmark) -> list[LoadedSpec]:

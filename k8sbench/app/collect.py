@@ -186,7 +186,7 @@ def serve_all(
                 wait=options.wait,
                 patient=is_all,
                 objects=objects,
-                plan=partial(benchmark_objects.plan, api, note_once),
+                plan=partial(benchmark_objects.plan, api, note_once, options.reserved),
             )
             served.append(stack.enter_context(place))
         stack.enter_context(stop)

@@ -58,6 +58,8 @@ class CollectOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of reasons that do not reject."""
     prometheus: str = "auto"
     """URL, ``auto`` or ``none``."""
+    reserved: tuple[str, ...] = ()
+    """Claims and Secrets that no Benchmark may name, each ``NAMESPACE/NAME``."""
 
 
 class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):

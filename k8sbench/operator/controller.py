@@ -51,6 +51,8 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """URL, ``usual`` or ``none``."""
     baseline: str | None = None
     """Name of the baseline with which the newest sets are compared; None: none is."""
+    reserved: tuple[str, ...] = ()
+    """Claims and Secrets that no Benchmark may name, each ``NAMESPACE/NAME``."""
     keep_logs_for: float | None = None
     """Seconds after a run's end; None: for ever."""
 
@@ -60,7 +62,8 @@ def settings(given: Mapping[str, Any]) -> OperatorSettings:
     values = {name: value for name, value in given.items() if value}
     if (length := values.get("keep_logs_for")) is not None:
         values["keep_logs_for"] = stores.keep_seconds(length)
-    values["namespaces"] = tuple(dict.fromkeys(values.get("namespaces", ())))
+    for name in ("namespaces", "reserved"):
+        values[name] = tuple(dict.fromkeys(values.get(name, ())))
     asked = connections.checked_prometheus(values.get("prometheus", connections.AUTO))
     values["prometheus"] = connections.USUAL if asked == connections.AUTO else asked
     return OperatorSettings(**values)
@@ -208,7 +211,9 @@ class Controller:
         """Collect; whatever fails is noted, and no reason to end the program."""
         settings = self.state.settings
         places = [ClusterAccess(namespace=name) for name in settings.namespaces]
-        options = CollectOptions(store=settings.store, prometheus=settings.prometheus)
+        options = CollectOptions(
+            store=settings.store, prometheus=settings.prometheus, reserved=settings.reserved
+        )
         delete_at = try_at = 0.0
         self.state.look = None
 

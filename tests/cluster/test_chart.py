@@ -240,6 +240,11 @@ def test_after_an_uninstall_jobs_go_on_and_no_deletion_waits_for_the_operator(
         "spec": {**spec, "nodePool": "endless"},
     }
     with operator.collecting() as running:
+        thief = {**asked, "metadata": {"name": "thief"}}
+        namespace.create({**thief, "spec": {**spec, "data": f"pvc:{OPERATOR}"}})
+        namespace.wait("jsonpath={.status.phase}=Failed", "benchmark/thief")
+        condition = namespace.get("benchmark", "thief")["status"]["conditions"][0]
+        assert "is the operator's own" in condition["message"]
         namespace.create(asked)
         namespace.wait("create", "pytorchjob/night-1")
         release.run("uninstall", *PATIENCE)

@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from k8sbench.model import benchmark_object
 from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.render.trainer_sources import SELECTOR
 from tests import tiers
 from tests.chart import examples
+from tests.cluster.test_operator_reading import expose
 from tests.harness import helm as programs
 from tests.harness.cluster import audit, operator_process, users
-from tests.harness.cluster.manifests import claim, service
+from tests.harness.cluster.manifests import claim
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
 from tests.harness.cluster.operator_process import OperatorShell
@@ -30,8 +32,6 @@ from tests.harness.release import configuration
 
 KUEUE = "kueue.x-k8s.io"
 OPERATOR = f"{RELEASE}-operator"
-OWN = "--no-operator"
-"""The chart's operator has a Service here, and no process."""
 VALUES: Values = {
     "listNodes": True,
     "nodePools": yaml.safe_load(POOLS)["pools"],
@@ -51,6 +51,11 @@ class Right(NamedTuple):
     verb: str
 
 
+OBJECTS = {
+    Right(benchmark_object.GROUP, "benchmarks", verb)
+    for verb in ("get", "list", "watch", "create", "patch", "delete")
+}
+"""Rights that nobody uses without an operator."""
 ELSEWHERE: dict[Right, str] = {
     Right("", "services/proxy", "get"): "Prometheus is in a namespace of its own"
 }
@@ -64,14 +69,17 @@ OF_USERS = ELSEWHERE | {
 }
 
 
+READING = {Right("", "services/proxy", "get"), Right("", "secrets", "get")}
+"""Rights with which users read an operator."""
+
+
 class Account:
     """A service account of the chart with its granted and used rights."""
 
     def __init__(self, namespace: Namespace, name: str, *roles: str) -> None:
         self.namespace, self.name = namespace, name
         self._roles = (name, *roles)
-        names = ("nodes",) if name == OPERATOR else ("nodes", "queues")
-        self._of_cluster = [f"{namespace.name}-{RELEASE}-{each}" for each in names]
+        self._of_cluster = [f"{namespace.name}-{RELEASE}-{each}" for each in ("nodes", "queues")]
 
     def granted(self) -> set[Right]:
         """Return what the chart's Roles and ClusterRole grant."""
@@ -192,18 +200,19 @@ def test_users_are_granted_what_whole_sessions_use_and_nothing_else(
     account = Account(namespace, f"{RELEASE}-user")
     shell = shell_of(account, tmp_path / "shell")
     prepare(namespace)
+    namespace.create(claim("data"))
     # The cluster's first answer to whether it is ready.
     shell.run("doctor", "--data=pvc:data", "--queue=lab")
     # A run from its submit to its row, with the pools that the chart publishes.
     logs = shell.logs("whole").begin()
-    with shell.submitted("whole", OWN) as submit:
+    with shell.submitted("whole") as submit:
         submit.until(f"pools from ConfigMap {namespace.name}/dlperf-pools")
         submit.until("Running: ")
         logs.end()
         shell.finish("whole")
         submit.ends()
     # One that is left, looked at, and collected by somebody who has but the cluster.
-    logs = shell.printing("left", OWN)
+    logs = shell.printing("left")
     shell.run("list")
     shell.run("status", "left")
     shell.run("logs", "left")
@@ -212,40 +221,56 @@ def test_users_are_granted_what_whole_sessions_use_and_nothing_else(
     shell.colleague().run("collect", "--take-over", "--yes", "left", "--follow")
     shell.run("collect", "--all", code=3)
     # Those that are not to go on, of the other kind, and one that waits in a queue.
-    shell.run("submit", *PADDLE, ENDLESS, "--run-id=unwanted", "--detach", OWN)
+    shell.run("submit", *PADDLE, ENDLESS, "--run-id=unwanted", "--detach")
     shell.run("cancel", "unwanted")
-    shell.submit("queued", "--queue=lab", "--detach", OWN)
+    shell.submit("queued", "--queue=lab", "--detach")
     with shell.started("watch", "queued") as watch:
         watch.until("Queued: ")
         until(lambda: Right(KUEUE, "workloads", "list") in account.used(), "a look at the queue")
     shell.run("delete", "queued")
     # Where no node fits, the nodes are looked at.
-    shell.submit("nowhere", "--node-pool=nowhere", OWN, code=3)
+    shell.submit("nowhere", "--node-pool=nowhere", code=3)
     shell.submit("draft", "--dry-run=server")
 
     # Of TrainJobs, which this cluster does not serve: whether the attempt before is gone.
-    assert sorted(superfluous(account)) == [Right("batch", "jobs", "get")]
+    unused = {Right("batch", "jobs", "get"), *OBJECTS, *READING}
+    assert sorted(superfluous(account)) == sorted(unused)
     assert sorted(account.refused()) == sorted(OF_USERS)
 
 
-def test_the_operator_is_granted_what_its_whole_life_uses_and_nothing_else(
-    install: Callable[[Values], Namespace], kueue: None, tmp_path: Path
+def test_an_operator_and_its_users_are_granted_what_whole_sessions_use_and_nothing_else(
+    own_cluster: OwnCluster,
+    install: Callable[[Values], Namespace],
+    kueue: None,
+    tmp_path: Path,
 ) -> None:
     # It looks for Prometheus by itself, as it does where nobody has named one.
     namespace = install(merged(examples.OPERATOR, nested("prometheus.url", "")))
-    account = Account(namespace, OPERATOR, f"{OPERATOR}-lease")
+    settings = configuration(namespace)
+    namespace.kubectl("delete", "deployment,service", OPERATOR)  # it runs beside the cluster
+    account = Account(namespace, OPERATOR, f"{OPERATOR}-token")
     kubeconfig = users.sign_in(namespace, OPERATOR, tmp_path / "kubeconfig")
     operator = OperatorShell(namespace, kubeconfig, tmp_path / "c")
     del operator.environment["K8SBENCH_POOLS"]
-    operator.environment |= configuration(namespace)
-    submitter = shell_of(Account(namespace, f"{RELEASE}-user"), tmp_path / "submitter")
-    collecting = operator.collecting(f"--lease={OPERATOR}")
+    operator.environment |= settings
+    user = Account(namespace, f"{RELEASE}-user")
+    submitter = shell_of(user, tmp_path / "submitter")
+    collecting = operator.collecting(f"--name={OPERATOR}")
     with claimed_all(namespace, "data", "checkpoints"), collecting as running:
+        running.until("info collecting\n")
+        expose(own_cluster, submitter, running)
+        prepare(namespace)
+        submitter.run("doctor", "--data=pvc:data", "--queue=lab", code=None)
         # One run of each kind from its submit until its job is deleted.
-        logs = submitter.printing("whole")
-        until(lambda: operator.archived("whole"), "lines of whole")
-        logs.end()
-        submitter.finish("whole")
+        logs = submitter.logs("whole-1").begin()
+        with submitter.submitted("whole") as submit:
+            submit.until("step ")
+            until(lambda: operator.archived("whole-1"), "lines of whole")
+            for command in ("list", "status", "logs"):
+                submitter.run(command, *(["whole-1"] if command != "list" else []))
+            logs.end()
+            submitter.finish("whole-1")
+            submit.ends()
         until(lambda: operator.on_cluster() == [], "the deletion of whole")
         # One of each kind whose first attempt fails; somebody deletes the trainers meanwhile.
         fails_once(submitter, "again", CASE)
@@ -255,7 +280,7 @@ def test_the_operator_is_granted_what_its_whole_life_uses_and_nothing_else(
         # One that waits in its queue, and one that no node fits.
         submitter.submit("queued", "--queue=lab", "--detach")
         submitter.submit("nowhere", "--node-pool=nowhere", "--detach")
-        running.until("run=queued Queued: ")
+        running.until("run=queued-1 Queued: ")
         until(lambda: Right(KUEUE, "workloads", "list") in account.used(), "a look at the queue")
         submitter.run("delete", "queued")
         until(lambda: operator.on_cluster() == [], "the end of both")
@@ -270,28 +295,32 @@ def test_the_operator_is_granted_what_its_whole_life_uses_and_nothing_else(
         # Who reads it asks nothing of the cluster.
         secret = namespace.get("secret", f"{OPERATOR}-token")
         token = base64.b64decode(secret["data"]["token"]).decode()
-        assert served(running, "/api/v1/runs/whole", token)["measurement"]["verdict"] == "valid"
+        assert served(running, "/api/v1/runs/whole-1", token)["measurement"]["verdict"] == "valid"
         operator_process.end(running)
 
     # Of TrainJobs, which this cluster does not serve: whether the attempt before is gone.
-    assert sorted(superfluous(account)) == [Right("batch", "jobs", "get")]
+    # A PaddleJob is patched as a PyTorchJob is, which took longer here.
+    unused = superfluous(account) - {Right("kubeflow.org", "paddlejobs", "patch")}
+    assert sorted(unused) == [Right("batch", "jobs", "get")]
     assert sorted(account.refused()) == sorted(ELSEWHERE)
+    assert not superfluous(user), superfluous(user)
+    assert sorted(user.refused()) == sorted(OF_USERS)
 
 
-def fails_once(shell: Shell, run_id: str, case: Sequence[str]) -> None:
+def fails_once(shell: Shell, name: str, case: Sequence[str]) -> None:
     """Leave a training, have its pods fail, and those of its next attempt succeed."""
-    of_run = f"--selector=k8sbench.io/run={run_id}"
+    of_run = f"--selector=k8sbench.io/run={name}-1"
 
     def pods(selector: str) -> int:
         return len(shell.namespace.get("pods", selector))
 
-    shell.run("submit", *case, *TRAINING, f"--run-id={run_id}")
-    until(lambda: pods(of_run) == REPLICAS, f"the pods of {run_id}")
+    shell.run("submit", *case, *TRAINING, f"--run-id={name}")
+    until(lambda: pods(of_run) == REPLICAS, f"the pods of {name}")
     shell.namespace.kubectl("delete", "configmaps", f"--selector={SELECTOR}")
     end = (f"{RUN_FOR}=0s", f"{EXIT_CODE}=1")
     shell.namespace.kubectl("annotate", "pods", of_run, "--overwrite", *end)
     until(lambda: pods(f"{of_run},k8sbench.io/attempt=2") == REPLICAS, "the next attempt")
-    shell.namespace.finish(run_id)
+    shell.namespace.finish(f"{name}-1")
 
 
 def served(running: Running, path: str, token: str) -> Any:
@@ -311,13 +340,10 @@ def old_kueue(kind: str, name: str, **spec: Any) -> dict[str, Any]:
 
 def prepare(namespace: Namespace) -> None:
     """Make what the doctor is asked about."""
-    of_operator = {"app.kubernetes.io/name": "dlperf", "app.kubernetes.io/component": "operator"}
     group = {"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "any"}]}
     namespace.cluster.create(
         old_kueue("ClusterQueue", "lab", resourceGroups=[group]), old_kueue("ResourceFlavor", "any")
     )
     namespace.create(
         old_kueue("LocalQueue", "lab", clusterQueue="lab"),
-        service(f"{RELEASE}-operator", {"name": "http", "port": 8080}, of_operator),
-        claim("data"),
     )

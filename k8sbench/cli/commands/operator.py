@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -23,6 +23,11 @@ def _setting(name: str, metavar: str, about: str, **more: Any) -> Callable[[F], 
     return click.option(f"--{name}", envvar=envvar, metavar=metavar, help=about, **more)
 
 
+def _names(_: click.Context, __: click.Parameter, given: Sequence[str]) -> list[str]:
+    """Split the names that a variable of the environment joins by commas."""
+    return [name for text in given for name in text.split(",") if name]
+
+
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.pass_context
 @click.option(
@@ -32,7 +37,7 @@ def _setting(name: str, metavar: str, about: str, **more: Any) -> Callable[[F], 
     envvar="K8SBENCH_NAMESPACES",
     multiple=True,
     metavar="NAME",
-    callback=lambda _, __, value: [name for given in value for name in given.split(",") if name],
+    callback=_names,
     help="Namespace to collect from; may be repeated. Default: its own.",
 )
 @_setting(
@@ -54,6 +59,13 @@ def _setting(name: str, metavar: str, about: str, **more: Any) -> Callable[[F], 
     "NAME",
     "Name of its Service; default dlperf-operator. Its Secret is NAME-token.",
     default="dlperf-operator",
+)
+@_setting(
+    "reserved",
+    "NAMESPACE/NAME",
+    "Claim or Secret that no Benchmark may name, such as its own; may be repeated.",
+    multiple=True,
+    callback=_names,
 )
 @_setting("listen", "[ADDRESS]:PORT", "Address of its HTTP server; default :8080.", default=":8080")
 @_setting(

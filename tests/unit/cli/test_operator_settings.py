@@ -52,8 +52,11 @@ def test_flags_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
         "keep_logs_for": "90d",
     }
     environment = {f"K8SBENCH_{name.upper()}": text for name, text in expected.items()}
-    runner = CliRunner(env=environment | {"K8SBENCH_NAMESPACES": "a,b"})
+    runner = CliRunner(
+        env=environment | {"K8SBENCH_NAMESPACES": "a,b", "K8SBENCH_RESERVED": "a/c,a/d"}
+    )
     runner.invoke(operator.command, [])
+    expected["reserved"] = ["a/c", "a/d"]
     assert seen == expected | {"namespaces": ["a", "b"]}
     runner.invoke(operator.command, ["-n", "c", "--namespace=d", "--store=/data"])
     assert seen == expected | {"namespaces": ["c", "d"], "store": "/data"}
