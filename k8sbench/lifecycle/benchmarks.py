@@ -260,7 +260,8 @@ class Benchmarks:
         benchmark, store = known.benchmark, self._context.store
         known.runs |= self._recorded(benchmark)  # an attempt that failed may have left some
         counting = list(known.runs.values())
-        if known.retried < benchmark.wanted.retry:
+        is_first = known.retried >= benchmark.wanted.retry
+        if not is_first:
             counting = [run for run in counting if not run.is_closed or _is_valid(run)]
         there = Counter(case_key(run.plan) for run in counting)
         missing: list[PlannedCase] = []
@@ -277,7 +278,7 @@ class Benchmarks:
         # Runs of an earlier object of this name keep theirs.
         number = max((benchmark.number_of(run_id) or 0 for run_id in store.ids()), default=0)
         for case in missing:
-            run = self._continued(known, case)
+            run = None if is_first else self._continued(known, case)
             if run is None:
                 number += 1
                 run = self._recorded_run(benchmark, benchmark.run_id(number), case)

@@ -95,10 +95,13 @@ def _recorded(job: FoundJob, context: RunContext, *, is_claimed: bool) -> Run:
         if plan.run_id not in context.store.ids():
             raise
         run = context.store.run(plan.run_id)
-        if not (is_claimed and creation.may_be_submitted_again(run)):
+        is_final = creation.may_be_submitted_again(run)
+        if not (is_claimed and (is_final or creation.waits_for_turn(run))):
             return run  # another process of this store records it
-        # It appeared after it was no longer expected.
-        run = context.store.reopen(plan, at=job.created_at, owner=None, location=context.location)
+        if is_final:  # it appeared after it was no longer expected
+            run = context.store.reopen(
+                plan, at=job.created_at, owner=None, location=context.location
+            )
     while run.attempt < job.attempt:
         again = attempts.elsewhere(run.plan, run.attempt, job.created_at, job.uid)
         run = context.store.move(run.run_id, again)

@@ -83,13 +83,17 @@ def recorded(run_id: str, context: RunContext) -> Run:
 
 
 def is_late(job: FoundJob, context: RunContext) -> bool:
-    """Return True if the record says that the job was never created."""
+    """Return True if the record says that the job was not created.
+
+    It came late, or the record is an older backup.
+    """
     run = context.store.run(job.run_id)
-    return creation.may_be_submitted_again(run) and requests.is_of(job, run)
+    is_without = creation.may_be_submitted_again(run) or creation.waits_for_turn(run)
+    return is_without and job.attempt >= run.attempt and requests.is_of(job, run)
 
 
 def record_ours(jobs: Sequence[FoundJob], context: RunContext, note: Note) -> None:
-    """Record this store's unrecorded jobs, and those of runs that were thought never created.
+    """Record this store's unrecorded jobs, and those of runs that are on record without one.
 
     A failure is noted and does not stop the collection of other jobs.
     """

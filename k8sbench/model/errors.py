@@ -118,7 +118,7 @@ class OwnedElsewhere(UsageError):
 
     def __init__(self, run_id: str, holder: str) -> None:
         super().__init__(
-            f"The job of {run_id} is {holder}'s, which collects it.",
+            f"The job of {run_id} belongs to {holder}.",
             f"Act there, or take it over with: k8sbench collect --take-over {run_id}",
         )
 

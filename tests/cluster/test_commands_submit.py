@@ -61,20 +61,12 @@ def test_ctrl_c_detaches_and_watch_comes_back_for_the_row(shell: Shell) -> None:
     assert "Come back with: k8sbench watch left" in submit.out
     assert "left" in shell.on_cluster()
     assert shell.json("list")[0]["on_cluster"] == "Running"
-    # Also on another machine, whose store does not know the run.
-    colleague = shell.colleague()
-    with shell.started("watch", "left") as watch, colleague.started("watch", "left") as other:
+    with shell.started("watch", "left") as watch:
         watch.until("Running")
-        other.until("Running")
         logs.end()
         shell.finish("left")
         watch.ends()
-        other.ends(5)
     assert " ok (smoke)" in watch.out
-    assert (
-        "not-measured (left): All 2 replicas succeeded. It is collected by k8sbench on "
-        in other.out
-    )
     assert shell.archived("left") == logs.expected["master-0"]
     assert shell.on_cluster() == []
 
@@ -94,31 +86,26 @@ def test_a_run_that_fails_shows_its_last_lines_and_ends_with_code_3(shell: Shell
 # -- who else submits -------------------------------------------------------------------------
 
 
-def test_a_run_id_that_exists_is_joined_by_whoever_names_it(shell: Shell) -> None:
+def test_a_run_id_that_exists_is_joined_by_its_own_store_alone(shell: Shell) -> None:
     logs = shell.logs("joined").begin()
-    colleague = shell.colleague()
     shell.submit("joined", "--node-pool=endless", "--set=night", "--detach")
-    # By its record, by the job on the cluster, and by way of the process that follows it.
+    # Another store does not, and is told whose it is.
+    refused = shell.colleague().submit("joined", "--node-pool=endless", code=2)
+    assert "k8sbench collect --take-over joined" in refused.err
+    # By its record, and by way of the process that follows it.
     with shell.submitted("joined") as again:
         again.until("Running")
         assert "run joined exists and is joined as it is: set night" in again.err
-        with colleague.submitted("joined") as other, shell.submitted("joined") as third:
-            other.until("Running")
+        with shell.submitted("joined") as third:
             third.until("Running")
             assert shell.on_cluster().count("joined") == 1
             logs.end()
             shell.finish("joined")
             ended = [again.ends(), third.ends()]
-            other.ends(5)
     assert all(" ok (smoke)" in one.out for one in ended)
-    assert (
-        "not-measured (joined): All 2 replicas succeeded. It is collected by k8sbench on "
-        in other.out
-    )
-    for one in (shell, colleague):
-        (run,) = one.json("list")
-        assert (run["run_id"], run["set_name"], run["phase"]) == ("joined", "night", "Succeeded")
-        assert one.archived("joined") == logs.expected["master-0"]
+    (run,) = shell.json("list")
+    assert (run["run_id"], run["set_name"], run["phase"]) == ("joined", "night", "Succeeded")
+    assert shell.archived("joined") == logs.expected["master-0"]
     # It is over: joining it prints its row, and says that this is all.
     after = shell.submit("joined", "--node-pool=endless")
     assert " ok (smoke)" in after.out
@@ -173,7 +160,7 @@ def test_cluster_and_namespace_are_chosen_like_kubectl(shell: Shell, namespace: 
     assert "named" not in shell.on_cluster()
     # A namespace where one may do nothing.
     denied = shell.run(*SUBMIT, f"--namespace={namespace.name}", code=6)
-    assert f"may not get configmaps in namespace {namespace.name}." in denied.err
+    assert f"may not get leases.coordination.k8s.io in namespace {namespace.name}." in denied.err
     assert "role.yaml" in denied.err
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -84,8 +84,8 @@ class Namespace:
         """By run and attempt."""
         self.disks: list[Disk] = []
         self.away_until = 0.0
-        self.most: dict[str, int] = {}
-        """Most jobs at a time that a set was ever allowed, by set; else any number."""
+        self.check_new: Callable[[Job], None] = lambda _: None
+        """Is called with each new job."""
         self.rooms = world.dice.choice([2, 3, 8])
         self._uids = 0
 
@@ -125,32 +125,9 @@ class Namespace:
         job.is_copy = is_copy
         self.jobs[plan.run_id] = job
         world.note(f"job {plan.run_id} (attempt {attempt}) is created")
-        live = [one.run_id for one in self.live_jobs(plan.set_name)]
-        if len(live) > self.most.get(plan.set_name, len(live)):
-            raise Violation(f"{live} of set {plan.set_name} run at a time.")
+        self.check_new(job)
         world.note(f"job {plan.run_id} (attempt {attempt}) ends at {job.end.at - BEGIN:.0f}")
         return job
-
-    def live_jobs(self, set_name: str) -> list[Job]:
-        """Return the jobs of a set that have not ended.
-
-        Without copies, and without those that came after a process had given them up because its
-        clock had jumped.
-        """
-        now, world = self.world.now, self.world
-        never = {
-            run_id
-            for disk in self.disks
-            for run_id, run in disk.rows.items()
-            if world.met["jump"] and creation.may_be_submitted_again(run)
-        }
-        return [
-            job
-            for job in self.jobs.values()
-            if job.plan.set_name == set_name
-            and not (job.is_copy or job.run_id in never)
-            and not (job.is_over(now) or now >= (job.gone_at or math.inf))
-        ]
 
     def delete_by_hand(self, job: Job) -> None:
         """Have a user delete a job."""
@@ -404,7 +381,7 @@ class SimulatedCluster(Connection):
         return job.uid
 
     def _new(self, plan: RunPlan, attempt: int) -> Job:
-        if not any(plan.run_id in disk.rows for disk in self._namespace.disks):
+        if plan.run_id not in self._disk.rows:
             raise Violation(f"Job {plan.run_id} is on no record.")
         owner = JobOwner(store=self._disk.name, host=self._disk.name)
         return self._namespace.new(plan, attempt, owner)

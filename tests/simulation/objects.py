@@ -34,6 +34,8 @@ class ObjectServer:
         self.world, self.namespace = namespace.world, namespace
         self.disk = disk
         """Store of the operator."""
+        self.most: dict[str, int] = {}
+        """Largest limit that the operator ever saw, by set."""
         self.forgotten: set[str] = set()
         """uids of objects that were complete when a store was lost."""
         self.found: Mapping[str, Benchmark] = {}
@@ -105,6 +107,12 @@ class ObjectServer:
             self.world.note(f"Benchmark {benchmark.name} is {changed.status['phase']}")
         self._set({**self.found, uid: changed})
 
+    def write_late(self, uid: str, status: Mapping[str, Any], disk: Disk) -> None:
+        """Merge a patch of a process that had a store."""
+        self.write(uid, status)
+        if disk is not self.disk and uid in self.found and self.found[uid].is_over:
+            self.forgotten.add(uid)
+
     def check_status(self, known: Benchmark, status: Mapping[str, Any]) -> None:
         """Check what is about to be written, by a process that knows this of the object."""
         uid = known.uid
@@ -113,7 +121,7 @@ class ObjectServer:
             return
         changed = msgspec.structs.replace(benchmark, status=_merged(benchmark.status, status))
         going_on = [run.run_id for run in self.rows(uid) if not run.is_closed]
-        if _is_complete(changed) and going_on:
+        if _is_complete(changed) and going_on and uid not in self.forgotten:
             raise Violation(f"Benchmark {benchmark.name} is complete; {going_on} go on.")
         if _is_complete(known) and known.is_over and not _is_complete(changed):
             raise Violation(f"Benchmark {benchmark.name} was complete, and is not any more.")
@@ -230,7 +238,7 @@ class SimulatedObjects(Connection):
 
     def _note_limits(self) -> None:
         assert self.seen is not None
-        most = self._namespace.most
+        most = self._server.most
         for name in {benchmark.set_name for benchmark in self.seen.values()}:
             most[name] = max(self.limit(name), most.get(name, 0))
 
@@ -243,8 +251,8 @@ class SimulatedObjects(Connection):
                 server.check_status(known, status)
                 server.write(known.uid, status)
             elif happens == "later":
-                late = world.dice.random() * LATE_SECONDS
-                world.spawn(lambda: server.write(known.uid, status), late)
+                disk, late = server.disk, world.dice.random() * LATE_SECONDS
+                world.spawn(lambda: server.write_late(known.uid, status, disk), late)
             raise Unreachable("The connection broke.")
         server.check_status(known, status)
         server.write(known.uid, status)

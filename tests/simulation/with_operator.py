@@ -50,7 +50,9 @@ class WithOperator(Schedule):
         self.server = ObjectServer(self.namespace, self._disk)
         self._expected: dict[str, int] = {}
         """Number of runs by the uid of their object."""
+        self._has_lost_store = False
         self._is_over, self._check_at = False, 0.0
+        self.namespace.check_new = self._check_new
         self._operator = self._start(0.0)
 
     def begin(self) -> None:
@@ -78,7 +80,7 @@ class WithOperator(Schedule):
             self._retry,
             self._delete_job,
             self._stop_operator,
-            # self._lose_store,
+            self._lose_store,
         ]
 
     def _act(self, what: str) -> str:
@@ -158,6 +160,7 @@ class WithOperator(Schedule):
         self.namespace.disks.remove(self._disk)
         self.namespace.disks.append(backup)
         self._disk = self.server.disk = backup
+        self._has_lost_store = True
         self.server.forgotten |= {uid for uid, one in self.server.found.items() if one.is_over}
 
     # -- the operator ---------------------------------------------------------------------------
@@ -234,9 +237,7 @@ class WithOperator(Schedule):
             self._check_more(uid, after)
         elif after.phase.final and after.history[-1].cause_id == CANCELLED:
             self.server.check_is_wanted(after)
-        elif creation.waits_for_turn(before) and not (
-            creation.waits_for_turn(after) or after.phase.final
-        ):
+        elif after.history[-1].cause == creation.admitted(0.0).cause:
             self._check_turn(objects, after)
 
     def _check_more(self, uid: str, run: Run) -> None:
@@ -252,8 +253,7 @@ class WithOperator(Schedule):
     def _check_turn(self, objects: SimulatedObjects, run: Run) -> None:
         """Check that the turn of a run has come, restarting runs included."""
         name = run.plan.set_name
-        active = {job.run_id for job in self.namespace.live_jobs(name)}
-        active |= {
+        active = self._live(name) | {
             other.run_id
             for other in self._disk.rows.values()
             if other.plan.set_name == name
@@ -263,6 +263,34 @@ class WithOperator(Schedule):
         most = objects.limit(name)
         if len(active - {run.run_id}) >= most:
             raise Violation(f"{run.run_id} begins beside {active} of set {name}; limit {most}.")
+
+    def _check_new(self, job: Job) -> None:
+        """Check that with a new job no more run at a time than the set ever allowed."""
+        name = job.plan.set_name
+        live = self._live(name)
+        if len(live) > self.server.most.get(name, 1):
+            raise Violation(f"{live} of set {name} run at a time.")
+
+    def _live(self, set_name: str) -> set[str]:
+        """Return the runs of a set whose jobs have not ended, as far as anybody can know.
+
+        Nobody knows of copies, of jobs that came after a process had given them up because its
+        clock had jumped, and of those of which a lost store had the only record.
+        """
+        now, found = self.world.now, set[str]()
+        for job in self.namespace.jobs.values():
+            run = self._disk.rows.get(job.run_id)
+            is_given_up = run is not None and creation.may_be_submitted_again(run)
+            is_unknown = run is None or job.plan.requested_by in self.server.forgotten
+            is_gone = job.gone_at is not None and now >= job.gone_at
+            if (
+                job.plan.set_name == set_name
+                and not (job.is_copy or job.is_over(now) or is_gone)
+                and not (is_given_up and self.world.met["jump"])
+                and not (is_unknown and self._has_lost_store)
+            ):
+                found.add(job.run_id)
+        return found
 
     # -- how it ends ----------------------------------------------------------------------------
 

@@ -82,7 +82,6 @@ class KubernetesCluster:
         """Time limit for retrying a creation while the API server is silent."""
         self.note: Callable[[str], None] = lambda _: None
         """Receives a sentence on an unanswered creation, on any thread."""
-        self._packer = trimming.Packer()
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()
         """Runs whose objects are kept: followed or being created."""
@@ -149,7 +148,6 @@ class KubernetesCluster:
             attempt=attempt,
             nonce=nonce,
             is_of=lambda job: annotations_of(job).get(NONCE_ANNOTATION) in {None, nonce},
-            packer=self._packer,
         )
         self._runs.add(plan.run_id)
         self._jobs[plan.run_id] = followed
@@ -201,7 +199,6 @@ class KubernetesCluster:
             attempt=run.attempt,
             nonce=run.nonce,
             is_of=partial(ownership.is_of, run=run),
-            packer=self._packer,
         )
         self._runs.add(run.run_id)
         self._jobs[run.run_id] = followed

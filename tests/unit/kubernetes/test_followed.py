@@ -299,12 +299,5 @@ def test_the_nodes_of_a_large_job_are_read_by_one_list(count: int, requests: int
 # -- memory ---------------------------------------------------------------------------------------
 
 
-MOST_BYTES = 16_000
-"""Memory limit of a job of four pods.
-
-With the 115 MB of a program that follows few, 5,000 jobs then take less than 200 MB.
-"""
-
-
-def test_five_thousand_jobs_of_four_pods_fit_into_200_megabytes() -> None:
-    assert memory.bytes_each(30) < MOST_BYTES
+def test_a_followed_job_of_four_pods_takes_less_than_60_kilobytes() -> None:
+    assert memory.bytes_each(30) < memory.LIMIT * 1000

@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.lifecycle import benchmarks, collecting
+from k8sbench.lifecycle import benchmarks, collecting, owners
 from k8sbench.lifecycle.benchmarks import Benchmarks
 from k8sbench.lifecycle.context import PlannedCase
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.model.benchmark_object import Benchmark, Wanted
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
+from k8sbench.model.ownership import JobOwner, Ownership
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, RunFilter, Store
@@ -106,8 +107,20 @@ class Operator:
 
 def job_of(run: Run) -> FoundJob:
     return FoundJob(
-        run_id=run.run_id, known_plan=run.plan, created_at=1.0, phase=run.phase, uid=run.job_uid
+        run_id=run.run_id,
+        known_plan=run.plan,
+        created_at=1.0,
+        phase=run.phase,
+        uid=run.job_uid,
+        ownership=Ownership(owner=JobOwner(store="operator", host="here")),
     )
+
+
+def trainings(repeats: int = 1) -> PlannedCase:
+    draft = msgspec.structs.replace(
+        cases().draft, mode="train", training=TRAINING, checkpoints="pvc:kept"
+    )
+    return msgspec.structs.replace(cases(repeats), draft=draft)
 
 
 def cases(repeats: int = 1) -> PlannedCase:
@@ -468,13 +481,9 @@ def test_a_run_is_not_continued_before_its_job_is_deleted(
             held.append((Future(), call))
             return held[-1][0]
 
-    draft = msgspec.structs.replace(
-        cases().draft, mode="train", training=TRAINING, checkpoints="pvc:kept"
-    )
-    training = msgspec.structs.replace(cases(), draft=draft)
     uid = objects.create("a")
     cluster = FakeCluster(outlives=True)
-    operator = Operator(store, cluster, objects, lambda _: [training], pool=Pool())
+    operator = Operator(store, cluster, objects, lambda _: [trainings()], pool=Pool())
     operator.passes()
     cluster.going_on["a-1"].append(at(Phase.FAILED))
     operator.passes()
@@ -486,6 +495,40 @@ def test_a_run_is_not_continued_before_its_job_is_deleted(
     operator.passes()
     assert operator.active() == ["a-1"]
     assert store.run("a-1").attempt == 2
+
+
+def test_without_a_retry_no_run_is_continued(store: Store, objects: FakeObjects) -> None:
+    objects.create("a", repeats=2)
+    cluster, records = FakeCluster(outlives=True), iter([store.record])
+
+    def plan(_: Benchmark) -> Sequence[PlannedCase]:
+        return [trainings(2)]
+
+    operator = Operator(store, cluster, objects, plan)
+    with pytest.MonkeyPatch.context() as broken:
+
+        def record(*given: Any, **more: Any) -> Run:
+            try:
+                return next(records)(*given, **more)
+            except StopIteration:
+                raise StoreError("The disk is full.") from None
+
+        broken.setattr(store, "record", record)
+        operator.passes()
+        cluster.going_on["a-1"].append(at(Phase.FAILED))
+        operator.passes()
+    operator.passes(20)
+    assert operator.phases() == {"a-1": "Failed", "a-2": "Created"}
+
+
+def test_a_run_whose_job_is_found_does_not_wait_for_its_turn(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    objects.create("a", repeats=2)
+    operator.passes()
+    here = operator.executor.context
+    owners.record_ours([job_of(operator.store.run("a-2"))], here, lambda _: None)
+    assert [run.run_id for run in collecting.open_runs(here)] == ["a-1", "a-2"]
 
 
 def test_a_job_that_was_kept_is_deleted_though_nobody_looked_when_that_ended(

@@ -13,7 +13,6 @@ import msgspec
 
 from k8sbench.adapters.kubernetes import ownership
 from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
-from k8sbench.adapters.kubernetes.watching.trimming import Packer
 from k8sbench.diagnose.job import exits, facts, state
 from k8sbench.diagnose.job.facts import DELETED, JobSnapshot
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, JobState
@@ -80,14 +79,6 @@ class NodeFacts(msgspec.Struct):
 class Followed:
     """A job that is followed."""
 
-    __slots__ = (  # a dictionary of so many attributes takes 1.6 kB
-        *("_packer", "plan", "_of", "marks", "is_resumed", "since", "_attempt", "nonce"),
-        *("ended_at", "look_at", "pod_list", "nodes", "is_over", "is_unwanted", "uid"),
-        *("_is_of", "_stranger", "_is_lost", "logs", "logs_given", "logs_taken", "reported"),
-        *("_replicas", "_packed_job", "_is_deleted", "_pods", "_earlier", "_events"),
-        *("_lines", "_reports"),
-    )
-
     def __init__(
         self,
         plan: RunPlan,
@@ -98,9 +89,7 @@ class Followed:
         attempt: int = 1,
         nonce: str | None = None,
         is_of: Callable[[KubeObject], bool] = lambda _: True,
-        packer: Packer | None = None,
     ) -> None:
-        self._packer = packer or Packer()
         self.plan = plan
         self._of = kind_of(plan)
         self.marks = dict(marks or {})
@@ -135,7 +124,6 @@ class Followed:
         """Uid of another job that has the name."""
         self._is_lost = False
         """True if another store owns the job."""
-        """Last reported owner."""
         self.logs: dict[str, tuple[str, int, bool]] = {}
         """Input of the log streams, by replica.
 
@@ -149,12 +137,12 @@ class Followed:
         self.reported = reported
         """Last reported transition."""
         self._replicas: dict[str, ReplicaState] = {}
-        self._packed_job: bytes | None = None
+        self._job: KubeObject | None = None
         self._is_deleted = False
-        self._pods: dict[str, bytes] = {}
-        self._earlier: dict[str, bytes] = {}
+        self._pods: dict[str, KubeObject] = {}
+        self._earlier: dict[str, KubeObject] = {}
         """Replaced pods, by uid."""
-        self._events: dict[str, bytes] = {}
+        self._events: dict[str, KubeObject] = {}
         self._lines: dict[str, list[str]] = {}
         self._reports: dict[str, exits.TorchrunReport] = {}
 
@@ -162,16 +150,6 @@ class Followed:
     def kind(self) -> str:
         """Kind of the job."""
         return self._of.name
-
-    @property
-    def _job(self) -> KubeObject | None:
-        return (
-            None if self._packed_job is None else self._packer.unpack(self.kind, self._packed_job)
-        )
-
-    @_job.setter
-    def _job(self, found: KubeObject | None) -> None:
-        self._packed_job = None if found is None else self._packer.pack(self.kind, found)
 
     # -- input ----------------------------------------------------------------------------------
 
@@ -184,7 +162,7 @@ class Followed:
         elif change.kind == "Event":
             name = change.object["metadata"]["name"]
             self._events.pop(name, None)
-            self._events[name] = self._packer.pack("Event", change.object)
+            self._events[name] = change.object
             if len(self._events) > EVENTS:
                 del self._events[next(iter(self._events))]
         elif name_of(change.object) != self.plan.job_name:
@@ -205,13 +183,13 @@ class Followed:
 
         An object that the watch has already received is newer.
         """
-        if self._packed_job is None:
+        if self._job is None:
             self.take(Changed(self.kind, job))
 
     def take_pods(self, pods: Sequence[KubeObject]) -> None:
         """Process a list of all pods; missing pods are gone."""
         listed = {pod["metadata"]["uid"] for pod in pods}
-        for known in [self._packer.unpack("Pod", pod) for pod in self._pods.values()]:
+        for known in list(self._pods.values()):
             if known["metadata"]["uid"] not in listed:
                 self._take_deleted(Deleted("Pod", name_of(known), known["metadata"]["uid"], None))
         for pod in pods:
@@ -234,7 +212,7 @@ class Followed:
     def _take_pod(self, pod: KubeObject) -> None:
         # Under the replica's name: that of a pod may end by chance.
         name = f"{self.plan.job_name}-{self._of.replica_of(name_of(pod), self.plan.job_name)}"
-        before = self._pod(name)
+        before = self._pods.get(name)
         if before is not None and _is_newer(before, pod):
             return  # the watch is behind a list
         if before is not None and before["metadata"]["uid"] != pod["metadata"]["uid"]:
@@ -242,22 +220,16 @@ class Followed:
                 return  # it belongs to a newer job of the name; ours is still read
             uid = pod["metadata"]["uid"]
             if uid in self._earlier:  # it still changes while the one that replaced it starts
-                self._earlier[uid] = self._packer.pack("Pod", pod)
+                self._earlier[uid] = pod
                 return
             self._earlier[before["metadata"]["uid"]] = self._pods[name]
-        self._pods[name] = self._packer.pack("Pod", pod)
-
-    def _pod(self, name: str) -> KubeObject | None:
-        packed = self._pods.get(name)
-        return None if packed is None else self._packer.unpack("Pod", packed)
+        self._pods[name] = pod
 
     def _take_deleted(self, change: Deleted) -> None:
         if change.kind == "Pod":
-            for name in self._pods:
-                pod = self._pod(name)
-                if pod is not None and pod["metadata"]["uid"] == change.uid:
-                    gone = {**(change.object or pod), DELETED: True}
-                    self._pods[name] = self._packer.pack("Pod", gone)
+            for name, pod in self._pods.items():
+                if pod["metadata"]["uid"] == change.uid:
+                    self._pods[name] = {**(change.object or pod), DELETED: True}
         elif self.uid is None and self._attempt > 1:
             return  # what was not seen yet cannot be gone: it is of the attempt before
         elif change.kind == self.kind and self.uid in {None, change.uid}:
@@ -273,14 +245,11 @@ class Followed:
 
     def snapshot(self) -> JobSnapshot:
         """Return the latest job, pods and events."""
-        pods = {name: self._packer.unpack("Pod", pod) for name, pod in self._pods.items()}
-        earlier = [self._packer.unpack("Pod", pod) for pod in self._earlier.values()]
-        events = [self._packer.unpack("Event", event) for event in self._events.values()]
         return JobSnapshot(
             job=self._job,
-            pods={name: pod for name, pod in pods.items() if self._owns(pod)},
-            earlier=[pod for pod in earlier if self._owns(pod)],
-            events=sorted(events, key=_stamp),
+            pods={name: pod for name, pod in self._pods.items() if self._owns(pod)},
+            earlier=[pod for pod in self._earlier.values() if self._owns(pod)],
+            events=sorted(self._events.values(), key=_stamp),
             deleted=self._is_deleted,
         )
 

@@ -7,11 +7,8 @@ commands, the plan's annotation, addresses.
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Callable, Container, Mapping
 from typing import Any
-
-import msgspec
 
 from k8sbench.model.identity import LABEL_DOMAIN, PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS
@@ -45,32 +42,6 @@ _EVENT = {
     **_all("reason", "message", "type", "count", "series", "source", "reportingComponent"),
     **_all("firstTimestamp", "lastTimestamp", "eventTime"),
 }
-
-
-class Packer:
-    """Compresses objects, each against the first of its kind.
-
-    Those of thousands of jobs differ in little: 11 kB of a job with four pods become 2 kB, and to
-    pack an object takes 10 µs.
-    """
-
-    def __init__(self) -> None:
-        self._first: dict[str, bytes] = {}
-
-    def pack(self, kind: str, found: KubeObject) -> bytes:
-        """Compress an object; any thread may call it."""
-        text = msgspec.json.encode(found)
-        packing = zlib.compressobj(1, wbits=_RAW, zdict=self._first.setdefault(kind, text))
-        return packing.compress(text) + packing.flush()
-
-    def unpack(self, kind: str, packed: bytes) -> KubeObject:
-        """Return the object of :meth:`pack`."""
-        text = zlib.decompressobj(_RAW, self._first[kind]).decompress(packed)
-        return dict(msgspec.json.decode(text))
-
-
-_RAW = -zlib.MAX_WBITS
-"""Without header and checksum."""
 
 
 def job(found: KubeObject) -> dict[str, Any]:
