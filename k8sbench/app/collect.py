@@ -199,7 +199,7 @@ def serve_all(
 
 
 def leadership(name: str, namespaces: Sequence[str], note: Callable[[str], None]) -> Leadership:
-    """Make the holder of the Leases of some namespaces; empty: the one of this process."""
+    """Make the holder of the Leases of namespaces; by default of this process's own."""
     from k8sbench.adapters.kubernetes.leadership import Leadership
 
     return Leadership(partial(connections.connect, ClusterAccess()), name, namespaces, note)
