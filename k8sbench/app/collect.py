@@ -98,7 +98,7 @@ def _opened(
 
 
 def _known(run_id: str, context: RunContext) -> Run:
-    """Return the record of a run named by the user; a missing one is made now."""
+    """Return the record of a run; a missing one is made."""
     store = context.store
     if run_id in store.ids():
         job = owners.job_of(run_id, context)

@@ -184,7 +184,7 @@ def _pools(
 
 
 def on_cluster(api: Api, request: SubmitRequest, pool: NodePool | None = None) -> RunTarget:
-    """Choose a pool of a cluster, unless it is given, and the kind of the jobs.
+    """Choose a pool, unless given, and the kind of jobs.
 
     The kind is explained if the cluster serves several, or a single one other than the first.
     """

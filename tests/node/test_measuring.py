@@ -26,7 +26,7 @@ with open("/tmp/master-0.log", "w") as log:
 found = measuring.measured_apart(msgspec.json.decode(task, type=measuring.Task))
 print("share", measuring.memory_limit() >> 20, "verdict", found.verdict)
 """
-"""Measures a long log as an operator does; prints the child's share and the verdict."""
+"""Measures a long log; prints the child's share and the verdict."""
 
 
 def container(image: str) -> dict[str, Any]:
