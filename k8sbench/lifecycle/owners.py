@@ -95,7 +95,8 @@ def is_late(job: FoundJob, context: RunContext) -> bool:
 def record_ours(jobs: Sequence[FoundJob], context: RunContext, note: Note) -> None:
     """Record this store's unrecorded jobs.
 
-    Also those of runs that are on record without one. A failure is noted and does not stop the collection of other jobs.
+    Also those of runs that are on record without one. A failure is noted, and other jobs are
+    collected all the same.
     """
     known = set(context.store.ids())
     for job in jobs:
