@@ -28,6 +28,7 @@ from k8sbench.app import cases, comparing, listing, submit
 from k8sbench.app import logs as log_reading
 from k8sbench.app import results as rows_of
 from k8sbench.app.comparing import StoresRead
+from k8sbench.app.objects import Created
 from k8sbench.lifecycle.context import Stop, in_thread
 from k8sbench.measure.group.selection import Report, Wanted
 from k8sbench.model import request, times
@@ -160,10 +161,10 @@ class Client:
     def submit(self, benchmark: str, **options: Any) -> Run:
         """Submit one run, and follow it in a thread.
 
-        Returns once the run is recorded. ``options`` are those of ``k8sbench submit`` with
-        underscores (``batch_size=64``, ``timeout="2h"``, ``set="nightly"``). With ``detach=True``
-        nobody follows the run until :meth:`Run.wait` does. For several runs call it several times
-        with one ``set``.
+        Returns once the run is recorded; where an operator serves, once it has begun. ``options``
+        are those of ``k8sbench submit`` with underscores (``batch_size=64``, ``timeout="2h"``,
+        ``set="nightly"``). With ``detach=True`` nobody follows the run until :meth:`Run.wait` does.
+        For several runs call it several times with one ``set``.
         """
         wanted = self._request(benchmark, options)
         if wanted.all_cases or wanted.resume or (wanted.repeats or 1) > 1 or wanted.dry_run:
@@ -282,7 +283,9 @@ class _Work:
         """
         self._told.wait()
         if not self._run_ids:
-            self._done.result()
+            done = self._done.result()
+            assert isinstance(done, Created)
+            return f"{done.names[0]}-1"
         return self._run_ids[0]
 
     def wait(self, timeout: float | None) -> None:

@@ -56,7 +56,10 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
                         collecting.check_place(run, context.cluster, context.location)
                 gathering = Gathering(context, reporter)
                 collected = collecting.collect(
-                    *(runs, context, reporter, stop),
+                    runs,
+                    context,
+                    reporter,
+                    stop,
                     follow=options.until_over,
                     keep=options.keep,
                     wait=options.wait,
@@ -95,7 +98,7 @@ def _opened(
 
 
 def _known(run_id: str, context: RunContext) -> Run:
-    """Return the record of a run named by the user; a missing one is made now."""
+    """Return the record of a run; a missing one is made."""
     store = context.store
     if run_id in store.ids():
         job = owners.job_of(run_id, context)
@@ -142,7 +145,11 @@ def serve(options: CollectOptions, reporter: Reporter, stop: Stop) -> Collected:
     closed: dict[str, Run] = {}
     with stores.to_write(options.store) as store:
         result = serve_all(
-            *(store, [options.access], options, reporter, stop),
+            store,
+            [options.access],
+            options,
+            reporter,
+            stop,
             closed=lambda run: closed.update({run.run_id: run}),
         )
         result.closed = list(closed.values())
@@ -181,7 +188,9 @@ def serve_all(
             if is_all:
                 objects = stack.enter_context(contextlib.closing(BenchmarkObjects(api)))
             place = Serving(
-                *(find, context, reporter),
+                find,
+                context,
+                reporter,
                 keep=options.keep,
                 wait=options.wait,
                 patient=is_all,
@@ -199,7 +208,7 @@ def serve_all(
 
 
 def leadership(name: str, namespaces: Sequence[str], note: Callable[[str], None]) -> Leadership:
-    """Make the holder of the Leases of some namespaces; empty: the one of this process."""
+    """Make the holder of the Leases of namespaces; by default of this process's own."""
     from k8sbench.adapters.kubernetes.leadership import Leadership
 
     return Leadership(partial(connections.connect, ClusterAccess()), name, namespaces, note)

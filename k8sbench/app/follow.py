@@ -149,7 +149,9 @@ class Follower(msgspec.Struct, frozen=True):
     def opened(self, run: Run) -> contextlib.AbstractContextManager[RunContext]:
         """Open the cluster of a run; rejects local runs and other clusters."""
         return on_cluster(
-            *(self.store, connections.of_run(run, self.access), self.reporter.note),
+            self.store,
+            connections.of_run(run, self.access),
+            self.reporter.note,
             run=run,
             prometheus=self.prometheus,
             keep=self.keep,
@@ -205,14 +207,17 @@ class Follower(msgspec.Struct, frozen=True):
         with self.opened(run) as context:
             gathering = Gathering(context, self.reporter)
             result = collecting.collect(
-                *([run], context, self.reporter, self.stop),
+                [run],
+                context,
+                self.reporter,
+                self.stop,
                 follow=True,
                 keep=self.keep,
                 wait=self.wait,
                 gathering=gathering,
             )
             result.closed = results.with_gpu_metrics(
-                *(result.closed, gathering, self.stop, self.reporter.note)
+                result.closed, gathering, self.stop, self.reporter.note
             )
         return result
 

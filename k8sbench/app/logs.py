@@ -67,7 +67,7 @@ def logs(
         is_theirs = run.source == served_runs.SOURCE
         reader = _Reader(run, access, sink, replica, several=replica is None and len(names) > 1)
         alone = not recorded or stores.is_alone(store, run)
-        if is_theirs and run.phase.final:
+        if is_theirs and (run.phase.final or where == stores.CLUSTER):
             reader.from_operator(there)
         elif alone and not follows:
             reader.from_cluster()

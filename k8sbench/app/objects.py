@@ -151,7 +151,7 @@ def _drawn(benchmark: str) -> str:
 
 
 def _retried(api: Api, asked: Mapping[str, Any], set_name: str, note: Note) -> Benchmark:
-    """Have the object of a set run again what it lacks; create it if the set has none."""
+    """Retry the object of a set, or create it."""
     from k8sbench.adapters.kubernetes import benchmark_objects
 
     every = benchmark_objects.every(api)
@@ -197,7 +197,7 @@ def served(access: ClusterAccess) -> Iterator[tuple[Api, OperatorSeen] | None]:
 
 
 def named(api: Api, text: str) -> Named | None:
-    """Return the object or the run of an object that has this name; None without one."""
+    """Return the object or run of this name; None without one."""
     from k8sbench.adapters.kubernetes import benchmark_objects
 
     for one in benchmark_objects.every(api):
@@ -212,14 +212,14 @@ def named(api: Api, text: str) -> Named | None:
 
 
 def cancel(api: Api, operator: OperatorSeen, wanted: Named, note: Note) -> None:
-    """Cancel an object or one of its runs; done when the API server has taken it."""
+    """Cancel an object or one of its runs."""
     from k8sbench.adapters.kubernetes import benchmark_objects
 
     benchmark, run_id = wanted.benchmark, wanted.run_id
     what = f"Benchmark {benchmark.name}" if run_id is None else f"Run {run_id}"
     state = benchmark.status.get("phase") if run_id is None else _phases(benchmark).get(run_id)
     if state in FINAL:
-        note(f"Nothing to cancel: {what[0].lower()}{what[1:]} is {state}.")
+        note(f"Nothing to cancel: {what} is {state}.")
         return
 
     def ended(current: Benchmark) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -117,13 +118,15 @@ def _timelines(
     if not plot.is_there():
         return []
     chosen = {results.last(row.group).run_id: row.group.unit for row in rows[: results.MOST_DRAWN]}
-    found = {run_id: [files[path] for path in logs.get(run_id, ())] for run_id in chosen}
+    found = {run_id: [Path(str(files[n])) for n in logs.get(run_id, ())] for run_id in chosen}
     return [
         History(
             run_id=run_id,
             unit=unit,
             measured=runs[run_id].measurement,
-            curve=results.curve([Path(str(one)) for one in found[run_id]], runs[run_id].plan, note),
+            curve=results.curve(
+                functools.partial(found.__getitem__, run_id), runs[run_id].plan, note
+            ),
         )
         for run_id, unit in chosen.items()
         if found[run_id]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
@@ -103,7 +104,7 @@ def histories(
                 run_id=run.run_id,
                 unit=units[run.run_id],
                 measured=run.measurement,
-                curve=curve(store.log_files(run.run_id), run.plan, note),
+                curve=curve(functools.partial(store.log_files, run.run_id), run.plan, note),
             )
             for run in runs
         ], store.where
@@ -144,14 +145,16 @@ def page(
     )
 
 
-def curve(logs: Sequence[Path], plan: RunPlan, note: Callable[[str], None]) -> Curve | None:
+def curve(
+    logs: Callable[[], Sequence[Path]], plan: RunPlan, note: Callable[[str], None]
+) -> Curve | None:
     """Read a run's throughput over time; None, with a note, if unreadable."""
     from k8sbench.adapters.files import log_files
     from k8sbench.measure.run import curve as curves
 
     try:
         lines = itertools.chain.from_iterable(
-            log_files.opened({str(path): path.name for path in logs[:1]})
+            log_files.opened({str(path): path.name for path in logs()[:1]})
         )
         return curves.curve(plan, lines)
     except BenchError as error:

@@ -67,7 +67,7 @@ def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
 
 
 def is_recorded(where: str | None, text: str) -> bool:
-    """Return True if the store has a run with this id or beginning of one."""
+    """Return True if a run's id begins with a text."""
     with to_read(where, lambda _: None) as store:
         return any(run_id.startswith(text) for run_id in store.ids())
 

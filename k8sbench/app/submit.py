@@ -151,7 +151,9 @@ def run(
         if has_gpus and not request.detach:
             sources = connections.metric_sources(request.prometheus, api, store)
         context = run_context(
-            *(store, cluster, api),
+            store,
+            cluster,
+            api,
             metric_sources=sources,
             deadline_s=deadline_s,
         )

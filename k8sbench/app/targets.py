@@ -146,7 +146,8 @@ def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, s
 
         return pools.load(file), None
     return _pools(
-        *(file, lambda: contextlib.closing(connections.connect(access))),
+        file,
+        lambda: contextlib.closing(connections.connect(access)),
         seconds=connections.ANSWER_SECONDS,
         is_needed=access.named,
     )
@@ -183,7 +184,7 @@ def _pools(
 
 
 def on_cluster(api: Api, request: SubmitRequest, pool: NodePool | None = None) -> RunTarget:
-    """Choose a pool of a cluster, unless it is given, and the kind of the jobs.
+    """Choose a pool, unless given, and the kind of jobs.
 
     The kind is explained if the cluster serves several, or a single one other than the first.
     """
@@ -191,7 +192,8 @@ def on_cluster(api: Api, request: SubmitRequest, pool: NodePool | None = None) -
 
     offline = request.dry_run == "client"
     loaded, unread = _pools(
-        *(request.pools_file, lambda: contextlib.nullcontext(api)),
+        request.pools_file,
+        lambda: contextlib.nullcontext(api),
         seconds=SILENT_SECONDS if offline else connections.ANSWER_SECONDS,
         is_needed=not offline,
     )

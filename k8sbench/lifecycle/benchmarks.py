@@ -32,7 +32,7 @@ from k8sbench.report import benchmark_status
 PASS_SECONDS = 1.0
 """Interval of passes over the objects."""
 AGAIN_SECONDS = 15.0
-"""Interval of attempts to plan an object, or to write its status, after a failure."""
+"""Interval of attempts to plan or write after a failure."""
 DELETED = "Its Benchmark was deleted."
 CANCELLED = "cancelled"
 """Cause id of runs that their object cancels."""
@@ -98,7 +98,10 @@ class Benchmarks:
         self._due = -math.inf
         """Time of the next pass, Unix seconds."""
         self._seen: Collection[str] | None = None
-        """uids of the objects in the last pass; None: runs of others are still to be ended."""
+        """uids of the objects in the last pass.
+
+        None: runs of others are still to be ended.
+        """
         self._said = ""
         """Problem that was noted last."""
 
@@ -355,7 +358,7 @@ class Benchmarks:
             return
         try:
             manifests = context.manifests(run)
-            run = store.move(run.run_id, creation.admitted(now))
+            run = store.move(run.run_id, creation.admitted(context.clock()))
         except BenchError as error:
             store.claims.release(run.run_id)
             run = store.move(run.run_id, creation.refused(run.run_id, error, now))

@@ -29,9 +29,9 @@ def job_of(run_id: str, context: RunContext) -> FoundJob | None:
 
 
 def own_job(run_id: str, context: RunContext) -> FoundJob | None:
-    """Return the job of a run that this store may change; None if there is none.
+    """Return a job that this store may change, or None.
 
-    Raises :class:`OwnedElsewhere`.
+    Raises :class:`OwnedElsewhere` for one of another store.
     """
     job = job_of(run_id, context)
     if job is not None and not job.ownership.is_ours:
@@ -93,9 +93,10 @@ def is_late(job: FoundJob, context: RunContext) -> bool:
 
 
 def record_ours(jobs: Sequence[FoundJob], context: RunContext, note: Note) -> None:
-    """Record this store's unrecorded jobs, and those of runs that are on record without one.
+    """Record this store's unrecorded jobs.
 
-    A failure is noted and does not stop the collection of other jobs.
+    Also those of runs that are on record without one. A failure is noted, and other jobs are
+    collected all the same.
     """
     known = set(context.store.ids())
     for job in jobs:

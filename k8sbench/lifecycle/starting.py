@@ -173,7 +173,7 @@ class Starting:
 
 
 def reopened(run: Run, plan: RunPlan, case: PlannedCase, context: RunContext) -> Run:
-    """Record that a finished run goes on by a plan; a training as its next attempt.
+    """Record that a finished run goes on by a plan.
 
     Raises :class:`RepeatTaken` if a longer plan is another case that the set has already.
     """

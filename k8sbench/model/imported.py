@@ -166,8 +166,8 @@ def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: 
         raise _unknown("batch per GPU", "--batch-size", origin)
     amp_dtype: AmpDtype | None = None
     if precision == "amp":
-        known = variant.amp_dtype if variant else "fp16"
-        amp_dtype = "bf16" if (measurement.amp_dtype or known) == "bf16" else "fp16"
+        stated = measurement.amp_dtype or (variant.amp_dtype if variant else None)
+        amp_dtype = None if stated is None else "bf16" if stated == "bf16" else "fp16"
     impl: Any = measurement.impl if measurement.impl in get_args(Impl) else "unknown"
     return RunPlan(
         run_id=run_id,

@@ -241,7 +241,11 @@ class Controller:
                     if run.phase.final:
                         self._closed(run)
                 collect.serve_all(
-                    *(store, places or [ClusterAccess()], options, self._reporter, stop),
+                    store,
+                    places or [ClusterAccess()],
+                    options,
+                    self._reporter,
+                    stop,
                     closed=self._closed,
                     look=look,
                 )

@@ -74,7 +74,11 @@ def family(declared: LogFormat, framework: str | None) -> Family:
             events_known=declared.evaluation is not None and declared.checkpoint is not None,
         )
         rule = RecordRule(
-            *("", Numbers(pattern, declared), shape, declared.first_iteration, stamp),
+            "",
+            Numbers(pattern, declared),
+            shape,
+            declared.first_iteration,
+            stamp,
             counts_steps=declared.counts_steps,
         )
     metric = (declared.metric or "", declared.metric_unit)

@@ -84,7 +84,10 @@ def operator_role(templates: jinja2.Environment) -> str:
 
 
 def _jobs(verbs: tuple[str, ...] | None = None) -> dict[tuple[str, tuple[str, ...]], list[str]]:
-    """Group and verbs → plurals of the job kinds; of all that k8sbench needs without ``verbs``."""
+    """Group and verbs → plurals of the job kinds.
+
+    With ``verbs`` of the jobs alone, and these verbs; else all that k8sbench needs.
+    """
     jobs: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for kind in KINDS.values():
         jobs.setdefault((kind.group, verbs or tuple(kind.verbs)), []).append(kind.plural)

@@ -220,7 +220,15 @@ def case_names(compared: Comparison, *, with_batch: bool = False) -> list[str]:
             " ".join(getattr(group.key, name) for name in words)
             + (f" batch {group.key.batch_size}" if with_batch else "")
         ),
-        *("amp_dtype", "batch", "node", "variant", "impl", "data", "pool", "options", "preset"),
+        "amp_dtype",
+        "batch",
+        "node",
+        "variant",
+        "impl",
+        "data",
+        "pool",
+        "options",
+        "preset",
     )
     return [names[case.group.key.id] for case in compared.cases]
 

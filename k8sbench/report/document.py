@@ -43,7 +43,7 @@ _OF_GROUP: dict[str, Field] = {
     **_of("key", "precision", "precision_effective"),
     "amp_dtype": lambda g: g.plan.amp_dtype,
     "batch_size_per_gpu": lambda g: g.key.batch_size,
-    **_of("key", "preset", "mode", "data"),
+    **_of("key", "preset", "mode", "training", "data"),
     "window": lambda g: g.window,
     "options": lambda g: g.key.options if g.key.options != "-" else "",
     **_of("key", "backend", "pool"),
@@ -132,7 +132,7 @@ def row(result: Result) -> dict[str, Any]:
 def group_fields(group: Group, names: Iterable[str]) -> dict[str, Any]:
     """Build the named fields of a group; an unknown value is None."""
     fields = {name: (_OF_GROUP | _OF_TRAINING)[name](group) for name in names}
-    for name in ("precision_effective", "gpu_model", "image", *_DIGESTS):
+    for name in ("precision_effective", "gpu_model", "image", "training", *_DIGESTS):
         if fields.get(name) in ("unknown", "-"):
             fields[name] = None
     return fields
@@ -151,9 +151,10 @@ def _missing(group: Group) -> dict[str, str]:
     missing = {
         "gpus": "CPU processes: no GPU was used",
         "precision_effective": unknown,
-        "amp_dtype": "no AMP",
+        "amp_dtype": unknown if group.plan.precision == "amp" else "no AMP",
         "node": "not pinned to one",
         "window": why,
+        "training": "the runs do not train to an accuracy, or do not state how long",
         "program": "imported logs: no program",
         "gpu_model": "no GPU was used" if group.on_cpu else unknown,
         "image": unknown if group.plan.image else group.plan.image_reason,

@@ -68,11 +68,12 @@ def read(text: str, file: str, sets: Iterable[str], rows: Iterable[str]) -> Give
     Raises :class:`InputError` for an unknown set or row and for values that are no text.
     """
     try:
-        found = yaml_text.load(text)
+        # Texts alone: as a number, a version 450.80 would become 450.8.
+        found = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - makes texts alone
     except yaml.YAMLError as error:
         line, problem = yaml_text.broken(error)
         raise InputError(f"is no YAML: {problem}.", file=file, line=line) from error
-    found = _mapping({} if found is None else found, "the file", file)
+    found = _mapping(found or {}, "the file", file)
     parts = {}
     for part, known in (("sets", list(sets)), ("rows", list(rows))):
         values = _mapping(found.pop(part, {}), part, file)
@@ -88,16 +89,17 @@ def _mapping(value: object, what: str, file: str) -> dict[str, object]:
     if not isinstance(value, dict):
         action = "Write rows such as: driver: 450.80.02"
         raise InputError(f"{what} has no names with values.", action, file=file)
-    return {str(name): each for name, each in value.items()}
+    return value
 
 
 def _facts_of(values: Mapping[str, object], file: str) -> dict[str, str]:
     known, made = _ids(), {}
     for name, value in values.items():
         each = value if isinstance(value, list) else [value]
-        if not all(isinstance(one, str | int | float) for one in each):
+        written = [one for one in each if isinstance(one, str)]
+        if len(written) < len(each):
             raise InputError(f"{name} is no text.", "Write one line of text.", file=file)
-        made[known.get(name.lower(), name)] = ", ".join(map(str, each))
+        made[known.get(name.lower(), name)] = ", ".join(written)
     return made
 
 

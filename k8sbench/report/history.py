@@ -28,7 +28,15 @@ def names(series: Sequence[Series]) -> list[str]:
             f"{g.key.benchmark} {g.key.case} {g.key.framework} {group_words.precision(g)},"
             f" batch {g.key.batch_size}"
         ),
-        *("variant", "impl", "data", "pool", "gpu_model", "options", "node", "preset", "training"),
+        "variant",
+        "impl",
+        "data",
+        "pool",
+        "gpu_model",
+        "options",
+        "node",
+        "preset",
+        "training",
     )
     return [found[one.group.key.id] for one in series]
 

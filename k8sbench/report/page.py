@@ -145,7 +145,7 @@ def _dates(groups: Iterable[Group]) -> str:
 
 
 def _lead(results: Sequence[Result], names: Mapping[str, str]) -> list[str]:
-    """Write the numbers of valid rows and of changes; a smoke run is no valid row."""
+    """Count valid rows and changes; smoke runs are not valid."""
     states = collections.Counter(group_words.state(result.group) for result in results)
     counts = [f"{count} {state}" for state, count in states.most_common() if state != "valid"]
     parts = [f"{states['valid']} of {counted(len(results), 'row')} valid", *counts]

@@ -179,7 +179,15 @@ def labels(groups: Sequence[Group], lang: str = "en") -> dict[str, str]:
             precision=group_words.precision(g),
             batch=g.key.batch_size,
         ),
-        *("variant", "impl", "data", "mode", "pool", "node", "window", "set_name"),
+        "variant",
+        "impl",
+        "data",
+        "mode",
+        "pool",
+        "node",
+        "training",
+        "window",
+        "set_name",
     )
 
 
@@ -262,7 +270,12 @@ def _scaling(axes: Axes, lines: Sequence[Sequence[Result]], lang: str) -> None:
             impl=g.key.impl,
             batch=g.key.batch_size,
         ),
-        *("variant", "data", "mode", "gpu_model", "pool", "set_name"),
+        "variant",
+        "data",
+        "mode",
+        "gpu_model",
+        "pool",
+        "set_name",
     )
     published: dict[str, dict[int, float]] = {}
     colours: dict[str, str] = {}

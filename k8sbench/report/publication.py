@@ -5,7 +5,6 @@ The same runs give the same files.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -20,6 +19,8 @@ from k8sbench.report.words import Lang, say
 
 README, RESULTS = "README.md", "results.json"
 """Files that every report has."""
+TELL_APART = ("set_name", "mode", "variant", "impl", "amp_dtype", "case", "node")
+"""Fields in the names of rows that would be equal without."""
 NOTES = "notes.md"
 """The user's Markdown, in the report's folder."""
 
@@ -67,7 +68,8 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True):
 def names(groups: Sequence[Group]) -> dict[str, str]:
     """Return names of rows like the reports' logs, ``gpu8_amp_bs4``, by group id.
 
-    Several programs have a folder each. Rows with equal names also get their group's id.
+    Several programs have a folder each. Rows that would have equal names also have what tells them
+    apart, such as their sets.
     """
     programs = {(group.key.benchmark, group.key.framework) for group in groups}
 
@@ -77,11 +79,8 @@ def names(groups: Sequence[Group]) -> dict[str, str]:
         own = f"{kind}{plan.world_size}_{plan.precision}_bs{plan.batch_size}"
         return own if len(programs) == 1 else f"{plan.benchmark}_{plan.framework}/{own}"
 
-    several = Counter(map(name, groups))
-    return {
-        group.key.id: name(group) if several[name(group)] == 1 else f"{name(group)}_{group.key.id}"
-        for group in groups
-    }
+    found = group_words.unique_names(groups, name, *TELL_APART)
+    return {group: text.replace(" ", "_") for group, text in found.items()}
 
 
 def log_names(group: Group, name: str, member: Member, number: int) -> list[str]:
@@ -94,7 +93,7 @@ def log_names(group: Group, name: str, member: Member, number: int) -> list[str]
 def charts(
     results: Sequence[Result], timelines: Sequence[History] = (), lang: Lang = "en"
 ) -> list[tuple[str, Panel]] | None:
-    """Make the charts of the rows and of single runs over time, with their paths.
+    """Make the charts of rows and of runs over time, with paths.
 
     None if they cannot be drawn.
     """

@@ -14,10 +14,9 @@ from k8sbench.model.group import Result
 from k8sbench.model.planning import filled, placeholders
 from k8sbench.model.spec import BenchmarkSpec, Mode, Upstream, Variant
 from k8sbench.report import columns, tables
-from k8sbench.report.words import Lang, phrase, say
+from k8sbench.report.words import Lang, phrase, say, texts
 
-VARIABLES = ("DATA", "RANK", "MASTER_ADDR", "MASTER_PORT", "HOSTS", "HOST")
-"""Variables of the commands, explained below them."""
+_VARIABLE = re.compile(r"\$([A-Z_]+)")
 _BARE = re.compile(r"[\w@%+=:,./$-]+")
 """A word that needs no quotes, although it may name a variable."""
 
@@ -81,8 +80,10 @@ def _program(
         yield say(lang, "repeat_data", name=say(lang, "synthetic_data"))
     commands = {names[r.group.key.id]: _command(variant, of, r) for r in results}
     yield _code(*(f"# {row}\n{text}" for row, text in commands.items() if text))
-    used = [v for v in VARIABLES if any(f"${v}" in text for text in commands.values())]
-    yield "\n".join(f"- `${name}`: {say(lang, f'variable_{name.lower()}')}" for name in used)
+    used = dict.fromkeys(_VARIABLE.findall("\n".join(commands.values())))
+    explained = {name: f"variable_{name.lower()}" for name in used}
+    known = [(name, word) for name, word in explained.items() if word in texts()["readme"]]
+    yield "\n".join(f"- `${name}`: {say(lang, word)}" for name, word in known)
     if lacking := [row for row, text in commands.items() if not text]:
         yield say(lang, "no_such_command", names=", ".join(lacking))
 

@@ -137,9 +137,6 @@ class _Readme(Parts):
         if lines := publication.commands(self._made.results):
             yield self._say("commands_lead", version=self._made.version)
             yield f"```sh\n{lines.partition('set -e')[2].strip()}\n```"
-        imported = [self._names[g.key.id] for g in self._groups if g.plan.backend == "imported"]
-        if imported:
-            yield self._say("no_command", names=self._listed(imported))
 
     def repeat(self) -> Iterable[str]:
         made = self._made
@@ -162,8 +159,8 @@ class _Readme(Parts):
             lines.append(self._say("left_out", number=left, runs=runs))
         yield "\n".join(f"- {line}" for line in lines)
 
-    def _window(self, group: Group) -> str:
-        """Write what was measured; the plan only where nothing was."""
+    def _window(self, group: Group) -> str | None:
+        """Write what was measured; the plan only of runs that k8sbench planned."""
         window, training = group.plan.window, group.plan.training
         facts: dict[str, object] = {"names": "{names}", "warmup": window.warmup}
         measured = [one for _, _, one in self._counted([group]) if one.window is not None]
@@ -180,11 +177,11 @@ class _Readme(Parts):
             parts.append(self._say("measured", **facts | {n: _range(v) for n, v in of.items()}))
             if evaluated := [one.accuracy.evaluations for one in measured if one.accuracy]:
                 parts[-1] += self._say("evaluated", number=_range(evaluated))
-        elif training is None:
+        elif training is None and group.plan.backend != "imported":
             parts.append(self._say("window", iterations=window.iterations, **facts))
         if training is not None:
             parts.append(self._say("training", length=in_words(training), **facts))
-        return " ".join(parts)
+        return " ".join(parts) or None
 
     def results(self) -> Iterator[str]:
         made = self._made

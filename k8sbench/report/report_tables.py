@@ -89,7 +89,9 @@ def tables(results: Sequence[Result], lang: str = "en") -> list[Table]:
         benchmark, framework = program[:2]
         gpus, forms = _REPORTS.get((benchmark, framework), ((), (_AI_RANK,)))
         ours = (benchmark, "pytorch", program[4])
-        beside = [r for of, rs in programs.items() if (*of[:2], of[4]) == ours for r in rs]
+        theirs = {of: rs for of, rs in programs.items() if (*of[:2], of[4]) == ours}
+        alike = {of: rs for of, rs in theirs.items() if of[5:] == program[5:]}
+        beside = [r for rs in (alike or theirs).values() for r in rs]
         rows = Rows(some, beside, gpus, lang)
         for table in (table for form in forms for table in form(rows)):
             words = (*program, table.title)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -245,7 +246,7 @@ def test_the_commands_of_the_page_run_in_their_order(
     environment = {
         **own_shell.environment,
         "KUBECONFIG": str(users.sign_in(namespace, "author", tmp_path / "author.kubeconfig")),
-        "PATH": f"{kubectl}:{os.environ['PATH']}",
+        "PATH": f"{kubectl}:{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
     with serving(operator):
         for command in pages.commands(page):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from k8sbench.model.benchmark_object import SCHEMA
 from tests.harness import disks
 from tests.harness.cluster import operator_process, users
 from tests.harness.cluster.operator_process import OperatorShell
@@ -94,3 +95,28 @@ def test_a_job_that_is_removed_while_nobody_collects_leaves_a_lost_run(
     assert [run["run_id"] for run in operator.json("list")] == ["r1-1"]
     (row,) = operator.json("results")["rows"]
     assert [reason["id"] for reason in row["members"][0]["reasons"]] == ["run-lost"]
+
+
+def test_a_second_operator_is_refused_and_one_with_an_older_crd_serves_nobody(
+    own_shell: Shell, operator: OperatorShell
+) -> None:
+    namespace = own_shell.namespace
+    operator.limits = {
+        **operator.limits,
+        "adapters__kubernetes__benchmark_crd__SCHEMA": SCHEMA + 1,
+    }
+    with operator.collecting() as running:
+        running.until("not ready: ")
+        operator_process.end(running)
+    assert "k8sbench operator crd | kubectl apply --server-side -f -" in running.err
+    assert namespace.get("leases") == []
+    operator.limits = OperatorShell.limits
+    with operator.collecting() as first:
+        first.until("info collecting\n")
+        with operator.collecting("--name=other") as second:
+            second.until(f"not ready: operator {namespace.name}/dlperf-operator serves")
+            operator_process.end(second)
+        operator_process.end(first)
+    (lease,) = namespace.get("leases")
+    place = lease["metadata"]["annotations"]["k8sbench.io/operator"]
+    assert (place, lease["spec"]["holderIdentity"]) == (f"{namespace.name}/dlperf-operator", "")

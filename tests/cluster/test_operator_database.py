@@ -49,15 +49,15 @@ def test_a_database_that_goes_away_and_comes_back_loses_and_doubles_nothing(
     own_shell: Shell, postgres_server: postgres.Server, tmp_path: Path
 ) -> None:
     operator = on_postgres(own_shell.namespace, tmp_path / "machine", postgres_server.database())
-    runs = {name: operator_process.given(own_shell, name) for name in ("ends", "goes-on")}
+    runs = {f"{name}-1": operator_process.given(own_shell, name) for name in ("ends", "goes-on")}
     with operator.collecting() as running:
         for run_id in runs:
             until(partial(operator.archived, run_id), f"lines of {run_id}")
         with away(postgres_server):
-            over(own_shell, "ends", runs["ends"])
-            runs["new"] = operator_process.given(own_shell, "new")
-        operator_process.check_collected(operator, "ends", runs["ends"])
-        until(lambda: operator.archived("new"), "lines of the new run")
+            over(own_shell, "ends-1", runs["ends-1"])
+            runs["new-1"] = operator_process.given(own_shell, "new")
+        operator_process.check_collected(operator, "ends-1", runs["ends-1"])
+        until(lambda: operator.archived("new-1"), "lines of the new run")
         operator_process.end(running)
         assert postgres.PASSWORD not in running.out + running.err
     # One that begins while it is away waits, too.
@@ -65,10 +65,10 @@ def test_a_database_that_goes_away_and_comes_back_loses_and_doubles_nothing(
         with away(postgres_server):
             running = stack.enter_context(operator.collecting())
             running.until("warning not ready: The database")
-            over(own_shell, "goes-on", runs["goes-on"])
-        operator_process.check_collected(operator, "goes-on", runs["goes-on"])
-        end(own_shell, "new", runs["new"])
-        operator_process.check_collected(operator, "new", runs["new"])
+            over(own_shell, "goes-on-1", runs["goes-on-1"])
+        operator_process.check_collected(operator, "goes-on-1", runs["goes-on-1"])
+        end(own_shell, "new-1", runs["new-1"])
+        operator_process.check_collected(operator, "new-1", runs["new-1"])
         operator_process.end(running)
     assert sorted(run["run_id"] for run in operator.json("list")) == sorted(runs)
     operator.run("store", "reindex")

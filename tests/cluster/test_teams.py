@@ -33,6 +33,7 @@ NOT = {
     ("list", "pods"),
     ("create", "configmaps"),
     ("create", "pytorchjobs.kubeflow.org"),
+    ("create", "benchmarks.k8sbench.io"),
 }
 
 
@@ -105,4 +106,5 @@ def test_two_teams_read_an_operator_in_whose_namespace_they_have_no_other_rights
     for team, other in (teams, teams[::-1]):
         assert {asked for asked in READ | NOT if may(home, team, *asked)} == READ
         assert not any(may(other, team, *asked) for asked in READ | NOT)
-        assert may(team, team, "create", "pytorchjobs.kubeflow.org")
+        assert may(team, team, "create", "benchmarks.k8sbench.io")
+        assert not may(team, team, "create", "pytorchjobs.kubeflow.org")

@@ -247,6 +247,13 @@ def certify(folder: pathlib.Path) -> None:
     signed = ("-CA", "ca.crt", "-CAkey", "ca.key", "-addext", "basicConstraints=CA:FALSE")
     for name in ("server", "client"):
         run(
-            *("-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.crt"),
-            *("-addext", "subjectAltName=IP:127.0.0.1", *signed),
+            "-subj",
+            f"/CN={name}",
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            f"{name}.crt",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+            *signed,
         )

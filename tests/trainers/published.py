@@ -46,7 +46,10 @@ NAMES = {
     "torchvision": Names(lambda _: ("conv1", "bn1"), _torch, stems=1),
     "paddleseg": Names(
         lambda at: (f"conv1_{at + 1}._conv", f"conv1_{at + 1}._batch_norm"),
-        *(_paddleseg, "_mean", "_variance", "out"),
+        _paddleseg,
+        "_mean",
+        "_variance",
+        "out",
         transposed=True,
     ),
 }

@@ -65,10 +65,21 @@ def test_a_small_network_learns_a_small_set(case: str, tmp_path: Path, capfd: Ca
     found = runs.run(
         capfd,
         trainer,
-        *(*TRAIN, "--data", str(tmp_path), *options),
-        *("--length", length, "--length-unit", "epochs", "--log-interval", "50"),
-        *("--evaluate-every", "1" if name == "cityscapes" else "2"),
-        *("--target", str(target), "--stop-at-target"),
+        *TRAIN,
+        "--data",
+        str(tmp_path),
+        *options,
+        "--length",
+        length,
+        "--length-unit",
+        "epochs",
+        "--log-interval",
+        "50",
+        "--evaluate-every",
+        "1" if name == "cityscapes" else "2",
+        "--target",
+        str(target),
+        "--stop-at-target",
     )
     evaluations = only(found, "evaluation")
     assert {each["metric"] for each in evaluations} == {metric}

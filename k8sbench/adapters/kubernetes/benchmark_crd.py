@@ -22,9 +22,14 @@ def schema(api: Api) -> int | None:
     with Tolerated(404):
         found = api.get(f"/openapi/v3/apis/{API_VERSION}")
         types = (found.get("components") or {}).get("schemas") or {}
-        texts = (str(one.get("description") or "") for one in types.values())
-        return next((int(number[1]) for number in map(_NUMBER.search, texts) if number), 0)
+        return max((number(str(one.get("description") or "")) for one in types.values()), default=0)
     return None
+
+
+def number(description: str) -> int:
+    """Return the schema number that a description states; 0 if it states none."""
+    found = _NUMBER.search(description)
+    return 0 if found is None else int(found[1])
 
 
 def check(api: Api) -> None:

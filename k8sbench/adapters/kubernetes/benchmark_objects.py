@@ -171,7 +171,7 @@ def every(api: Api) -> list[Benchmark]:
 def change(
     api: Api, known: Benchmark, decide: Callable[[Benchmark], Mapping[str, Any]]
 ) -> Benchmark | None:
-    """Change the spec of an object as it is now; None if it is gone.
+    """Change the spec of an object; None if it is gone.
 
     ``decide`` returns the fields to change, by their names in the object; none: nothing is sent.
     Raises :class:`BenchError`.

@@ -120,8 +120,12 @@ class KubernetesCluster:
         self._workers: list[threading.Thread] = []
         self._requests = queue.Queue[Callable[[], None]]()
         self._reader = JobReader(
-            *(api, self._watches, self._logs),
-            *(self._start, self._queue.put, self._reread),
+            api,
+            self._watches,
+            self._logs,
+            self._start,
+            self._queue.put,
+            self._reread,
             user=user,
         )
 
@@ -164,7 +168,9 @@ class KubernetesCluster:
                     ownership.made(self.api, runtime, RUN_LABEL, OTHER_NAME)
 
             made, existed = job_changes.create(
-                *(self.api, plan, job),
+                self.api,
+                plan,
+                job,
                 provide=provide,
                 seconds=self.create_s,
                 note=self.note,

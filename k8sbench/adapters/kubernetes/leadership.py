@@ -1,4 +1,4 @@
-"""Leadership of one replica of the operator: its Leases, its token, and the CRD that it needs."""
+"""Leadership of one replica of the operator: Leases, token and CRD."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ Another replica may take over 15 s after the renewal.
 
 
 class Leadership:
-    """Holder of the Leases of all served namespaces, renewed in its own thread while entered.
+    """Holder of the Leases of all served namespaces.
 
-    One replica of the operator holds all of them or none; the others stand by. Where another
-    operator serves one of the namespaces, this one serves none.
+    It renews them in its own thread while entered. One replica of the operator holds all of them
+    or none; the others stand by. Where another operator serves one of the namespaces, this one
+    serves none.
     """
 
     def __init__(

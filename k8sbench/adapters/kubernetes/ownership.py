@@ -275,9 +275,9 @@ def _path(api: Api, kind: str, job: KubeObject) -> str:
 
 
 def take_over(api: Api, run_id: str, user: User, known: Ownership) -> bool:
-    """Make a store the owner of a run's job; False unless ``known`` is its owner.
+    """Make a store the owner of a job.
 
-    Raises :class:`BenchError`.
+    Returns False unless ``known`` is its owner. Raises :class:`BenchError`.
     """
 
     found, _ = look_for(api, run_id)

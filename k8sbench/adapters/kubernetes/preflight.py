@@ -56,7 +56,7 @@ ANSWER_SECONDS = 5.0
 def ask(
     api: Api, plan: RunPlan, jobs: Iterable[Sequence[Manifest]], prometheus: str = "none"
 ) -> PreflightFacts:
-    """Return all facts; ``jobs`` are tried in a dry run.
+    """Return all facts; ``jobs`` are tried in a dry run where no operator serves.
 
     Each job is preceded by the objects that it needs. ``prometheus`` is a URL, ``auto`` or
     ``none``. Raises an error of the API server that does not answer, or rejects our credentials.
@@ -65,6 +65,7 @@ def ask(
     if silence is not None and silence.status in {None, 401}:
         raise api.explained(silence, "the cluster be looked at")
     serving = _serving(api)
+    operated = isinstance(serving, ServingOperator)
     ours = {job[-1]["kind"]: [one for one in job if one["kind"] != "ConfigMap"] for job in jobs}
     groups = _answer(partial(_groups, api))
     served = _answer(partial(_plurals, api, () if isinstance(groups, Unknown) else groups))
@@ -73,11 +74,14 @@ def ask(
     selector = ",".join(f"{key}={value}" for key, value in plan.pool.selector.items())
     queries: dict[str, Callable[[], Any]] = {
         "version": lambda: str(api.get("/version")["gitVersion"]),
+        # Where an operator serves, its users need no right to create jobs.
         "refusals": lambda: {
-            kind: _refusal(api, job) for kind, job in ours.items() if KINDS[kind].plural in plurals
+            kind: _refusal(api, job)
+            for kind, job in ours.items()
+            if KINDS[kind].plural in plurals and not operated
         },
         "deployments": partial(_deployments, api, kind_of(plan).operator),
-        "access": partial(_access, api, operated=isinstance(serving, ServingOperator)),
+        "access": partial(_access, api, operated=operated),
         "crd_schema": partial(benchmark_crd.schema, api),
         "namespace": lambda: api.find(kinds.path("Namespace", name=home)),
         "quotas": lambda: api.list(kinds.path("ResourceQuota", home))[0],

@@ -104,7 +104,7 @@ def command(
     each side decide; where the store has four earlier sets of a case, their spread counts.
     """
     compared = comparing.compare(
-        *(a, b, StoresRead(**scope), output.note), limit=limit, floor=floor, chosen=chosen
+        a, b, StoresRead(**scope), output.note, limit=limit, floor=floor, chosen=chosen
     )
     from k8sbench.report import comparing as report
 

@@ -145,7 +145,7 @@ def case_notes(spec: BenchmarkSpec | None, group: Group, base: Group) -> tuple[s
 
 def _no_entry(plan: RunPlan) -> str:
     if plan.backend == "imported" and not plan.spec_source:
-        return f"imported as {plan.benchmark} logs of no benchmark; --benchmark names one"
+        return "imported by its log format alone, without a benchmark; --benchmark names one"
     return f"no catalog entry {plan.benchmark} in {plan.spec_source}"
 
 

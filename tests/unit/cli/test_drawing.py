@@ -115,8 +115,12 @@ SCENES = {
     "several runs, of which one is still to be measured": lines(
         drawing.several_runs(
             [*runs(3), alive("seg-9", moved(Phase.SUCCEEDED))],
-            *(Counter({Phase.SUCCEEDED: 2, Phase.FAILED: 1}), 0, NOW + 15),
-            *(100, 30, "4 of 7 ended, 1m"),
+            Counter({Phase.SUCCEEDED: 2, Phase.FAILED: 1}),
+            0,
+            NOW + 15,
+            100,
+            30,
+            "4 of 7 ended, 1m",
         ),
         100,
     ),

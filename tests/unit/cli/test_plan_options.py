@@ -30,8 +30,13 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_paths_are_made_absolute_and_reach_the_trainer(cli: Cli, files: Path) -> None:
     command, reported = render(
         cli,
-        *("--backend=local", "--mode=train", "--data=pictures", "--weights=./x/../start.pth"),
-        *("--checkpoints=kept", "--epochs=2", "--target=90"),
+        "--backend=local",
+        "--mode=train",
+        "--data=pictures",
+        "--weights=./x/../start.pth",
+        "--checkpoints=kept",
+        "--epochs=2",
+        "--target=90",
     )
     told = {name: command[command.index(f"--{name}") + 1] for name in ("data", "weights")}
     assert told == {"data": f"{files}/pictures", "weights": f"{files}/start.pth"}

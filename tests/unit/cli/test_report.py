@@ -44,7 +44,7 @@ def content(folder: Path) -> dict[str, bytes]:
 def test_it_writes_tables_logs_digests_and_links(imported: Path, typed: Typed) -> None:
     assert typed("report", "march", "-o", str(imported))[0] == 0
     found = content(imported)
-    figures = {"figures/throughput-1.svg", "figures/scaling-1.svg", "figures/over-time-2.svg"}
+    figures = {"figures/throughput-1.svg", "figures/over-time-2.svg"}
     assert {"README.md", "results.json", "SHA256SUMS", *figures} <= found.keys()
     logs = {f"logs/gpu{n}_amp_bs256/run{k}/rank0.log" for n in (1, 8) for k in (1, 2, 3)}
     assert logs == {path for path in found if path.startswith("logs/")}
@@ -108,7 +108,7 @@ def test_a_former_file_that_was_edited_is_kept(imported: Path, typed: Typed, fil
 def test_environment_and_notes_stay_in_the_folder(imported: Path, typed: Typed) -> None:
     own = imported.parent / "own.yaml"
     rows = {"gpu8_amp_bs256": {"driver": "535.2"}}
-    own.write_text(yaml.safe_dump({"network": "HDR 200", "driver": "535.1", "rows": rows}))
+    own.write_text(yaml.safe_dump({"network": "HDR 200", "rows": rows}) + "driver: 535.10\n")
     notes = imported.parent / "own.md"
     notes.write_text("Before all.\n\n## Analysis\n\nMine.\n\n## Tuning\n\n```\n# no heading\n```\n")
     words = ("--environment", str(own), "--notes", str(notes))
@@ -118,7 +118,7 @@ def test_environment_and_notes_stay_in_the_folder(imported: Path, typed: Typed) 
     assert first["environment.yaml"] == own.read_bytes()
     assert first["notes.md"] == notes.read_bytes()
     assert "| network | HDR 200 | environment.yaml |" in text
-    assert "| GPU driver | 535.1 (gpu1_amp_bs256); 535.2 (gpu8_amp_bs256) |" in text
+    assert "| GPU driver | 535.10 (gpu1_amp_bs256); 535.2 (gpu8_amp_bs256) |" in text
     assert text.index("Before all.") < text.index("## Environment")
     assert text.index("## Analysis") < text.index("Mine.") < text.index("## Charts")
     assert text.count("## Analysis") == 1

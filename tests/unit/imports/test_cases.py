@@ -79,6 +79,9 @@ def test_amp_has_the_half_type_of_the_log_or_else_of_the_catalog() -> None:
 
     assert half(amp_dtype=None) == "fp16"
     assert half(amp_dtype="bf16") == "bf16"
+    measured = msgspec.structs.replace(found(1), precision="amp", amp_dtype=None)
+    unknown = imported.plan(measured, LogOrigin(file="a.log"), run_id="r", set_name="s")
+    assert unknown.amp_dtype is None
 
 
 def test_the_gpu_that_the_user_names_is_taken_where_the_log_names_none() -> None:

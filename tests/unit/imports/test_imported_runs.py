@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
+from tests.unit.measure.support import tsm
 
 
 def test_lists_and_status_tell_it_apart(run_id: str, cli: Cli) -> None:
@@ -45,6 +46,17 @@ def test_a_history_has_its_set_when_the_log_ran(run_id: str, place: Path, cli: C
     assert [row["set"] for row in cli.json("results", "-o", "json")["rows"]] == ["one"]
     (series,) = cli.json("history", "resnet50-tf", "--since", "2026-03-02", "-o", "json")["series"]
     assert [point["set"] for point in series["points"]] == ["one"]
+
+
+def test_a_format_that_is_named_like_a_benchmark_is_not_missed_in_the_catalog(
+    place: Path, cli: Cli
+) -> None:
+    (place / "a.log").write_text("\n".join(tsm(0, step, 0.5, 0.5) for step in range(0, 100, 4)))
+    words = ("--format", "tsm", "--gpus", "1", "--precision", "amp", "--batch-size", "16")
+    cli("import", "a.log", *words, code=None)
+    out = cli("results", "--published").out
+    assert "no catalog entry" not in out
+    assert "--benchmark" in out
 
 
 def test_logs_without_dates_are_not_of_the_day_of_their_import(place: Path, cli: Cli) -> None:

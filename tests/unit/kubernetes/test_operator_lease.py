@@ -1,4 +1,4 @@
-"""Whether an operator serves a namespace: its Lease, or an error."""
+"""The operator of a namespace by its Lease, or an error."""
 
 from __future__ import annotations
 

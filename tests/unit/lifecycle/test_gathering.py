@@ -102,7 +102,7 @@ class Bench:
         case = msgspec.structs.replace(case, draft=draft)
         options = a_request(set_name="night", **asked)
         done = submitting.submit(
-            *([case] * cases, self.context, self.reporter, self.stop, options, self.gathering)
+            [case] * cases, self.context, self.reporter, self.stop, options, self.gathering
         )
         return [one.run for one in done]
 

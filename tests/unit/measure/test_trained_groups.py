@@ -14,7 +14,7 @@ from k8sbench.model.measurement import AccuracyResult, DataSet, Weights
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Accuracy, Train
-from k8sbench.report import layout
+from k8sbench.report import document, layout, plot
 from k8sbench.report.tables import Cell
 from tests.unit.measure.rows import catalog
 from tests.unit.presence import present
@@ -186,7 +186,10 @@ def test_imported_trainings_of_two_lengths_are_two_rows_that_say_so() -> None:
     assert [len(group.members) for group in found] == [1, 2]
     (table,) = layout.tables(results(found), ())
     place = [column.title for column in table.columns].index("training")
-    assert [row[place].text for row in table.rows] == ["250 epochs", "90 epochs"]
+    lengths = ["250 epochs", "90 epochs"]
+    assert [row[place].text for row in table.rows] == lengths
+    assert [document.row(result)["training"] for result in results(found)] == lengths
+    assert all(length in " ".join(plot.labels(found).values()) for length in lengths)
 
 
 # Published figures

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from k8sbench.model import benchmark_object
-from k8sbench.model.benchmark_object import MUTABLE, Benchmark, Wanted
+from k8sbench.model.benchmark_object import MUTABLE, Benchmark, Wanted, is_same, object_of
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import SubmitRequest
 
@@ -114,3 +114,50 @@ def test_an_object_expires_after_its_end_if_at_all(
 def test_an_unknown_field_is_not_overlooked() -> None:
     with pytest.raises(msgspec.ValidationError, match="retries"):
         an_object(retries=1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"amp": True, "replicas": 4, "parallel": 2, "keep": True, "wait": True},
+        {"all_cases": True, "repeats": 3, "framework": "all", "queue": "gpu"},
+        {"batch_size": 64, "timeout_s": 5400.5, "target": 75.9, "speed_options": ("compile",)},
+        {"mode": "train", "epochs": 3, "target": "none", "checkpoints": "pvc:kept/a"},
+        {"precision": "bf16", "data": "pvc:data", "node_pool": "a", "job_kind": "trainjob"},
+    ],
+)
+def test_the_object_of_a_submit_asks_for_the_same(options: dict[str, Any]) -> None:
+    request = SubmitRequest(benchmark="resnet50", set_name="night", **options)
+    made = object_of(request, "a")
+    (asked,) = an_object(**made["spec"]).requests()
+    lost = {"amp", "precision", "backend", "parallel", "keep", "wait"}
+    for field in msgspec.structs.fields(SubmitRequest):
+        if field.name not in lost:
+            assert getattr(asked, field.name) == getattr(request, field.name), field.name
+    assert asked.effective_precision == request.effective_precision
+    wanted = msgspec.convert(made["spec"], Wanted)
+    assert (wanted.parallel, wanted.keep, wanted.wait) == (
+        request.parallel,
+        request.keep,
+        request.wait,
+    )
+
+
+@pytest.mark.parametrize("option", ["data", "weights", "checkpoints"])
+def test_a_folder_of_this_machine_is_in_no_object(option: str) -> None:
+    given: dict[str, Any] = {option: "/data"}
+    with pytest.raises(UsageError, match=f"--{option} /data"):
+        object_of(SubmitRequest(benchmark="resnet50", **given), "a")
+
+
+def test_an_object_is_the_same_if_its_fixed_fields_are() -> None:
+    def of(**options: Any) -> Benchmark:
+        made = object_of(SubmitRequest(benchmark="resnet50", **options), "night")
+        return an_object(**made["spec"])
+
+    asked = object_of(SubmitRequest(benchmark="resnet50", set_name="night"), "night")
+    assert is_same(asked, of())
+    assert is_same(asked, of(parallel=3, keep=True))
+    assert not is_same(asked, of(replicas=2))
+    assert not is_same(asked, of(set_name="day"))

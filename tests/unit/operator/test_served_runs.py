@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +19,7 @@ from k8sbench.app import (
     follow,
     listing,
     lookup,
+    objects,
     results,
     served_runs,
     stores,
@@ -87,6 +88,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Proxy:
         yield proxy
 
     monkeypatch.setattr(served_runs, "opened", opened)
+    monkeypatch.setattr(objects, "served", lambda _: nullcontext())
     return proxy
 
 
@@ -132,7 +134,9 @@ def test_an_answer_of_another_version_is_a_note_or_an_error_in_words(
 def test_a_run_that_only_the_operator_has_is_over_for_every_command(
     proxy: Proxy, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(_store: Store, _text: str, _access: ClusterAccess, missing: NotFound) -> None:
+    def gone(
+        _store: Store, _text: str, _access: ClusterAccess, missing: NotFound, acts: bool
+    ) -> None:
         raise missing
 
     monkeypatch.setattr(lookup, "_foreign_job", gone)

@@ -68,6 +68,19 @@ def test_a_label_has_the_words_that_tell_bars_apart_or_an_id() -> None:
     assert len({*labels.values()}) == 4
 
 
+def test_a_precision_has_one_colour_in_all_charts() -> None:
+    amp: dict[str, Any] = {"precision": "amp", "amp_dtype": "fp16"}
+    runs = [run(1.0, case="1x1"), run(7.0), run(2.0, case="1x1", **amp), run(14.0, **amp)]
+    both = plot.scaling(report(runs, Wanted(every=True)).results)
+    alone = plot.scaling(report(runs[2:], Wanted(every=True)).results)
+    drawn = [
+        {str(line.get_label()): line.get_color() for line in axes_of(panel).get_lines()}
+        for panel in (*both, *alone)
+    ]
+    name = "amp (fp16) k8sbench, batch 128"
+    assert drawn[0][name] == drawn[1][name] != drawn[0]["fp32 k8sbench, batch 128"]
+
+
 def test_without_matplotlib_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     original = builtins.__import__
 

@@ -12,7 +12,8 @@ from k8sbench.measure.group.selection import Wanted, report
 from k8sbench.measure.run import rules as run_rules
 from k8sbench.model.finding import Finding
 from k8sbench.model.run import Run
-from k8sbench.report import publication, readme
+from k8sbench.report import layout, publication, readme
+from k8sbench.report.environment import Given
 from k8sbench.report.plot import Panel
 from k8sbench.report.publication import Publication
 from k8sbench.report.words import Lang, phrase, texts
@@ -118,7 +119,13 @@ def test_rows_are_named_as_the_reports_name_their_logs_and_never_alike() -> None
     assert names(smoke(1.0)) == ["cpu2_fp32_bs2"]
     both = names(run(1.0, case="1x8"), run(1.0, case="1x8", benchmark="tsm"))
     assert both == ["resnet50_pytorch/gpu8_fp32_bs128", "tsm_pytorch/gpu8_fp32_bs128"]
-    alike = names(run(1.0, case="2x4"), run(1.0, case="1x8"))
+    assert names(run(1.0, case="2x4"), run(1.0, case="1x8")) == [
+        "gpu8_fp32_bs128_1x8",
+        "gpu8_fp32_bs128_2x4",
+    ]
+    sets = [run(1.0, set_name=name) for name in ("a", "b")]
+    assert names(*sets) == ["gpu8_fp32_bs128_a", "gpu8_fp32_bs128_b"]
+    alike = names(run(1.0, data="path:/a"), run(1.0, data="path:/b"))
     assert len({*alike}) == 2
     assert all(re.fullmatch(r"gpu8_fp32_bs128_g-\w+", name) for name in alike)
 
@@ -128,6 +135,34 @@ def test_logs_are_named_by_the_first_rank_of_their_replica() -> None:
     (member,) = result.group.members
     names = publication.log_names(result.group, "gpu16_fp32_bs128", member, 2)
     assert names == ["logs/gpu16_fp32_bs128/rank0.log", "logs/gpu16_fp32_bs128/rank8.log"]
+
+
+def test_the_readme_keeps_every_note_of_the_terminal() -> None:
+    odd = Finding(id="gpus-unverified", severity="warn", sentence="Nothing states its GPUs.")
+    warned = {"reasons": (odd,)}
+    every = [*example.runs(), run(5.0, case="1x2", run_id="warned", measured=warned)]
+    shown = report(every, Wanted(every=True), find=example.find)
+    closed = [one for one in every if one.is_closed]
+    text = readme.text(made(closed, parities=shown.parities)).replace("\\", "")
+    notes = {
+        note.partition(": ")[2] or note
+        for table in layout.tables(shown.results, shown.parities, "table")
+        for row in table.rows
+        for cell in row
+        for note in cell.notes
+        if not note.startswith("run-in-progress")
+    }
+    assert len(notes) > 5
+    assert {note for note in notes if note not in text} == set()
+
+
+def test_a_fact_of_some_rows_alone_names_them_and_contradictions_are_named() -> None:
+    silent = run(5.0, case="1x4", run_id="four", measured={"environment": {}})
+    given = Given(everywhere={"driver": "470", "os": "Ubuntu 20.04"})
+    text = readme.text(made([*some_runs(), silent], given=given))
+    assert "| Python | 3.10 (gpu1_fp32_bs128, cpu2_fp32_bs2, gpu8_fp32_bs128) |" in text
+    assert "| GPU driver | 470 | environment.yaml |" in text
+    assert "state different values of: GPU driver.\n" in text
 
 
 def test_what_differs_between_the_machines_is_named_with_the_rows() -> None:

@@ -110,3 +110,20 @@ def test_the_published_figure_stands_in_the_cell_where_it_is_asked_for() -> None
     cells = [row[2].text for row in made[-1].rows]
     assert cells[0] == "366.14 (published 366.14, −0.1 % by timestamps)"
     assert cells[1] == "1448.06"
+
+
+def test_sets_have_tables_of_their_own_with_the_other_framework_of_their_set() -> None:
+    runs = [
+        one
+        for name, factor in (("a", 1.0), ("b", 2.0))
+        for plan in (PADDLE, DEEPLAB)
+        for one in published({8: 40.0 * factor}, batch_size=2, set_name=name, **plan)
+    ]
+    made = report_tables.tables(report(runs, Wanted(every=True)).results)
+    beside = {
+        (table.title or "").split(" · ")[-2]: [cell.text for cell in row[1:]]
+        for table in made
+        for row in table.rows
+        if row[0].text == "GPU=8,BS=2"
+    }
+    assert beside == {"a": ["40", "40"], "b": ["80", "80"]}

@@ -23,8 +23,16 @@ def _all(*keys: str) -> dict[str, Any]:
 
 
 _METADATA = _all(
-    *("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"),
-    *("deletionGracePeriodSeconds", "finalizers", "labels", "ownerReferences"),
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "finalizers",
+    "labels",
+    "ownerReferences",
 )
 _CONTAINER = _all("name", "image", "resources", "restartPolicy")
 _REPLICAS = _all("replicas", "restartPolicy") | {"template": {"spec": {"containers": _CONTAINER}}}
