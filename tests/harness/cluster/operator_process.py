@@ -71,7 +71,7 @@ def check_collected(operator: OperatorShell, run_id: str, logs: TrainerLogs) -> 
     assert status["measurement"]["verdict"] == "valid", status["measurement"]["reasons"]
     history = [(one["phase"], one["cause"]) for one in status["history"]]
     assert history[-1] == ("Succeeded", "All 2 replicas succeeded.")
-    assert len(history) == len(set(history))
+    assert len(history) == len(set(history)), status["history"]
     for replica, lines in logs.expected.items():
         assert operator.archived(run_id, replica) == lines
 
