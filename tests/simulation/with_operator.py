@@ -1,4 +1,4 @@
-"""Schedules of a namespace with an operator: objects, users, and one process after the other.
+"""Schedules with an operator: objects, users, one process after another.
 
 The operator is killed or stopped at any moment, and begins again some time later. Users create,
 change and delete objects, and delete jobs by hand.
