@@ -1,4 +1,4 @@
-"""Benchmark objects: on the API server, and the port ``Objects`` as one process has it.
+"""Benchmark objects on the API server, and the port ``Objects``.
 
 Users change objects by atomic patches. A process sees them late, or does not see one at all; its
 writes of a status fail, or are carried out without an answer. What a status may say, and when an
@@ -122,7 +122,7 @@ class ObjectServer:
             self.forgotten.add(uid)
 
     def check_status(self, known: Benchmark, status: Mapping[str, Any]) -> None:
-        """Check what is about to be written, by a process that knows this of the object."""
+        """Check a status that a process is about to write."""
         uid = known.uid
         benchmark = self.found.get(uid)
         if benchmark is None:
@@ -137,7 +137,7 @@ class ObjectServer:
             raise Violation(f"Benchmark {benchmark.name} was complete, and is not any more.")
 
     def expire(self, known: Benchmark) -> None:
-        """Delete an object at the end of its time to live, for a process that knows this of it."""
+        """Delete an object at the end of its time."""
         expires = known.expires_at
         if expires is None or self.world.now < expires - 91.0:  # a clock may jump
             raise Violation(f"Benchmark {known.name} is deleted before its time.")

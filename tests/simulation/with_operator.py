@@ -1,4 +1,4 @@
-"""Schedules of a namespace with an operator: objects, users, and one process after the other.
+"""Schedules with an operator: objects, users, one process after another.
 
 The operator is killed or stopped at any moment, and begins again some time later. Users create,
 change and delete objects, and delete jobs by hand.
@@ -240,7 +240,7 @@ class WithOperator(Schedule):
             self._check_turn(objects, after)
 
     def _check_more(self, uid: str, run: Run) -> None:
-        """Check that an object lacks a run that is about to be recorded or continued."""
+        """Check that an object lacks one more run."""
         counting = [
             other.run_id
             for other in self.server.rows(uid)
@@ -264,7 +264,7 @@ class WithOperator(Schedule):
             raise Violation(f"{run.run_id} begins beside {active} of set {name}; limit {most}.")
 
     def _check_new(self, job: Job) -> None:
-        """Check that a new job is wanted, and that the set ever allowed so many at a time."""
+        """Check that a new job is wanted, and the set allows it."""
         if job.is_copy:
             return
         name, uid = job.plan.set_name, job.plan.requested_by or ""
@@ -278,7 +278,7 @@ class WithOperator(Schedule):
             raise Violation(f"{live} of set {name} run at a time.")
 
     def _live(self, set_name: str) -> set[str]:
-        """Return the runs of a set whose jobs have not ended, as far as anybody can know.
+        """Return the runs of a set whose jobs have not ended.
 
         Nobody knows of copies, of jobs that came after a process had given them up because its
         clock had jumped, and of those of which a lost store had the only record.
