@@ -7,13 +7,13 @@ else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
-from k8sbench.model.benchmark_object import Benchmark
+from k8sbench.model.benchmark_object import Benchmark, StatusEvent
 from k8sbench.model.errors import PlanUnreadable
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery, SourceName
 from k8sbench.model.measurement import Measurement
@@ -240,10 +240,13 @@ class Objects(Protocol):
         An object that cannot be read is None: nothing is to be concluded from it.
         """
 
-    def write(self, known: Benchmark, status: Mapping[str, Any]) -> None:
+    def write(
+        self, known: Benchmark, status: Mapping[str, Any], events: Iterable[StatusEvent] = ()
+    ) -> None:
         """Merge a patch into the status of an object, unless it is gone.
 
-        Raises :class:`~k8sbench.model.errors.BenchError`.
+        Then tell the ``events``; lost ones are no error. Raises
+        :class:`~k8sbench.model.errors.BenchError`.
         """
 
     def delete(self, known: Benchmark) -> None:

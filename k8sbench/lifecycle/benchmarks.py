@@ -394,7 +394,8 @@ class Benchmarks:
         is_due = status != known.status or now >= known.repeat_at
         if is_due and benchmark_status.differs(status, benchmark.status):
             known.status, known.repeat_at = status, now + AGAIN_SECONDS
-            known.writes = self._start_write(self._objects.write, benchmark, status)
+            events = tuple(benchmark_status.events(benchmark.status, status))
+            known.writes = self._start_write(self._objects.write, benchmark, status, events)
 
     def _status(self, known: _Known, now: float) -> Mapping[str, Any]:
         """Return the status; with a thousand runs making it takes 60 ms."""

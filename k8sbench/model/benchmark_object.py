@@ -120,6 +120,16 @@ _OWN = MUTABLE | {
 """Fields of :class:`Wanted` that are not handed to a submit as they are."""
 
 
+class StatusEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of a status, as a Kubernetes event."""
+
+    key: str
+    """Lower-case text that no other change of the object has."""
+    reason: str
+    message: str
+    is_warning: bool = False
+
+
 class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
     """One object, as the API server has it."""
 

@@ -1,18 +1,18 @@
-"""The status of a Benchmark object, from its runs. Pure."""
+"""The status of a Benchmark object, from its runs, and its events. Pure."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from k8sbench.measure.group import grouping
 from k8sbench.model import creation
-from k8sbench.model.benchmark_object import COMPLETE, VALID, Benchmark, Phase
+from k8sbench.model.benchmark_object import COMPLETE, VALID, Benchmark, Phase, StatusEvent
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError
 from k8sbench.model.group import Group
-from k8sbench.model.kube import conditions
+from k8sbench.model.kube import conditions, is_true
 from k8sbench.model.phase import Phase as RunPhase
 from k8sbench.model.run import Run
 
@@ -194,3 +194,30 @@ def _changes(new: Any, old: Any) -> bool:
     if isinstance(new, Mapping):
         return not isinstance(old, Mapping) or differs(new, old)
     return bool(new != old)
+
+
+# -- events ----------------------------------------------------------------------------------------
+
+
+def events(known: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[StatusEvent]:
+    """Yield what changes from a known status: runs that begin or end, and completion."""
+    before = {(run["name"], run.get("phase")) for run in known.get("runs") or ()}
+    for run in status.get("runs") or ():
+        phase = run["phase"]
+        is_told = phase == RunPhase.RUNNING or RunPhase(phase).final
+        if is_told and (run["name"], phase) not in before:
+            yield StatusEvent(
+                key=f"{run['name']}-{run['attempt']}-{phase}".lower(),
+                reason=f"Run{phase}",
+                message=f"Run {run['name']}: {run['cause']}",
+                is_warning=phase in {RunPhase.FAILED, RunPhase.LOST},
+            )
+    complete = conditions({"status": status}).get(COMPLETE)
+    if is_true(complete) and not is_true(conditions({"status": known}).get(COMPLETE)):
+        assert complete is not None
+        yield StatusEvent(
+            key=f"complete-{status.get('observedRetry', 0)}",
+            reason=complete["reason"],
+            message=complete["message"],
+            is_warning=status.get("phase") == "Failed",
+        )

@@ -8,13 +8,13 @@ object may be deleted, is checked here at each write.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from k8sbench.model.benchmark_object import COMPLETE, Benchmark, Wanted
+from k8sbench.model.benchmark_object import COMPLETE, Benchmark, StatusEvent, Wanted
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import conditions, is_true
 from k8sbench.model.run import Run
@@ -253,7 +253,9 @@ class SimulatedObjects(Connection):
         for name in {benchmark.set_name for benchmark in self.seen.values()}:
             most[name] = max(self.limit(name), most.get(name, 0))
 
-    def write(self, known: Benchmark, status: Mapping[str, Any]) -> None:
+    def write(
+        self, known: Benchmark, status: Mapping[str, Any], events: Iterable[StatusEvent] = ()
+    ) -> None:
         world, server = self._world, self._server
         self.request("write a status")
         if world.happens("lost_answer"):

@@ -6,9 +6,11 @@ delete them.
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -26,10 +28,14 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
     Works,
 )
 from k8sbench.model import benchmark_object
-from k8sbench.model.benchmark_object import KIND, Benchmark
+from k8sbench.model.benchmark_object import API_VERSION, KIND, Benchmark, StatusEvent
 from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.kube import KubeObject, name_of
 
+REPORTER = "k8sbench-operator"
+"""Source of the events."""
+MESSAGE = 1024
+"""Characters that the message of an event may have."""
 CREATE_SECONDS = 60.0
 """Limit of tries to create an object without a clear answer."""
 CHANGE_SECONDS = 30.0
@@ -73,16 +79,43 @@ class BenchmarkObjects:
             return MISSING
         return str(self._api.explained(fault, "the Benchmark objects be watched"))
 
-    def write(self, known: Benchmark, status: Mapping[str, Any]) -> None:
-        """Replace the status of an object; one that is gone is left.
+    def write(
+        self, known: Benchmark, status: Mapping[str, Any], events: Iterable[StatusEvent] = ()
+    ) -> None:
+        """Replace the status of an object, and write events of what changes.
 
-        Raises :class:`BenchError`.
+        An object that is gone is left. Raises :class:`BenchError`.
         """
         # A uid that is not the object's is a conflict.
         body = {"metadata": {"uid": known.uid}, "status": status}
         doing = f"the status of Benchmark {known.name} be written"
         with self._api.explaining(doing), Tolerated(404, 409):
             self._api.patch(self._path(known, "status"), body)
+        for event in events:
+            self._tell(known, event)
+
+    def _tell(self, known: Benchmark, event: StatusEvent) -> None:
+        """Write an event, once: its name is the change's."""
+        at = datetime.datetime.fromtimestamp(int(self._api.time()), datetime.UTC)
+        stamp, place = at.strftime("%Y-%m-%dT%H:%M:%SZ"), self._api.place.namespace
+        of = {"apiVersion": API_VERSION, "kind": KIND, "namespace": place}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{known.name}.{known.uid}.{event.key}"},
+            "involvedObject": {**of, "name": known.name, "uid": known.uid},
+            "type": "Warning" if event.is_warning else "Normal",
+            "reason": event.reason,
+            "message": event.message[:MESSAGE],
+            "source": {"component": REPORTER},
+            "reportingComponent": REPORTER,
+            "firstTimestamp": stamp,
+            "lastTimestamp": stamp,
+            "count": 1,
+        }
+        # Lost ones do no harm: the status says the same.
+        with contextlib.suppress(ApiFault):
+            self._api.create(kinds.path("Event", place), body, retry_s=0.0)
 
     def delete(self, known: Benchmark) -> None:
         """Delete an object; raises :class:`BenchError`."""

@@ -27,6 +27,7 @@ BENCHMARKS = [
         "verbs": ["list", "watch", "delete"],
     },
     {"apiGroups": ["k8sbench.io"], "resources": ["benchmarks/status"], "verbs": ["patch"]},
+    {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
 ]
 RULES = [LEASES, TOKENS, *BENCHMARKS]
 

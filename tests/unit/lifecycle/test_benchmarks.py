@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from k8sbench.lifecycle.benchmarks import Benchmarks
 from k8sbench.lifecycle.context import PlannedCase
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.serving import Serving
-from k8sbench.model.benchmark_object import Benchmark, Wanted
+from k8sbench.model.benchmark_object import Benchmark, StatusEvent, Wanted
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.ownership import JobOwner, Ownership
 from k8sbench.model.phase import Phase
@@ -57,7 +57,9 @@ class FakeObjects:
         found = {uid: None if uid in self.unreadable else one for uid, one in self.found.items()}
         return found if self.is_known else None
 
-    def write(self, known: Benchmark, status: Mapping[str, Any]) -> None:
+    def write(
+        self, known: Benchmark, status: Mapping[str, Any], events: Iterable[StatusEvent] = ()
+    ) -> None:
         if self.refusal is not None:
             raise self.refusal
         if (was := self.found.get(known.uid)) is not None:

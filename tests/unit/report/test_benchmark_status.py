@@ -140,3 +140,24 @@ def test_a_list_has_no_null_which_the_schema_refuses() -> None:
     assert None not in [
         value for item in (*found["rows"], *found["runs"]) for value in item.values()
     ]
+
+
+def told(known: dict[str, Any], found: dict[str, Any]) -> list[tuple[str, bool]]:
+    events = benchmark_status.events(known, found)
+    return [(event.reason, event.is_warning) for event in events]
+
+
+def test_runs_that_begin_or_end_and_the_end_of_all_are_events() -> None:
+    waits, runs = status(waiting(1), waiting(2)), status(a_run(1, Phase.RUNNING), waiting(2))
+    done = status(a_run(1, DONE), a_run(2, FAILED))
+    assert told({}, waits) == []
+    assert told(waits, runs) == [("RunRunning", False)]
+    assert told(runs, runs) == []
+    assert told(runs, done) == [
+        ("RunSucceeded", False),
+        ("RunFailed", True),
+        ("RunsFailed", True),
+    ]
+    assert len({event.key for event in benchmark_status.events(runs, done)}) == 3
+    problem = status(planned=None, problem=UsageError("There is no pool p."))
+    assert told({}, problem) == [("NotPlanned", True)]
