@@ -97,6 +97,8 @@ class Benchmarks:
         """By uid."""
         self._due = -math.inf
         """Time of the next pass, Unix seconds."""
+        self._unread: set[str] = set()
+        """uids of the objects that could not be read in the last pass."""
         self._seen: Collection[str] | None = None
         """uids of the objects in the last pass.
 
@@ -128,7 +130,9 @@ class Benchmarks:
         if current is None:
             return
         self.take(self._executor.runs())
-        if self._seen is None or not current.keys() >= set(self._seen):
+        unread = {uid for uid, benchmark in current.items() if benchmark is None}
+        is_read, self._unread = bool(self._unread - unread), unread
+        if self._seen is None or is_read or not current.keys() >= set(self._seen):
             self._seen = current.keys() if self._end_orphans(current, now) else None
         else:
             self._seen = current.keys()
@@ -399,7 +403,9 @@ class Benchmarks:
 
     def _status(self, known: _Known, now: float) -> Mapping[str, Any]:
         """Return the status; with a thousand runs making it takes 60 ms."""
-        runs, planned = list(known.runs.values()), known.planned if known.is_planned else None
+        number = known.benchmark.number_of
+        runs = sorted(known.runs.values(), key=lambda run: number(run.run_id) or 0)
+        planned = known.planned if known.is_planned else None
         facts = known.benchmark, planned, known.retried, known.problem, *runs
         if facts != known.facts or now >= known.make_at:
             known.facts, known.make_at = facts, now + AGAIN_SECONDS

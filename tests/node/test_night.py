@@ -27,7 +27,7 @@ SUBMITS = (
     *("--warmup=1", f"--image={image.PYTHON}"),
 )
 LENGTHS = ("--iterations=5", "--iterations=6")
-"""Of the two submits of a night, which make a case each."""
+"""Lengths of the night's two submits, a case each."""
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.model.errors import OwnedElsewhere
 from k8sbench.model.request import SubmitRequest
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import TAKEN_OVER, Run, Wish
 from tests.simulation.cluster import Job
 from tests.simulation.schedule import CASE, FAULTY_SECONDS, TRAINING_CASE, Schedule
 from tests.simulation.store import Disk, SimulatedStore
@@ -157,6 +157,18 @@ class WithoutOperator(Schedule):
         if self.world.now < BEGIN + FAULTY_SECONDS + 900.0 * (ROUNDS - 1):
             return not any(self.open()) and all(map(self._is_known, self.left()))
         return self.world.now >= BEGIN + FAULTY_SECONDS + 900.0 * (ROUNDS + 2)
+
+    def is_kept(self, job: Job) -> bool:
+        """Return True for a job that a store took back while another of its processes followed it.
+
+        That process may have recorded before that the job is another store's.
+        """
+        return any(
+            job.owner.store == disk.name
+            and job.run_id in disk.rows
+            and disk.rows[job.run_id].history[-1].cause_id == TAKEN_OVER
+            for disk in self.namespace.disks
+        )
 
     def _is_known(self, job: Job) -> bool:
         """Return True if the store that owns a job has it on record."""

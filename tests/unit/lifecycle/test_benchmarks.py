@@ -627,3 +627,20 @@ def test_keep_counts_for_runs_that_go_on(operator: Operator, objects: FakeObject
     operator.end("a-1")
     assert operator.phases() == {"a-1": "Succeeded"}
     assert operator.cluster.removed == []
+
+
+def test_jobs_are_kept_no_longer_although_the_object_could_not_be_read_before(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    uid = objects.create("a", keep=True)
+    operator.passes()
+    operator.end("a-1")
+    objects.unreadable.add(uid)
+    operator.cluster.found = [job_of(operator.store.run("a-1"))]
+    another = Operator(operator.store, operator.cluster, objects)
+    another.passes()
+    assert operator.store.run("a-1").wishes == ()
+    objects.change(uid, keep=False)
+    objects.unreadable.clear()
+    another.passes()
+    assert [wish.kind for wish in operator.store.run("a-1").wishes] == ["delete"]
