@@ -20,7 +20,7 @@ from k8sbench.lifecycle.context import PlannedCase, Reporter, Stop, SweepReporte
 from k8sbench.model import benchmark_object, times
 from k8sbench.model.benchmark_object import LONGEST_NAME, Benchmark
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, Unreachable, UsageError, few
-from k8sbench.model.identity import check_set, checked_set_name
+from k8sbench.model.identity import RUN_ID, check_set, checked_set_name
 from k8sbench.model.kube import conditions, is_true
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess, SubmitRequest
@@ -200,12 +200,15 @@ def named(api: Api, text: str) -> Named | None:
     """Return the object or run of this name; None without one."""
     from k8sbench.adapters.kubernetes import benchmark_objects
 
-    for one in benchmark_objects.every(api):
-        if one.name == text:
-            return Named(benchmark=one)
-        if one.number_of(text) is not None:
-            return Named(benchmark=one, run_id=text)
-    return None
+    if not RUN_ID.fullmatch(text):
+        return None
+    if (one := benchmark_objects.find(api, text)) is not None:
+        return Named(benchmark=one)
+    name, _, _ = text.rpartition("-")
+    one = benchmark_objects.find(api, name) if name else None
+    if one is None or one.number_of(text) is None:
+        return None
+    return Named(benchmark=one, run_id=text)
 
 
 # -- end ------------------------------------------------------------------------------------------
@@ -280,15 +283,15 @@ def follow(
         while not all(_is_complete(one, run_id) for one in found.values()):
             if stop.cause is not None:
                 raise _detached(stop.cause, [one.name for one in found.values()])
-            current = objects.current()
+            listed = objects.current()
+            current = found if listed is None else listed
             for uid, known in found.items():
-                seen = known if current is None else current.get(uid, None)
-                if current is not None and uid not in current:
+                if uid not in current:
                     raise NotFound(
                         f"Benchmark {known.name} was deleted: its runs are cancelled.",
                         "k8sbench list shows what became of them.",
                     )
-                found[uid] = seen or known
+                found[uid] = current[uid] or known
             shown.look(list(found.values()))
             shown.take(LOOK_SECONDS)
     for one in found.values():

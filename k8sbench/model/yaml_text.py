@@ -15,6 +15,14 @@ def load(text: str) -> Any:
     return yaml.load(text, Loader=LOADER)  # noqa: S506 - a safe loader
 
 
+def load_texts(text: str) -> Any:
+    """Read one document with texts for values: ``450.80`` keeps its zero.
+
+    Builds lists, dictionaries and texts alone. Raises :class:`yaml.YAMLError`.
+    """
+    return yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - a safe loader
+
+
 def load_all(text: str) -> list[Any]:
     """Read all documents as plain values; raises :class:`yaml.YAMLError`."""
     return list(yaml.load_all(text, Loader=LOADER))

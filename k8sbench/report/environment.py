@@ -68,8 +68,7 @@ def read(text: str, file: str, sets: Iterable[str], rows: Iterable[str]) -> Give
     Raises :class:`InputError` for an unknown set or row and for values that are no text.
     """
     try:
-        # Texts alone: as a number, a version 450.80 would become 450.8.
-        found = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - makes texts alone
+        found = yaml_text.load_texts(text)
     except yaml.YAMLError as error:
         line, problem = yaml_text.broken(error)
         raise InputError(f"is no YAML: {problem}.", file=file, line=line) from error

@@ -209,10 +209,8 @@ def change(
     ``decide`` returns the fields to change, by their names in the object; none: nothing is sent.
     Raises :class:`BenchError`.
     """
-    path, until = (
-        kinds.path(KIND, api.place.namespace, known.name),
-        time.monotonic() + CHANGE_SECONDS,
-    )
+    path = kinds.path(KIND, api.place.namespace, known.name)
+    until = time.monotonic() + CHANGE_SECONDS
     with api.explaining(f"Benchmark {known.name} be changed"):
         while True:
             found = api.find(path)
