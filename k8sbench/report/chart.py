@@ -265,8 +265,7 @@ def _legend(group: ET.Element, chart: Lines, top: float) -> float:
             _path(part, cross, is_wide=True)
         else:
             _path(part, f"M0 {middle}h24", dashes=line.dashes, is_wide=True)
-        top = _text(group, 30, top + 12, line.name, chart.width) - LINE + 4
-        top += LINE - 4
+        top = _text(group, 30, top + 12, line.name, chart.width) - 10
     return top
 
 
