@@ -199,7 +199,8 @@ def _scaling(title: str, rows: Sequence[Sequence[Result]], lang: str) -> Lines:
         lines.append(Line(name=name, kind=kind(first), points=points, dashes=dashes))
     for (label, colour), found in published.items():
         points = tuple(
-            Point(at, value, f"{label}: {formats.ratio(value)}") for at, value in sorted(found.items())
+            Point(at, value, f"{label}: {formats.ratio(value)}")
+            for at, value in sorted(found.items())
         )
         lines.append(Line(name=label, kind=colour, points=points, shape="cross"))
     return Lines(title=title, lines=tuple(lines), across=say(lang, "chart_gpus"), ticks=ticks)

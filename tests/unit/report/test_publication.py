@@ -13,8 +13,8 @@ from k8sbench.measure.run import rules as run_rules
 from k8sbench.model.finding import Finding
 from k8sbench.model.run import Run
 from k8sbench.report import layout, publication, readme
-from k8sbench.report.environment import Given
 from k8sbench.report.chart import Bars
+from k8sbench.report.environment import Given
 from k8sbench.report.publication import Publication
 from k8sbench.report.words import Lang, phrase, texts
 from tests.unit import goldens
