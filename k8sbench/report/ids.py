@@ -1,4 +1,4 @@
-"""The ids of findings in words: reasons of a verdict, causes of a job's state, doctor's checks."""
+"""Ids of findings in words: reasons, causes, checks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EXAMPLES = {
 
 
 def matching(pattern: str) -> Iterator[Row]:
-    """Explain the ids that a pattern such as ``gpu-*`` matches; a plain id matches itself."""
+    """Explain the ids that match a pattern, such as ``gpu-*``."""
     for name in fnmatch.filter(ALL, pattern):
         if name in REASONS:
             reason = REASONS[name]

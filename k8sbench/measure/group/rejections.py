@@ -12,7 +12,6 @@ import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from k8sbench.measure import verdict
 from k8sbench.measure.run import rules as run_rules
@@ -331,27 +330,18 @@ def _order(estimator: str) -> int:
     return ESTIMATORS.index(estimator) if estimator in ESTIMATORS else len(ESTIMATORS)
 
 
-class Agreement(NamedTuple):
-    """Runs of a group that are repeats of each other."""
+def outliers(candidates: Sequence[Candidate], estimator: str) -> bool:
+    """Reject the runs that are no repeats of the others.
 
-    dropped: int = 0
-    """Number of runs rejected for their rates."""
-    is_unsteady: bool = False
-    """True if all count although they are far apart.
-
-    There is no gap between them.
+    True if all count although they are far apart, as there is no gap between them.
     """
-
-
-def outliers(candidates: Sequence[Candidate], estimator: str) -> Agreement:
-    """Reject the runs that are no repeats of the others."""
     tried = [c for c in candidates if c.counts]
     rates = {c.run.run_id: c.rates[estimator] for c in tried}
     inside = agreeing(rates.values())
     pairs = itertools.pairwise(sorted(rates.values()))
     # No rate is far from the next one, however far the first and the last are apart.
     if not inside and all(low >= high * (1 - FAR) for low, high in pairs):
-        return Agreement(is_unsteady=True)
+        return True
     low, high = min(inside, default=0.0), max(inside, default=0.0)
     outside = [c for c in tried if not low <= rates[c.run.run_id] <= high]
     for candidate in outside:
@@ -369,7 +359,7 @@ def outliers(candidates: Sequence[Candidate], estimator: str) -> Agreement:
                 " which is wrong; repeat the case."
             )
         candidate.reject_unless_accepted(OUTLIER, why)
-    return Agreement(dropped=sum(not c.counts for c in outside))
+    return False
 
 
 def agreeing(rates: Iterable[float]) -> list[float]:

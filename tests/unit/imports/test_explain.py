@@ -126,7 +126,7 @@ def test_a_group_shows_its_runs_its_interval_and_its_speedup(logs: Path, cli: Cl
     assert shown.startswith(f"{row['group']}: {row['throughput']:.2f} images/s by time_weighted")
     assert all(f"  {each['repeat']}. {each['run_id']}: " in shown for each in row["members"])
     assert len(row["members"]) == 5
-    assert re.search(r"\nMedian of 5 runs; interval \S+ \(93.75 %\)\n", shown)
+    assert re.search(r"\nMedian of 5 runs; 95 % interval \S+\n", shown)
     assert f"\nSpeedup: {row['speedup']:.2f}, against group {row['baseline']}" in shown
     assert f"\nEfficiency: {row['efficiency']:.2f}" in shown
 

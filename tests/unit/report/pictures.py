@@ -1,4 +1,4 @@
-"""The README's picture of the live view of an invented run. ``make golden`` writes it again."""
+"""The README's picture: the live view of an invented run."""
 
 import inspect
 import io

@@ -75,7 +75,7 @@ def structs(*roots: Any) -> list[type[Any]]:
 
 
 USERS_OWN = {found.__name__ for root in FILES.values() for found in structs(root)}
-"""What users write and may leave out."""
+"""Structures that users write, and whose keys they may leave out."""
 
 
 def made(name: str) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def plain(text: str) -> str:
 
 @functools.cache
 def printed(name: str) -> Any:
-    """What the command prints: the packaged file."""
+    """Return the packaged file, which the command prints."""
     return json.loads((FOLDER / f"{name}.json").read_text())
 
 
