@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Threads:
-    """Makes each call on a thread of its own, at most ``most`` at a time.
+    """Makes each call on its own thread, ``most`` at a time.
 
     Without ``most`` the callers limit their number.
     """

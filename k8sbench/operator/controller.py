@@ -238,7 +238,7 @@ class Controller:
                         self._reporter.note(f"The logs of {runs} were removed (--keep-logs-for).")
 
         try:
-            with stores.to_write(settings.store) as store:
+            with stores.to_write(settings.store, is_operator=True) as store:
                 for run in store.runs(RunFilter(limit=LATEST)):
                     if run.phase.final:
                         self._closed(run)
