@@ -72,7 +72,7 @@ def words(group: Group, lang: str = "en") -> str:
 
 def labels(groups: Sequence[Group], lang: str = "en") -> dict[str, str]:
     """Map group id → the label of its bar."""
-    return group_words.unique_names(
+    return group_words.names(
         groups,
         lambda g: say(
             lang,
@@ -82,15 +82,6 @@ def labels(groups: Sequence[Group], lang: str = "en") -> dict[str, str]:
             precision=group_words.precision(g),
             batch=g.key.batch_size,
         ),
-        "variant",
-        "impl",
-        "data",
-        "mode",
-        "pool",
-        "node",
-        "training",
-        "window",
-        "set_name",
     )
 
 
@@ -164,7 +155,7 @@ def _gpus(result: Result) -> int:
 
 
 def _scaling(title: str, rows: Sequence[Sequence[Result]], lang: str) -> Lines:
-    names = group_words.unique_names(
+    names = group_words.names(
         [row[0].group for row in rows],
         lambda g: say(
             lang,
@@ -173,12 +164,6 @@ def _scaling(title: str, rows: Sequence[Sequence[Result]], lang: str) -> Lines:
             impl=g.key.impl,
             batch=g.key.batch_size,
         ),
-        "variant",
-        "data",
-        "mode",
-        "gpu_model",
-        "pool",
-        "set_name",
     )
     published: dict[tuple[str, str], dict[int, float]] = {}
     for group, theirs in ((r.group, r.published_speedups) for row in rows for r in row):
