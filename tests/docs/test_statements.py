@@ -31,7 +31,7 @@ DRIVERS = {"psycopg": "postgresql+psycopg"}
 """Distribution → its SQLAlchemy URL scheme; nothing else imports it."""
 OF_TESTS = {"kubernetes"}
 """Distributions that only tests import: kubeflow-training's models need a version of it."""
-OPTIONAL = ("report", "postgres", "operator")
+OPTIONAL = ("postgres", "operator")
 """Extras whose libraries the product imports where they are installed."""
 MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))

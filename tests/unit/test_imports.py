@@ -11,7 +11,7 @@ import pytest
 from tests.tiers import ROOT
 
 HEAVY = (
-    *("kubernetes", "torch", "paddle", "sqlalchemy", "psycopg", "numpy", "rich", "matplotlib"),
+    *("kubernetes", "torch", "paddle", "sqlalchemy", "psycopg", "numpy", "rich"),
     *("psutil", "requests", "oauthlib", "jinja2", "yaml"),
 )
 CATALOG = {"jinja2", "yaml"}

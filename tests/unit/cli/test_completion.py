@@ -12,7 +12,7 @@ import pytest
 from k8sbench.cli import main
 from tests.unit.command_line import Cli
 
-HEAVY = ("kubernetes", "sqlalchemy", "rich", "jinja2", "numpy", "psutil", "urllib3", "matplotlib")
+HEAVY = ("kubernetes", "sqlalchemy", "rich", "jinja2", "numpy", "psutil", "urllib3")
 PROBE = """
 import atexit, json, sys
 atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))
