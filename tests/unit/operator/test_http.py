@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -72,7 +73,9 @@ def test_the_page_of_results_is_at_the_root(get: Get) -> None:
     assert (found.status, found.headers["content-type"]) == (200, "text/html; charset=utf-8")
     text = found.data.decode()
     assert text.startswith("<!doctype html>")
-    assert "seg-1" in text
+    links = re.findall(r'href="(api/[^"]+)"', text)
+    assert {link.partition("/artifacts/")[2] for link in links} == {"", "logs/master-0.log"}
+    assert {get(f"/{link}").status for link in links} == {200}
     assert "测试结果" in get("/?all=true&lang=zh").data.decode()
     refused = get("/?lang=xx")
     assert (refused.status, refused.json()["error"]) == (400, "lang=xx is none.")
