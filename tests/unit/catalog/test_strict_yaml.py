@@ -1,6 +1,5 @@
 """Strict reading of handwritten YAML, and the error of each mistake."""
 
-import contextlib
 import pathlib
 from typing import Annotated, Any, Literal
 
@@ -238,9 +237,3 @@ def test_any_text_gives_a_value_or_one_clear_error(text: str) -> None:
         assert error.message.startswith("mine.yaml")
         assert "\n" not in error.message
         assert error.line is None or 1 <= error.line <= sum(map(text.count, "\n\r\x85\u2028")) + 2
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_give_text_or_one_clear_error(content: bytes) -> None:
-    with contextlib.suppress(InputError):
-        assert isinstance(strict_yaml.decode(content, file="f"), str)

@@ -269,7 +269,9 @@ def test_a_kubeconfig_s_proxy_comes_first(home: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_no_proxy_to_this_machine(home: Path, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_on_this_machine_answers_without_an_error_from_the_proxy(
+    home: Path, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Versions of the official client below 36 take any proxy variable, and no exception."""
     for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")

@@ -19,7 +19,6 @@ from k8sbench.model.identity import WAITS_ANNOTATION
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.ports import JobEvent, LogLine
-from tests.bench import memory
 from tests.unit.kubernetes.objects import JOB, PLAN, START, condition, ended, job, pod, stamp, waits
 from tests.unit.local.test_exits import torchrun
 from tests.unit.presence import present
@@ -294,10 +293,3 @@ def test_the_nodes_of_a_large_job_are_read_by_one_list(count: int, requests: int
     found = listing.node_facts(cast("Api", SimpleNamespace(list=answer)), names)
     assert found == {name: {"kubelet": f"v1 of {name}"} for name in names}
     assert len(asked) == requests
-
-
-# -- memory ---------------------------------------------------------------------------------------
-
-
-def test_a_followed_job_of_four_pods_takes_less_than_60_kilobytes() -> None:
-    assert memory.bytes_each(30) < memory.LIMIT * 1000

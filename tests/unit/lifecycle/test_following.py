@@ -265,7 +265,7 @@ def test_runs_of_another_place_are_not_owed_here(store: Store) -> None:
     assert collecting.open_runs(elsewhere) == []
 
 
-def test_a_place_has_more_than_one_url(store: Store) -> None:
+def test_a_job_seen_from_another_url_of_its_place_raises_no_error(store: Store) -> None:
     class There(FakeCluster):
         def look(self, run: Run) -> Sequence[JobEvent]:
             return [at(Phase.RUNNING)]
