@@ -112,19 +112,6 @@ DELETED = {"deletionTimestamp": stamp(70), "deletionGracePeriodSeconds": 30}
 
 
 @pytest.mark.parametrize(
-    ("worker", "stays"),
-    [(pod(state=ended(0)), True), (pod(state=ended(3)), True), (pod(metadata=DELETED), False)],
-    ids=["succeeded", "failed", "being deleted"],
-)
-def test_only_logs_of_pods_that_stay_are_waited_for(worker: dict[str, Any], stays: bool) -> None:
-    one, failing = followed(), Failing(0.0, {"worker-0": "HTTP status 502"})
-    take(one, worker)
-    _, replicas = one.read(START + LATER)
-    assert bool(logs_to_wait_for(one, replicas, failing)) is stays
-    assert logs_to_wait_for(one, replicas, None) == {}
-
-
-@pytest.mark.parametrize(
     "end",
     [
         Changed("PyTorchJob", job(condition("Succeeded"), annotations={CANCEL_ANNOTATION: "{}"})),
@@ -186,17 +173,6 @@ def test_a_job_of_the_name_that_is_not_the_runs_is_named_and_not_read() -> None:
 
 
 # -- clocks, and names that are given again -------------------------------------------------------
-
-AHEAD = 600.0
-
-
-def test_how_long_a_job_waits_is_counted_by_one_clock() -> None:
-    """Ours is ten minutes ahead, and the job ten seconds old."""
-    ours = Transition(phase=Phase.CREATED, at=START + AHEAD + 10, cause="")
-    one = Followed(PLAN, reported=ours, since=0.0)
-    one.take(Changed("PyTorchJob", job()))
-    assert one.read(START + 10)[0].cause_id is None
-    assert one.read(START + 40)[0].cause_id == "operator-down"
 
 
 def test_a_pod_of_another_job_that_was_given_the_name_does_not_take_the_place_of_ours() -> None:

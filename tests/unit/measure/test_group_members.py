@@ -322,3 +322,9 @@ def test_groups_come_in_the_order_of_their_keys() -> None:
 def test_no_accept_makes_a_figure_where_there_is_none() -> None:
     runs = [run(None, phase=Phase.FAILED), run(None, repeat=2)]
     assert only(runs, accept={"run-failed", "not-measured"}).counted == 0
+
+
+def test_runs_that_report_models_of_different_size_have_no_number_of_parameters() -> None:
+    group = only([*repeats([100.0, 101.0]), run(100.5, repeat=3, measured={"parameters": 5})])
+    assert group.parameters is None
+    assert group.missing["parameters"] == "the runs report different numbers of parameters"

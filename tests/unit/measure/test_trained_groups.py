@@ -192,6 +192,12 @@ def test_imported_trainings_of_two_lengths_are_two_rows_that_say_so() -> None:
     assert all(length in " ".join(plot.labels(found).values()) for length in lengths)
 
 
+def test_half_of_the_runs_at_the_target_are_no_time_to_train() -> None:
+    found = one_group(trained(100.0), trained(None, repeat=2))
+    assert found.time_to_train_s is None
+    assert found.missing["time_to_train_s"].endswith("reached a target accuracy: no majority")
+
+
 # Published figures
 
 PUBLISHED: dict[str, Any] = {
