@@ -7,11 +7,9 @@ import pytest
 
 from k8sbench.adapters.kubernetes import ownership
 from k8sbench.model.errors import CreationUnknown, Unreachable
-from k8sbench.model.phase import Phase
 from tests.harness.cluster import fault_proxy, following
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.following import Port
-from tests.harness.cluster.limits import SECONDS
 from tests.harness.cluster.manifests import limit
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import CASE, Shell
@@ -56,21 +54,6 @@ def test_a_lost_request_is_unknown(port: tuple[FaultProxy, Port], namespace: Nam
         opened.submit(refused)
     assert not isinstance(raised.value, CreationUnknown)
     assert refused.run_id not in namespace.kubectl("get", "pytorchjobs", "--output=name")
-
-
-def test_a_refusal_after_a_lost_answer_is_not_believed(port: tuple[FaultProxy, Port]) -> None:
-    """A quota may be full because of the job itself."""
-    proxy, opened = port
-    opened.cluster.create_s = SECONDS
-    plan = following.plan("1x1")
-    full = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "exceeded quota: few"}
-    with (
-        proxy.lose_answer(JOBS, method="POST", times=1),
-        proxy.answer(403, JOBS, method="POST", body=full) as refused,
-    ):
-        opened.submit(plan)
-    assert refused.hits == 1
-    assert opened.end_of(plan).phase is Phase.SUCCEEDED
 
 
 def test_runs_wait_for_room_in_a_quota_that_others_fill_and_all_end(own_shell: Shell) -> None:

@@ -11,7 +11,6 @@ from tests.harness.cluster import fixture, pod_logs
 from tests.harness.cluster.bringup import Options
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
 from tests.harness.cluster.queues import (
     QUEUE,
     is_admitted,
@@ -218,45 +217,4 @@ def test_a_queue_of_other_nodes_is_refused_before_creation(own_shell: Shell) -> 
         assert {one["id"] for one in checks if one["level"] == "failure"} == {"queue-nodes"}
 
 
-def test_without_rights_a_wrong_queue_is_named_later(namespace: Namespace, tmp_path: Path) -> None:
-    shell = Shell(namespace, namespace.user(tmp_path, sees_nodes=False), tmp_path / "shell")
-    with queue_of(namespace, 8, OTHER_NODES), shell.submitted("run", IN_QUEUE) as submit:
-        submit.until("match node affinity")
-        end = shell.json("status", "run")["history"][-1]
-        assert (end["phase"], end["cause_id"]) == ("Queued", "queue-unusable")
-        shell.run("cancel", "run")
-        submit.ends(3)
-
-
 # --- without a queue ----------------------------------------------------------------------------
-
-
-def test_where_both_are_served_v1_comes_first_and_the_other_way_is_named(own_shell: Shell) -> None:
-    said = own_shell.submit("first", ENDLESS, "--detach").err
-    assert "jobs of the training operator v1, Kubeflow Trainer v2 with --job-kind trainjob" in said
-    assert own_shell.on_cluster("pytorchjobs") == ["first"]
-    own_shell.submit("second", ENDLESS, "--detach", TRAINJOB)
-    assert own_shell.on_cluster("trainjobs") == ["second"]
-    rows = {row["run_id"]: row for row in own_shell.json("list", "-n", own_shell.namespace.name)}
-    assert rows.keys() == {"first", "second"}
-    own_shell.run("delete", "first", "second")
-
-
-def test_a_train_job_that_two_webhooks_check_is_ready_to_be_made(own_shell: Shell) -> None:
-    # Whichever of the two answers first: neither finds the runtime of a dry run.
-    for _ in range(5):
-        checks = own_shell.json("doctor", ENDLESS, TRAINJOB)["checks"]
-        assert "failure" not in {one["level"] for one in checks}
-        own_shell.submit("dry", ENDLESS, TRAINJOB, "--dry-run=server")
-
-
-def test_the_replica_that_failed_is_named_though_the_others_are_deleted(own_shell: Shell) -> None:
-    told = f"{RUN_FOR}.node-1: 1s, {EXIT_CODE}.node-1: '3'"
-    own_shell.pools.write_text(own_shell.pools.read_text().replace(f"{RUN_FOR}: 0s", told))
-    own_shell.submit("bad", TRAINJOB, code=3)
-    status = own_shell.json("status", "bad")
-    assert status["phase"] == "Failed"
-    end = status["history"][-1]
-    assert end["cause_id"] == "replica-failed"
-    assert "node-1" in end["cause"]
-    assert "code 3" in end["cause"]

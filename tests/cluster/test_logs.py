@@ -16,7 +16,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.logs.streams import LEADERS, LogStreams
+from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent
 from tests.harness.cluster.jobs import ON_GPUS
@@ -165,21 +165,6 @@ def test_logs_are_reported_as_they_grow(pods: Pods, reported: Reported, start: S
     pods.write("a", numbered(100, 50_000))
     finish(streams, reported, "a", "b")
     assert reported.lines == {"a": numbered(0, 50_000), "b": numbered(0, 100)}
-    assert reported.gaps == []
-
-
-def test_pods_beyond_the_limit_are_read_last(pods: Pods, reported: Reported, start: Start) -> None:
-    names = [f"pod-{number}" for number in range(70)]
-    pods.run(*names)
-    streams = start(limit=64 + LEADERS)
-    for name in names:
-        pods.write(name, numbered(0, 10))
-        follow(streams, pods, name, rank=0 if name == names[-1] else 1)
-    # Those that are kept for rank 0 are no other's.
-    reported.until(lambda: len(reported.lines) == 65)
-    reported.until_lines(names[-1], 10)
-    finish(streams, reported, *names)
-    assert reported.lines == {name: numbered(0, 10) for name in names}
     assert reported.gaps == []
 
 

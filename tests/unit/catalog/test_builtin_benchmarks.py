@@ -39,14 +39,6 @@ def ids(variants: list[tuple[str, Variant]]) -> list[str]:
     return [f"{name}-{v.name}" for name, v in variants]
 
 
-def test_every_figure_has_a_source_of_a_known_version() -> None:
-    for found in catalog.load_all():
-        for source in found.spec.sources.values():
-            assert re.fullmatch(r"[0-9a-f]{40}", source.commit or "")
-            assert source.repository
-            assert source.path
-
-
 def test_a_published_figure_is_that_of_its_runs_or_its_note_says_how_it_is_odd() -> None:
     for _, found in EVERY:
         for figure in found.published:
@@ -158,13 +150,3 @@ def test_each_trainer_has_a_benchmark_and_each_benchmark_its_trainer() -> None:
         )
     }
     assert {found.trainer_module for _, found in OURS} == programs
-
-
-def test_the_targets_are_those_of_the_rules_that_the_reports_follow() -> None:
-    """AI-Rank's docs/software/train.md."""
-    found = {
-        name: present(spec(name).target_accuracy) for name in ("deeplabv3p", "resnet50", "tsm")
-    }
-    percent = {name: target.percent for name, target in found.items()}
-    assert percent == {"deeplabv3p": 78.5, "resnet50": 75.9, "tsm": 71.1}
-    assert all("docs/software/train.md" in present(target.note) for target in found.values())

@@ -78,22 +78,6 @@ def test_three_runs_on_each_side_find_changes_of_1_2_and_5_percent() -> None:
     assert rates(40, 2, slower=0.02)[1] == rates(40, 2, slower=0.05, cases=9)[1] == 1.0
 
 
-@pytest.mark.slow
-def test_a_noisy_case_among_nine_causes_no_false_alarms_and_hides_no_other() -> None:
-    noise = (0.002,) * 8 + (0.02,)
-    for sets, days in ((2, 0.0), (6, 0.001)):
-        assert rates(100, sets, cases=9, noise=noise, days=days)[0] <= ALPHA
-    assert rates(20, 6, slower=0.05, cases=9, noise=noise, days=0.001)[1] == 1.0
-
-
-def test_sides_of_other_sizes_than_the_sets_before_do_not_alarm_more_often() -> None:
-    draw, false = random.Random(8), 0
-    for _ in range(300):
-        before, b = nights(draw, 8, runs=5, days=0.001), nights(draw, 9, runs=2, days=0.001)
-        false += bool(found(newest([*before, b[-1]])))
-    assert false / 300 <= ALPHA
-
-
 def halves(draw: random.Random, runs: int) -> Iterator[list[Group]]:
     """Deal the published repeats of each case to two sets at random."""
     while True:
@@ -141,15 +125,6 @@ def test_a_night_is_marked_by_chance_in_1_of_20_however_many_cases_it_has() -> N
         marks, false, _ = marked(tries, cases=cases, days=0.003)
         assert marks <= 0.06
         assert false <= 0.05
-
-
-def test_a_step_of_5_percent_is_confirmed_where_it_is() -> None:
-    def level(night: int, _: int) -> float:
-        return 0.95 if night >= 15 else 1.0
-
-    _, false, right = marked(40, level, days=0.003)
-    assert right >= 0.9
-    assert false <= 0.1
 
 
 # -- the page -------------------------------------------------------------------------------------

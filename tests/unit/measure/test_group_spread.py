@@ -51,22 +51,6 @@ def test_the_coverage_is_that_of_all_ways_to_lie_beside_the_median(count: int) -
         assert narrower / 2**count < COVERAGE or rank == count // 2
 
 
-@pytest.mark.parametrize(
-    ("count", "dropped", "coverage"),
-    # 1 − 2·P(Binomial(n, ½) < rank + dropped)
-    [(4, 1, 0.625), (5, 1, 0.78125), (6, 2, 0.7109375), (9, 1, 0.890625)],
-)
-def test_coverage_includes_outliers(count: int, dropped: int, coverage: float) -> None:
-    assert interval_ranks(count, dropped)[1] == coverage
-
-
-def test_very_many_runs_have_an_interval_too() -> None:
-    rank, coverage = interval_ranks(3000)
-    # The normal approximation: ½·(n − 1.96·√n).
-    assert rank == pytest.approx(1500 - 0.98 * math.sqrt(3000), abs=2)
-    assert COVERAGE <= coverage < COVERAGE + 0.01
-
-
 @given(st.lists(st.floats(0.01, 1e6), min_size=1, max_size=30))
 def test_the_figures_are_ordered_and_the_interval_holds_the_median(rates: list[float]) -> None:
     figures = spread(rates)

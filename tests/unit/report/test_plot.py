@@ -48,39 +48,6 @@ def axes_of(panel: plot.Panel) -> Axes:
     return axes
 
 
-def test_a_group_without_a_figure_has_no_bar() -> None:
-    results = example.made().results
-    drawn = [axes_of(panel).patches for panel in plot.bars(results)]
-    assert sum(map(len, drawn)) == sum(r.group.spread is not None for r in results)
-
-
-def test_a_label_has_the_words_that_tell_bars_apart_or_an_id() -> None:
-    runs = [run(1.0, set_name=name, node="gpu-1") for name in ("monday", "tuesday")]
-    runs.append(run(1.0, set_name="monday", node="gpu-2"))
-    runs.append(run(1.0, set_name="monday", node="gpu-2", trainers_digest="f" * 64))
-    results = report(runs, Wanted(every=True)).results
-    labels = plot.labels([result.group for result in results])
-    assert sorted(name.removesuffix(f" {key}") for key, name in labels.items()) == [
-        "1x8 pytorch fp32, batch 128 gpu-1 monday",
-        "1x8 pytorch fp32, batch 128 gpu-1 tuesday",
-        *["1x8 pytorch fp32, batch 128 gpu-2 monday"] * 2,
-    ]
-    assert len({*labels.values()}) == 4
-
-
-def test_a_precision_has_one_colour_in_all_charts() -> None:
-    amp: dict[str, Any] = {"precision": "amp", "amp_dtype": "fp16"}
-    runs = [run(1.0, case="1x1"), run(7.0), run(2.0, case="1x1", **amp), run(14.0, **amp)]
-    both = plot.scaling(report(runs, Wanted(every=True)).results)
-    alone = plot.scaling(report(runs[2:], Wanted(every=True)).results)
-    drawn = [
-        {str(line.get_label()): line.get_color() for line in axes_of(panel).get_lines()}
-        for panel in (*both, *alone)
-    ]
-    name = "amp (fp16) k8sbench, batch 128"
-    assert drawn[0][name] == drawn[1][name] != drawn[0]["fp32 k8sbench, batch 128"]
-
-
 def test_without_matplotlib_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     original = builtins.__import__
 
@@ -147,17 +114,3 @@ def test_the_charts_are_golden() -> None:
         (f"{name}: {one.title}", chart(one)) for name, panels in scenes.items() for one in panels
     )
     goldens.check(Path(__file__).parent / "golden" / "charts.txt", goldens.table(rows))
-
-
-def test_long_words_at_a_bar_make_no_panel_narrower(monkeypatch: pytest.MonkeyPatch) -> None:
-    panels: list[Any] = []
-    monkeypatch.setattr(plot, "words", lambda *_: "long words " * 30)
-    last = plot.Panel("last", 1.0, panels.append)
-    svg = plot.picture("svg", [*plot.bars(example.made().results), last]).decode()
-    assert panels[0].get_position().width > 0.6
-    assert "long words long words" in svg
-
-
-def test_names_with_dollar_signs_are_drawn_as_they_are() -> None:
-    results = report([run(1.0, set_name="$a", variant="$b$", benchmark="$x$")], Wanted()).results
-    assert "$x$" in plot.of_page(plot.bars(results)[0])
