@@ -9,7 +9,7 @@
     row = run.wait()
 
 Nothing is printed: notes and progress go to the logger ``k8sbench``. Errors are those of
-:mod:`k8sbench.model.errors`. ``docs/python.md`` has examples.
+:mod:`k8sbench.model.errors`. ``docs/reference.md`` has examples.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from k8sbench.app import logs as log_reading
 from k8sbench.app import results as rows_of
 from k8sbench.app.comparing import StoresRead
 from k8sbench.app.objects import Created
-from k8sbench.lifecycle.context import Stop, in_thread
+from k8sbench.lifecycle.context import Stop
 from k8sbench.measure.group.selection import Report, Wanted
 from k8sbench.model import request, times
 from k8sbench.model.errors import TimedOut, UsageError, did_you_mean
@@ -37,6 +37,7 @@ from k8sbench.model.group import GroupFilter
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.report import document
 from k8sbench.report.run_document import RunStatus
+from k8sbench.threads import Threads
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +83,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     missing: dict[str, str] = {}
     """Field → why it has no value."""
     document: dict[str, Any] = {}
-    """All fields, as ``results -o json`` has them (docs/schema.md)."""
+    """All fields, as ``results -o json`` has them (docs/results.md)."""
 
 
 class Results(list[Row]):
@@ -232,7 +233,9 @@ class Client:
         for name in options:
             if name not in names:
                 near = did_you_mean(name, names)
-                raise UsageError(f"submit has no option {name!r}.", near + "See docs/python.md.")
+                raise UsageError(
+                    f"submit has no option {name!r}.", near + "See docs/reference.md#python."
+                )
         values = {names[name]: value for name, value in options.items()}
         if isinstance(values.get("timeout_s"), str):
             values["timeout_s"] = times.seconds(values["timeout_s"])
@@ -273,7 +276,7 @@ class _Work:
         self._stop, self._run_ids, self._told = Stop(), list[str](), threading.Event()
         # A job on a cluster goes on when the interpreter ends.
         call = partial(work, what, _Progress(self._record), self._stop)
-        self._done = in_thread(call, "client")
+        self._done = Threads().start(call, "client")
         self._done.add_done_callback(lambda _: self._told.set())
 
     def recorded(self) -> str:

@@ -322,17 +322,11 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
 class Claims(Protocol):
     """Claims of a store's processes: one process follows a run.
 
-    A claim ends with :meth:`release`, with the store's ``close``, and with its owner. If claims
-    reach other machines, another process may take a claim over when its owner sent no heartbeat for
-    too long: the former owner's later writes to the run raise
-    :class:`~k8sbench.model.errors.StoreError`.
+    A claim ends with :meth:`release`, with the store's ``close``, and with its owner.
     """
 
     def claim(self, run_id: str) -> bool:
-        """Claim a run for this process; idempotent.
-
-        False if another process has it, or has taken it over since this one claimed it.
-        """
+        """Claim a run for this process, False if another has it; idempotent."""
 
     def release(self, run_id: str) -> None:
         """Give a claim back; idempotent."""

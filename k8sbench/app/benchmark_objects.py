@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from k8sbench.app import cases, catalog, targets
+from k8sbench.decoding import decoder
 from k8sbench.lifecycle.context import PlannedCase
 from k8sbench.model import sources
 from k8sbench.model.benchmark_object import Benchmark, Wanted
@@ -21,17 +20,14 @@ if TYPE_CHECKING:
 
 
 def resolve_types() -> None:
-    """Resolve the types that planning reads, before there are threads.
-
-    msgspec does so at a type's first use; two threads that do it at once end the process.
-    """
+    """Resolve the types that planning reads, before there are threads."""
     from k8sbench.model.image import ImageTable
     from k8sbench.model.pool import PoolsFile
     from k8sbench.model.run import Run
     from k8sbench.model.spec import BenchmarkSpec
 
     for type_ in (Wanted, BenchmarkSpec, PoolsFile, ImageTable, Run):
-        msgspec.json.Decoder(type_)
+        decoder(type_)
 
 
 def plan(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from k8sbench.lifecycle.context import BENCHMARK, in_thread
+from k8sbench.lifecycle.context import BENCHMARK
 from k8sbench.model.errors import BenchError, Interrupted, JobFailed, UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plan import RunPlan
@@ -18,6 +18,7 @@ from k8sbench.model.planning import LoadedSpec
 from k8sbench.model.sources import KnownDataSet, data_set
 from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.model.times import LOOK_SECONDS
+from k8sbench.threads import Threads
 
 if TYPE_CHECKING:
     from k8sbench.lifecycle.context import Stop
@@ -140,11 +141,12 @@ def work_on_data(
         raise UsageError(
             f"{place} is a claim, and data {action} works on folders of this machine.",
             "Give the command in a pod that mounts the claim, with the path there"
-            " (docs/data.md#on-a-claim).",
+            " (docs/training.md#on-a-claim).",
         )
     given = (action, name, str(Path(place).absolute()), *words)
     with stop, processes.running(PROGRAM, given) as process:
-        reading, code = in_thread(lambda: processes.read_lines(process, tell), "data"), None
+        code = None
+        reading = Threads().start(lambda: processes.read_lines(process, tell), "data")
         while code is None and stop.cause is None:
             with contextlib.suppress(TimeoutError):
                 code = reading.result(LOOK_SECONDS)

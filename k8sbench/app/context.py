@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from k8sbench.adapters import processes
 from k8sbench.adapters.clock import steady
 from k8sbench.app import connections
-from k8sbench.lifecycle.context import MANIFEST, Inline, RunContext, Threads
+from k8sbench.lifecycle.context import MANIFEST, RunContext
 from k8sbench.model.errors import StoreError
 from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
+from k8sbench.threads import Inline, Threads
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api

@@ -39,12 +39,14 @@ Note = Callable[[str], None]
 
 
 @contextlib.contextmanager
-def to_write(where: str | None, *, create: bool = True) -> Iterator[SqlStore]:
-    """Open a store for writing: a folder, URL or default path.
+def to_write(
+    where: str | None, *, create: bool = True, is_operator: bool = False
+) -> Iterator[SqlStore]:
+    """Open a store for writing: a folder or default path, an operator's also a URL.
 
     Raises :class:`UsageError` if there is none and ``create`` is False.
     """
-    with _opened(where, create=create) as store:
+    with _opened(where, create=create, is_operator=is_operator) as store:
         if store.absent:
             raise UsageError(
                 f"There is no store in {store.where} yet.", "k8sbench submit BENCHMARK makes one."
@@ -53,12 +55,12 @@ def to_write(where: str | None, *, create: bool = True) -> Iterator[SqlStore]:
 
 
 @contextlib.contextmanager
-def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
+def to_read(where: str | None, note: Note, *, is_operator: bool = False) -> Iterator[SqlStore]:
     """Open a store for reading; a missing store reads as empty.
 
     Notes unreadable parts at the end. Creates no store.
     """
-    with _opened(where, create=False) as store:
+    with _opened(where, create=False, is_operator=is_operator) as store:
         try:
             yield store
         finally:
@@ -120,12 +122,11 @@ def damaged(store: SqlStore) -> dict[str, BenchError]:
     """Return errors of damaged records or folders, by run id."""
     from k8sbench.adapters.store.run_store import REINDEX
 
-    if store.has_all_folders:
-        store.runs(RunFilter())
+    store.runs(RunFilter())
     return {run_id: StoreError(why, REINDEX) for run_id, why in store.unreadable.items()}
 
 
-def _opened(where: str | None, *, create: bool) -> SqlStore:
+def _opened(where: str | None, *, create: bool, is_operator: bool) -> SqlStore:
     from k8sbench.adapters.store.sql_store import open_store
 
     if where == CLUSTER:
@@ -134,7 +135,7 @@ def _opened(where: str | None, *, create: bool) -> SqlStore:
             "Those that read it are results, compare, history, baseline list, explain, list, status"
             f" and logs; a folder of that name is ./{CLUSTER}.",
         )
-    return open_store(where, create=create)
+    return open_store(where, create=create, is_operator=is_operator)
 
 
 def is_alone(store: Store, run: Run) -> bool:

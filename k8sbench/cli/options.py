@@ -18,7 +18,6 @@ from k8sbench.app import connections
 from k8sbench.model import request, times
 from k8sbench.model.errors import UsageError
 from k8sbench.model.group import GroupFilter
-from k8sbench.model.plain_text import without_passwords
 from k8sbench.model.request import ClusterAccess, Flag, SubmitRequest
 from k8sbench.model.sources import is_path
 from k8sbench.model.spec import Precision
@@ -160,24 +159,10 @@ accept_option = click.option(
 )
 
 
-def reject_password(
-    context: click.Context, option: click.Parameter, value: str | None
-) -> str | None:
-    """Reject a password on the command line, where ``ps`` shows it."""
-    typed = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-    if typed and value is not None and without_passwords(value) != value:
-        raise UsageError(
-            "--store holds a password, which ps shows to every user of this machine.",
-            "Give the URL in K8SBENCH_STORE or in k8sbench.toml.",
-        )
-    return value
-
-
 store_option = click.option(
     "--store",
     "where",
-    metavar="FOLDER|URL",
-    callback=reject_password,
+    metavar="FOLDER",
     help="Store; default K8SBENCH_STORE, else the user's data folder. results, compare, "
     "history, baseline list, list, status and logs also take cluster: the operator's store.",
 )

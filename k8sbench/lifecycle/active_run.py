@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from k8sbench.decoding import decoder
 from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.context import How, Outcome, Reporter, Rules, RunContext, Until
 from k8sbench.lifecycle.decide import JobView, Record, View, is_final
@@ -349,7 +350,7 @@ def kept(store: Store, run_id: str, name: str, kind: type[T]) -> T | None:
     """Read a value that was kept as JSON; None without a file."""
     content = store.kept(run_id, name)
     try:
-        return None if content is None else msgspec.json.decode(content, type=kind)
+        return None if content is None else decoder(kind).decode(content)
     except msgspec.MsgspecError as error:
         path = store.folder(run_id) / name
         raise BenchError(f"{path} cannot be read: {error}.") from error

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import enum
 import math
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, wait
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
 import msgspec
 
@@ -18,71 +16,10 @@ from k8sbench.model.planning import with_identity
 from k8sbench.model.run import Location, Owner, Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import Clock, Cluster, JobEvent, Manifest, MetricSource, Store
+from k8sbench.threads import Inline, Threads
 
-T = TypeVar("T")
 Agree = Callable[[str], bool]
 """Shows a text to the user, and asks for agreement."""
-
-
-# -- requests on other threads: an API server may take long, and others are followed --------------
-
-
-class Threads:
-    """Makes calls on daemon threads, beside the thread that follows runs.
-
-    Callers limit their number.
-    """
-
-    def __init__(self) -> None:
-        self._done = threading.Event()
-
-    def start(self, call: Callable[[], T], name: str) -> Future[T]:
-        """Start a thread that makes the call; returns at once."""
-        future = in_thread(call, name)
-        future.add_done_callback(lambda _: self._done.set())
-        return future
-
-    def wait(self, seconds: float) -> None:
-        """Wait until a call is done, or so long."""
-        self._done.wait(seconds)
-        self._done.clear()
-
-    def join(self, calls: Sequence[Future[Any]], seconds: float | None = None) -> None:
-        """Wait until all of these calls are done, or so long."""
-        wait(calls, seconds)
-
-
-class Inline(Threads):
-    """Makes each call at once, on the calling thread.
-
-    A local process ends with the thread that started it.
-    """
-
-    def start(self, call: Callable[[], T], name: str) -> Future[T]:  # noqa: ARG002
-        """Make the call."""
-        future: Future[T] = Future()
-        try:
-            future.set_result(call())
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
-def in_thread(call: Callable[[], T], name: str) -> Future[T]:
-    """Make a call on its own daemon thread."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return future
-
-
-# -- what a run needs -----------------------------------------------------------------------------
 
 
 class Reporter(Protocol):

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.lifecycle import active_run
-from k8sbench.lifecycle.context import Reporter, RunContext, Stop, in_thread
+from k8sbench.lifecycle.context import Reporter, RunContext, Stop
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery
@@ -25,6 +25,7 @@ from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.phase import ReplicaState
 from k8sbench.model.run import GPU_METRICS_OWED, Run
 from k8sbench.ports import MetricSource
+from k8sbench.threads import Threads, internal
 
 FETCHES = 4
 """Runs that are fetched at a time."""
@@ -139,13 +140,15 @@ class Gathering:
         free = FETCHES - sum(one.work is not None for one in self._owed.values())
         for run_id, one in list(self._owed.items()):
             if one.work is not None and one.work.done():
-                found, one.work, free = one.work.result(), None, free + 1
+                work, one.work, free = one.work, None, free + 1
                 if one.due is not None:
                     del self._owed[run_id]
-                    self._complete(one.run, one.wanted, found)
+                    self._complete(one.run, one.wanted, work.result())
                     continue
+                if (error := work.exception()) is not None:
+                    self._reporter.note(f"warning: GPU metrics of {run_id}: {internal(error)}")
                 # The cluster's clock may be ahead of ours.
-                one.due = min(now, one.wanted.end) + found
+                one.due = min(now, one.wanted.end) + (0.0 if error else work.result())
             if one.work is None and free > 0 and (one.due is None or now >= one.due):
                 self._begin(one, now)
                 free -= 1
@@ -160,7 +163,7 @@ class Gathering:
         """Have a thread do what comes next for a run."""
         one.began = now
         ask: Callable[..., Any] = _settles_in if one.due is None else _all_fetched
-        one.work = in_thread(partial(ask, self._sources, one.wanted), "gpu-metrics")
+        one.work = Threads().start(partial(ask, self._sources, one.wanted), "gpu-metrics")
         one.work.add_done_callback(lambda _: self._came.set())
 
     def to_the_end(self, stop: Stop, announce: Callable[[float], None]) -> None:
@@ -217,11 +220,7 @@ def series_file(source: str) -> str:
 
 def _settles_in(sources: Sequence[MetricSource], wanted: SeriesQuery) -> float:
     """Return the seconds until the last sample of every source is available."""
-    found = [0.0]
-    for source in sources:
-        with contextlib.suppress(Exception):  # its fetch says what is wrong with it
-            found.append(source.settles_in(wanted))
-    return max(found)
+    return max(source.settles_in(wanted) for source in sources)
 
 
 def _all_fetched(sources: Sequence[MetricSource], wanted: SeriesQuery) -> list[Fetched]:

@@ -122,10 +122,10 @@ def submit(
         yield from submission.outcomes()
     except BaseException as error:
         submission.note_error(error)
+        with contextlib.suppress(BenchError):  # the first error is the one to report
+            executor.stop_creating()
         raise
     finally:
-        with contextlib.suppress(Exception):  # the first error is the one to report
-            executor.stop_creating()
         executor.close()
 
 

@@ -47,15 +47,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """Coefficient of variation (standard deviation ÷ mean); None for one run."""
     low: float | None
     high: float | None
-    """Upper end of the median's interval.
-
-    None for one run, for unsteady runs, or if outliers leave none.
-    """
-    coverage: float | None
-    """Coverage of [low, high]: 1 − 2^(1−n) for min–max.
-
-    A lower bound if outliers were dropped.
-    """
+    """Upper end of the 95 % interval; None for one run and for unsteady runs."""
     interval_reason: str | None = None
     """Reason why there is no interval."""
 

@@ -312,7 +312,7 @@ SET_FLAGS = {
     "parallel": Flag("Jobs at a time; default 1.", "N", (1, 1000)),
     "wait": Flag("Keep waiting for a job that cannot start without a change.", cluster_only=True),
     "keep": Flag("Leave jobs and pods on the cluster at the end.", cluster_only=True),
-    "store": Flag("Store; default K8SBENCH_STORE.", "FOLDER|URL"),
+    "store": Flag("Store; default K8SBENCH_STORE.", "FOLDER"),
     "prometheus": Flag(
         "Prometheus with GPU metrics; default K8SBENCH_PROMETHEUS, else auto: found in the"
         " cluster.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -23,6 +24,7 @@ from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
 from k8sbench.model.times import LOOK_SECONDS
 from k8sbench.ports import RunFilter
+from k8sbench.threads import internal
 
 RETRY_SECONDS = 5.0
 """Pause after collecting has failed."""
@@ -236,7 +238,7 @@ class Controller:
                         self._reporter.note(f"The logs of {runs} were removed (--keep-logs-for).")
 
         try:
-            with stores.to_write(settings.store) as store:
+            with stores.to_write(settings.store, is_operator=True) as store:
                 for run in store.runs(RunFilter(limit=LATEST)):
                     if run.phase.final:
                         self._closed(run)
@@ -252,4 +254,6 @@ class Controller:
         except BenchError as error:
             self.state.failure = str(error)
         except Exception as error:
-            self.state.failure = f"an internal error: {type(error).__name__}: {error}"
+            self.state.failure = internal(error)
+            for line in traceback.format_exc().splitlines():
+                self._reporter.note(line)

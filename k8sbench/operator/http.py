@@ -115,7 +115,8 @@ def application(state: State, registry: CollectorRegistry, token: Callable[[], s
             if not reads.acquire(timeout=WAIT_SECONDS):
                 raise StoreError("The operator is busy.", "Try again.")
             try:
-                with stores.to_read(state.settings.store, lambda _: None) as store:
+                where = state.settings.store
+                with stores.to_read(where, lambda _: None, is_operator=True) as store:
                     found = read(store, **named) if named else read(store, query)
             finally:
                 reads.release()

@@ -61,7 +61,6 @@ _OF_GROUP: dict[str, Field] = {
     **_of("spread", "mean", "minimum", "maximum", "cv"),
     "interval_low": lambda g: g.spread and g.spread.low,
     "interval_high": lambda g: g.spread and g.spread.high,
-    "interval_coverage": lambda g: g.spread and g.spread.coverage,
     "by_estimator": lambda g: g.by_estimator,
     **{name: _gpu(name) for name in ROW_FIGURES},
 }
@@ -160,7 +159,7 @@ def _missing(group: Group) -> dict[str, str]:
         "image": unknown if group.plan.image else group.plan.image_reason,
         **_missing_of_training(group),
         **dict.fromkeys(("throughput", "mean", "minimum", "maximum"), why),
-        **dict.fromkeys(("cv", "interval_low", "interval_high", "interval_coverage"), alone),
+        **dict.fromkeys(("cv", "interval_low", "interval_high"), alone),
     }
     of_valid_runs = (
         ("data_fraction", "time_to_train_s", "runs_at_target", "accuracy", *ROW_FIGURES)

@@ -129,7 +129,7 @@ def of_group(result: Result) -> Iterator[Row]:
         yield from _reasons(member.reasons, 2)
     if spread is not None:
         interval = group_words.interval(spread) or f"none: {spread.interval_reason}"
-        yield 0, f"Median of {counted(group.counted, 'run')}; interval {interval}"
+        yield 0, f"Median of {counted(group.counted, 'run')}; 95 % interval {interval}"
     for name, of in (("Speedup", result.speedup), ("Efficiency", result.efficiency)):
         found = f"none: {of.reason}" if of.value is None else formats.ratio(of.value)
         against = f", against group {result.baseline}" if name == "Speedup" and of.value else ""

@@ -205,11 +205,6 @@ def deviation(one: Deviation) -> str | None:
     return least if least == most else f"{least.removesuffix(' %')}…{most}"
 
 
-def coverage(value: float) -> str:
-    """A coverage, exactly enough: 0.9375 is ``93.75 %``."""
-    return f"{100 * value:.2f}".rstrip("0").rstrip(".") + " %"
-
-
 def seconds(value: float) -> str:
     """Write a time to train in milliseconds, without zeros at the end."""
     return f"{value:.3f}".rstrip("0").rstrip(".")

@@ -94,11 +94,10 @@ def accuracy(group: Group) -> str | None:
 
 
 def interval(spread: Spread) -> str | None:
-    """Write an interval with its coverage; None without one."""
-    if spread.low is None or spread.high is None or spread.coverage is None:
+    """Write the 95 % interval; None without one."""
+    if spread.low is None or spread.high is None:
         return None
-    ends = f"{formats.rate(spread.low)}–{formats.rate(spread.high)}"
-    return f"{ends} ({formats.coverage(spread.coverage)})"
+    return f"{formats.rate(spread.low)}–{formats.rate(spread.high)}"
 
 
 def marks(group: Group) -> tuple[str, ...]:

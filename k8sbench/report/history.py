@@ -45,23 +45,13 @@ def tables(series: Sequence[Series]) -> list[Table]:
     """Lay out a table for each series, oldest set first."""
     return [
         Table(
-            title=f"{name}: {one.group.unit}, {one.group.estimator}{_intervals(one)}",
+            title=f"{name}: {one.group.unit}, {one.group.estimator}; 95 % intervals",
             columns=_COLUMNS,
             rows=tuple(_row(point, one) for point in one.points),
             complete="-o markdown",
         )
         for one, name in zip(series, names(series), strict=True)
     ]
-
-
-def _intervals(series: Series) -> str:
-    """Name the coverage of the intervals; empty without one."""
-    spreads = (point.group.spread for point in series.points)
-    known = {s.coverage for s in spreads if s is not None and s.coverage is not None}
-    if not known:
-        return ""
-    more = " or more" if len(known) > 1 else ""
-    return f"; intervals: {formats.coverage(min(known))}{more}"
 
 
 def _row(point: Point, series: Series) -> tuple[Cell, ...]:
@@ -71,8 +61,8 @@ def _row(point: Point, series: Series) -> tuple[Cell, ...]:
         interval = absent("no valid figure")
     else:
         figure = Cell(formats.rate(spread.median), group_words.marks(group))
-        ends = [formats.rate(end) for end in (spread.low, spread.high) if end is not None]
-        interval = Cell("–".join(ends)) if ends else absent(spread.interval_reason)
+        ends = group_words.interval(spread)
+        interval = absent(spread.interval_reason) if ends is None else Cell(ends)
     return (
         Cell(group.key.set_name),
         Cell(began(point)),
@@ -123,7 +113,7 @@ _OF_SERIES = (
     *("unit", "estimator"),
 )
 _OF_POINT = (
-    *("throughput", "interval_low", "interval_high", "interval_coverage"),
+    *("throughput", "interval_low", "interval_high"),
     *("runs_valid", "runs_total", "image", "program", "gpu_model"),
 )
 

@@ -20,7 +20,7 @@ from k8sbench.report import columns, formats, group_words
 from k8sbench.report.columns import COLUMNS, Form, ResultColumn
 from k8sbench.report.tables import Cell, Table, absent
 
-OF_ONE_SET = "intervals cover repeats of one set; sets differ more (see `history`)"
+OF_ONE_SET = "95 % intervals of the repeats of one set; sets differ more (see `history`)"
 
 
 def tables(

@@ -4,28 +4,26 @@ import json
 import pathlib
 import subprocess
 
-import pytest
-
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter
-from tests.harness import children, postgres
+from tests.harness import children
 from tests.tiers import ROOT
 from tests.unit.store.index_checks import differences
 
 RUNS = 50
 
 WRITER = """
-import json, os, pathlib, sys
-sys.path.insert(0, sys.argv[3])
+import json, sys
+sys.path.insert(0, sys.argv[2])
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.model.errors import RepeatTaken
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase
 from tests.unit.store.examples import NOW, measurement, plan, step
 
-where, folder, _, name, count = sys.argv[1:]
-store = open_store(where, folder=pathlib.Path(folder))
+where, _, name, count = sys.argv[1:]
+store = open_store(where)
 print("ready", flush=True)
 sys.stdin.readline()
 key = case_key(plan())
@@ -48,31 +46,21 @@ print(json.dumps(repeats))
 """
 
 
-def begun(where: str, folder: pathlib.Path, names: str) -> list[subprocess.Popen[str]]:
+def begun(root: pathlib.Path, names: str) -> list[subprocess.Popen[str]]:
     """Let processes begin at one moment."""
-    writers = [children.ready(WRITER, where, folder, ROOT, name, RUNS) for name in names]
+    writers = [children.ready(WRITER, root, ROOT, name, RUNS) for name in names]
     children.begin(*writers)
     return writers
 
 
-@pytest.fixture(params=["sqlite", postgres.PARAMETER])
-def place(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> tuple[str, pathlib.Path]:
-    folder = tmp_path / "store"
-    if request.param == "sqlite":
-        return str(folder), folder
-    server: postgres.Server = request.getfixturevalue("postgres_server")
-    return server.database(), folder
-
-
-def test_two_processes_that_write_at_once_lose_nothing(place: tuple[str, pathlib.Path]) -> None:
-    where, folder = place
+def test_two_processes_that_write_at_once_lose_nothing(root: pathlib.Path) -> None:
     given: list[int] = []
-    for writer in begun(where, folder, "ab"):
+    for writer in begun(root, "ab"):
         out, err = writer.communicate(timeout=100)
         assert (writer.returncode, err) == (0, "")
         given += json.loads(out)
     assert sorted(given) == list(range(1, 2 * RUNS + 1))
-    with open_store(where, folder=folder) as store:
+    with open_store(str(root)) as store:
         runs = store.runs(RunFilter())
         assert sorted(run.plan.repeat for run in runs) == sorted(given)
         for run in runs:
@@ -85,7 +73,7 @@ def test_two_processes_that_write_at_once_lose_nothing(place: tuple[str, pathlib
 
 def test_a_reader_is_never_in_the_way(root: pathlib.Path) -> None:
     open_store(str(root)).close()
-    (writer,) = begun(str(root), root, "a")
+    (writer,) = begun(root, "a")
     seen = 0
     while writer.poll() is None:
         with open_store(str(root), create=False) as store:

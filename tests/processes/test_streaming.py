@@ -1,4 +1,4 @@
-"""A long log takes little memory, whether it is sparse, dense or one endless line."""
+"""A long log takes little memory, whatever its lines are."""
 
 import datetime
 import itertools
@@ -62,7 +62,7 @@ def feed(blocks: Iterator[bytes], megabytes: int, out: int) -> None:
 
 
 def peak_memory(kind: Callable[[], Iterator[bytes]], megabytes: int) -> tuple[float, str]:
-    """Measure a log from a pipe; return the peak memory in MB, and what was printed."""
+    """Return the peak memory, MB, and the output of ``measure``."""
     read, write = os.pipe()
     words = ["measure", "-", "--format", "dle-resnet50", "--gpus", "1", "--batch-size", "128"]
     feeder = threading.Thread(target=feed, args=(kind(), megabytes, write))

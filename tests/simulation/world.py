@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 from greenlet import getcurrent, greenlet
 
-from k8sbench.lifecycle.context import Threads
+from k8sbench.threads import Threads
 
 T = TypeVar("T")
 

@@ -15,11 +15,12 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
 from k8sbench.adapters.kubernetes import job_changes, listing, ownership
-from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.adapters.kubernetes.ownership import OTHER_NAME
 from k8sbench.adapters.kubernetes.trainer_sources import Trainers
@@ -35,7 +36,7 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
     WatchEvent,
     Works,
 )
-from k8sbench.model.errors import UsageError
+from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, attempt_of
 from k8sbench.model.ownership import Ownership
@@ -44,6 +45,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
 from k8sbench.render.trainer_sources import mounted_by
+from k8sbench.threads import Threads, internal
 
 LINES_WAITING = 5000
 """Maximum unprocessed log lines; beyond it reading waits."""
@@ -57,7 +59,8 @@ READ_SECONDS, MOST_READ_SECONDS = 0.1, 1.0
 The pods of a job start, and end, one after the other: read once, they are one change.
 """
 _BATCH = 5000
-_WORKERS = 4
+REQUESTS = 4
+"""Most concurrent requests that nobody waits for."""
 
 
 class KubernetesCluster:
@@ -117,8 +120,7 @@ class KubernetesCluster:
             is_away=lambda: bool(self._watches.failing),
         )
         self._trainers = Trainers(api)
-        self._workers: list[threading.Thread] = []
-        self._requests = queue.Queue[Callable[[], None]]()
+        self._requests, self._sent = Threads(REQUESTS), set[Future[None]]()
         self._reader = JobReader(
             api,
             self._watches,
@@ -292,11 +294,8 @@ class KubernetesCluster:
 
     def close(self) -> None:
         """Release all jobs, and wait for pending requests such as cancellations."""
-        with (done := self._requests.all_tasks_done):
-            done.wait_for(lambda: not self._requests.unfinished_tasks, CLOSE_SECONDS)
+        self._requests.join([*self._sent], CLOSE_SECONDS)
         self._is_closed = True
-        for _ in self._workers:
-            self._requests.put(lambda: None)  # to be told that it is closed
         self._watches.close()
         # Threads that wait to hand over a line go on.
         self._free_lines.release(LINES_WAITING)
@@ -340,9 +339,9 @@ class KubernetesCluster:
             case JobEvent():
                 self._taken_lines += item.line is not None
                 followed = self._jobs.get(item.run_id)
-                if followed is not None:
-                    if item.line is not None:
-                        followed.take_line(item.line)
+                if followed is not None and item.line is not None:
+                    followed.take_line(item.line)
+                if followed is not None or not item.run_id:
                     events.append(item)
             case Changed():
                 self._take_change(item, trimming.run_of(item.kind, item.object))
@@ -426,16 +425,17 @@ class KubernetesCluster:
     # -- requests on other threads --------------------------------------------------------------
 
     def _start(self, request: Callable[[], None]) -> None:
-        """Run a request on a daemon worker thread."""
-        self._requests.put(request)
-        if len(self._workers) < _WORKERS:
-            self._workers.append(threading.Thread(target=self._work, name="request", daemon=True))
-            self._workers[-1].start()
+        """Send a request on a daemon thread; an internal error becomes a note.
 
-    def _work(self) -> None:
-        while not self._is_closed:
-            request = self._requests.get()
-            with contextlib.suppress(Exception):  # who looks again sees what is not done
-                if not self._is_closed:
-                    request()
-            self._requests.task_done()
+        Whoever looks again sees what the cluster has not done.
+        """
+        sent = self._requests.start(lambda: None if self._is_closed else request(), "request")
+        self._sent.add(sent)
+        sent.add_done_callback(self._take_answer)
+
+    def _take_answer(self, sent: Future[None]) -> None:
+        self._sent.discard(sent)
+        error = sent.exception()
+        if error is not None and not isinstance(error, ApiFault | BenchError):
+            text = f"warning: a request to the cluster failed: {internal(error)}"
+            self._queue.put(JobEvent(run_id="", note=text))

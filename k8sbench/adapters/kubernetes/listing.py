@@ -20,6 +20,7 @@ from k8sbench.adapters.kubernetes.ownership import User, is_of
 from k8sbench.adapters.kubernetes.watching import reflector, trimming
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Changed
+from k8sbench.decoding import decoder
 from k8sbench.diagnose.job import state
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import PLAN_ANNOTATION
@@ -47,8 +48,6 @@ _JOB = "kueue.x-k8s.io/job-uid"
 """Label of a Workload: its job's uid."""
 MOST_NODES = 20
 """Maximum nodes that are read one by one."""
-# Made once, here: msgspec crashes where two threads are the first to use a type.
-_PLANS = msgspec.json.Decoder(RunPlan)
 _READ = ("name", "uid", "creationTimestamp", "labels", "annotations")
 """Kept fields of a job's metadata."""
 
@@ -111,7 +110,7 @@ def _plan(job: KubeObject) -> tuple[RunPlan | None, str]:
     if text is None:
         return None, f"it has no annotation {PLAN_ANNOTATION}"
     try:
-        plan = _PLANS.decode(text)
+        plan = decoder(RunPlan).decode(text)
         kind_of(plan)
     except (msgspec.MsgspecError, UnicodeError) as wrong:
         return None, f"its annotation {PLAN_ANNOTATION} holds none ({str(wrong).rstrip('.')})"

@@ -23,6 +23,7 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
 from k8sbench.adapters.kubernetes.client.transport import Request, read
 from k8sbench.adapters.kubernetes.operator_lease import OperatorSeen
 from k8sbench.adapters.store import disk
+from k8sbench.decoding import decoder
 from k8sbench.model import times
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import MOST_RUNS, TOKEN_HEADER
@@ -97,11 +98,6 @@ class _File(msgspec.Struct):
 
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-# Made once, here: msgspec crashes where two threads are the first to use a type.
-_RUN = msgspec.json.Decoder(Run)
-_RUNS = msgspec.json.Decoder(list[Run])
-_FILES = msgspec.json.Decoder(list[_File])
-_BASELINES = msgspec.json.Decoder(list[Baseline])
 
 
 class OperatorProxy:
@@ -137,7 +133,7 @@ class OperatorProxy:
         given = {**query, "detail": "status", "limit": f"{MOST_RUNS}"}
         until = time.monotonic() + seconds
         while True:
-            page = _understood(_RUNS, self.read("runs", given) or b"[]")
+            page = _understood(list[Run], self.read("runs", given) or b"[]")
             yield from map(_theirs, page)
             # The oldest one comes again: another may have been created at the same time.
             before = repr(min((run.created_at for run in page), default=0.0))
@@ -150,11 +146,11 @@ class OperatorProxy:
     def run(self, text: str) -> Run | None:
         """Return the run with this id or unique id prefix, if there is one."""
         answer = self.read(f"runs/{text}", {})
-        return None if answer is None else _theirs(_understood(_RUN, answer))
+        return None if answer is None else _theirs(_understood(Run, answer))
 
     def baselines(self) -> list[Baseline]:
         """Return its baselines; none of an operator that knows no such."""
-        return _understood(_BASELINES, self.read("baselines", {}) or b"[]")
+        return _understood(list[Baseline], self.read("baselines", {}) or b"[]")
 
     def copy(
         self, run_id: str, folder: Path, kinds: Sequence[Literal["logs", "gpu", ""]]
@@ -165,7 +161,7 @@ class OperatorProxy:
         """
         copies = []
         files = self.read(f"runs/{run_id}/artifacts", {}) or b"[]"
-        for entry in _understood(_FILES, files):
+        for entry in _understood(list[_File], files):
             kind, _, name = entry.name.rpartition("/")
             if kind not in kinds or _FILE_NAME.fullmatch(name) is None:
                 continue
@@ -214,10 +210,10 @@ class OperatorProxy:
         return f"{self._base}/api/v1/{quote(path)}"
 
 
-def _understood(decoder: msgspec.json.Decoder[T], answer: bytes) -> T:
+def _understood(kind: type[T], answer: bytes) -> T:
     """Decode an answer; :class:`Unreachable` if this version cannot read it."""
     try:
-        return decoder.decode(answer)
+        return decoder(kind).decode(answer)
     except msgspec.MsgspecError as error:
         raise Unreachable(
             f"Its answer is not one that this version of k8sbench reads ({error}).",

@@ -17,6 +17,7 @@ import msgspec
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
+from k8sbench.decoding import decoder
 from k8sbench.model import times
 from k8sbench.model.errors import OwnedElsewhere, Unreachable, UsageError
 from k8sbench.model.identity import (
@@ -71,10 +72,6 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
         return JobOwner(store=self.store, host=self.host, keep=self.keep)
 
 
-# Made once, here: msgspec crashes where two threads are the first to use a type.
-_OWNERS = msgspec.json.Decoder(JobOwner)
-
-
 # -- reading --------------------------------------------------------------------------------------
 
 
@@ -111,7 +108,7 @@ def is_of(job: KubeObject, run: Run) -> bool:
 def _read(value: str | None) -> JobOwner | None:
     # Anybody may write annotations.
     with contextlib.suppress(msgspec.MsgspecError, UnicodeError):
-        return None if value is None else _OWNERS.decode(value)
+        return None if value is None else decoder(JobOwner).decode(value)
     return None
 
 

@@ -20,6 +20,7 @@ from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.metrics.prometheus_http import VARIABLE, ConfigFault, Server
+from k8sbench.decoding import decoder
 from k8sbench.model.gpu_metrics import METRICS
 
 T = TypeVar("T")
@@ -76,10 +77,6 @@ class _Reply(msgspec.Struct):
     warnings: list[str] = []
 
 
-# Made here, once: msgspec crashes where two threads are the first to use a type.
-_REPLY = msgspec.json.Decoder(_Reply)
-
-
 def direct(url: str, environ: Mapping[str, str] = os.environ) -> Way:
     """Reach it by its own address; raises :class:`.ConfigFault`."""
     server = Server(url, environ)
@@ -121,7 +118,7 @@ def ask(
 
 def _decoded(answer: bytes | str) -> _Reply | None:
     with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
-        return _REPLY.decode(answer)
+        return decoder(_Reply).decode(answer)
     return None
 
 

@@ -28,6 +28,7 @@ import msgspec
 
 from k8sbench.adapters.store import disk
 from k8sbench.adapters.store.run_logs import LOGS
+from k8sbench.decoding import decoder
 from k8sbench.model.errors import StoreError
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Moment, Phase, Transition
@@ -228,7 +229,7 @@ DAMAGED_OR_OTHER = "It was damaged, or written by another version of k8sbench."
 def decoded(data: bytes | str, kind: type[_T], where: object, action: str = DAMAGED_OR_OTHER) -> _T:
     """Decode JSON of k8sbench; raises :class:`StoreError` if damaged."""
     try:
-        return msgspec.json.decode(data, type=kind)
+        return decoder(kind).decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise StoreError(f"{where} cannot be read: {wrong}.", action) from wrong
 
@@ -240,7 +241,7 @@ def encoded(value: msgspec.Struct) -> bytes:
     """
     try:
         text = msgspec.json.encode(value)
-        msgspec.json.decode(text, type=type(value))
+        decoder(type(value)).decode(text)
     except (msgspec.MsgspecError, UnicodeError, OverflowError) as wrong:
         raise StoreError(
             f"A {type(value).__name__} holds what JSON cannot: {wrong}.",

@@ -1,8 +1,8 @@
 """One database: opening, transactions and error messages.
 
-SQLite and PostgreSQL differ here and in :mod:`k8sbench.adapters.store.claims`, nowhere else. A
-PostgreSQL server restarts, fails over, or is cut off for a while. Requests to a server that has
-answered before are therefore retried for two minutes (:func:`made_again`).
+SQLite and PostgreSQL, which is an operator's alone, differ here. A PostgreSQL server restarts,
+fails over, or is cut off for a while. Requests to a server that has answered before are therefore
+retried for two minutes (:func:`made_again`).
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ POOL_SIZE = 5
 P = ParamSpec("P")
 R = TypeVar("R")
 
+ADVISORY_LOCK = 0x6B38_7362
+"""PostgreSQL's lock of whoever writes (``k8sb``)."""
 OUTAGE_SECONDS = 120.0
 """Seconds to wait for a server that has answered before.
 
@@ -74,7 +76,7 @@ class Database:
         return self._transaction("BEGIN")
 
     def writing(self) -> contextlib.AbstractContextManager[sa.Connection]:
-        """A transaction that writes; on SQLite no other process writes meanwhile."""
+        """A transaction that writes; no other process or thread writes meanwhile."""
         if self.read_only is not None:
             raise self.read_only
         # A transaction that will write takes SQLite's lock at once: one that read first and then
@@ -87,6 +89,8 @@ class Database:
             self._was_reached = True
             if self.kind == "sqlite":
                 db.exec_driver_sql(begin)
+            elif begin != "BEGIN":
+                db.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK)))
             yield db
 
     @contextlib.contextmanager
@@ -163,7 +167,7 @@ def open_postgres(url: str) -> Database:
         )
     parsed = parsed.set(drivername="postgresql+psycopg")
     try:
-        engine = postgres_engine(parsed)
+        engine = _postgres_engine(parsed)
     except ImportError as wrong:
         raise StoreError(
             "The driver of PostgreSQL is not installed.",
@@ -172,12 +176,12 @@ def open_postgres(url: str) -> Database:
     return Database(engine, shown=parsed.set(query={}).render_as_string(hide_password=True))
 
 
-def postgres_engine(url: sa.URL, *, connections: int = POOL_SIZE) -> sa.Engine:
+def _postgres_engine(url: sa.URL) -> sa.Engine:
     """Build an engine whose connections detect a lost network in 30 s."""
     engine = sa.create_engine(
         url,
-        pool_size=connections,
-        max_overflow=connections,
+        pool_size=POOL_SIZE,
+        max_overflow=POOL_SIZE,
         pool_timeout=BUSY_SECONDS,
         pool_pre_ping=True,
         connect_args={

@@ -117,7 +117,7 @@ def import_folders(
     with unpacking(store.root) as incoming:
         fill(incoming)
         run_ids = sorted(path.name for path in incoming.iterdir())
-        with sql_store.alone(store) as db:  # what an import that was killed has left
+        with store.database.writing() as db:  # what an import that was killed has left
             sql_store.index_folders(store, db, set(run_ids).difference(index.ids(db)))
         there = _there(store, incoming, run_ids, shown)
         added = [run_id for run_id in run_ids if run_id not in there]
@@ -224,7 +224,7 @@ def put_in_place(store: SqlStore, folders: Mapping[str, Path]) -> None:
     """Move runs, by id, to their places and index them, all or none."""
     runs, moved = store.root / artifacts.RUNS, dict[Path, Path]()
     try:
-        with sql_store.alone(store) as db, disk.translated(f"put runs into {runs}"):
+        with store.database.writing() as db, disk.translated(f"put runs into {runs}"):
             disk.make_folder(runs)
             for run_id, folder in folders.items():
                 if any((runs / run_id).glob("*")):

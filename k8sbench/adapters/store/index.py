@@ -1,13 +1,10 @@
-"""Tables of the database: index of the runs' folders, shared data.
+"""Tables of the database: an index of the runs' folders, and baselines.
 
 A run's row holds the whole run as JSON text, and as columns the values for lists and filters.
-Requests to a cluster, claims and (on PostgreSQL) baselines and the store's identity are rows of
-their own.
 """
 
 from __future__ import annotations
 
-import secrets
 import time
 from pathlib import Path
 from typing import Any
@@ -22,10 +19,8 @@ from k8sbench.model.run import Baseline, Run, Wish
 from k8sbench.ports import RunFilter
 
 BASELINE_FOLDER = "baselines"
-LAYOUT = 13
+LAYOUT = 14
 """Version of the tables."""
-ADVISORY_LOCK = 0x6B38_7362
-"""PostgreSQL advisory lock (``k8sb``) for the creation of the tables."""
 
 _TABLES = sa.MetaData()
 LAYOUTS = sa.Table(
@@ -44,51 +39,26 @@ RUNS = sa.Table(
     sa.Column("repeat", sa.Integer),
     sa.Column("closed", sa.Boolean, nullable=False),
     sa.Column("created_at", sa.Double, nullable=False, index=True),
-    sa.Column("files_at", sa.Text),
+    sa.Column("wishes", sa.Text),
     sa.Column("record", sa.Text, nullable=False),
     sa.UniqueConstraint("set_name", "case_key", "repeat", name="runs_one_of_each_repeat"),
 )
 """Runs.
 
 ``repeat``: null if another run has that of its plan, for imported, collected or copied runs.
-``closed``: nothing is left to do, also on its cluster. ``files_at``: location of the latest files,
-a hint for people, which nothing depends on. ``record``: a :class:`~k8sbench.model.run.Run`.
+``closed``: nothing is left to do, also on its cluster. ``wishes``: open requests to its cluster, a
+list of :class:`~k8sbench.model.run.Wish`. ``record``: a :class:`~k8sbench.model.run.Run`.
 """
-REQUESTS = sa.Table(
-    "requests",
-    _TABLES,
-    sa.Column("run_id", sa.ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("wishes", sa.Text, nullable=False),
-)
-"""Open requests to a run's cluster: a list of :class:`~k8sbench.model.run.Wish`."""
-CLAIMS = sa.Table(
-    "claims",
-    _TABLES,
-    sa.Column("run_id", sa.Text, primary_key=True),
-    sa.Column("owner", sa.Text, nullable=False),
-    sa.Column("process", sa.Text, nullable=False),
-    sa.Column("heartbeat", sa.Double, nullable=False),
-)
-IDENTITY = sa.Table("identity", _TABLES, sa.Column("id", sa.Text, primary_key=True))
-BASELINES = sa.Table(
-    "baselines",
-    _TABLES,
-    sa.Column("name", sa.Text, primary_key=True),
-    sa.Column("saved_at", sa.Double, nullable=False),
-    sa.Column("content", sa.Text, nullable=False),
-)
 
 # Queries of each change of state, built once: building takes longer than SQLite.
-ROWS = sa.select(RUNS, REQUESTS.c.wishes).outerjoin(REQUESTS)
+ROWS = sa.select(RUNS)
 RUN = ROWS.where(RUNS.c.run_id == sa.bindparam("id"))
-LOCKED_RUN = RUN.with_for_update(of=RUNS)
 _TAKEN_REPEATS = sa.select(RUNS.c.repeat).where(
     RUNS.c.set_name == sa.bindparam("set_name"), RUNS.c.case_key == sa.bindparam("case_key")
 )
 _COUNTED_REPEATS = _TAKEN_REPEATS.with_only_columns(
     sa.func.count(RUNS.c.repeat), sa.func.max(RUNS.c.repeat)
 )
-_WITHOUT_REQUESTS = sa.delete(REQUESTS).where(REQUESTS.c.run_id == sa.bindparam("id"))
 _INSERTED = sa.insert(RUNS)
 _UPDATED = sa.update(RUNS).where(RUNS.c.run_id == sa.bindparam("id"))
 
@@ -124,25 +94,17 @@ def layout(db: sa.Connection) -> int:
 
 def create(db: sa.Connection) -> None:
     """Make the tables of an empty database; processes take turns."""
-    is_shared = db.dialect.name == "postgresql"
-    if is_shared:
-        db.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK)))
     if layout(db) == LAYOUT:
         return
     _TABLES.create_all(db)
     row = {"number": LAYOUT, "name": "an index over folders", "applied_at": time.time()}
     db.execute(sa.insert(LAYOUTS).values(row))
-    if is_shared:
-        db.execute(sa.insert(IDENTITY).values(id=secrets.token_hex(8)))
 
 
-def of_run(run: Run, files_at: str | None) -> dict[str, Any]:
-    """Return a run's row with its requests.
-
-    Without a location of its files, the present one stays.
-    """
+def of_run(run: Run) -> dict[str, Any]:
+    """Return a run's row."""
     plan = run.plan
-    return _state_of(run, files_at) | {
+    return _state_of(run) | {
         "set_name": plan.set_name,
         "case_key": run.case_key,
         "repeat": plan.repeat,
@@ -150,11 +112,10 @@ def of_run(run: Run, files_at: str | None) -> dict[str, Any]:
     }
 
 
-def _state_of(run: Run, files_at: str | None) -> dict[str, Any]:
+def _state_of(run: Run) -> dict[str, Any]:
     """Return what changes in the row of a run while its plan stays."""
-    # Where its files are differs between machines, and requests have rows of their own.
     record = msgspec.structs.replace(run, artifacts=None, artifacts_missing=None, wishes=())
-    return ({"files_at": files_at} if files_at else {}) | {
+    return {
         "run_id": run.run_id,
         "closed": run.is_closed and run.wishes == (),
         "record": artifacts.encoded(record).decode(),
@@ -187,44 +148,38 @@ def ids(db: sa.Connection) -> list[str]:
     return list(map(str, db.scalars(query)))
 
 
-def update(
-    db: sa.Connection, run: Run, before: Run, files_at: str | None, *, is_known: bool
-) -> None:
-    """Replace what has changed of a run's row and its requests.
+def update(db: sa.Connection, run: Run, before: Run, *, is_known: bool) -> None:
+    """Replace what has changed of a run's row.
 
-    ``is_known``: the row and the requests are certainly those of ``before``.
+    ``is_known``: the row is certainly that of ``before``.
     """
     has_its_plan = run.plan == before.plan
-    row = (_state_of if is_known and has_its_plan else of_run)(run, files_at)
+    row = (_state_of if is_known and has_its_plan else of_run)(run)
     if has_its_plan:  # its repeat may be another run's
         row.pop("repeat", None)
-    if before.wishes or not is_known:
-        db.execute(_WITHOUT_REQUESTS, {"id": run.run_id})
     insert(db, {"id": run.run_id, **row}, _UPDATED)
 
 
 def insert(db: sa.Connection, row: dict[str, Any], how: sa.Insert | sa.Update = _INSERTED) -> None:
-    """Insert a run's row and its requests, unless its repeat is taken.
+    """Insert a run's row, unless its repeat is taken.
 
     The row counts only when the run's files exist.
     """
     try:
-        db.execute(how, {name: row[name] for name in row if name != "wishes"})
+        db.execute(how, row)
     except sa.exc.IntegrityError as wrong:
-        # Or another machine recorded the id just now: with the next repeat the id is refused.
+        # Or another process recorded the id just now: with the next repeat the id is refused.
         taken = f"Set {row['set_name']} has repeat {row['repeat']} of {row['case_key']} already."
         raise RepeatTaken(taken, "Draw the next repeat.") from wrong
-    if row.get("wishes"):
-        db.execute(sa.insert(REQUESTS), {"run_id": row["run_id"], "wishes": row["wishes"]})
 
 
 def clear(db: sa.Connection) -> None:
-    """Delete the rows of all runs with their requests."""
+    """Delete the rows of all runs."""
     db.execute(sa.delete(RUNS))
 
 
 def delete(db: sa.Connection, run_id: str) -> None:
-    """Delete a run's row with its requests."""
+    """Delete a run's row."""
     db.execute(sa.delete(RUNS).where(RUNS.c.run_id == run_id))
 
 
@@ -253,7 +208,7 @@ def filtered(wanted: RunFilter) -> sa.Select[Any]:
     the folder, and the run's next change writes them to the row.
     """
     query = ROWS.order_by(RUNS.c.created_at, RUNS.c.run_id)
-    some = REQUESTS.c.wishes.is_not(None) if wanted.wished else sa.not_(RUNS.c.closed)
+    some = RUNS.c.wishes.is_not(None) if wanted.wished else sa.not_(RUNS.c.closed)
     return query.where(some) if wanted.wished or wanted.unfinished else query
 
 
@@ -267,32 +222,24 @@ def matches(run: Run, wanted: RunFilter) -> bool:
     )
 
 
-# --- baselines: a file each in the store's folder, on PostgreSQL a row each: they are the team's --
+# --- baselines: a file each in the store's folder ------------------------------------------------
 
 
-def baselines(root: Path, db: sa.Connection) -> dict[str, bytes]:
+def baselines(root: Path) -> dict[str, bytes]:
     """Read what is kept of all baselines, by name."""
-    if db.dialect.name == "postgresql":
-        rows = db.execute(sa.select(BASELINES).order_by(BASELINES.c.name))
-        return {row.name: row.content.encode() for row in rows}
     with disk.translated(f"read {root / BASELINE_FOLDER}"):
         paths = sorted((root / BASELINE_FOLDER).glob("[!.]*.json"))
         return {path.name.removesuffix(".json"): path.read_bytes() for path in paths}
 
 
-def put_baseline(root: Path, db: sa.Connection, name: str, new: Baseline | None) -> None:
+def put_baseline(root: Path, name: str, new: Baseline | None) -> None:
     """Save or remove a baseline."""
-    path, content = root / BASELINE_FOLDER / f"{name}.json", artifacts.as_file(new) if new else b""
-    if db.dialect.name == "postgresql":
-        db.execute(sa.delete(BASELINES).where(BASELINES.c.name == name))
-        if new:
-            row = {"name": name, "saved_at": new.saved_at, "content": content.decode()}
-            db.execute(sa.insert(BASELINES), row)
-    elif new:
-        disk.write_whole(path, content)
-    else:
-        with disk.translated(f"remove the baseline {name}"):
-            path.unlink(missing_ok=True)
+    path = root / BASELINE_FOLDER / f"{name}.json"
+    if new is not None:
+        disk.write_whole(path, artifacts.as_file(new))
+        return
+    with disk.translated(f"remove the baseline {name}"):
+        path.unlink(missing_ok=True)
 
 
 def baseline_of(name: str, content: bytes) -> Baseline:

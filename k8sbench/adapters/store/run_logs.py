@@ -7,7 +7,7 @@ import datetime
 import heapq
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
@@ -30,10 +30,8 @@ class LogWriter:
     for its write only: a thousand runs have more logs than a process may have open files.
     """
 
-    def __init__(self, folder: Path, check: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder / LOGS
-        self._check = check
-        """Raises when the run is no longer this process's to follow."""
         self._paths: dict[str, Path] = {}
         """Paths of the logs that were written here, by replica."""
         self._failed = False
@@ -42,7 +40,6 @@ class LogWriter:
         """Append lines of one replica with their time stamps."""
         if self._failed:
             return
-        self._check()
         try:
             doing = f"write the log of {first.replica} in {self._folder}"
             with disk.translated(doing), self._file(first.replica) as file:

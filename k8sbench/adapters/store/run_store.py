@@ -2,23 +2,17 @@
 
 Every change goes to the folder inside one transaction that writes the row and excludes other
 writers: a process that is killed before it counts, or meets a full disk there, leaves a row
-that is behind. On SQLite, where every run has its folder, a run that goes on is therefore read from
-its folder; the row of a closed run is enough. On PostgreSQL any machine may go on with a run, also
-one without its folder: there the row is read, and a change that did not count is made again.
-
-Otherwise one code path serves both; what else differs is in
-:mod:`k8sbench.adapters.store.database` and :mod:`k8sbench.adapters.store.claims`.
+that is behind. A run that goes on is therefore read from its folder; the row of a closed run is
+enough. An operator's PostgreSQL keeps the rows of runs whose folders were lost with their volume.
 """
 
 from __future__ import annotations
 
 import contextlib
-import platform
 import re
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,9 +22,8 @@ from msgspec.structs import replace
 
 from k8sbench.adapters.store import artifacts, disk, index, run_logs
 from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.claims import FileClaims, PostgresClaims
+from k8sbench.adapters.store.claims import FileClaims
 from k8sbench.adapters.store.database import Database, made_again
-from k8sbench.adapters.store.index import IDENTITY
 from k8sbench.adapters.store.run_logs import LogWriter
 from k8sbench.model import attempts, creation
 from k8sbench.model.errors import FilesElsewhere, NotFound, StoreError, UsageError, did_you_mean
@@ -43,7 +36,7 @@ from k8sbench.model.run import Baseline, Location, Owner, Run, Wish
 from k8sbench.ports import LogMark, RunFilter
 
 IDENTITY_FILE = "store.id"
-"""Keeps the identity of a SQLite store."""
+"""Keeps the identity of a store."""
 PROBE, PROBE_BYTES = "writable", 4096
 """A file that is written to see whether there is room."""
 REINDEX = "Rebuild the index and list damaged runs: k8sbench store reindex"
@@ -58,20 +51,15 @@ class SqlStore:
         """The folder that holds ``runs/``."""
         self.where = base.shown
         """The place, for people; never with a password."""
-        self.here = f"{platform.node()}:{root}"
-        """Location of this process's files: a hint for people only."""
-        self.has_all_folders = base.kind == "sqlite"
-        """True if every run's folder is here; then the folders decide."""
+        self.is_cache = base.kind == "sqlite"
+        """True if no row outlives its run's folder."""
         self.absent = False
         """True without a store; this one is empty and cannot be written."""
         self.unreadable: dict[str, str] = {}
         """Reason by run id for runs that could not be read."""
         self._known: dict[str, tuple[Run, object]] = {}
-        """Open runs as this process last wrote them, with their folders' stamps, by id.
-
-        Only where the folders decide.
-        """
-        self.claims = FileClaims(root) if self.has_all_folders else PostgresClaims(base)
+        """Open runs as this process last wrote them, with their folders' stamps, by id."""
+        self.claims = FileClaims(root)
 
     @property
     def identity(self) -> str:
@@ -81,18 +69,15 @@ class SqlStore:
         """
         if self.absent:
             return secrets.token_hex(8)
-        if self.has_all_folders:
-            path = self.root / IDENTITY_FILE
-            with disk.locked(self.root), disk.translated(f"read {path}"):
-                if not path.exists():
-                    disk.write_whole(path, f"{secrets.token_hex(8)}\n".encode())
-                identity = path.read_text(errors="replace").strip()
-            if re.fullmatch(r"[a-z0-9]+", identity) is None:
-                action = "Bring it back from a copy. Without it the store gets another identity."
-                raise StoreError(f"{path} does not hold the store's identity.", action)
-            return identity
-        with self.database.reading() as db:
-            return str(db.scalar(sa.select(IDENTITY.c.id)))
+        path = self.root / IDENTITY_FILE
+        with disk.locked(self.root), disk.translated(f"read {path}"):
+            if not path.exists():
+                disk.write_whole(path, f"{secrets.token_hex(8)}\n".encode())
+            identity = path.read_text(errors="replace").strip()
+        if re.fullmatch(r"[a-z0-9]+", identity) is None:
+            action = "Bring it back from a copy. Without it the store gets another identity."
+            raise StoreError(f"{path} does not hold the store's identity.", action)
+        return identity
 
     @made_again
     def next_repeat(self, set_name: str, case_key: str) -> int:
@@ -131,7 +116,7 @@ class SqlStore:
                         f"See: k8sbench status {plan.run_id}",
                     )
                 put = index.add if has_job else index.insert
-                put(db, index.of_run(run, self.here))
+                put(db, index.of_run(run))
                 # One without a run was left by a process that was killed before it was recorded.
                 if folder.holds_a_run:
                     raise StoreError(
@@ -219,22 +204,20 @@ class SqlStore:
         folder = self.run_folder(run_id)
         with self.database.writing() as db:
             known = self._remembered(run_id)
-            run = known or self._one(db, index.LOCKED_RUN, run_id, wholly=True)
-            self.claims.check(run_id, db)
+            run = known or self._one(db, run_id, wholly=True)
             new = change(run)
             if new == known:
                 return new
             after = replace(new, wishes=artifacts.pertinent(new.wishes, new.phase))
-            is_here = new.artifacts is not None
-            index.update(db, after, run, self.here if is_here else None, is_known=known is not None)
-            if is_here:
-                folder.save(new, run if self.has_all_folders and run.artifacts else None)
+            index.update(db, after, run, is_known=known is not None)
+            if new.artifacts is not None:
+                folder.save(new, run if run.artifacts else None)
             stamp = folder.stamp()
         self._remember(after, stamp)
         return after
 
     def _remember(self, run: Run, stamp: object) -> None:
-        if self.has_all_folders and not (run.is_closed and run.wishes == ()):
+        if not (run.is_closed and run.wishes == ()):
             self._known[run.run_id] = run, stamp
         else:
             self._known.pop(run.run_id, None)
@@ -250,7 +233,7 @@ class SqlStore:
         if (known := self._remembered(run_id)) is not None:
             return known
         with self.database.reading() as db:
-            return self._one(db, index.RUN, run_id)
+            return self._one(db, run_id)
 
     @made_again
     def runs(self, wanted: RunFilter, known: Mapping[str, Run] | None = None) -> list[Run]:
@@ -301,7 +284,7 @@ class SqlStore:
 
     def archive(self, run_id: str) -> LogWriter:
         """Open the run's log files for appending."""
-        return LogWriter(self.folder(run_id), partial(self.claims.check, run_id))
+        return LogWriter(self.folder(run_id))
 
     def _log_begins(self, run_id: str) -> dict[str, int]:
         """Return the start of the present attempt's logs, by replica, bytes."""
@@ -333,31 +316,29 @@ class SqlStore:
     def save_baseline(self, baseline: Baseline, *, replace: bool = False) -> None:
         """Store a baseline; an existing name is an error unless replaced."""
         name = checked_set_name(baseline.name, "baseline")
-        with self.database.writing() as db:
-            known = None if replace else index.baselines(self.root, db).get(name)
+        with self.database.writing():
+            known = None if replace else index.baselines(self.root).get(name)
             if known is not None and index.baseline_of(name, known) != baseline:
                 raise UsageError(
                     f"There is a baseline {name!r} already.",
                     "Choose another name, or replace it with --replace.",
                 )
-            index.put_baseline(self.root, db, name, baseline)
+            index.put_baseline(self.root, name, baseline)
 
-    @made_again
     def baselines(self) -> list[Baseline]:
         """All baselines, by name."""
-        with self.database.reading() as db:
-            kept = index.baselines(self.root, db)
-        return [index.baseline_of(name, content) for name, content in kept.items()]
+        kept = index.baselines(self.root).items()
+        return [index.baseline_of(name, content) for name, content in kept]
 
     @made_again
     def remove_baseline(self, name: str) -> None:
         """Remove a baseline, even an unreadable one; raises :class:`NotFound`."""
-        with self.database.writing() as db:
-            names = list(index.baselines(self.root, db))
+        with self.database.writing():
+            names = list(index.baselines(self.root))
             if name not in names:
                 action = did_you_mean(name, names) + "k8sbench baseline list shows them."
                 raise NotFound(f"There is no baseline {name!r}.", action)
-            index.put_baseline(self.root, db, name, None)
+            index.put_baseline(self.root, name, None)
 
     def check_writable(self) -> None:
         """Raise :class:`StoreError` if runs cannot be recorded now."""
@@ -402,19 +383,16 @@ class SqlStore:
 
     def _read(self, row: sa.RowMapping, *, wholly: bool) -> Run:
         folder = self.run_folder(row["run_id"])
-        if self.has_all_folders and (wholly or not row["closed"]):
+        if (self.is_cache or folder.is_there) and (wholly or not row["closed"]):
             return folder.run()
         run = index.run_of(row)
         if folder.is_there:
             return replace(run, artifacts=str(folder.path))
-        where = f"; they were last written on {row['files_at']}" if row["files_at"] else ""
-        missing = f"The files of run {run.run_id} are not in {folder.path}{where}."
+        missing = f"The files of run {run.run_id} are not in {folder.path}."
         return replace(run, artifacts_missing=missing)
 
-    def _one(
-        self, db: sa.Connection, query: sa.Select[Any], run_id: str, *, wholly: bool = False
-    ) -> Run:
-        runs = self.load(db, query, wholly=wholly, id=run_id)
+    def _one(self, db: sa.Connection, run_id: str, *, wholly: bool = False) -> Run:
+        runs = self.load(db, index.RUN, wholly=wholly, id=run_id)
         if runs:
             return runs[0]
         if run_id in self.unreadable:

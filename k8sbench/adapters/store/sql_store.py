@@ -1,9 +1,9 @@
 """Opening a store, and updating its index from the folders.
 
-A store is a folder with a SQLite index, or a PostgreSQL database by its URL. The folders are the
-truth. On SQLite every run has its folder here: opening the store adds the rows of folders that have
-none, and deletes those whose folders are gone; where the store can only be read the index is made
-in memory. On PostgreSQL each machine has the folders of some runs, and only a reindex writes rows.
+A store is a folder. Its runs' folders are the truth, and a SQLite file is their index: opening the
+store adds the rows of folders that have none, and deletes those whose folders are gone. A missing,
+old or damaged index is made anew, and where the store can only be read, in memory. An operator may
+have its index in a PostgreSQL database, where a row outlives its folder.
 """
 
 from __future__ import annotations
@@ -11,17 +11,15 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import sqlalchemy as sa
-from msgspec.structs import replace
 
 from k8sbench.adapters.store import artifacts, database, disk, index
 from k8sbench.adapters.store.database import DamagedDatabase, Database, NotWritable
 from k8sbench.adapters.store.run_store import SqlStore
 from k8sbench.model.errors import StoreError, UsageError
-from k8sbench.model.run import Run
 
 __all__ = ["SqlStore", "open_store"]
 
@@ -31,18 +29,18 @@ FILE_VARIABLE = "K8SBENCH_STORE_FILE"
 
 
 def open_store(
-    where: str | None = None, *, create: bool = True, folder: Path | None = None
+    where: str | None = None, *, create: bool = True, is_operator: bool = False
 ) -> SqlStore:
-    """Open a store: a folder, or a ``postgresql://`` URL.
+    """Open a store: a folder, for an operator also a ``postgresql://`` URL.
 
     Without ``where`` it is ``$K8SBENCH_STORE``, else what the file ``$K8SBENCH_STORE_FILE`` holds
-    now, else ``$XDG_DATA_HOME/k8sbench``. With
-    ``create=False`` a place without a store reads as an empty one, and is not made. ``folder`` is
-    where a PostgreSQL store keeps the runs' folders; by default that same data folder.
+    now, else ``$XDG_DATA_HOME/k8sbench``, which also has the folders of a database. With
+    ``create=False`` a place without a store reads as an empty one, and is not made.
     """
     root = _place(where)
-    if isinstance(root, str):
-        return opened(database.open_postgres(root), folder or _folder())
+    if isinstance(root, str) and is_operator:
+        return opened(database.open_postgres(root), _folder())
+    root = _own(root)
     with disk.translated(f"open the store {root}"):
         if root.exists() and not root.is_dir():
             raise StoreError(f"{root} is a file, not a store.", "Name the store's folder.")
@@ -54,11 +52,25 @@ def open_store(
                 return store
             disk.make_folder(root / artifacts.RUNS)
         try:
-            return opened(database.open_sqlite(root), root)
+            try:
+                return opened(database.open_sqlite(root), root)
+            except DamagedDatabase:
+                delete_damaged_index(where)
+                return opened(database.open_sqlite(root), root)
         except NotWritable as why:
             store = opened(database.open_memory(str(root)), root)
             store.database.read_only = why
             return store
+
+
+def _own(place: Path | str) -> Path:
+    """Return the folder of a store that is not an operator's."""
+    if isinstance(place, Path):
+        return place
+    raise UsageError(  # without the URL: it may hold a password
+        "--store or K8SBENCH_STORE names a database, which is the store of an operator alone.",
+        "Name a folder for your own runs; read the operator's with --store cluster.",
+    )
 
 
 def _place(where: str | None) -> Path | str:
@@ -88,7 +100,7 @@ def _folder(named: str | None = None) -> Path:
     except RuntimeError as error:  # no home
         raise UsageError(
             f"{named or 'The home folder'!r} cannot name a store: {error}",
-            f"Name a folder, or a postgresql:// URL, with --store or {STORE_VARIABLE}.",
+            f"Name a folder with --store or {STORE_VARIABLE}.",
         ) from error
     return base / "k8sbench"
 
@@ -102,8 +114,7 @@ def opened(base: Database, root: Path) -> SqlStore:
         if is_empty:
             with base.writing() as db:
                 index.create(db)
-        if store.has_all_folders:
-            _follow_folders(store)
+        _follow_folders(store)
     except BaseException:
         base.close()
         raise
@@ -113,23 +124,19 @@ def opened(base: Database, root: Path) -> SqlStore:
 def reindex(store: SqlStore) -> tuple[int, dict[str, str]]:
     """Rebuild the index from the runs' folders.
 
-    On PostgreSQL only the rows of runs whose folders are here. Returns the number of runs in the
-    index, and unreadable runs by id with the reason.
+    Returns the number of runs in the index, and unreadable runs by id with the reason.
     """
     store.unreadable.clear()
-    with alone(store) as db:
-        if store.has_all_folders:
-            index.clear(db)
-        else:
-            store.load(db, index.ROWS)
+    with store.database.writing() as db:
+        index.clear(db)
         index_folders(store, db, artifacts.run_ids(store.root))
         return len(index.ids(db)), dict(sorted(store.unreadable.items()))
 
 
 def delete_damaged_index(where: str | None) -> None:
     """Delete a store's SQLite database if damaged or outdated."""
-    root = _place(where)
-    if isinstance(root, Path) and (root / database.DATABASE).is_file():
+    root = _own(_place(where))
+    if (root / database.DATABASE).is_file():
         with disk.locked(root):
             if not _is_sound(root):
                 _delete_database(root)
@@ -159,52 +166,25 @@ def index_folders(store: SqlStore, db: sa.Connection, run_ids: Iterable[str]) ->
         run_id = folder.path.name
         if not folder.holds_a_run:
             continue
-        row = db.execute(index.RUN, {"id": run_id}).mappings().first()
         try:
-            run = folder.run()
-            if row is not None and not store.has_all_folders:
-                run = _newer(run, row)
-            index.add(db, index.of_run(run, store.here))
+            index.add(db, index.of_run(folder.run()))
         except (StoreError, ValueError) as damage:
             store.unreadable[run_id] = str(damage)
         else:
             store.unreadable.pop(run_id, None)
 
 
-def _newer(kept: Run, row: sa.RowMapping) -> Run:
-    """Return the run of a folder, or of its row if that has more.
-
-    Another machine may have continued the run. Open requests to its cluster are in the row.
-    """
-    kept = replace(kept, wishes=artifacts.pertinent(index.wishes_of(row), kept.phase))
-    try:
-        known = index.run_of(row)
-    except StoreError:
-        return kept
-    is_continued = kept.history[: len(known.history)] == known.history
-    is_less = known.measurement is not None and kept.measurement is None
-    return kept if is_continued and not is_less else known
-
-
 def _follow_folders(store: SqlStore) -> None:
-    """Index new folders, and delete the rows of missing ones."""
+    """Index new folders, and delete a cache's rows of missing ones."""
     with store.database.reading() as db:
         known = set(index.ids(db))
     there = artifacts.run_ids(store.root)
     new = {run_id for run_id in there - known if store.run_folder(run_id).holds_a_run}
-    if new or known - there:
+    gone = known - there if store.is_cache else set()
+    if new or gone:
         with store.database.writing() as db:
             index_folders(store, db, new)
-            for run_id in known - there:
+            for run_id in gone:
                 # Checked again under the lock: an import may have put it there.
                 if not store.run_folder(run_id).path.exists():
                     index.delete(db, run_id)
-
-
-@contextlib.contextmanager
-def alone(store: SqlStore) -> Iterator[sa.Connection]:
-    """Run a transaction over many rows, excluding other writers."""
-    with store.database.writing() as db:
-        if store.database.kind == "postgresql":
-            db.execute(sa.text("LOCK TABLE runs IN EXCLUSIVE MODE"))
-        yield db

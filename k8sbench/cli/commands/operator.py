@@ -8,13 +8,15 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from k8sbench.app import collect, doctor
-from k8sbench.cli.options import F, reject_password
+from k8sbench.cli.options import F
 from k8sbench.cli.running import SignalStop
 from k8sbench.cli.terminal import log_lines
 from k8sbench.model import extras
 from k8sbench.model.errors import UsageError
+from k8sbench.model.plain_text import without_passwords
 
 
 def _setting(name: str, metavar: str, about: str, **more: Any) -> Callable[[F], F]:
@@ -26,6 +28,19 @@ def _setting(name: str, metavar: str, about: str, **more: Any) -> Callable[[F], 
 def _names(_: click.Context, __: click.Parameter, given: Sequence[str]) -> list[str]:
     """Split the names that a variable of the environment joins by commas."""
     return [name for text in given for name in text.split(",") if name]
+
+
+def _reject_password(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> str | None:
+    """Reject a password on the command line, where ``ps`` shows it."""
+    typed = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+    if typed and value is not None and without_passwords(value) != value:
+        raise UsageError(
+            "--store holds a password, which ps shows to every user of this machine.",
+            "Give the URL in K8SBENCH_STORE.",
+        )
+    return value
 
 
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -41,7 +56,7 @@ def _names(_: click.Context, __: click.Parameter, given: Sequence[str]) -> list[
     help="Namespace to collect from; may be repeated. Default: its own.",
 )
 @_setting(
-    "store", "FOLDER|URL", "Store; default: the user's data folder.", callback=reject_password
+    "store", "FOLDER|URL", "Store; default: the user's data folder.", callback=_reject_password
 )
 @_setting(
     "prometheus", "URL|auto|none", "Where GPU metrics are; default auto: found in the cluster."

@@ -47,8 +47,7 @@ def info(where: str | None) -> None:
 def reindex(where: str | None) -> int:
     """Rebuild the index from the run folders.
 
-    Names runs that cannot be read; exit code 1 if there is any. On PostgreSQL it writes the rows of
-    the runs whose folders are on this machine.
+    Names runs that cannot be read; exit code 1 if there is any.
     """
     shown, count, damaged = stores.reindex(where)
     if damaged:

@@ -17,9 +17,9 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from k8sbench.measure import verdict
-from k8sbench.measure.group import rejections, speedup
+from k8sbench.measure.group import rejections, speedup, t_test
 from k8sbench.measure.group.arithmetic import SAME_MODEL
-from k8sbench.measure.group.rejections import Agreement, Candidate, reported, unique
+from k8sbench.measure.group.rejections import Candidate, reported, unique
 from k8sbench.measure.run.training import NO_VALUE
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import ROW_FIGURES
@@ -73,25 +73,25 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     estimator = rejections.common_estimator(candidates)
     # A smoke run checks the path: how fast a shared CPU happened to be is no claim to refute.
     smoke = planned.preset == "smoke"
-    agreement = Agreement() if smoke else rejections.outliers(candidates, estimator)
+    is_unsteady = not smoke and rejections.outliers(candidates, estimator)
     counted = [c for c in candidates if c.counts]
     more = "import more logs of the case" if planned.backend == "imported" else USE_REPEATS
     rates = [candidate.rates[estimator] for candidate in counted]
-    figures = spread(rates, agreement.dropped, more=more) if counted else None
+    figures = spread(rates, more=more) if counted else None
     reasons = []
-    if figures is not None and agreement.is_unsteady:
+    if figures is not None and is_unsteady:
         text = (
             f"The {len(counted)} runs reach from {figures.minimum:.2f} to {figures.maximum:.2f},"
             " and none is plainly apart from the others."
         )
         reasons.append(rejections.UNSTEADY_RUNS.finding(text))
         figures = msgspec.structs.replace(
-            figures, low=None, high=None, coverage=None, interval_reason="the runs are unsteady"
+            figures, low=None, high=None, interval_reason="the runs are unsteady"
         )
     if figures is not None and figures.low is not None and figures.high is not None:
         width = (figures.high - figures.low) / figures.median
-        text = f"The runs spread over {100 * width:.0f} % of the median."
-        if width > WIDE_INTERVAL:
+        text = f"The 95 % interval is {100 * width:.0f} % of the median wide."
+        if width > WIDE_INTERVAL and not smoke:
             reasons.append(rejections.WIDE_INTERVAL.finding(text))
     missing: dict[str, str] = {}
     measured = counted or [c for c in candidates if c.run.measurement is not None]
@@ -436,55 +436,29 @@ def joined(values: Iterable[str | None]) -> str | None:
     return " + ".join(sorted({value for value in values if value})) or None
 
 
-COVERAGE = 0.95
-"""Target coverage of the interval from order statistics."""
-
-
 USE_REPEATS = "use --repeats 5"
 
 
-def spread(rates: Sequence[float], dropped: int = 0, *, more: str = USE_REPEATS) -> Spread:
+def spread(rates: Sequence[float], *, more: str = USE_REPEATS) -> Spread:
     """Median, mean, extremes and interval of at least one rate.
 
-    ``dropped`` is how many other repeats were left out because of their rates. ``more`` says how to
-    get more runs.
+    The interval is Student's, of the mean logarithm, and holds the median, too: of many skewed runs
+    the median may be outside. ``more`` says how to get more runs.
     """
-    ordered = sorted(rates)
-    count, median, mean = len(ordered), statistics.median(ordered), statistics.fmean(ordered)
-    rank, coverage = interval_ranks(count, dropped)
-    several, known = count > 1, coverage > 0
-    left_out = "was left out for its rate" if dropped == 1 else "were left out for their rates"
-    why = None if known else f"{dropped} of {count + dropped} runs {left_out}"
+    logs = [math.log(rate) for rate in rates]
+    median, mean = statistics.median(rates), statistics.fmean(rates)
+    low = high = None
+    if (estimate := t_test.pooled([logs])) is not None:
+        half = estimate.times(1 / len(logs)).critical(t_test.ALPHA)
+        middle = statistics.fmean(logs)
+        low, high = min(median, math.exp(middle - half)), max(median, math.exp(middle + half))
     return Spread(
         median=median,
         mean=mean,
-        minimum=ordered[0],
-        maximum=ordered[-1],
-        cv=statistics.stdev(ordered) / mean if several else None,
-        low=ordered[rank - 1] if known else None,
-        high=ordered[count - rank] if known else None,
-        coverage=coverage if known else None,
-        interval_reason=why if several else f"one run only: no spread; {more}",
+        minimum=min(rates),
+        maximum=max(rates),
+        cv=statistics.stdev(rates) / mean if len(rates) > 1 else None,
+        low=low,
+        high=high,
+        interval_reason=f"one run only: no spread; {more}" if low is None else None,
     )
-
-
-def interval_ranks(count: int, dropped: int = 0) -> tuple[int, float]:
-    """Return the order statistics that bound the median, and their coverage.
-
-    For ``count`` runs sorted ascending, the ``rank``-th from below and from above. Below six runs
-    even the extremes do not reach 95 %, and are taken with the coverage that they have; from six
-    runs on it is the narrowest interval that reaches it.
-
-    The coverage 1 − 2·P(Binomial(n, ½) < rank + dropped), n = count + dropped, holds for any
-    continuous distribution. It is exact where nothing was dropped. Where something was, it is a
-    lower bound that makes no assumption about which runs were: those that count lie between the
-    same order statistics of all n, whichever end the others were at.
-    """
-    # Whole numbers: ways of 2^count in which fewer than ``rank`` runs lie below the median.
-    every, ways, rank = 2**count, 1, 1
-    while 1 - 2 * (more := ways + math.comb(count, rank)) / every >= COVERAGE:
-        ways, rank = more, rank + 1
-    if dropped:
-        every = 2 ** (count + dropped)
-        ways = sum(math.comb(count + dropped, below) for below in range(rank + dropped))
-    return rank, max(0.0, 1 - 2 * ways / every)

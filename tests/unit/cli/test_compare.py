@@ -202,7 +202,7 @@ def test_a_history_marks_the_change(fill: Fill, typed: Typed) -> None:
     code, out, _ = typed("history", "resnet50")
     assert code == 0
     title, *lines = out.splitlines()
-    assert title.endswith("samples/s, time_weighted; intervals: 75 %")
+    assert title.endswith("samples/s, time_weighted; 95 % intervals")
     assert len(lines) == 17, "a line for each set, and the columns' titles"
     assert max(map(len, lines)) <= 80
     (marked,) = [line for line in lines if "◀" in line]

@@ -9,6 +9,7 @@ import copy
 import json
 import subprocess
 import sys
+import threading
 import time
 from types import SimpleNamespace
 from typing import Any, cast
@@ -131,6 +132,20 @@ here.close()
 
 def test_a_request_that_is_not_answered_does_not_hold_up_the_end_of_the_program() -> None:
     subprocess.run((sys.executable, "-c", HANGING), check=True, timeout=100)
+
+
+def test_a_request_that_fails_by_a_fault_of_ours_is_noted_and_others_go_on() -> None:
+    here = KubernetesCluster(Mock())
+    done = threading.Event()
+    here._start({}.popitem)  # type: ignore[arg-type]
+    here._start(Mock(side_effect=ApiFault(500, "", "busy")))
+    here._start(done.set)
+    here.close()
+    (event,) = here.wait(0.0)
+    assert "warning: a request to the cluster failed: an internal error: KeyError" in str(
+        event.note
+    )
+    assert done.is_set()
 
 
 # -- reading --------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import msgspec
 
 from k8sbench.lifecycle import collecting, serving, submitting
 from k8sbench.lifecycle.collecting import CollectResult
-from k8sbench.lifecycle.context import Inline, Outcome, PlannedCase, RunContext, Stop, Threads
+from k8sbench.lifecycle.context import Outcome, PlannedCase, RunContext, Stop
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import Phase, ReplicaState, Transition
@@ -20,6 +20,7 @@ from k8sbench.model.plan import Backend, RunPlan
 from k8sbench.model.planning import make_plan
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest, Store
+from k8sbench.threads import Inline, Threads
 from tests.unit.model.specs import LAPTOP, a_request, loaded
 from tests.unit.store.examples import measurement
 

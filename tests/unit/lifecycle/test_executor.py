@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from k8sbench.lifecycle.active_run import ActiveRun
-from k8sbench.lifecycle.context import Rules, Stop, Threads
+from k8sbench.lifecycle.context import Rules, Stop
 from k8sbench.lifecycle.decide import JobView, View
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import TAKEN_OVER
 from k8sbench.ports import JobEvent, Store
+from k8sbench.threads import Threads
 from tests.unit.lifecycle.played import (
     JOB,
     FakeCluster,

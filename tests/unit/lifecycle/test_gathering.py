@@ -210,9 +210,15 @@ def test_a_source_that_breaks_costs_the_run_nothing(store: Store) -> None:
         def fetch(self, wanted: SeriesQuery) -> Fetched:
             raise ValueError("no")
 
+        def settles_in(self, wanted: SeriesQuery) -> float:
+            raise ValueError("not ever")
+
     bench = Bench(store, Broken())
     bench.submit()
     bench.finish()
     kept = present(store.run("seg-1").measurement)
     assert kept.missing["gpu_metrics"] == "The source failed: ValueError: no"
+    assert "GPU metrics of seg-1: an internal error: ValueError: not ever" in "\n".join(
+        bench.reporter.reported
+    )
     assert kept.throughput == measured().throughput

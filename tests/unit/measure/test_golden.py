@@ -1,4 +1,4 @@
-"""Measurements of each fixture log, and of changed logs and options, on a line each."""
+"""Measurements of logs, changed logs and options, a line each."""
 
 import math
 import re

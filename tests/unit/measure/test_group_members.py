@@ -75,7 +75,6 @@ def test_the_published_1x8_folder_gives_the_median_of_five_runs(estimator: str) 
     assert group.spread is not None
     assert group.spread.median == pytest.approx(2806.66)
     assert round(group.spread.mean, 2) == 2810.55
-    assert group.spread.coverage == 0.9375  # none was left out for its rate
     assert (group.counted, len(group.members)) == (5, 10)
     assert round(group.by_estimator[estimator], 2) == 2806.66
     left_out = [m for m in group.members if m.rate is None]

@@ -109,6 +109,7 @@ def test_it_begins_again_whatever_fails(life: Life, monkeypatch: pytest.MonkeyPa
     served.until(4)
     assert life.noted("warning: not ready: The database is away.")
     assert life.noted("warning: not ready: an internal error: KeyError: 'a fault of ours'")
+    assert life.noted("Traceback (most recent call last):")
     life.until(lambda: life.controller.state.failure == "")
     assert life.controller.state.is_leader
     life.until(lambda: life.controller.state.succeeded_at == 1.0)

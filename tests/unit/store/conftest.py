@@ -20,10 +20,10 @@ def where(request: pytest.FixtureRequest, root: Path) -> str:
 
 
 @pytest.fixture
-def open_again(where: str, root: Path) -> Iterator[OpenStore]:
+def open_again(where: str) -> Iterator[OpenStore]:
     """Open one and the same store, as another process would; closed at the end."""
     with contextlib.ExitStack() as stack:
-        yield lambda: stack.enter_context(open_store(where, folder=root))
+        yield lambda: stack.enter_context(open_store(where, is_operator=True))
 
 
 @pytest.fixture
@@ -39,9 +39,10 @@ def url(postgres_server: postgres.Server) -> str:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """The folder of a SQLite store that is not made yet."""
-    return tmp_path / "store"
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a store that is not made yet."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    return tmp_path / "k8sbench"
 
 
 @pytest.fixture

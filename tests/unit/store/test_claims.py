@@ -2,16 +2,13 @@
 
 import json
 import os
-import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-import sqlalchemy as sa
 
 from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
@@ -22,8 +19,7 @@ from k8sbench.model.errors import NotFound, StoreError, UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Owner
 from k8sbench.ports import RunFilter
-from tests.harness import children, postgres
-from tests.tiers import ROOT
+from tests.harness import children
 from tests.unit.presence import present
 from tests.unit.store.examples import NOW, OWNER, plan, step
 
@@ -32,32 +28,14 @@ PATIENCE = 60.0
 """Seconds until something that does not happen counts as broken."""
 
 OTHER = """
-import json, pathlib, sys
-sys.path.insert(0, sys.argv[3])
-from k8sbench.adapters.store.claims import PostgresClaims
+import json, sys
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.model.errors import StoreError
-from k8sbench.model.phase import Phase
-from k8sbench.ports import LogLine
-from tests.unit.store.examples import NOW, step
 
-store = open_store(sys.argv[1], folder=pathlib.Path(sys.argv[2]))
-if store.database.kind == "postgresql":
-    store.claims = PostgresClaims(store.database, interval=0.05)
+store = open_store(sys.argv[1])
 print("ready", flush=True)
 for line in sys.stdin:
     asked, run_id = line.split()
-    try:
-        if asked == "move":
-            said = store.move(run_id, step(Phase.RUNNING)).phase
-        elif asked == "log":
-            store.ensure_folder(run_id)
-            said = store.archive(run_id).write(LogLine(replica="master-0", at=NOW, text="x"))
-        else:
-            said = getattr(store.claims, asked)(run_id)
-    except StoreError as wrong:
-        said = wrong.message
-    print(json.dumps(said), flush=True)
+    print(json.dumps(getattr(store.claims, asked)(run_id)), flush=True)
 """
 
 
@@ -68,37 +46,16 @@ def ask(other: Other, what: str, run_id: str = "seg-1") -> object:
     return json.loads(present(other.stdout).readline())
 
 
-def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it does not happen"
-        time.sleep(0.01)
-
-
 @pytest.fixture
-def other(where: str, tmp_path: Path, store: SqlStore) -> Iterator[Other]:
+def other(sqlite_store: SqlStore) -> Iterator[Other]:
     """Another process, which shares nothing with this one but the store's place."""
-    with children.ready(OTHER, where, tmp_path / "elsewhere", ROOT) as there:
+    with children.ready(OTHER, sqlite_store.root) as there:
         yield there
         there.kill()
 
 
-on_postgres = pytest.mark.parametrize("where", [postgres.PARAMETER], indirect=True)
-
-
-def heartbeat(store: SqlStore) -> float:
-    with store.database.reading() as db:
-        return float(db.scalar(sa.text("SELECT heartbeat FROM claims")) or 0.0)
-
-
-def change(store: SqlStore, what: str) -> None:
-    with store.database.writing() as db:
-        db.execute(sa.text(f"UPDATE claims SET {what}"))
-
-
-def test_one_process_at_a_time_has_a_claim(store: SqlStore, other: Other) -> None:
-    claims = store.claims
+def test_one_process_at_a_time_has_a_claim(sqlite_store: SqlStore, other: Other) -> None:
+    claims = sqlite_store.claims
     assert claims.claim("seg-1")
     assert claims.claim("seg-1"), "again is the same claim"
     assert ask(other, "claim") is False
@@ -109,74 +66,19 @@ def test_one_process_at_a_time_has_a_claim(store: SqlStore, other: Other) -> Non
     assert ask(other, "claim") is True
     assert not claims.claim("seg-1")
     assert claims.claim("seg-3")
-    store.close()
+    sqlite_store.close()
     claims.close()
     assert ask(other, "claim", "seg-3") is True
 
 
-def test_the_claim_of_a_process_that_was_killed_is_free(store: SqlStore, other: Other) -> None:
+def test_the_claim_of_a_process_that_was_killed_is_free(
+    sqlite_store: SqlStore, other: Other
+) -> None:
     assert ask(other, "claim") is True
-    assert not store.claims.claim("seg-1")
+    assert not sqlite_store.claims.claim("seg-1")
     other.kill()
     other.wait(PATIENCE)
-    # This machine sees that it is gone: no need to wait for its heartbeat to grow old.
-    assert store.claims.claim("seg-1")
-
-
-@on_postgres
-def test_a_process_of_another_machine_is_waited_for(store: SqlStore, other: Other) -> None:
-    """Only its own machine can check a process; machines may share names."""
-    ask(other, "claim")
-    other.kill()
-    other.wait(PATIENCE)
-    for part in ("machine", "boot_id"):
-        change(store, f"process = replace(process, '{part}\":\"', '{part}\":\"x')")
-    assert not store.claims.claim("seg-1")
-    change(store, "heartbeat = heartbeat - 25")
-    assert not store.claims.claim("seg-1")
-    change(store, "heartbeat = heartbeat - 10")
-    assert store.claims.claim("seg-1")
-
-
-@on_postgres
-def test_claims_renew(store: SqlStore, other: Other, postgres_server: postgres.Server) -> None:
-    ask(other, "claim")
-    first = heartbeat(store)
-    until(lambda: heartbeat(store) > first)
-    postgres_server.halt()
-    postgres_server.start()
-    again = heartbeat(store)
-    until(lambda: heartbeat(store) > again)
-    ask(other, "release")
-    assert heartbeat(store) == 0.0
-
-
-@on_postgres
-def test_who_was_suspended_has_lost_its_claim_and_knows(store: SqlStore, other: Other) -> None:
-    store.record(plan(), at=NOW, owner=None)
-    assert ask(other, "claim") is True
-    assert ask(other, "move") == "Running"
-    assert ask(other, "log") is None
-    other.send_signal(signal.SIGSTOP)
-    assert not store.claims.claim("seg-1"), "it is there, and its heartbeat is young"
-    until(lambda: _stopped(other.pid))
-    change(store, "heartbeat = heartbeat - 3600")
-    assert store.claims.claim("seg-1")
-    other.send_signal(signal.SIGCONT)
-    assert "taken over run seg-1" in str(ask(other, "move"))
-    assert "taken over run seg-1" in str(ask(other, "log"))
-    assert ask(other, "claim") is False
-    assert store.claims.claim("seg-1")
-    # That nobody has the run now does not tell what became of it meanwhile.
-    store.claims.release("seg-1")
-    assert ask(other, "claim") is False
-    ask(other, "release")
-    assert ask(other, "claim") is True
-
-
-def _stopped(pid: int) -> bool:
-    stat = Path(f"/proc/{pid}/stat").read_text()
-    return stat.rpartition(")")[2].split()[0] == "T"
+    assert sqlite_store.claims.claim("seg-1")
 
 
 # -- processes ------------------------------------------------------------------------------------

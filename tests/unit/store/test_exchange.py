@@ -19,7 +19,7 @@ from k8sbench.adapters.store import disk, exchange, index, sql_store
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import context, stores
 from k8sbench.cli.main import main
-from k8sbench.model.errors import FilesElsewhere, InputError, StoreError, UsageError
+from k8sbench.model.errors import InputError, StoreError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import RunFilter
@@ -120,16 +120,6 @@ def test_lost_files_come_back(store: SqlStore, open_again: OpenStore, data: byte
         imported(again, data)
 
 
-def test_a_run_whose_files_are_elsewhere_is_exported_there(url: str, tmp_path: Path) -> None:
-    with (
-        open_store(url, folder=tmp_path / "one") as one,
-        open_store(url, folder=tmp_path / "two") as two,
-    ):
-        one.record(plan("seg-1"), at=NOW, owner=OWNER)
-        with pytest.raises(FilesElsewhere, match=str(one.root)):
-            exported(two)
-
-
 # --- Files from anybody ---------------------------------------------------------------------------
 
 
@@ -190,7 +180,7 @@ def test_what_does_not_belong_into_an_export_is_refused(
     with pytest.raises(InputError, match="does not belong there"):
         imported(sqlite_store, bad)
     assert everything(sqlite_store) == NOTHING
-    assert {path.name for path in sqlite_store.root.parent.iterdir()} == {"store", "other"}
+    assert {path.name for path in sqlite_store.root.parent.iterdir()} == {"k8sbench", "other"}
 
 
 def test_a_file_that_is_cut_off_or_changed_is_refused(sqlite_store: SqlStore, data: bytes) -> None:
@@ -246,7 +236,7 @@ def test_an_import_that_is_interrupted_leaves_nothing(
 
 
 IMPORT = """
-with open_store(words[0], folder=pathlib.Path(words[1])) as store, open(words[2], "rb") as file:
+with open_store(words[0], is_operator=True) as store, open(words[1], "rb") as file:
     exchange.import_runs(store, file, "x")
 """
 
@@ -257,8 +247,8 @@ def test_an_import_that_is_killed_is_taken_up_again(
 ) -> None:
     file = tmp_path / "x.tar.gz"
     file.write_bytes(data)
-    with open_store(where, folder=root) as store:
-        children.killed_at("os.rename", "incoming", IMPORT, where, root, file, count=point)
+    with open_store(where, is_operator=True) as store:
+        children.killed_at("os.rename", "incoming", IMPORT, where, file, count=point)
         assert len(imported(store, data)[0]) == left
         assert everything(store) == everything(other)
         assert differences(store) == []

@@ -9,12 +9,11 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import database, sql_store
+from k8sbench.adapters.store import database, index
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.model.errors import FilesElsewhere, StoreError
+from k8sbench.model.errors import FilesElsewhere, StoreError, UsageError
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Location, Run, Wish
 from k8sbench.ports import RunFilter
 from tests import tiers
 from tests.docs import operating, pages
@@ -22,19 +21,18 @@ from tests.harness import postgres
 from tests.unit.store.examples import (
     NOW,
     OWNER,
-    append,
     archive,
     elsewhere,
-    measurement,
     plan,
     step,
 )
-from tests.unit.store.index_checks import damage, differences
+from tests.unit.store.index_checks import differences
 
 
 @pytest.fixture
 def shared(url: str, root: Path) -> Iterator[SqlStore]:
-    with open_store(url, folder=root) as store:
+    with open_store(url, is_operator=True) as store:
+        assert store.root == root
         yield store
 
 
@@ -101,7 +99,7 @@ def test_a_server_that_stays_away_is_an_error(
     assert shared.run("seg-1").phase is Phase.CREATED
 
 
-def test_waits_have_limits_which_the_url_may_set(url: str, shared: SqlStore, root: Path) -> None:
+def test_waits_have_limits_which_the_url_may_set(url: str, shared: SqlStore) -> None:
     def limits(store: SqlStore) -> list[str]:
         names = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
         with store.database.reading() as db:
@@ -109,7 +107,7 @@ def test_waits_have_limits_which_the_url_may_set(url: str, shared: SqlStore, roo
 
     assert limits(shared) == ["1min", "30s", "30s"]
     shared.record(plan(), at=NOW, owner=None)
-    with open_store(f"{url}%20-clock_timeout%3D1s", folder=root) as impatient:
+    with open_store(f"{url}%20-clock_timeout%3D1s", is_operator=True) as impatient:
         assert limits(impatient) == ["1min", "1s", "30s"]
         with shared.database.writing() as db:
             db.execute(sa.text("LOCK TABLE runs"))
@@ -130,116 +128,47 @@ def test_rows_that_are_lost_are_restored_from_a_dump(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     where = postgres_server.database_of_bytes()
     dump, restore = operating.commands("postgres")
-    with open_store(where) as store:
+    with open_store(where, is_operator=True) as store:
         store.record(plan("seg-1"), at=1e9, owner=OWNER)
         pages.run(dump, tmp_path, {"K8SBENCH_STORE": where})
-        store.record(plan("seg-2", repeat=2), at=1e9, owner=OWNER)
+        with store.database.writing() as db:
+            index.clear(db)
+        shutil.rmtree(store.root)
     pages.run(restore, tmp_path, {"K8SBENCH_STORE": where})
-    with open_store(where) as store:
+    with open_store(where, is_operator=True) as store:
         assert store.ids() == ["seg-1"]
 
 
-# -- two machines ---------------------------------------------------------------------------------
+# -- a volume -------------------------------------------------------------------------------------
 
 
-LOCATION = Location(server="https://cluster.example:6443", namespace="bench")
+def test_a_run_whose_folder_is_lost_goes_on_from_its_row(shared: SqlStore, url: str) -> None:
+    shared.record(plan(backend="kubernetes"), at=NOW, owner=OWNER)
+    running = shared.move("seg-1", step(Phase.RUNNING))
+    shutil.rmtree(shared.root)
+    with open_store(url, is_operator=True) as again:
+        run = again.run("seg-1")
+        assert elsewhere(run) == elsewhere(running)
+        for ask in (again.folder, again.log_files, again.log_marks, again.archive):
+            with pytest.raises(FilesElsewhere, match="seg-1 are not in"):
+                ask("seg-1")
+        again.ensure_folder("seg-1")
+        archive(again, "hello")
+        done = again.move("seg-1", step(Phase.SUCCEEDED, NOW + 5))
+        assert RunFolder(again.folder("seg-1")).run() == done
 
 
-@pytest.fixture
-def laptop(url: str, tmp_path: Path) -> Iterator[SqlStore]:
-    """Provide one machine's view of the store, with a cluster run."""
-    with open_store(url, folder=tmp_path / "laptop") as store:
-        store.record(plan(backend="kubernetes"), at=NOW, owner=OWNER, location=LOCATION)
-        store.move("seg-1", step(Phase.RUNNING))
-        yield store
+def test_rows_that_are_lost_come_back_from_the_folders(shared: SqlStore, url: str) -> None:
+    run = shared.record(plan(), at=NOW, owner=OWNER)
+    with shared.database.writing() as db:
+        index.clear(db)
+    with open_store(url, is_operator=True) as again:
+        assert again.runs(RunFilter()) == [run]
 
 
-@pytest.fixture
-def pod(url: str, laptop: SqlStore, tmp_path: Path) -> Iterator[SqlStore]:
-    """The same store as another machine sees it."""
-    with open_store(url, folder=tmp_path / "pod" / "k8sbench") as store:
-        yield store
-
-
-def test_a_run_whose_files_are_elsewhere_goes_on(laptop: SqlStore, pod: SqlStore) -> None:
-    here, there = laptop.run("seg-1"), pod.run("seg-1")
-    assert elsewhere(here) == elsewhere(there)
-    assert here.artifacts == str(laptop.root / "runs" / "seg-1")
-    assert there.artifacts is None
-    assert str(laptop.root) in (there.artifacts_missing or "")
-    assert laptop.identity == pod.identity
-    pod.move("seg-1", step(Phase.SUCCEEDED, NOW + 5))
-    pod.measured("seg-1", measurement())
-    assert elsewhere(laptop.run("seg-1")) == elsewhere(pod.run("seg-1"))
-    assert laptop.run("seg-1").measurement == measurement()
-    assert not (pod.root / "runs").exists()
-
-
-def test_what_needs_the_files_says_where_they_are(laptop: SqlStore, pod: SqlStore) -> None:
-    for ask in (
-        pod.folder,
-        pod.log_files,
-        pod.log_marks,
-        pod.archive,
-        lambda run_id: pod.keep(run_id, "manifest.yaml", ""),
-    ):
-        with pytest.raises(FilesElsewhere, match=str(laptop.root)) as caught:
-            ask("seg-1")
-        assert "Ask for them there" in caught.value.action
-    assert pod.last_written_at("seg-1") is None
-
-
-def test_a_folder_is_made_from_the_row(laptop: SqlStore, pod: SqlStore) -> None:
-    laptop.move("seg-1", step(Phase.RUNNING), image="sha256:abc")
-    pod.ensure_folder("seg-1")
-    run = pod.run("seg-1")
-    assert RunFolder(pod.folder("seg-1")).run() == run
-    assert elsewhere(run) == elsewhere(laptop.run("seg-1"))
-    with pod.database.reading() as db:
-        files_at = db.scalar(sa.text("SELECT files_at FROM runs"))
-    assert files_at.endswith(f":{pod.root}")
-    # What comes goes to both, and the folder alone tells it again.
-    archive(pod, "hello")
-    done = pod.move("seg-1", step(Phase.SUCCEEDED, NOW + 5))
-    with pod.database.writing() as db:
-        db.execute(sa.text("DELETE FROM runs"))
-    assert sql_store.reindex(pod) == (1, {})
-    assert pod.runs(RunFilter()) == [done]
-
-
-def everything(store: SqlStore) -> list[Run]:
-    return [elsewhere(run) for run in store.runs(RunFilter())]
-
-
-def test_each_machine_reindexes_the_folders_it_has(laptop: SqlStore, pod: SqlStore) -> None:
-    pod.record(plan("seg-2", repeat=2), at=NOW + 1, owner=None)
-    laptop.wish("seg-2", Wish(kind="cancel", at=NOW + 2, cause="Enough."))
-    assert pod.claims.claim("seg-2")
-    before = everything(pod)
-    for run_id in ("seg-1", "seg-2"):
-        damage(pod, run_id, "{")
-    assert list(sql_store.reindex(laptop)[1]) == ["seg-2"], "the row of the other"
-    assert everything(laptop) == before[:1]
-    assert sql_store.reindex(pod) == (2, {})
-    assert everything(laptop) == everything(pod) == before, "with the wish"
-    assert not laptop.claims.claim("seg-2"), "a reindex takes no claim away"
-
-
-def test_a_reindex_takes_what_continues_the_other(laptop: SqlStore, pod: SqlStore) -> None:
-    laptop.record(plan("seg-2", repeat=2), at=NOW, owner=None)
-    for run_id in ("seg-1", "seg-2"):
-        append(laptop.folder(run_id), step(Phase.RUNNING, NOW + 2))
-    done = pod.move("seg-1", step(Phase.FAILED, NOW + 3))  # the other machine went on with it
-    sql_store.reindex(laptop)
-    assert laptop.run("seg-1").history == done.history
-    assert laptop.run("seg-2").phase is Phase.RUNNING, "as after the rows came back from a backup"
-
-
-def test_a_machine_with_another_name_on_the_same_volume_has_the_files(
-    url: str, laptop: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = laptop.run("seg-1")
-    monkeypatch.setattr("platform.node", lambda: "operator-7d9f-x2x4z")
-    with open_store(url, folder=laptop.root) as again:
-        assert again.run("seg-1") == before
-        assert again.log_files("seg-1") == []
+def test_a_database_is_the_store_of_an_operator_alone(url: str, root: Path) -> None:
+    with pytest.raises(UsageError, match="the store of an operator alone") as caught:
+        open_store(url)
+    assert postgres.PASSWORD not in str(caught.value)
+    assert "--store cluster" in caught.value.action
+    assert not root.exists()

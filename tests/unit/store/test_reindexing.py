@@ -134,30 +134,28 @@ def test_folders_that_hold_no_run_are_passed_over_and_damaged_ones_named(store: 
 def test_the_index_follows_folders_that_come_and_go(
     one_run: SqlStore, open_again: OpenStore, tmp_path: Path
 ) -> None:
-    """A killed write, copies, deletions; a team's folders may be anywhere."""
+    """A killed write, copies, deletions; a row of PostgreSQL outlives its folder."""
     with open_store(str(tmp_path / "other")) as other:
         other.record(plan("seg-9", set_name="mine"), at=NOW + 70, owner=OWNER)
         shutil.copytree(other.folder("seg-9"), one_run.root / "runs" / "seg-9")
     shutil.rmtree(one_run.folder("seg-1"))
     again = open_again()
-    assert again.ids() == (["seg-9"] if one_run.has_all_folders else ["seg-1"])
-    sql_store.reindex(again)
-    assert again.ids() == (["seg-9"] if one_run.has_all_folders else ["seg-1", "seg-9"])
+    assert again.ids() == (["seg-9"] if one_run.is_cache else ["seg-1", "seg-9"])
 
 
 OPEN = """
-import pathlib, sys
+import sys
 from k8sbench.adapters.store.sql_store import open_store
 print("ready", flush=True)
 sys.stdin.readline()
-with open_store(sys.argv[1], folder=pathlib.Path(sys.argv[2])) as store:
+with open_store(sys.argv[1]) as store:
     print(len(store.ids()), store.identity)
 """
 
 
 @pytest.mark.slow
-def test_several_processes_may_open_a_store_first(where: str, root: Path) -> None:
-    processes = [children.ready(OPEN, where, root) for _ in range(3)]
+def test_several_processes_may_open_a_store_first(root: Path) -> None:
+    processes = [children.ready(OPEN, root) for _ in range(3)]
     children.begin(*processes)
     ends = [process.communicate(timeout=100) for process in processes]
     assert [err for _, err in ends] == ["", "", ""]
@@ -165,20 +163,13 @@ def test_several_processes_may_open_a_store_first(where: str, root: Path) -> Non
     assert ends[0][0].startswith("0 ")
 
 
-@pytest.mark.parametrize(
-    ("number", "says"), [(index.LAYOUT + 1, "newer k8sbench"), (6, "older k8sbench")]
-)
-def test_another_version_is_left(where: str, root: Path, number: int, says: str) -> None:
-    with open_store(where, folder=root) as store:
-        run = store.record(plan(), at=NOW, owner=None)
-        _execute(store, f"UPDATE schema_migrations SET number = {number}")
-        for _ in range(2):
-            with pytest.raises(StoreError, match=says) as caught:
-                open_store(where, folder=root)
-        _execute(store, f"UPDATE schema_migrations SET number = {index.LAYOUT}")
-        assert store.run("seg-1") == run
-    is_mended = "k8sbench store reindex" in caught.value.action
-    assert is_mended is (where == str(root) and number < index.LAYOUT)
+def test_the_index_of_a_newer_version_is_left(store: SqlStore, open_again: OpenStore) -> None:
+    run = store.record(plan(), at=NOW, owner=None)
+    _execute(store, f"UPDATE schema_migrations SET number = {index.LAYOUT + 1}")
+    with pytest.raises(StoreError, match="newer k8sbench"):
+        open_again()
+    _execute(store, f"UPDATE schema_migrations SET number = {index.LAYOUT}")
+    assert store.run("seg-1") == run
 
 
 def _execute(store: SqlStore, statement: str) -> None:
@@ -197,31 +188,38 @@ def test_a_missing_index_is_made(root: Path, filled: list[Run], data: bytes | No
     assert everything(root) == filled
 
 
+def change(root: Path, statement: str) -> None:
+    with contextlib.closing(sqlite3.connect(root / "k8sbench.db")) as db, db:
+        db.execute(statement)
+
+
+@pytest.mark.parametrize("wrong", ["all", "the end", "a version"])
+def test_an_index_that_cannot_be_opened_is_made_anew(
+    root: Path, filled: list[Run], wrong: str
+) -> None:
+    file = root / "k8sbench.db"
+    if wrong == "a version":
+        change(root, "UPDATE schema_migrations SET number = 6")
+    else:
+        file.write_bytes(b"garbage" * 3000 if wrong == "all" else file.read_bytes()[:5000])
+    assert everything(root) == filled
+    assert not list(root.glob("*.db.*"))
+
+
 CHANGES = {
-    "a table": "DROP TABLE requests",
-    "a column": "ALTER TABLE runs DROP COLUMN files_at",
+    "a column": "ALTER TABLE runs DROP COLUMN wishes",
     "a text": "UPDATE runs SET record = cast(cast(record AS blob) || x'ff' AS text)",
-    "the version": "UPDATE schema_migrations SET number = 6",
 }
 
 
-@pytest.mark.parametrize("wrong", ["all", "the end", "a page", *CHANGES])
-def test_a_damaged_index_is_made_anew(root: Path, filled: list[Run], wrong: str) -> None:
-    file = root / "k8sbench.db"
-    data = file.read_bytes()
-    pages = {"all": b"garbage" * 3000, "the end": data[:5000]}
-    pages["a page"] = data[: 3 * 4096] + b"Z" * (len(data) - 3 * 4096)
-    if wrong in pages:
-        file.write_bytes(pages[wrong])
-    else:
-        with contextlib.closing(sqlite3.connect(file)) as db, db:
-            db.execute(CHANGES[wrong])
+@pytest.mark.parametrize("wrong", CHANGES)
+def test_one_that_is_damaged_elsewhere_is_named(root: Path, filled: list[Run], wrong: str) -> None:
+    change(root, CHANGES[wrong])
     with pytest.raises(database.DamagedDatabase) as caught:
         everything(root)
     assert "k8sbench store reindex" in caught.value.action
     assert stores.reindex(str(root)) == (str(root), len(filled), {})
     assert everything(root) == filled
-    assert not list(root.glob("*.db.*"))
 
 
 def test_a_damaged_database_takes_its_log_along(root: Path, tmp_path: Path) -> None:
@@ -361,8 +359,9 @@ def test_a_read_only_store_is_read(root: Path, index: str, monkeypatch: pytest.M
     assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == before
 
 
-def test_a_database_of_bytes_keeps_any_text(postgres_server: postgres.Server, root: Path) -> None:
-    with open_store(postgres_server.database_of_bytes(), folder=root) as store:
+@pytest.mark.usefixtures("root")
+def test_a_database_of_bytes_keeps_any_text(postgres_server: postgres.Server) -> None:
+    with open_store(postgres_server.database_of_bytes(), is_operator=True) as store:
         run = store.record(plan(data="path:/data/深度学习"), at=NOW, owner=None)
         assert store.run("seg-1") == run
 
@@ -381,7 +380,7 @@ def test_a_database_of_bytes_keeps_any_text(postgres_server: postgres.Server, ro
 )
 def test_a_url_that_cannot_be_opened_says_why_without_its_password(url: str, says: str) -> None:
     with pytest.raises((StoreError, UsageError), match=says) as caught:
-        open_store(url)
+        open_store(url, is_operator=True)
     assert "hemmelig" not in str(caught.value)
 
 
@@ -400,31 +399,30 @@ def test_a_rotated_password_is_read_anew(
     monkeypatch.delenv("K8SBENCH_STORE", raising=False)
     monkeypatch.setenv("K8SBENCH_STORE_FILE", str(file))
     with pytest.raises(StoreError, match="K8SBENCH_STORE_FILE"):
-        open_store(folder=root)
+        open_store(is_operator=True)
     file.write_text(postgres_server.with_password("fir/st@") + "\n")
-    with open_store(folder=root) as store:
+    with open_store(is_operator=True) as store:
         store.record(plan(), at=NOW, owner=None)
         url = postgres_server.with_password("sec@nd/")
         assert store.ids() == ["seg-1"], "who is connected stays so"
     with pytest.raises(StoreError, match="password"):
-        open_store(folder=root)
+        open_store(is_operator=True)
     file.write_text(url)
-    with open_store(folder=root) as store:
+    with open_store(is_operator=True) as store:
         assert store.ids() == ["seg-1"]
 
 
 def test_a_missing_driver_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StoreError, match="driver") as caught:
-        open_store("postgresql://u:hemmelig@h/db")
+        open_store("postgresql://u:hemmelig@h/db", is_operator=True)
     assert "pip install" in caught.value.action
 
 
-def test_a_store_that_is_moved_stays_the_same(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_is_moved_stays_the_same(root: Path) -> None:
     """A restarted pod or another mount: it recognises its own marks."""
     with open_store(str(root)) as store:
         before = store.identity
-    monkeypatch.setattr("platform.node", lambda: "operator-7d9f-x2x4z")
     moved = root.rename(root.with_name("moved"))
     with open_store(str(moved)) as again:
         assert again.identity == before
