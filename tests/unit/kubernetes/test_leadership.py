@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import math
+import time
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,12 +12,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from k8sbench.adapters.kubernetes import leadership, operator_proxy
+from k8sbench.adapters.kubernetes import benchmark_crd, leadership, operator_proxy
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.leadership import HELD_SECONDS, Leadership
 from k8sbench.adapters.kubernetes.operator_lease import LEASE_SECONDS, PLACE_ANNOTATION, Lease
 from k8sbench.model.benchmark_object import SCHEMA
+from k8sbench.model.errors import StoreError
 from k8sbench.model.run import Location
 
 
@@ -166,6 +169,43 @@ def test_a_namespace_that_fails_does_not_end_the_others_and_is_named(clock: Cloc
     server.refuses.clear()
     assert it.turn()
     assert it.it.waits_for == ""
+
+
+def rounds(monkeypatch: pytest.MonkeyPatch, it: Leadership, answers: list[Any]) -> list[Any]:
+    """Run rounds of a leadership's thread; return what is seen after each."""
+    seen: list[Any] = []
+    stopped: Any = Mock(is_set=Mock(side_effect=[*[False] * len(answers), True]))
+    stopped.wait = lambda _: seen.append((it.token, it.is_held, it.waits_for))
+    it._stopped = stopped
+
+    def take(_: object) -> None:
+        if isinstance(answer := answers.pop(0), Exception):
+            raise answer
+        it._renewed_at = time.monotonic() if answer else -math.inf
+
+    for name in ("_take_all", "_renew_all"):
+        monkeypatch.setattr(it, name, take)
+    it._renew(Mock(), [])
+    return seen
+
+
+def test_a_token_that_is_replaced_is_read_again_and_its_failure_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leadership, "TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr(benchmark_crd, "check", Mock())
+    note, gone = Mock(), StoreError("It is gone.")
+    it = Leadership(Mock(), "one", (), note)
+    monkeypatch.setattr(operator_proxy, "token", Mock(side_effect=["one", "two", gone, gone]))
+    seen = rounds(monkeypatch, it, [False, StoreError("No."), True, True])
+    assert seen == [
+        ("one", False, ""),
+        ("two", False, "No."),
+        ("two", True, "No."),
+        ("two", True, "No."),
+    ]
+    assert str(note.mock_calls).count("It is gone.") == 1
+    assert "No." not in str(note.mock_calls), "the controller logs it"
 
 
 def with_crd(description: str | None) -> Callable[[str], Any]:

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.measure.support import FIXTURES, ids, measured, tsm
-from tests.unit.presence import present
+from tests.unit.measure.support import FIXTURES, ids, measured
 
 MISMATCH = "batch-mismatch"
 
@@ -15,32 +14,6 @@ def fixture_text(name: str) -> str:
 
 
 # Batches.
-
-
-def test_a_log_whose_data_set_tells_the_samples_of_a_step_needs_one_of_gpus_and_batch() -> None:
-    head = "- AI-Rank-log 1618109465.579 load_data, checksum:{}"
-    lines = [head.format(234584), *(tsm(0, step, 0.5, 0.5, total=1832) for step in range(0, 99, 9))]
-    known: dict[str, Any] = {"format": "tsm", "gpus": None, "batch_size": None, "by_user": True}
-    both = measured(lines, **(known | {"gpus": 8, "batch_size": 16}))
-    assert both.environment["global_batch"] == 128
-    # Either confirms the other.
-    assert ids(both) == []
-    for given, remarked in (
-        ({"gpus": 8}, "gpus-unverified"),
-        ({"batch_size": 16}, "batch-unverified"),
-    ):
-        found = measured(lines, **(known | given))
-        assert (found.gpus, found.batch_size_per_gpu, ids(found)) == (8, 16, [remarked])
-        assert found.throughput == both.throughput
-    with pytest.raises(Exception, match="how many GPUs the job had"):
-        measured(lines, **known)
-    # 2975 samples in 8 steps are 331 to 425 for each.
-    vague = [head.format(2975), *(tsm(0, step, 0.5, 0.5, total=8) for step in range(8))]
-    with pytest.raises(Exception, match=r"how many GPUs the job had\."):
-        measured(vague, **known)
-    found = measured(vague, **(known | {"gpus": 8}))
-    assert "batch-unknown" in ids(found)
-    assert "global_batch" not in found.environment
 
 
 def paddleseg(iteration: int, epoch: int, last: int, rate: float) -> str:
@@ -133,31 +106,3 @@ def paddlevideo(epoch: int, seconds: list[float], total: float, steps: int = 161
         f"ips: {16 * steps / total:.5f} instance/sec."
     )
     return lines
-
-
-def test_an_epochs_total_is_the_headline_where_single_steps_are_printed() -> None:
-    """Printed steps over-weight the first: 9 steps take 5.6 s, all 161 36 s."""
-    lines = paddlevideo(1, [0.2] * 8, 36.0)
-    known: dict[str, Any] = {"format": "paddlevideo", "gpus": 2, "batch_size": 16}
-    known["accept"] = ("below-median",)
-    found = measured(lines, **known)
-    figures, window = present(found.throughput), present(found.window)
-    assert (found.estimator, found.iterations, found.records) == ("time_weighted", 161, 9)
-    assert found.rate == figures.time_weighted_steady == pytest.approx(2 * 16 * 161 / 36)
-    assert figures.printed_steps == pytest.approx(2 * 16 * 9 / 5.6)
-    assert (window.first_iteration, window.last_iteration) == (1, 161)
-    assert window.seconds == pytest.approx(36.0)
-    # Of three epochs, the one that begins in the warm-up does not count.
-    two = [line for epoch in (2, 3) for line in paddlevideo(epoch, [0.2] * 8, 32.0, 160)]
-    found = measured([*lines, *two], warmup=20, **known)
-    assert (found.iterations, present(found.window).first_iteration) == (320, 162)
-    assert found.rate == pytest.approx(2 * 16 / 0.2, rel=1e-6)
-    # Without a total only the printed steps are known, and the name says so.
-    found = measured(lines[1:-1], **known)
-    assert (found.estimator, found.iterations) == ("printed_steps", 8)
-    assert ids(found, "reject") == []
-    assert found.rate == pytest.approx(2 * 16 / 0.2)
-    # A total of other steps does not count, and another rank's line of it counts once.
-    found = measured(paddlevideo(1, [0.2] * 8, 36.0, 322), **known)
-    assert (found.estimator, found.iterations) == ("printed_steps", 9)
-    assert measured([*lines, lines[-1]], **known).iterations == 161

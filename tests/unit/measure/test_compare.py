@@ -11,11 +11,10 @@ from k8sbench.measure.group.sides import Side
 from k8sbench.model.compared import Compared, Comparison
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import GpuFigure, GpuMetrics
-from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from tests.unit.measure.support import NOT_COMPARABLE
 from tests.unit.presence import present
-from tests.unit.report.factory import START, V100_16, V100_32, repeats
+from tests.unit.report.factory import START, V100_32, repeats
 
 A, B = (100.0, 101.0, 102.0, 100.5, 101.5), (90.0, 91.0, 92.0, 90.5, 91.5)
 
@@ -146,20 +145,6 @@ def test_cases_meet_their_like_and_what_has_none_says_so() -> None:
     assert found["1x8", "amp"].b is None
     assert found["2x8", "fp32"].a is None
     assert {one.finding for one in found.values()} == {"slower", "one-side"}
-
-
-def test_of_two_single_cases_each_is_the_others_counterpart() -> None:
-    assert only(old(case="1x8"), new(case="1x4")).not_comparable == ("case",)
-    found = only(old(), new(benchmark="tsm"))
-    assert "benchmark" in found.not_comparable
-    # Speed options, another pool of the same GPU, another window: noted, not forbidden.
-    other = NodePool(name="v100-b", gpus_per_node=8, gpu_model=V100_16)
-    found = only(old(), new(options={"compile": True}, pool=other))
-    assert found.ratio is not None
-    assert found.notes == (
-        "pool: v100-16gb in A, v100-b in B",
-        "options: - in A, compile=True in B",
-    )
 
 
 @pytest.mark.parametrize(

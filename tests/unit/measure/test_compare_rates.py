@@ -5,7 +5,7 @@ A made change and noise alone, from fixed seeds. ``make golden`` updates the pag
 
 import itertools
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -15,20 +15,11 @@ from k8sbench.model.compared import Compared
 from k8sbench.model.group import Group
 from tests import struct_docs
 from tests.tiers import ROOT
-from tests.unit.measure.nights import night, nights
+from tests.unit.measure.nights import nights
 
 PAGE = ROOT / "docs" / "compare.md"
 DAYS = (0.0, 0.001, 0.003, 0.005)
 """Standard deviations of a set's level; within a set runs have 0.2 %."""
-REPEATS = {
-    "1x1": (354.32, 354.71, 353.04, 352.08, 352.07, 352.39),
-    "1x2": (661.22, 641.50, 648.13, 637.27, 647.83, 621.58),
-    "1x4": (1353.06, 1361.98, 1363.45, 1354.14, 1359.48, 1357.79),
-    "1x8": (2612.02, 2624.97, 2624.23, 2636.74, 2625.79, 2634.72),
-    "2x8": (4894.51, 4906.09, 4919.23, 4892.93, 4882.73, 4896.04),
-    "4x8": (9256.12, 9349.71, 9359.18, 9353.71, 9346.64, 9306.93),
-}
-"""Published repeats of one set: DLPerf, ResNet-50 on Paddle, images/s."""
 
 
 def found(cases: Sequence[Compared]) -> list[str]:
@@ -76,25 +67,6 @@ def test_three_runs_on_each_side_find_changes_of_1_2_and_5_percent() -> None:
     assert rates(40, 9, slower=0.05, days=0.005)[1] >= 0.95
     # Without history the floor decides.
     assert rates(40, 2, slower=0.02)[1] == rates(40, 2, slower=0.05, cases=9)[1] == 1.0
-
-
-def halves(draw: random.Random, runs: int) -> Iterator[list[Group]]:
-    """Deal the published repeats of each case to two sets at random."""
-    while True:
-        made = []
-        for case, rates in REPEATS.items():
-            dealt = draw.sample(rates, len(rates))
-            made += [night(0, case, dealt[:runs]), night(1, case, dealt[runs : 2 * runs])]
-        yield made
-
-
-@pytest.mark.parametrize("floor", [0.0, compare.FLOOR])
-def test_halves_of_real_repeats_differ_in_at_most_5_percent_of_comparisons(
-    floor: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(compare, "FLOOR", floor)
-    made = itertools.islice(halves(random.Random(6), 3), 300)
-    assert sum(bool(found(newest(groups))) for groups in made) / 300 <= ALPHA
 
 
 # -- history --------------------------------------------------------------------------------------

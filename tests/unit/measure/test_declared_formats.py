@@ -147,25 +147,6 @@ def test_an_evaluation_without_a_number_is_one_all_the_same() -> None:
 # Means of the last few steps
 
 
-@pytest.mark.parametrize("number", ["ips (?P<rate>", "time (?P<step_seconds>"])
-def test_means_of_the_last_few_steps_are_exact_where_they_overlap(number: str) -> None:
-    """Steps of 0.5 s, and of 3 s after evaluations."""
-    times = [3.0 if step % 40 == 0 else 0.5 for step in range(400)]
-    lines = []
-    for step in range(10, 401, 10):
-        last = times[max(step - 40, 0) : step]
-        mean = sum(last) / len(last)
-        lines.append(f"step {step} time {mean:.4f} ips {8 / mean:.4f}")
-        if step % 40 == 0:
-            lines.append("val mIoU: 68.7")
-    record = rf"^step (?P<iteration>\d+) .*?\b{number}[\d.]+)"
-    unit = "images/s" if "rate" in number else "s/step"
-    declared = LogFormat(name="mine", unit=unit, per="job", record=record, averaged="last", last=40)
-    found = measured_by(lines, format=declared, batch_size=8, warmup=50)
-    assert (found.verdict, found.iterations) == ("valid", 350)
-    assert found.rate == pytest.approx(8 * 350 / sum(times[50:]), rel=1e-4)
-
-
 def test_a_line_of_json_is_measured_by_its_keys() -> None:
     lines = [
         f'{{"step": {step}, "metrics": {{"ips": 64.5, "loss": 2.5}}}}' for step in range(1, 11)
@@ -176,3 +157,11 @@ def test_a_line_of_json_is_measured_by_its_keys() -> None:
 
 
 # Tokens of a batch in sequences
+
+
+def test_rates_of_the_last_few_steps_are_those_of_the_printed_steps_alone() -> None:
+    lines = [line.replace("time 0.4000", "ips 20.0") for line in stamped(*[22.0] * 10)]
+    record = STAMPED["record"].replace("time (?P<step_seconds>", "ips (?P<rate>")
+    found = by_stamps(lines, averaged="last", last=10, record=record, unit="images/s")
+    assert found.rate == pytest.approx(20.0)
+    assert (found.estimator, found.iterations) == ("printed_steps", 90)

@@ -50,15 +50,6 @@ def test_of_several_ranks_the_one_with_the_most_records_speaks_for_the_job() -> 
     assert (found.records, found.verdict) == (10, "valid")
 
 
-@pytest.mark.parametrize("end", [20, 60, 100, 130])
-def test_a_last_line_that_broke_off_is_left_out_and_no_number_of_it_is_believed(end: int) -> None:
-    torn = [*STEADY[:-1], STEADY[-1][:end]]
-    found = measured(torn, warmup=20)
-    whole = measured(STEADY[:-1], warmup=20)
-    assert found.throughput == whole.throughput
-    assert found.verdict == "valid"
-
-
 # Several runs in one file, and one run in several.
 
 RESUMED = "2026-03-02 11:00:00,000 - mmseg - INFO - resumed from epoch: 0, iter 120"

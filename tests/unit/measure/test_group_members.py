@@ -139,18 +139,6 @@ def test_a_run_that_failed_when_its_window_was_complete_counts() -> None:
     assert (group.counted, group.members[0].rate, group.state) == (1, 100.0, "valid")
 
 
-def test_the_same_records_at_other_times_are_another_log() -> None:
-    # Runs of constant rates print the same records; a log without times may be any of theirs.
-    def timed(repeat: int, began: float | None) -> Run:
-        steady = None if began is None else SteadyPart(started_at=began, ended_at=began + 60)
-        return run(100.0, measured={"log_digest": "same", "steady": steady}, repeat=repeat)
-
-    assert only([timed(n, 1000.0 * n) for n in range(1, 61)]).counted == 60
-    assert only([timed(1, 1000.0), timed(2, 2000.0), timed(3, 1000.0)]).counted == 2
-    assert only([timed(1, 1000.0), timed(2, None)]).counted == 1
-    assert only([timed(1, None), timed(2, None)]).counted == 1
-
-
 MIXED: dict[str, dict[str, Any]] = {
     "mixed-gpu-model": {"measured": {"gpu_model": V100_32}},
     "mixed-precision": {"measured": {"precision_effective": "amp"}},
@@ -184,13 +172,6 @@ def to_target(*seconds: float | None) -> Group:
 
     every = enumerate(seconds, 1)
     return only(run(100.0, repeat=n, measured=measured(n, each)) for n, each in every)
-
-
-def test_accuracy_and_time_are_those_of_the_middle_run_and_not_of_the_best() -> None:
-    bests = [to_target(*seconds).accuracy for seconds in ([1.0], [1.0] * 4, [1.0] * 5)]
-    assert [each and each.best for each in bests] == [71.0, 72.0, 73.0]
-    times = [to_target(1.0, *others).time_to_train_s for others in ([None], [None, 3.0])]
-    assert times == [None, 3.0], "half of the runs are no majority"
 
 
 def waiting(*shares: float | None) -> Group:
@@ -235,3 +216,15 @@ def test_runs_that_report_models_of_different_size_have_no_number_of_parameters(
     group = only([*repeats([100.0, 101.0]), run(100.5, repeat=3, measured={"parameters": 5})])
     assert group.parameters is None
     assert group.missing["parameters"] == "the runs report different numbers of parameters"
+
+
+def test_the_same_records_at_other_times_are_another_log() -> None:
+    # Runs of constant rates print the same records; a log without times may be any of theirs.
+    def timed(repeat: int, began: float | None) -> Run:
+        steady = None if began is None else SteadyPart(started_at=began, ended_at=began + 60)
+        return run(100.0, measured={"log_digest": "same", "steady": steady}, repeat=repeat)
+
+    assert only([timed(n, 1000.0 * n) for n in range(1, 61)]).counted == 60
+    assert only([timed(1, 1000.0), timed(2, 2000.0), timed(3, 1000.0)]).counted == 2
+    assert only([timed(1, 1000.0), timed(2, None)]).counted == 1
+    assert only([timed(1, None), timed(2, None)]).counted == 1

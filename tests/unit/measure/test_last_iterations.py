@@ -77,19 +77,6 @@ def test_the_stamps_tell_nothing_where_something_else_lies_between(events: Seque
     assert present(found.throughput).timestamps == pytest.approx(8 * 1900 / (38 * 20 + 2 * 15))
 
 
-def test_means_of_all_iterations_since_the_line_before_are_the_lines_own() -> None:
-    """As many as ``window_size``: stamps in whole seconds are less exact, and must agree."""
-    head = WINDOW.format(50)
-    lines = [head, *logged([20.0] * 20, every=50, printed=0.4002)]
-    found = mmengine(lines, warmup=50)
-    assert (found.verdict, found.iterations) == ("valid", 950)
-    assert found.rate == pytest.approx(8 / 0.4002)
-    assert present(found.throughput).printed_steps is None
-    assert "sampled-steps" not in ids(found)
-    other = [head, *logged([24.0] * 20, every=50, printed=0.4)]
-    assert "clock-mismatch" in ids(mmengine(other, warmup=50), "reject")
-
-
 def overlapping(
     times: Sequence[float], *, every: int, size: int, epoch: int, json: bool = False
 ) -> Iterator[str]:
@@ -190,21 +177,6 @@ def test_a_line_at_the_end_of_an_epoch_is_no_shorter_interval() -> None:
     whole = measured(lines, warmup=20)
     assert (whole.verdict, whole.iterations, whole.rate) == ("valid", 600, 8.0)
     assert ids(measured([*lines[:7], *lines[8:]], warmup=20), "reject") == ["iterations-missing"]
-
-
-@pytest.mark.parametrize(
-    ("lost", "verdict"), [([], "valid"), ([4], "rejected"), ([5], "rejected")], ids=str
-)
-def test_json_may_lack_an_epochs_last_iterations_only(lost: list[int], verdict: str) -> None:
-    """Epochs of 130 iterations, lines at 50 and 100 of each."""
-    steps = [(epoch, (epoch - 1) * 130 + step) for epoch in range(1, 11) for step in (50, 100)]
-    lines = [
-        f'{{"lr": 0.1, "time": 0.4, "epoch": {epoch}, "loss": 2.0, "step": {step}}}'
-        for index, (epoch, step) in enumerate(steps)
-        if index not in lost
-    ]
-    found = mmengine(lines)
-    assert (found.verdict, ids(found, "reject")) == (verdict, ["iterations-missing"] * len(lost))
 
 
 @pytest.mark.parametrize(

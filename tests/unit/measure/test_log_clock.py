@@ -229,3 +229,26 @@ def test_stamps_of_a_declared_format_begin_anew(begin: str, stamp_format: str) -
 def test_every_family_whose_times_must_agree_with_its_stamps_has_its_tolerance() -> None:
     shapes = {rule.shape for family in FAMILIES.values() for rule in family.records}
     assert set(log_clock.TOLERANCES) == {each.name for each in shapes if each.complete}
+
+
+@pytest.mark.parametrize(
+    ("factor", "rate", "says"),
+    [
+        (1000, 8.0, "the stamps are in milliseconds"),
+        (1, 0.008, "the printed times are in milliseconds, or the rates in thousands"),
+        (1, 8e-6, "the printed times are in microseconds, or the rates in millions"),
+        (3, 8.0, "60.00 s"),
+    ],
+)
+def test_a_factor_of_a_thousand_names_the_unit(factor: int, rate: float, says: str) -> None:
+    own = LogFormat(
+        name="mine",
+        unit="images",
+        per="job",
+        record=r"(?P<stamp>\d+) step (?P<iteration>\d+) ips (?P<rate>\S+)",
+    )
+    lines = [f"{1700000000 + 5 * factor * i} step {i * 10} ips {rate}" for i in range(1, 14)]
+    found = measured(lines, format=own)
+    (reason,) = (each for each in found.reasons if each.id == "clock-mismatch")
+    assert says in reason.sentence
+    assert ("--gpus" in present(reason.action)) == (factor == 3)

@@ -9,13 +9,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.files.log_files import LONGEST_LINE, LogFile, find, names
+from k8sbench.adapters.files.log_files import LONGEST_LINE, LogFile, find
 from k8sbench.model.errors import InputError
 from k8sbench.parse.lines import LogLines
 
@@ -74,18 +73,6 @@ def test_a_path_that_leads_nowhere_is_an_error_that_names_it(tmp_path: Path, pat
 # Naming.
 
 
-def test_an_absolute_path_is_named_from_the_folder_that_was_given(tmp_path: Path) -> None:
-    for name in ("a/train.log", "b/train.log"):
-        (tmp_path / name).parent.mkdir()
-        written(tmp_path, b"x", name)
-    folder, one, two = (str(tmp_path / name) for name in ("", "a/train.log", "b/train.log"))
-    assert list(names([folder], find([folder])).values()) == ["a/train.log", "b/train.log"]
-    assert list(names([one, two], [one, two]).values()) == ["a/train.log", "b/train.log"]
-    assert names([one], [one]) == {one: "train.log"}
-    below = str(tmp_path / "a")
-    assert names([below, two], [one, two]) == {one: "a/train.log", two: "b/train.log"}
-
-
 # Refusing.
 
 
@@ -110,16 +97,6 @@ def test_a_gzip_file_that_ends_in_the_middle_is_an_error(tmp_path: Path, lost: i
     packed = gzip.compress(os.urandom(50_000).hex().encode())
     with pytest.raises(InputError, match="damaged gzip data"):
         read(written(tmp_path, packed[:-lost], "train.log.gz"))
-
-
-def test_unopenable_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = written(tmp_path, b"x")  # root, who runs tests in containers, may read everything
-    for wrong in (PermissionError(13, "Permission denied"), OSError(5, "Input/output error")):
-        monkeypatch.setattr("builtins.open", Mock(side_effect=wrong))
-        with pytest.raises(InputError, match=r"permission denied|input/output error") as error:
-            read(path)
-        assert error.value.message.startswith(f"{path}: ")
-        assert error.value.action
 
 
 def test_a_device_is_no_log() -> None:

@@ -85,17 +85,6 @@ def test_a_step_of_an_all_reduce_counts_what_each_rank_sends_of_its_vector() -> 
     assert ids(found) == ["summary-mismatch"]
 
 
-@pytest.mark.parametrize("cut", [3, 14, 36], ids=["before its steps", "within", "at its end"])
-def test_of_a_run_that_began_anew_the_last_attempt_is_measured_alone(cut: int) -> None:
-    whole = both()
-    before = edited(MASTER, "step", seconds=3.0)[:cut]
-    found = both([*before, *MASTER])
-    assert (found.verdict, ids(found), found.restarts) == ("valid", ["restarted"], 1)
-    assert (found.throughput, found.window) == (whole.throughput, whole.window)
-    assert (found.iterations, found.records) == (whole.iterations, whole.records)
-    assert both([*MASTER, *before]).verdict == "rejected"
-
-
 TYPES = {"conv": "bfloat16", "loss": "float32", "resize": "2 bfloat16 + 2 float32"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from k8sbench.measure.run.recorded import is_result, measure_run
@@ -13,7 +14,7 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
-from tests.unit.measure.support import Lines, ids, lines_of
+from tests.unit.measure.support import Lines, ids, lines_of, mmseg
 from tests.unit.measure.test_own_runs import PLAN
 
 START = 1772445600.0
@@ -86,21 +87,11 @@ def test_a_failed_run_has_a_result_only_if_nothing_planned_is_missing() -> None:
 
 
 FIRST = lines_of("k8sbench_master.log")
-CHANGED = "The replicas run. The job was changed: 3 Worker replicas, 1 planned."
 
 
 def of_history(*history: Transition, log: Sequence[str] = FIRST) -> Measurement:
     second = Lines(lines_of("k8sbench_worker.log"), "logs/worker-0.log")
     return measure_run(run(*history), [Lines(log, "logs/master-0.log"), second])
-
-
-@pytest.mark.parametrize("when", [Phase.RUNNING, Phase.SUCCEEDED])
-def test_it_is_rejected_with_what_was_planned_and_what_was_found(when: Phase) -> None:
-    changed = Transition(phase=when, at=1.0, cause=CHANGED, cause_id="job-changed")
-    found = of_history(changed, Transition(phase=Phase.SUCCEEDED, at=2.0, cause="Fine."))
-    assert (found.verdict, ids(found, "reject")) == ("rejected", ["job-changed"])
-    assert found.reasons[0].sentence == CHANGED
-    assert (found.throughput, found.unverified is None) == (None, False)
 
 
 def test_a_pause_before_a_training_was_continued_is_stated() -> None:
@@ -111,3 +102,10 @@ def test_a_pause_before_a_training_was_continued_is_stated() -> None:
     (paused,) = [reason for reason in found.reasons if reason.id == "continued"]
     assert (paused.severity, "after 2h" in paused.sentence) == ("warn", True)
     assert "continued" not in ids(of_history(*history[2:]))
+
+
+def test_of_a_clock_without_a_zone_nothing_is_known() -> None:
+    upstream = run(plan=msgspec.structs.replace(PLAN, trainer=None, impl="upstream"))
+    lines = [mmseg(number, at=number * 0.5) for number in range(1, 40)]
+    found = measure_run(upstream, [Lines(lines, "master-0.log")], gaps=[gap(100, None)])
+    assert "incomplete-log" in ids(found, "reject")

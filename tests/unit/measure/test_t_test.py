@@ -28,18 +28,6 @@ def test_p_and_quantile_are_those_of_students_tables(freedom: int, level: float,
     assert one.times(4).critical(level) == pytest.approx(2 * t, rel=1e-5)
 
 
-def test_several_cases_moderate_each_other_and_a_noisy_one_keeps_its_own() -> None:
-    steady = [Estimate(variance * 1e-6, 4) for variance in (1.0, 2.0, 3.0, 4.0, 5.0)]
-    assert t_test.moderated(steady) == steady, "five cases are too few"
-    found = t_test.moderated([*steady, noisy := Estimate(4e-4, 4)])
-    assert found[-1] == noisy
-    for own, one in zip(steady, found, strict=False):
-        assert one.variance >= own.variance
-        assert (one.variance > own.variance) == (one.freedom > own.freedom)
-    alike = t_test.moderated([Estimate(1e-6, 4)] * 9)
-    assert alike[0].freedom == 36, "never more than all cases together have"
-
-
 def test_moderated_variances_are_those_of_smyth() -> None:
     draw = random.Random(4)
     # Variances from a scaled inverse chi-squared prior: 0.01 with 10 degrees of freedom.
@@ -61,16 +49,6 @@ def test_holm_orders_the_cases_and_stops_at_the_first_without_a_change() -> None
         [ALPHA / 3, ALPHA / 4, ALPHA / 3, ALPHA / 3]
     )
     assert t_test.holm([]) == []
-
-
-def test_the_interval_of_a_case_holds_0_where_it_shows_no_change_and_only_there() -> None:
-    draw = random.Random(1)
-    for _ in range(50):
-        estimates = [Estimate(draw.uniform(1, 9), draw.randint(2, 9)) for _ in range(7)]
-        apart = [draw.gauss(0, 6) for _ in estimates]
-        ps = [one.p(each) for one, each in zip(estimates, apart, strict=True)]
-        for one, each, (p, level) in zip(estimates, apart, t_test.holm(ps), strict=True):
-            assert (p <= ALPHA) == (one.critical(level) <= abs(each))
 
 
 def test_the_false_alarms_of_one_test_are_its_level() -> None:

@@ -13,10 +13,9 @@ from k8sbench.model.measurement import DataSet, Weights
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Accuracy, Train
-from k8sbench.report import document, layout, plot
+from k8sbench.report import layout
 from k8sbench.report.tables import Cell
 from tests.unit.measure.rows import catalog
-from tests.unit.presence import present
 from tests.unit.report.factory import accuracy, run
 
 TRAINING = PlannedTraining(
@@ -63,15 +62,6 @@ def one_group(*runs: Run) -> Group:
 
 def ids(group: Group) -> list[str]:
     return [reason.id for member in group.members for reason in member.reasons]
-
-
-def test_what_runs_have_in_common_stands_in_the_group() -> None:
-    runs = [trained(repeat=n, measured={"restarts": n}) for n in (1, 2)]
-    found = present(one_group(*runs).training)
-    assert (found.target, found.ended_by, found.restarts) == (75.9, "length", 3)
-    assert (found.data_set, found.weights) == ("imagenet", "start.pth")
-    scratch = present(one_group(trained(measured={"weights": None})).training)
-    assert scratch.weights == "from scratch"
 
 
 @pytest.mark.parametrize(
@@ -121,28 +111,6 @@ def test_a_target_that_was_reached_at_no_known_time_is_not_called_missed(
     found = one_group(trained(None, measured=measured))
     assert (found.time_to_train_s, found.runs_at_target) == (None, int(is_reached))
     assert (why.rstrip(".") in found.missing["time_to_train_s"]) is is_reached
-
-
-def test_imported_trainings_of_two_lengths_are_two_rows_that_say_so() -> None:
-    def of(epochs: int, repeat: int) -> Run:
-        environment = {"planned_epochs": str(epochs), "planned_iterations": epochs * 5000}
-        return trained(
-            None,
-            measured=OTHERS | {"environment": environment},
-            backend="imported",
-            mode="throughput",
-            training=None,
-            repeat=repeat,
-        )
-
-    found = groups([of(90, 1), of(250, 2), of(90, 3)])
-    assert [len(group.members) for group in found] == [1, 2]
-    (table,) = layout.tables(results(found), ())
-    place = [column.title for column in table.columns].index("training")
-    lengths = ["250 epochs", "90 epochs"]
-    assert [row[place].text for row in table.rows] == lengths
-    assert [document.row(result)["training"] for result in results(found)] == lengths
-    assert all(length in " ".join(plot.labels(found).values()) for length in lengths)
 
 
 def test_half_of_the_runs_at_the_target_are_no_time_to_train() -> None:

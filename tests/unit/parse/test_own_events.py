@@ -156,3 +156,17 @@ def test_restarts_checkpoints_and_broken_samples_are_marks() -> None:
     assert found[0].values["step"] == 1200
     assert found[1].values["failed"] == "No space left."
     assert (found[2].values["part"], found[2].values["path"]) == ("val", "a.png")
+
+
+@pytest.mark.parametrize(
+    ("changes", "metrics"),
+    [
+        ({"value": None}, ["aAcc"]),
+        ({"value": "nan"}, ["aAcc"]),
+        ({"value": True}, ["aAcc"]),
+        ({"figures": None}, ["mIoU"]),
+        ({"figures": {"aAcc": None}}, ["mIoU"]),
+    ],
+)
+def test_what_is_no_number_is_no_evaluation(changes: dict[str, object], metrics: list[str]) -> None:
+    assert [each.metric for each in evaluations({**EVALUATION, **changes})] == metrics
