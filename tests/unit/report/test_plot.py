@@ -48,6 +48,20 @@ def axes_of(panel: plot.Panel) -> Axes:
     return axes
 
 
+def test_a_label_has_the_words_that_tell_bars_apart() -> None:
+    runs = [run(1.0, set_name=name, node="gpu-1") for name in ("monday", "tuesday")]
+    runs.append(run(1.0, set_name="monday", node="gpu-2"))
+    runs.append(run(1.0, set_name="monday", node="gpu-2", trainers_digest="f" * 64))
+    results = report(runs, Wanted(every=True)).results
+    labels = plot.labels([result.group for result in results])
+    assert sorted(labels.values()) == [
+        "1x8 pytorch fp32, batch 128 gpu-1 monday eeeeeeeeeeee",
+        "1x8 pytorch fp32, batch 128 gpu-1 tuesday eeeeeeeeeeee",
+        "1x8 pytorch fp32, batch 128 gpu-2 monday eeeeeeeeeeee",
+        "1x8 pytorch fp32, batch 128 gpu-2 monday ffffffffffff",
+    ]
+
+
 def test_without_matplotlib_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     original = builtins.__import__
 
