@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from tests.harness.cluster import fault_proxy, following
+from tests.harness.cluster import following
 from tests.harness.cluster.following import Port
 from tests.harness.cluster.namespace import Namespace
 
@@ -53,32 +52,7 @@ def test_node_facts_precede_the_end(namespace: Namespace, tmp_path: Path, sees_n
     assert all("kubelet" in facts for nodes in found for facts in nodes.values())
 
 
-def test_pods_missed_by_the_watch_are_read_before_the_end(user: Path, namespace: Namespace) -> None:
-    with (
-        fault_proxy.before(user) as (proxy, path),
-        following.opened(path) as port,
-        proxy.hold("/pods[?].*watch=") as held,
-    ):
-        plan = port.submit(following.plan("2x1"), None)
-        port.until(lambda _: held.hits)
-        namespace.finish(plan.run_id)
-        assert port.end_of(plan).phase is Phase.SUCCEEDED
-        assert {line.replica for line in port.lines(plan)} == {"master-0", "worker-0"}
-        assert len(proxy.requests(f"/pods[?].*{plan.run_id}")) == 1
-
-
 # -- creating ---------------------------------------------------------------------------------
-
-
-def test_a_foreign_job_is_neither_joined_nor_deleted(port: Port, namespace: Namespace) -> None:
-    plan = following.plan("1x1", trainers_by="image")
-    (job,) = following.objects(plan)
-    del job["metadata"]["labels"]
-    namespace.create(job)
-    with pytest.raises(UsageError, match="is not k8sbench's"):
-        port.submit(plan)
-    port.cluster.remove(plan.run_id)
-    assert namespace.get("pytorchjob", plan.run_id)
 
 
 # -- ending -----------------------------------------------------------------------------------

@@ -91,21 +91,3 @@ def test_a_run_that_only_the_cluster_knows_is_looked_at_like_ones_own(own_shell:
         missing = colleague.run(*words, "thiers", code=2)
         assert f"in the store or in namespace {here} of https://" in missing.err
         assert "Nearest: theirs." in missing.err
-
-
-def test_a_run_that_another_process_follows_is_looked_at_in_its_record(shell: Shell) -> None:
-    logs = shell.logs("followed").begin()
-    with shell.submitted("followed") as submit:
-        submit.until("step ")
-        shown = shell.run("status", "followed").out
-        assert re.search(r"^Phase: +Running", shown, re.MULTILINE)
-        with shell.started("logs", "followed", "--follow", "--replica=master-0") as follow:
-            follow.until('"step": 6,')
-            collected = shell.run("collect", "followed", "--follow")
-            assert "followed is followed by another k8sbench process" in collected.err
-            logs.end()
-            shell.finish("followed")
-            follow.ends()
-        submit.ends()
-    assert follow.out.splitlines() == logs.expected["master-0"]
-    assert "Run followed is Succeeded." in follow.err

@@ -14,8 +14,6 @@ from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.queues import (
     QUEUE,
     is_admitted,
-    kueue,
-    local_queue,
     priorities,
     queue_of,
 )
@@ -144,30 +142,6 @@ def test_a_preempted_run_waits_and_its_last_attempt_counts(own_shell: Shell, kin
     assert member["queued_s"] > 0
     assert row["queued_s"] == member["queued_s"]
     assert not (own_shell.store / "runs" / "run" / "log-gaps.json").exists()
-
-
-NEVER = {
-    "missing": ("v1", "LocalQueue missing doesn't exist", "queue-unusable"),
-    "orphan": ("trainjob", "ClusterQueue no-such-queue doesn't exist", "queue-unusable"),
-    "held": ("v1", "is inactive", "queue-unusable"),
-    QUEUE: ("trainjob", "maximum capacity (1)", "queue-unusable"),
-}
-"""Queue → job kind, Kueue's message, diagnosed cause."""
-
-
-def test_a_queue_that_never_takes_a_job_is_named(own_shell: Shell) -> None:
-    namespace = own_shell.namespace
-    with queue_of(namespace, 1) as name:
-        held = kueue("LocalQueue", "held", spec={"clusterQueue": name, "stopPolicy": "Hold"})
-        namespace.create(local_queue("orphan", "no-such-queue"), held)
-        for queue, (kind, why, cause_id) in NEVER.items():
-            asked = (f"--queue={queue}", f"--job-kind={kind}")
-            with own_shell.submitted(f"of-{queue}", *asked) as submit:
-                submit.until(why)
-                end = own_shell.json("status", f"of-{queue}")["history"][-1]
-                assert (end["phase"], end["cause_id"]) == ("Queued", cause_id)
-                own_shell.run("cancel", f"of-{queue}")
-                submit.ends(3)
 
 
 def test_a_stopped_queue_is_named_and_a_drained_one_stops_the_run(own_shell: Shell) -> None:

@@ -168,31 +168,6 @@ def test_logs_are_reported_as_they_grow(pods: Pods, reported: Reported, start: S
     assert reported.gaps == []
 
 
-def test_a_fast_log_waits_for_who_takes_it(pods: Pods, start: Start, reported: Reported) -> None:
-    """200,000 lines: what is not taken yet stays with the node, not in memory."""
-    pods.run("a")
-    pods.write("a", [f"step {number} {'x' * 100}" for number in range(200_000)])
-    room, waits, taken = threading.Event(), threading.Event(), [0]
-
-    def take(event: JobEvent) -> None:
-        assert event.line is not None
-        assert event.line.text.startswith(f"step {taken[0]} ")
-        taken[0] += 1
-        if taken[0] == 1_000:
-            waits.set()
-            room.wait(SECONDS)
-
-    before = _resident()
-    streams = start(sink=take)
-    follow(streams, pods, "a")
-    assert waits.wait(SECONDS)
-    streams.ended("run", "a")  # a fetch does not overtake it
-    room.set()
-    reported.until(lambda: "run" in reported.drained)
-    assert taken == [200_000]
-    assert _resident() - before < 20 * 2**20
-
-
 def _resident() -> int:
     """Memory that is held now, bytes."""
     fields = Path("/proc/self/statm").read_text().split()

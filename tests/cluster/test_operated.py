@@ -126,32 +126,3 @@ def test_an_operator_that_is_away_is_named_and_its_objects_wait_for_it(
 
 def leases(shell: Shell) -> str:
     return shell.namespace.kubectl("get", "leases", "--output=name")
-
-
-def test_a_request_without_a_clear_answer_is_sent_again_and_makes_one_object(
-    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
-) -> None:
-    shell = own_shell
-    with serving(operator, own_cluster, shell), shell.behind_proxy() as proxy:
-        for number, fault in enumerate(
-            (
-                proxy.answer(429, "/benchmarks", method="POST", times=1),
-                proxy.answer(500, "/benchmarks", method="POST", times=1),
-                proxy.answer(503, "/benchmarks", method="POST", times=1),
-                proxy.drop("/benchmarks", method="POST", times=1),
-                proxy.lose_answer("/benchmarks", method="POST", times=1),
-            )
-        ):
-            with fault:
-                shell.run("submit", *CASE, ENDLESS, f"--run-id=one-{number}", "--detach")
-            assert fault.hits == 1
-        # Where nobody can tell who serves the namespace nothing is created.
-        with proxy.answer(503, "/leases/"):
-            shell.limits = {"adapters__kubernetes__operator_lease__SEEN_SECONDS": 0.5}
-            shell.run("submit", *CASE, ENDLESS, "--run-id=none", "--detach", code=6)
-        shell.limits = {}
-        with proxy.answer(403, "/benchmarks/one-0", method="PATCH"):
-            shell.run("cancel", "one-0", code=6)
-    found = shell.namespace.kubectl("get", "benchmarks", "--output=name").split()
-    assert len(found) == 5
-    assert "cancel" not in shell.namespace.get("benchmark", "one-0")["spec"]

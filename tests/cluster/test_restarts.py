@@ -139,27 +139,6 @@ def test_a_run_with_a_killed_worker_succeeds_as_attempt_2(shell: Shell, proxy: F
     assert "1 restart" in shell.run("status", "killed").out
 
 
-def test_a_cancelled_training_is_continued_as_the_next_attempt_of_its_run(shell: Shell) -> None:
-    training = Training(shell, "continued")
-    with training.started("--max-restarts=0") as submit:
-        training.runs(1)
-        training.archives("one")
-        shell.run("cancel", "continued")
-        submit.ends(3)
-    until(lambda: "continued" not in shell.on_cluster(), "the end of the job")
-    training.prints("two")
-    with shell.started("submit", *TRAIN, "--max-restarts=0", "--resume=continued") as submit:
-        training.runs(2)
-        training.archives("two")
-        shell.namespace.finish("continued")
-        submit.ends(5)  # they print no steps
-    assert [run["run_id"] for run in shell.json("list")] == ["continued"]
-    status = training.status()
-    assert (status["phase"], status["restarts"]) == ("Succeeded", 1)
-    for replica in ("master-0", "worker-0"):
-        assert shell.archived("continued", replica) == ["one", "two"]
-
-
 def test_a_restart_killed_before_creation_is_resumed(shell: Shell, proxy: FaultProxy) -> None:
     """tests/simulation covers the other moments."""
     training = Training(shell, "left")

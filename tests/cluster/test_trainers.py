@@ -9,7 +9,6 @@ from k8sbench.render.trainer_sources import CONFIG_MAP, config_map
 from tests.harness.cluster import fault_proxy, following
 from tests.harness.cluster.following import TRAINERS, Port
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.shell import CASE, Shell
 
 NAME = TRAINERS.config_map_name
 CONTENT = ("data", "immutable")
@@ -51,14 +50,6 @@ def test_two_runs_share_one_config_map(user: Path, namespace: Namespace) -> None
 
 
 # -- never another's ----------------------------------------------------------------------------
-
-
-def test_what_render_prints_can_be_applied_beside_other_runs(own_shell: Shell) -> None:
-    for run_id in ("first", "second"):
-        printed = own_shell.run("render", "--with-trainers", *CASE, f"--run-id={run_id}").out
-        own_shell.namespace.kubectl("apply", "--server-side", "--filename=-", given=printed)
-    assert {"first", "second"} <= set(own_shell.on_cluster())
-    assert len(trainers(own_shell.namespace)) == 1
 
 
 # -- made again ---------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytest
 
 from k8sbench.adapters.local import cluster, launch
 from k8sbench.adapters.local.gpus import GPU, Inventory
-from k8sbench.adapters.local.job import CHUNK, Replica
+from k8sbench.adapters.local.job import Replica
 from k8sbench.adapters.local.launch import MARK, Launch
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.phase import Phase
@@ -215,14 +215,6 @@ def test_closing_ends_what_still_runs(machine: Machine) -> None:
         machine.start(HELLO)
 
 
-def test_closing_waits_for_nobody_who_reads(make_machine: MakeMachine) -> None:
-    machine = make_machine(grace=0.2)
-    running = machine.start("while True: print('x' * 1000)")
-    running.until_line("x")
-    machine.cluster.close()
-    assert not processes_of(running.run_id)
-
-
 # -- watching -------------------------------------------------------------------------------------
 
 
@@ -317,25 +309,6 @@ os._exit(0)
     expected = [f"{n:06d} {'x' * 60}" for n in range(20_000)]
     for replica in ("master-0", "worker-0", "worker-1", "worker-2"):
         assert seen.lines(replica) == expected
-
-
-def test_a_slow_reader_slows_the_replica_and_loses_nothing(machine: Machine) -> None:
-    """The replica is never further ahead than its pipe and one reading hold."""
-    trainer = """
-import os
-folder = os.environ["PYTHONPATH"].split(":")[0]
-ahead = os.open(os.path.join(folder, "ahead"), os.O_CREAT | os.O_WRONLY)
-for n in range(50_000):
-    os.pwrite(ahead, b"%08d" % n, 0)
-    os.write(1, b"%099d\\n" % n)
-"""
-    running = machine.start(trainer, replicas=1)
-    ahead = running.folder / "mounts/trainers/ahead"
-    most = (CHUNK + PIPE) // 100 + 1
-    for n in range(50_000):
-        running.until(_is_line)
-        assert int(ahead.read_bytes()) - n <= most
-    assert running.to_the_end().lines("master-0") == [f"{n:099d}" for n in range(50_000)]
 
 
 def _is_line(event: JobEvent) -> bool:

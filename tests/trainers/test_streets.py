@@ -1,6 +1,5 @@
 """Augmentation of street scenes: windows, labels that follow their pixels, colours, padding."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from PIL import Image
 
 from k8sbench.trainers.data import streets
-from k8sbench.trainers.data.streets import Crop, Scenes
+from k8sbench.trainers.data.streets import Crop
 from k8sbench.trainers.parts.segmentation import IGNORE
 from tests.trainers.references import Array, interpolated
 
@@ -90,14 +89,3 @@ def test_colours_are_distorted_within_upstreams_limits(augmented: Any) -> None:
     low, high = np.min(list(found), 0), np.max(list(found), 0)
     assert low[0] > 40
     assert high[0] > 200
-
-
-@on_each
-def test_scenes_of_loader_processes_go_through_the_same_augmentations(augmented: Any) -> None:
-    scenes = Scenes((32, 48), 5, 1, partial(augmented, crop=(32, 48)))
-    for index in range(20):
-        image, labels = scenes.decoded(index)
-        assert (str(image.dtype), image.shape) == ("uint8", (3, 32, 48))
-        assert image.flags.writeable  # PyTorch warns of arrays that are not
-        assert labels.flags.writeable
-        assert set(labels.flatten().tolist()) <= {0, 1, 2, 3, 4, IGNORE}

@@ -3,7 +3,6 @@
 import ast
 import importlib
 import pathlib
-import re
 import statistics
 from collections.abc import Iterator
 from typing import Any, NoReturn
@@ -74,19 +73,6 @@ def test_the_first_layers_share_follows_from_its_shape(
     assert round(100 * model.first_layer_gmac / (3 * model.gmac), 2) == share
     head = 512 * 85_742 / 1e9 if benchmark == "arcface" else None
     assert model.head_gmac == (head and pytest.approx(head, rel=0.001))
-
-
-@pytest.mark.parametrize(("benchmark", "found"), EVERY, ids=ids(EVERY))
-def test_no_command_needs_a_shell(benchmark: str, found: Variant) -> None:
-    if found.upstream is None:
-        return
-    everything = (
-        *found.upstream.command.values(),
-        *found.upstream.command_one_gpu.values(),
-        *found.upstream.added.values(),
-    )
-    for word in (word for words in everything for word in words):
-        assert not re.search(r"[;&|<>`\s]|\$(?!\((RANK|MASTER_ADDR|MASTER_PORT)\))", word), word
 
 
 def test_a_variant_runs_our_trainer_locally_in_small_or_a_program_in_an_image_of_ours() -> None:

@@ -13,7 +13,6 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.spec import FromSecret, SecretKey
 from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, V100, planned, spec
-from tests.unit.presence import present
 
 
 def on_pool(**changes: Any) -> Site:
@@ -39,23 +38,6 @@ def test_a_variable_from_a_secret_needs_a_cluster() -> None:
     assert planned(of=of).secret_env == {"HF_TOKEN": secret.secret_key_ref}
     with pytest.raises(UsageError, match="HF_TOKEN comes from a Secret"):
         planned(LAPTOP, of=of)
-
-
-def test_a_published_program_runs_in_an_image_of_ours_if_there_is_one() -> None:
-    asked: dict[str, Any] = {"impl": "upstream", "image_registry": "registry.example/ai"}
-    with pytest.raises(UsageError, match="needs an image") as caught:
-        planned(**asked)
-    assert caught.value.action == "Give it with --image NAME:TAG."
-    first, *others = spec().variants
-    program = msgspec.structs.replace(present(first.upstream), image="upstream-mine")
-    variants = (msgspec.structs.replace(first, upstream=program), *others)
-    of = msgspec.structs.replace(spec(), variants=variants)
-    plan = planned(of=of, **asked)
-    assert present(plan.image).startswith("registry.example/ai/k8sbench-upstream-mine:")
-    assert plan.trainers_by is None
-    with pytest.raises(UsageError, match="needs an image") as caught:
-        planned(of=of, impl="upstream")
-    assert "k8sbench-upstream-mine" in present(caught.value.action)
 
 
 @pytest.mark.parametrize(
