@@ -47,7 +47,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """Coefficient of variation (standard deviation ÷ mean); None for one run."""
     low: float | None
     high: float | None
-    """Upper end of the 95 % interval; None for one run and for unsteady runs."""
+    """Ends of the 95 % interval; None for one or unsteady runs."""
     interval_reason: str | None = None
     """Reason why there is no interval."""
 
@@ -316,8 +316,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     tflops_per_gpu: Figure
     peak_share: Figure
     """tflops_per_gpu ÷ the GPU's peak in the effective precision."""
-    medians: tuple[float, ...] = ()
-    """Medians of the case's sets up to this one, oldest first."""
     changed: Changed | None = None
     """Change of the case up to this set; None without one."""
     newer: Newer | None = None
