@@ -12,7 +12,7 @@ from typing import Any, Literal
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Deviation, Figure, Group, Result, Spread
-from k8sbench.report import formats
+from k8sbench.report import formats, group_words
 from k8sbench.report.group_words import (
     accuracy,
     footnotes,
@@ -24,21 +24,25 @@ from k8sbench.report.group_words import (
 )
 from k8sbench.report.tables import Cell, Column, absent
 
-Form = Literal["table", "wide", "document", "report"]
+Form = Literal["table", "wide", "document", "report", "page"]
 """Form of a table.
 
-``table``: the default, for 80 columns. ``document``: Markdown and the page. ``report``: a
-published report.
+``table``: the default, for 80 columns. ``document``: Markdown. ``report``: a published report.
+``page``: the HTML page, at most eight columns.
 """
-_ALL: tuple[Form, ...] = ("table", "wide", "document", "report")
+_ALL: tuple[Form, ...] = ("table", "wide", "document", "report", "page")
 FULL: tuple[Form, ...] = ("wide", "document", "report")
 _TABLES: tuple[Form, ...] = ("wide", "document")
 _SPREAD: tuple[Form, ...] = ("wide", "report")
-_OF_PROGRAM: tuple[Form, ...] = ("table", "wide", "document")
+_OF_PROGRAM: tuple[Form, ...] = ("table", "wide", "document", "page")
 """A report names programs in its rows' names."""
 _WIDE: tuple[Form, ...] = ("wide",)
-BARS = "▁▂▃▄▅▆▇█"
+_NAMED: tuple[Form, ...] = (*FULL, "page")
 Shown = Callable[[Sequence[Result], Form], bool]
+
+
+def _always(_: Sequence[Result], __: Form) -> bool:
+    return True
 
 
 class ResultColumn(Column, frozen=True, kw_only=True):
@@ -47,13 +51,13 @@ class ResultColumn(Column, frozen=True, kw_only=True):
     cell: Callable[[Any], Cell]
     forms: tuple[Form, ...]
     """Forms with the column."""
-    when: Shown = lambda _, __: True
+    when: Shown = _always
     """True if rows have the column in a form; an empty column is dropped."""
 
 
 def text(title: str, cell: Callable[[Any], Cell], *forms: Form, **more: Any) -> ResultColumn:
     """Build a text column; its cells may be cut unless ``whole``."""
-    more["cut"] = not more.get("whole")
+    more.setdefault("cut", not more.get("whole"))
     return ResultColumn(title, cell=cell, forms=forms or _ALL, **more)
 
 
@@ -306,19 +310,6 @@ def _beside(result: Result) -> Cell:
     return Cell(f"{published.text} {sign or '≠'}", (f"≠: other {why}",) if why else deviation.notes)
 
 
-def _history(result: Result) -> Cell:
-    """Draw the medians of the case's sets as bars, with their range.
-
-    A range below a tenth of the largest is drawn flat.
-    """
-    if len(result.medians) < 2:
-        return absent("fewer than two sets of the case have a figure")
-    least, most = min(result.medians), max(result.medians)
-    bottom = min(least, 0.9 * most)
-    bars = "".join(BARS[round(7 * (m - bottom) / (most - bottom))] for m in result.medians)
-    return Cell(f"{bars} {formats.rate(least)}–{formats.rate(most)}")
-
-
 # Which rows have a column
 
 
@@ -352,14 +343,13 @@ def _source(result: Result) -> Cell:
     return Cell(", ".join(sorted({member.source for member in result.group.members})))
 
 
-def _identity(name: str, forms: tuple[Form, ...] = _WIDE, key: str | None = None) -> ResultColumn:
-    """Build a column of a key field, shown by default if rows differ."""
-    return _apart(name, _key(key or name), *forms)
+def _apart(title: str, *forms: Form, when: Shown = _always) -> ResultColumn:
+    """Build a column that is shown by default if rows differ in it, and never dropped or cut."""
 
+    def cell(result: Result) -> Cell:
+        return Cell(group_words.value(result.group, title) or ABSENT)
 
-def _apart(title: str, cell: Callable[[Result], Cell], *forms: Form) -> ResultColumn:
-    """Build a column that is shown by default if rows differ in it."""
-    return text(title, cell, *(forms or _WIDE), tells_apart=True, whole=True, optional=1)
+    return text(title, cell, *(forms or _WIDE), when=when, tells_apart=True, cut=False)
 
 
 GPU = {metric.column: name for name, metric in ROW_FIGURES.items() if metric.column}
@@ -389,39 +379,31 @@ def _gpu(title: str) -> ResultColumn:
 
 
 COLUMNS: tuple[ResultColumn, ...] = (
-    text("benchmark", _key("benchmark"), *_OF_PROGRAM),
+    text("benchmark", _key("benchmark"), *_OF_PROGRAM, cut=False),
     text("framework", _key("framework"), *_OF_PROGRAM, whole=True),
     text("case", _key("case"), stays=True, whole=True),
     text("precision", _short_precision, "table", whole=True),
-    text("precision", lambda r: Cell(precision(r.group)), *FULL, whole=True),
+    text("precision", lambda r: Cell(precision(r.group)), *_NAMED, whole=True),
     text("node", _key("node"), when=_any(lambda r: r.group.plan.node), stays=True, whole=True),
     number("GPUs", _gpus, *_TABLES),
-    _identity("variant", FULL),
-    _identity("impl", FULL),
-    _identity("batch", FULL, "batch_size"),
-    _identity("set", key="set_name"),
-    *map(_identity, ("preset", "mode", "data")),
-    _apart("window", lambda r: Cell(r.group.window or ABSENT)),
-    *map(_identity, ("options", "backend", "pool")),
-    text("training", _key("training"), "wide", when=_any_length, tells_apart=True, optional=1),
-    _identity("GPU model", key="gpu_model"),
-    _identity("image"),
-    _apart("program", lambda r: Cell(r.group.program or ABSENT)),
+    *(_apart(title, *_NAMED) for title in ("variant", "impl", "batch")),
+    *map(_apart, ("set", "preset", "mode", "data", "window", "options", "backend", "pool")),
+    _apart("training", when=_any_length),
+    *map(_apart, ("GPU model", "image", "program")),
     text("source", _source, when=_any(lambda r: _source(r).text != "here"), optional=2),
     number("runs", _runs, optional=3),
     number("time to train (s)", _time, when=_any(trains), stays=True),
     number("accuracy (%)", _accuracy, when=_any(trains), stays=True),
     number("throughput", _throughput, stays=True),
     number("±", _of_spread(_cv, None), "table", when=_any_figure, stays=True, optional=5),
-    number("published", _beside, "table", when=_any_published, stays=True),
+    number("published", _beside, "table", "page", when=_any_published, stays=True),
     number("published", _published, *_TABLES, when=_any_published, stays=True),
     number("deviation", _deviation, *_TABLES, when=_any_published, stays=True),
     number("speedup", _speedup, when=_if_any_scales, stays=True, optional=4),
     number("min–max", _of_spread(_min_max), *_SPREAD),
     text("estimator", lambda r: Cell(r.group.estimator), *FULL),
-    number("interval", _of_spread(interval), *_TABLES),
+    number("interval", _of_spread(interval), *_TABLES, "page"),
     number("efficiency", _figure("efficiency", formats.percent), *FULL),
-    number("history", _history, "document", when=_any(lambda r: len(r.medians) > 1), stays=True),
     number("mean", _of_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
     number("CV", _of_spread(_cv), *_SPREAD),
     number("TFLOP/s per GPU", _figure("tflops_per_gpu", formats.plain), *_WIDE),
@@ -433,8 +415,8 @@ COLUMNS: tuple[ResultColumn, ...] = (
     number("GMAC", _optional("gmac", gmac), *_WIDE),
     number("restarts", _restarts, when=_any(lambda r: r.group.training), optional=5),
     *map(_gpu, GPU),
-    _identity("group", key="id"),
-    text("verdict", _verdict, "table", stays=True, states=True),
+    text("group", _key("id"), "wide", whole=True),
+    text("verdict", _verdict, "table", "page", stays=True, states=True),
     text("verdict", _full_verdict, *FULL, stays=True, states=True),
 )
 """In the order of the tables."""

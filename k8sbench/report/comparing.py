@@ -6,7 +6,7 @@ Below the table, each reason stands once: what these runs can show, why a case h
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from k8sbench.model.compared import Compared, Comparison, Difference, Figures
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.errors import few
+from k8sbench.model.group import Group
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
 from k8sbench.report import document as fields
@@ -60,18 +61,39 @@ def summary(compared: Comparison, *, advises: bool = True) -> str:
     Without a decision, ``advises`` adds how to get one.
     """
     names = case_names(compared)
-    kinds: dict[str, list[str]] = {}
-    for case, name in zip(compared.cases, names, strict=True):
-        kinds.setdefault(_kind(case, compared), []).append(f"{name}{_change(case)}")
-    loud = sorted(kind for kind in kinds if kind not in NOT_SHOWN)
-    parts = [f"{len(kinds[kind])} {kind}: {few(kinds[kind])}" for kind in reversed(loud)]
-    parts += [
-        f"{len(kinds[kind])} {verbs[len(kinds[kind]) != 1]}"
-        for kind, verbs in NOT_SHOWN.items()
-        if kind in kinds
-    ]
+    parts = []
+    for words, cases in _kinds(compared).items():
+        is_loud = cases[0][0].finding in ("faster", "slower")
+        named = few([f"{name}{_change(case)}" for case, name in cases]) if is_loud else ""
+        parts.append(f"{len(cases)} {words}" + (named and f": {named}"))
     first, _, rest = "; ".join(parts).partition(" ")
     return f"{first} of {counted(len(names), 'case')} {rest}.{_largest(compared, names, advises)}"
+
+
+def counts(compared: Comparison) -> list[str]:
+    """Count the cases of each finding: ``1 slower``, ``3 show no change``."""
+    return [f"{len(cases)} {words}" for words, cases in _kinds(compared).items()]
+
+
+def changed(compared: Comparison) -> list[tuple[Compared, str]]:
+    """List the changed cases with their names, the largest change first."""
+    every = (one for cases in _kinds(compared).values() for one in cases)
+    found = [one for one in every if one[0].finding in ("faster", "slower")]
+    return sorted(found, key=lambda one: _rank(one[0]))
+
+
+def _kinds(compared: Comparison) -> dict[str, list[tuple[Compared, str]]]:
+    """Map the words for a kind of case → its cases and names, changed ones first."""
+    kinds: dict[str, list[tuple[Compared, str]]] = {}
+    for case, name in zip(compared.cases, case_names(compared), strict=True):
+        kinds.setdefault(_kind(case, compared), []).append((case, name))
+    loud = sorted((kind for kind in kinds if kind not in NOT_SHOWN), reverse=True)
+    quiet = {
+        verbs[len(kinds[kind]) != 1]: kinds[kind]
+        for kind, verbs in NOT_SHOWN.items()
+        if kind in kinds
+    }
+    return {kind: kinds[kind] for kind in loud} | quiet
 
 
 def _kind(case: Compared, compared: Comparison) -> str:
@@ -211,25 +233,11 @@ def tables(compared: Comparison, *, is_short: bool = False) -> list[Table]:
     return made
 
 
-def case_names(compared: Comparison, *, with_batch: bool = False) -> list[str]:
-    """Name each case: benchmark, framework, precision, case and differences."""
-    words = ("benchmark", "framework", "precision", "case")
-    names = group_words.unique_names(
-        list({case.group.key.id: case.group for case in compared.cases}.values()),
-        lambda group: (
-            " ".join(getattr(group.key, name) for name in words)
-            + (f" batch {group.key.batch_size}" if with_batch else "")
-        ),
-        "amp_dtype",
-        "batch",
-        "node",
-        "variant",
-        "impl",
-        "data",
-        "pool",
-        "options",
-        "preset",
-    )
+def case_names(
+    compared: Comparison, base: Callable[[Group], str] = group_words.case_name
+) -> list[str]:
+    """Name each case so that no two are alike."""
+    names = group_words.names([case.group for case in compared.cases], base)
     return [names[case.group.key.id] for case in compared.cases]
 
 
@@ -252,8 +260,8 @@ def _quiet_line(quiet: Sequence[Compared], where: str) -> list[str]:
 
 def _row(case: Compared, name: str) -> tuple[Cell, ...]:
     # The verdict says why there is no ratio.
-    change = ABSENT if case.ratio is None else formats.signed_percent(case.ratio - 1)
-    cells = (name, _figure(case.a), _figure(case.b), change, interval(case), verdict(case))
+    ratio = ABSENT if case.ratio is None else formats.signed_percent(case.ratio - 1)
+    cells = (name, _figure(case.a), _figure(case.b), ratio, interval(case), verdict(case))
     return tuple(map(Cell, cells))
 
 
@@ -421,7 +429,9 @@ def junit(compared: Comparison) -> str:
 
     suite = ET.Element("testsuite", name=_xml(f"k8sbench compare {compared.a} {compared.b}"))
     # The same words whatever else is compared: CI servers follow a test over time by its name.
-    for case, name in zip(compared.cases, case_names(compared, with_batch=True), strict=True):
+    for case, name in zip(
+        compared.cases, case_names(compared, group_words.with_batch), strict=True
+    ):
         key = case.group.key
         where = {"classname": f"{key.benchmark}.{key.framework}", "name": name}
         test = ET.SubElement(suite, "testcase", {what: _xml(text) for what, text in where.items()})

@@ -60,13 +60,10 @@ class Column(msgspec.Struct, frozen=True):
     """
     optional: int = 0
     """Order in which narrow terminals drop it, highest first; 0: never."""
+    tells_apart: bool = False
+    """True if rows may differ in it alone; its words may be broken, but it is never dropped."""
     states: bool = False
     """True if its cells begin with a state or verdict, which may be coloured."""
-    tells_apart: bool = False
-    """True if rows may differ in it alone.
-
-    Without room a line below has its values.
-    """
 
 
 def width_of(text: str) -> int:
@@ -175,8 +172,9 @@ class Fit(NamedTuple):
 def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None) -> Fit:
     """Return the columns and widths for ``room``; None: no limit.
 
-    Long texts are folded or cut, as their columns allow; then optional columns are dropped. The
-    rest may be wider than the room: no figure or identifier is broken.
+    Titles and long texts are folded or cut, as their columns allow; then optional columns are
+    dropped, then words broken that tell rows apart. The rest may be wider than the room: no figure
+    or other identifier is broken.
     """
     cells = list(zip([column.title for column in columns], *rows, strict=True))
     natural = [max(map(width_of, column)) for column in cells]
@@ -201,11 +199,15 @@ def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int |
 
 
 def _least(column: Column, cells: Sequence[str], shortest: int) -> int:
-    """Return a column's smallest width; its title stays on one line."""
-    title = width_of(cells[0])
+    """Return a column's smallest width; no word of its title is broken."""
     if column.cut:
-        return max(title, *(_least_cut(cell, shortest, column) for cell in cells[1:]))
-    return max(title, *(width_of(c) if column.whole else _longest_word(c) for c in cells))
+        cut = (_least_cut(cell, shortest, column) for cell in cells[1:])
+        return max(width_of(cells[0]), *cut)
+    title, *others = cells
+    longest = max(map(width_of if column.whole else _longest_word, others))
+    if column.tells_apart and shortest == SHORTEST[2]:
+        longest = min(longest, shortest)
+    return max(_longest_word(title), longest)
 
 
 def _least_cut(cell: str, shortest: int, column: Column) -> int:
@@ -324,10 +326,11 @@ def _text(
     is_alone = len(table.rows) == 1 and out is None
     caption, places = ("", [*range(len(table.columns))]) if is_alone else captioned(table)
     titled = _with_titles(table)
-    marks, below = causes(titled, MOST_CAUSES)
+    marks, notes = causes(titled, MOST_CAUSES)
+    below = list(map(_numbered, notes))
     rows = [[clean(row[n].text) for n in places] for row in table.rows]
     for cells, mark in zip(rows, marks, strict=True):
-        cells[-1] += mark
+        cells[-1] += _marks(mark)
     columns = [titled.columns[n] for n in places]
     fit = fitted(columns, rows, width)
     if is_alone and len(fit.kept) < len(columns):
@@ -335,7 +338,7 @@ def _text(
     if len(fit.kept) < len(columns):
         gone = [n for n in range(len(columns)) if n not in fit.kept]
         out = (*(out or ()), *(columns[n].title for n in gone))
-        return _text(_without(table, [places[n] for n in gone]), width, paint, out)
+        return _text(without(table, [places[n] for n in gone]), width, paint, out)
     if out:
         below.append(f"{', '.join(out)}: no room in {width} columns; {table.complete} has it")
     lines = "".join(wrapped(line, width, indent="    ") + "\n" for line in below)
@@ -369,18 +372,6 @@ def without(table: Table, gone: Sequence[int]) -> Table:
     )
 
 
-def _without(table: Table, gone: Sequence[int]) -> Table:
-    """Drop columns; values that tell rows apart become notes of their rows."""
-    apart = [n for n in gone if table.columns[n].tells_apart]
-    rows = []
-    for first, *others in table.rows if 0 not in gone else ():
-        row = (first, *others)
-        told = (f"{table.columns[n].title.replace(' ', '-')}: {row[n].text}" for n in apart)
-        notes = [note for note in told if not note.endswith(f": {ABSENT}")]
-        rows.append((msgspec.structs.replace(first, notes=(*notes, *first.notes)), *others))
-    return without(msgspec.structs.replace(table, rows=tuple(rows) or table.rows), gone)
-
-
 def captioned(table: Table) -> tuple[str, list[int]]:
     """Write the values common to all rows; return the remaining columns."""
     places = range(len(table.columns))
@@ -396,7 +387,16 @@ def captioned(table: Table) -> tuple[str, list[int]]:
     return " · ".join(words), [n for n in places if n not in once]
 
 
-def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]:
+Note = tuple[int | None, str]
+"""A line below a table, and its number; None: it is of all rows."""
+
+
+def _numbered(note: Note) -> str:
+    number, text = note
+    return text if number is None else f"[{number}] {text}"
+
+
+def causes(table: Table, most: int | None = None) -> tuple[list[list[int]], list[Note]]:
     """Return the numbers of causes per row, and the lines below the table.
 
     At most ``most`` lines of causes; the last one counts the rest.
@@ -415,18 +415,17 @@ def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]
     if most is not None and len(listed) > most:
         listed, left_out = listed[: most - 1], len(listed) - most + 1
     some = [note for note in listed if len(found[note].rows) < len(table.rows)]
-    lines = [
-        (f"[{some.index(note) + 1}] " if note in some else "")
-        + _cause_line(note, found[note], table)
+    lines: list[Note] = [
+        (some.index(note) + 1 if note in some else None, _cause_line(note, found[note], table))
         for note in listed
     ]
     if left_out:
-        lines.append(f"and {left_out} causes more: k8sbench explain RUN names all of a run")
+        lines.append((None, f"and {left_out} causes more: k8sbench explain RUN names all of a run"))
     marks = [
-        _marks([n for n, note in enumerate(some, 1) if place in found[note].rows])
+        [n for n, note in enumerate(some, 1) if place in found[note].rows]
         for place in range(len(table.rows))
     ]
-    return marks, [*lines, *table.notes]
+    return marks, [*lines, *((None, note) for note in table.notes)]
 
 
 _NUMBER = re.compile(r"(?<![\w.,:/−-])\d+(?![\w:/-]|[.,]\d)")
@@ -491,9 +490,9 @@ def markdown(tables: Sequence[Table]) -> str:
         lines.append("| " + " | ".join("---:" if c.right else "---" for c in table.columns) + " |")
         for row, mark in zip(table.rows, marks, strict=True):
             *cells, last = row
-            marked = msgspec.structs.replace(last, text=last.text + mark)
+            marked = msgspec.structs.replace(last, text=last.text + _marks(mark))
             lines.append(_markdown_line([*cells, marked]))
-        lines += [part for note in below for part in ("", escaped(note))]
+        lines += [part for note in below for part in ("", escaped(_numbered(note)))]
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 

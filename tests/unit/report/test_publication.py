@@ -13,8 +13,8 @@ from k8sbench.measure.run import rules as run_rules
 from k8sbench.model.finding import Finding
 from k8sbench.model.run import Run
 from k8sbench.report import layout, publication, readme
+from k8sbench.report.chart import Bars
 from k8sbench.report.environment import Given
-from k8sbench.report.plot import Panel
 from k8sbench.report.publication import Publication
 from k8sbench.report.words import Lang, phrase, texts
 from tests.unit import goldens
@@ -56,7 +56,7 @@ def some_runs() -> list[Run]:
 
 def test_the_readme_is_the_golden_one() -> None:
     logs = {"eight-1": ["logs/gpu8_fp32_bs128/run1/rank0.log"]}
-    charts = [("figures/throughput-1.svg", Panel("resnet50: images/s", 1.0, print))]
+    charts = [("figures/throughput-1.svg", Bars(title="resnet50: images/s", bars=()))]
     text = readme.text(made(some_runs(), logs=logs, charts=charts))
     goldens.check(FOLDER / "report.md", text)
 
@@ -126,8 +126,10 @@ def test_rows_are_named_as_the_reports_name_their_logs_and_never_alike() -> None
     sets = [run(1.0, set_name=name) for name in ("a", "b")]
     assert names(*sets) == ["gpu8_fp32_bs128_a", "gpu8_fp32_bs128_b"]
     alike = names(run(1.0, data="path:/a"), run(1.0, data="path:/b"))
-    assert len({*alike}) == 2
-    assert all(re.fullmatch(r"gpu8_fp32_bs128_g-\w+", name) for name in alike)
+    assert alike == ["gpu8_fp32_bs128_path_a", "gpu8_fp32_bs128_path_b"]
+    images = names(*(run(1.0, image=f"registry.example/{50 * 'x'}:{n}") for n in (1, 2)))
+    assert len({*images}) == 2
+    assert all(re.fullmatch(r"gpu8_fp32_bs128_g-\w+", name) for name in images)
 
 
 def test_logs_are_named_by_the_first_rank_of_their_replica() -> None:
