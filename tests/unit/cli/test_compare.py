@@ -15,6 +15,7 @@ from tests.unit.cli.conftest import Fill, Typed
 from tests.unit.measure.test_compare import A, B, new, old
 from tests.unit.measure.test_history import FLAT, dropped, sets
 from tests.unit.report.factory import START, run
+from tests.unit.store import schemas
 
 START_OF_N9 = datetime.datetime.fromtimestamp(START + 9e5, datetime.UTC).isoformat()
 
@@ -235,3 +236,9 @@ def test_a_history_is_of_what_is_asked_for(fill: Fill, typed: Typed) -> None:
 def test_runs_of_a_side_that_have_no_figure_yet_are_noted(fill: Fill, typed: Typed) -> None:
     fill([*old(), run(None, set_name="new", phase=Phase.RUNNING), *new(B, case="1x1")])
     assert "note: new: 1 run is open" in typed("compare", "old", "new")[2]
+
+
+def test_the_documents_keep_to_their_schemas(fill: Fill, typed: Typed) -> None:
+    fill([*old(), *new()])
+    for words in (("compare", "old", "new"), ("history", "resnet50")):
+        schemas.validate(words[0], json.loads(typed(*words, "-o", "json")[1]))
