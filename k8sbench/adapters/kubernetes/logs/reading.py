@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import math
 import re
 import threading
 import time
@@ -26,6 +27,8 @@ NOTE_SECONDS = 5.0
 """Seconds until an unreadable log is reported to the user."""
 SILENT_SECONDS, SLOW_SECONDS = 300.0, 30.0
 """Read timeouts of a stream and of a fetch; retries lose nothing."""
+PREVIOUS_SECONDS = 30.0
+"""Time after which an error in place of a previous log means that the node has none."""
 NEAR_LINES = 1000
 """Lines at a log's end that are searched for the mark first."""
 PLACE_SECONDS = 5.0
@@ -253,10 +256,10 @@ class LogReader:
         rest = text.end()
         if text.error is not None:
             log.is_intact = log.is_intact and not follow
-            log.why = text.error.strip().rstrip(".")
-            if "unable to retrieve" in text.error and (previous or not log.exists):
-                return End.UNAVAILABLE
-            return self._failed(log, log.why, None, is_node_s_word=True)
+            end = self._failed(log, text.error.strip(), None, is_node_s_word=True)
+            since = log.failing_since or math.inf
+            is_final = previous and time.monotonic() - since >= PREVIOUS_SECONDS
+            return End.UNAVAILABLE if is_final else end
         if follow:
             log.is_intact = log.is_intact or (resume.found and container == (log.uid, log.restarts))
         elif previous or log.is_over:
