@@ -9,7 +9,7 @@
     row = run.wait()
 
 Nothing is printed: notes and progress go to the logger ``k8sbench``. Errors are those of
-:mod:`k8sbench.model.errors`. ``docs/python.md`` has examples.
+:mod:`k8sbench.model.errors`. ``docs/reference.md`` has examples.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     missing: dict[str, str] = {}
     """Field → why it has no value."""
     document: dict[str, Any] = {}
-    """All fields, as ``results -o json`` has them (docs/schema.md)."""
+    """All fields, as ``results -o json`` has them (docs/results.md)."""
 
 
 class Results(list[Row]):
@@ -233,7 +233,9 @@ class Client:
         for name in options:
             if name not in names:
                 near = did_you_mean(name, names)
-                raise UsageError(f"submit has no option {name!r}.", near + "See docs/python.md.")
+                raise UsageError(
+                    f"submit has no option {name!r}.", near + "See docs/reference.md#python."
+                )
         values = {names[name]: value for name, value in options.items()}
         if isinstance(values.get("timeout_s"), str):
             values["timeout_s"] = times.seconds(values["timeout_s"])

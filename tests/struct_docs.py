@@ -3,12 +3,10 @@
 import ast
 import functools
 import inspect
-import itertools
 import os
 import pathlib
 import re
 import sys
-from types import ModuleType
 from typing import Any
 
 
@@ -42,22 +40,6 @@ def assert_generated(page: pathlib.Path, name: str, table: str) -> None:
     between = pattern.search(text)
     assert between is not None
     assert between[2] == table, "K8SBENCH_UPDATE_GOLDEN=1 writes it anew"
-
-
-def summary(struct: type[Any]) -> str:
-    """The Struct's docstring on one line, as Markdown."""
-    return " ".join((inspect.getdoc(struct) or "").split()).replace("``", "`")
-
-
-def constants(module: ModuleType) -> dict[str, str]:
-    """Return a module's constants → their descriptions, on one line."""
-    body = _tree(module).body
-    return {
-        node.targets[0].id: " ".join(str(below.value.value).split())
-        for node, below in itertools.pairwise(body)
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
-    }
 
 
 def _body(module: Any, name: str) -> list[ast.stmt]:

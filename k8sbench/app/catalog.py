@@ -141,7 +141,7 @@ def work_on_data(
         raise UsageError(
             f"{place} is a claim, and data {action} works on folders of this machine.",
             "Give the command in a pod that mounts the claim, with the path there"
-            " (docs/data.md#on-a-claim).",
+            " (docs/training.md#on-a-claim).",
         )
     given = (action, name, str(Path(place).absolute()), *words)
     with stop, processes.running(PROGRAM, given) as process:

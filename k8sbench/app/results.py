@@ -200,12 +200,18 @@ def explain(
     access: ClusterAccess,
     accept: Collection[str] = (),
 ) -> list[Row]:
-    """Explain a run (id or unique prefix) or a group (id)."""
-    from k8sbench.report import explanation
+    """Explain an id of a finding, a run (id or unique prefix) or a group (id)."""
+    from k8sbench.report import explanation, ids
 
+    if found := list(ids.matching(text)):
+        return found
     check_accepted(accept)
     with stores.with_operator(where, access, note) as (store, runs):
-        return list(explanation.of(text, runs, accept, catalog.finder(store, note)))
+        try:
+            return list(explanation.of(text, runs, accept, catalog.finder(store, note)))
+        except NotFound as missing:
+            action = did_you_mean(text, ids.ALL) + (missing.action or "")
+            raise NotFound(missing.message, action) from missing
 
 
 def with_gpu_metrics(
@@ -225,13 +231,13 @@ def check_accepted(accept: Collection[str], *, of_groups: bool = True) -> None:
     """Reject a mistyped id, which would otherwise overrule nothing, in silence."""
     if not accept:
         return
-    from k8sbench.measure.group import rejections as group_rules
-    from k8sbench.measure.run import rules as run_rules
+    from k8sbench.measure.run import rules
+    from k8sbench.report import ids
 
-    known = [*run_rules.ALL, *(group_rules.ALL if of_groups else ())]
+    known = ids.REASONS if of_groups else rules.ALL
     for name in accept:
         if name not in known:
             raise NotFound(
                 f"--accept {name}: there is no such reason.",
-                did_you_mean(name, known) + "docs/integrity.md and docs/results.md list them.",
+                did_you_mean(name, known) + "List them: k8sbench explain '*'",
             )

@@ -49,7 +49,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Results": {
         "results": ("results", "Print tables of the measured results."),
         "report": ("results", "Write a publishable report of sets."),
-        "explain": ("results", "Show how a figure was computed, or what a log format matches."),
+        "explain": ("results", "Explain a figure, an id such as gpu-count, or a log format."),
         "compare": ("compare", "Compare two sides: changes with their significance."),
         "baseline": ("compare", "Save, list and remove baselines for compare."),
         "history": ("compare", "Show a benchmark over its sets, and mark its changes."),
@@ -66,6 +66,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "data": ("benchmarks", "List, check and draw data sets."),
         "store": ("store", "Show or reindex the store; move and remove runs."),
         "config": ("config", "Show which options files and the environment set."),
+        "schema": ("config", "Print the JSON Schema of documents, benchmark files or pools files."),
         "completion": ("config", "Print the completion script of a shell."),
     },
 }

@@ -81,12 +81,14 @@ EVIDENCE = 3
 
 
 class IntegrityRule(msgspec.Struct, frozen=True):
-    """A check's finding; the string below each rule is its condition."""
+    """A check's finding."""
 
     id: str
     """Stable: users type it after ``--accept``, and rows keep it."""
     severity: Severity
     """Usual severity of its findings."""
+    condition: str
+    """What it means, in whole sentences."""
     action: str
     """Action, one sentence or more."""
 
@@ -107,14 +109,14 @@ class IntegrityRule(msgspec.Struct, frozen=True):
         )
 
 
-def reject(name: str, action: str) -> IntegrityRule:
+def reject(name: str, condition: str, action: str) -> IntegrityRule:
     """A rule whose findings, as a rule, are against the figures."""
-    return IntegrityRule(name, "reject", action)
+    return IntegrityRule(name, "reject", condition, action)
 
 
-def warn(name: str, action: str) -> IntegrityRule:
+def warn(name: str, condition: str, action: str) -> IntegrityRule:
     """A rule whose findings are remarks."""
-    return IntegrityRule(name, "warn", action)
+    return IntegrityRule(name, "warn", condition, action)
 
 
 def rules_in(module: Mapping[str, object]) -> dict[str, IntegrityRule]:

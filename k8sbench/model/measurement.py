@@ -1,6 +1,6 @@
 """Figures of one run or log over a stated window, and their verdict.
 
-``k8sbench measure -o json`` prints this as JSON, and the store keeps it. ``docs/schema.md``
+``k8sbench measure -o json`` prints this as JSON, and the store keeps it. ``k8sbench schema``
 describes it, held equal by a test. A missing figure is None, never 0, and ``missing`` holds the
 reason under the figure's path.
 """

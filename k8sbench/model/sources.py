@@ -52,7 +52,7 @@ def weights(case: PlanChoices) -> str | None:
     if not place.endswith(suffix := WEIGHTS[case.framework]):
         raise UsageError(
             f"--weights {asked} is not a {suffix} file.",
-            "Name the published file: docs/checkpoints.md#start-weights.",
+            "Name the published file: docs/training.md#start-weights.",
         )
     return place
 

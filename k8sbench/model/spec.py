@@ -1,6 +1,6 @@
 """Benchmarks: the typed form of one catalog file.
 
-Every field of the YAML is here with its unit; ``docs/catalog.md`` is generated from this text.
+Every field of the YAML is here with its unit; ``k8sbench schema benchmark`` prints this text.
 Unknown fields are errors. The rules that one field alone cannot state are in
 :mod:`k8sbench.model.spec_rules`.
 """

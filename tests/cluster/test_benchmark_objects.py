@@ -240,7 +240,7 @@ def test_the_commands_of_the_page_run_in_their_order(
     own_shell: Shell, operator: OperatorShell, tmp_path: Path
 ) -> None:
     namespace = own_shell.namespace
-    page = ROOT / "docs" / "objects.md"
+    page = ROOT / "docs" / "operator.md"
     (wanted,) = [text for text in YAML.findall(page.read_text()) if "kind: Benchmark" in text]
     # The page's readers have real nodes; ours are fake, and their pods end at once.
     small = wanted.replace("v100-32gb", "quick").replace("repeats: 5", "repeats: 1")
@@ -257,7 +257,7 @@ def test_the_commands_of_the_page_run_in_their_order(
         "PATH": f"{kubectl}:{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
     with serving(operator):
-        for command in pages.commands(page):
+        for command in pages.commands(page, "Benchmark objects"):
             pages.run(command, own_shell.folder, environment)
     assert {run["set_name"] for run in operator.json("list")} == {"nightly-2026-11-27"}
 

@@ -22,7 +22,7 @@ def metrics(node):
 MISSING = {"power": "The exporter does not give it."}
 """
 PROGRAM = rack.NUMBERED + METRICS + metric_source.PROGRAM
-PAGE = ROOT / "docs" / "nodes.md"
+PAGE = ROOT / "docs" / "kubernetes.md"
 NODES = 6
 CASE = ("nodes", "resnet50", "--gpus=1", "--batch-size=4", "--warmup=2", "--iterations=10")
 
@@ -81,7 +81,7 @@ def test_the_commands_of_the_page_run_in_its_order(checking: Shell) -> None:
     program.chmod(0o755)
     path = f"{checking.folder}:{os.environ['PATH']}"
     rack.logs(checking, range(1, 2 * NODES + 1))
-    for command in pages.commands(PAGE):
+    for command in pages.commands(PAGE, "Which node is slow"):
         # Ours have one GPU, few steps, and no zones.
         text = command.text.replace(" nodes resnet50", f" {shlex.join(CASE)}")
         text = text.replace("-l zone=b", "-l k8sbench.test/row=even")

@@ -1,4 +1,4 @@
-"""The corpus' TensorFlow log becomes a run by the example file of docs/import.md."""
+"""The corpus' TensorFlow log becomes a run by the example file of docs/logs.md."""
 
 import json
 from pathlib import Path

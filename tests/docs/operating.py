@@ -24,14 +24,16 @@ PLACES = {
 """Place → pattern of the commands that run there; first match wins.
 
 ``node``: tests/node/test_operator_page.py, with a running operator. ``postgres``:
-tests/unit/store/test_outages.py. ``cluster``: tests/cluster/test_pages.py.
+tests/unit/store/test_outages.py. ``cluster``: tests/cluster/test_pages.py; the section on Benchmark
+objects: tests/cluster/test_benchmark_objects.py.
 """
 _FILE = re.compile(r"^```yaml\n# (\S+\.yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def commands(place: str) -> list[Command]:
     """Return the page's commands for one place, in order."""
-    listed = pages.commands(PAGE)
+    objects = pages.commands(PAGE, "Benchmark objects")
+    listed = [command for command in pages.commands(PAGE) if command not in objects]
     at = [next(each for each, marks in PLACES.items() if marks.search(c.text)) for c in listed]
     found = [command for command, where in zip(listed, at, strict=True) if where == place]
     assert found

@@ -46,13 +46,15 @@ def prose() -> list[pathlib.Path]:
     return [*pages(), *(ROOT / each for each in (*top, *more))]
 
 
-def commands(page: pathlib.Path) -> list[Command]:
-    """The commands of one page, in order."""
+def commands(page: pathlib.Path, within: str | None = None) -> list[Command]:
+    """Return the commands of a page, or of one of its sections, in order."""
     text = page.read_text()
     found: list[Command] = []
     for block in FENCE.finditer(text):
         first = text.count("\n", 0, block.start(1)) + 1
         *_, section = ("", *HEADING.findall(text, 0, block.start()))
+        if within not in (None, section):
+            continue
         pending = ""
         for offset, line in enumerate(textwrap.dedent(block[1]).splitlines()):
             if pending:

@@ -16,7 +16,7 @@ from tests.docs import pages
 from tests.tiers import ROOT
 
 # Their commands need a cluster: test_pages, test_nodes and test_benchmark_objects of tests/cluster.
-ON_A_CLUSTER = {"kubernetes.md", "nodes.md", "objects.md", "operator.md"}
+ON_A_CLUSTER = {"kubernetes.md", "operator.md"}
 SHORT = """
 [submit]
 warmup = 1
@@ -24,6 +24,7 @@ iterations = 5
 """
 """The reader's own k8sbench.toml: runs of the fewest steps that are measured."""
 PAGES = [page for page in pages.pages() if pages.commands(page) and page.name not in ON_A_CLUSTER]
+LINK = re.compile(r"\]\(([^):#]+\.md)(?:#[^)]*)?\)")
 SOAK = {"compare.md", "results.md"}
 """Pages that train as README does, and whose further commands tests/unit/cli types."""
 RUN = [
@@ -58,7 +59,8 @@ def test_the_commands_of_a_page_run_in_its_order(
 def test_the_make_commands_of_the_pages_are_the_ones_that_ci_runs() -> None:
     ci = (ROOT / ".ci" / "run").read_text()
     makefile = (ROOT / "Makefile").read_text()
-    shown = {c.text for page in PAGES for c in pages.commands(page) if c.text.startswith("make ")}
+    texts = (c.text for page in (*PAGES, ROOT / "CONTRIBUTING.md") for c in pages.commands(page))
+    shown = {text for text in texts if text.startswith("make ")}
     assert {"make demo", "make test"} <= shown
     for command in shown:
         assert re.search(rf"^{re.escape(command)}$", ci, re.MULTILINE) or (
@@ -105,6 +107,9 @@ def test_the_commands_for_contributors_are_there() -> None:
 
 
 def test_every_page_is_reached_from_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text()
-    for page in pages.prose()[1:]:
-        assert f"]({page.relative_to(ROOT)})" in readme, page.name
+    reached, new = set[pathlib.Path](), {ROOT / "README.md"}
+    while new:
+        reached |= new
+        links = {page.parent / to for page in new for to in LINK.findall(page.read_text())}
+        new = {link.resolve() for link in links} - reached
+    assert set(pages.prose()) <= reached

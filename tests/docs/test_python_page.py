@@ -1,4 +1,4 @@
-"""The Python of docs/python.md runs in the page's order."""
+"""The Python of docs/reference.md runs in the page's order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.tiers import ROOT
 
-PAGE = (ROOT / "docs" / "python.md").read_text()
+PAGE = (ROOT / "docs" / "reference.md").read_text()
 
 
 @pytest.mark.tier("frameworks")
@@ -23,7 +23,7 @@ def test_the_python_of_the_page_runs(
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert len(blocks) >= 5
     for block in blocks:
-        exec(compile(block, "docs/python.md", "exec"), names)
+        exec(compile(block, "docs/reference.md", "exec"), names)
     assert names["row"].state == "valid"
     assert len(names["table"]) == 1
     out, err = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Recipes of docs/changing.md, carried out on a copy of the product."""
+"""Recipes of CONTRIBUTING.md, carried out on a copy of the product."""
 
 import os
 import pathlib

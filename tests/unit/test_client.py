@@ -1,4 +1,4 @@
-"""``Client``: what the commands do, from Python. docs/python.md shows it on the local backend."""
+"""``Client``: what the commands do, from Python, as docs/reference.md shows."""
 
 import subprocess
 import sys

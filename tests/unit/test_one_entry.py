@@ -58,9 +58,8 @@ CHECK = """    Check("made-up", _namespace, "", (
         Row("warn", always, "{f.home} is made up."),
     )),
 """
-RULE = '''MADE_UP = warn("made-up", "Nothing to do.")
-"""It is one of a test."""
-'''
+RULE = """MADE_UP = warn("made-up", "It is one of a test.", "Nothing to do.")
+"""
 FORMAT = """    "made-up": Format("flat", lambda flat: "+".join(flat[0]) + "\\n"),
 """
 RECIPES: dict[str, Recipe] = {
@@ -100,7 +99,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def test_at_most_three_files_know_what_is_added(name: str) -> None:
     assert len(RECIPES[name]) <= 3
     article = "An" if name[0] in "io" else "A"
-    assert f"**{article} {name}.**" in (ROOT / "docs/changing.md").read_text()
+    assert f"**{article} {name}.**" in (ROOT / "CONTRIBUTING.md").read_text()
 
 
 def test_a_gpu_metric_is_one_entry(tree: pathlib.Path) -> None:

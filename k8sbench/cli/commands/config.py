@@ -1,7 +1,8 @@
-"""``k8sbench config show``: which options files and the environment set."""
+"""``k8sbench config``, ``completion`` and ``schema``: settings, shells, forms of documents."""
 
 from __future__ import annotations
 
+import importlib.resources
 import os
 from typing import Any
 
@@ -58,7 +59,7 @@ def completion_command(shell: str) -> None:
     """Print the completion script of a shell.
 
     Commands, options and their values, and the names of benchmarks and files.
-    docs/configuration.md says where each shell reads it.
+    docs/reference.md says where each shell reads it.
 
     \b
     eval "$(k8sbench completion bash)"           in ~/.bashrc
@@ -72,3 +73,17 @@ def completion_command(shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None
     output.write(kind(cli, {}, "k8sbench", COMPLETE).source() + "\n")
+
+
+@click.command()
+@click.argument("name", default="documents", type=click.Choice(["documents", "benchmark", "pools"]))
+def schema_command(name: str) -> None:
+    """Print the JSON Schema of documents, benchmark files or pools files.
+
+    Of the documents of -o json, of the operator's HTTP API and of a run's folder (results, compare,
+    history and doctor: see their pages); of a benchmark file or a pools file.
+
+    \b
+    k8sbench schema benchmark > benchmark.schema.json
+    """
+    output.write(importlib.resources.files("k8sbench").joinpath(f"schema/{name}.json").read_text())

@@ -139,20 +139,22 @@ def report_command(sets: tuple[str, ...], folder: str, **given: Any) -> None:
 
 
 @click.command()
-@click.argument("target", metavar="RUN|GROUP|FILE.yaml")
+@click.argument("target", metavar="RUN|GROUP|ID|FILE.yaml")
 @click.argument("log", metavar="[LOG]", required=False)
 @accept_option
 @access_options
 @store_option
 def explain_command(target: str, log: str | None, **given: Any) -> None:
-    """Show how a figure was computed, or what a log format matches.
+    """Explain a figure, an id such as gpu-count, or a log format.
 
     For a run: the lines that count, the window and what was left out, the figure by each
     estimator, and every reason with its evidence and what to do. For a group (results -o wide shows
-    its id): its runs, interval and speedup. For a benchmark's file and a LOG: the lines that each
-    expression matches.
+    its id): its runs, interval and speedup. For the ID of a reason, of a cause or of a check of
+    doctor: what it means and what to do; '*' lists all. For a benchmark's file and a LOG: the lines
+    that each expression matches.
 
     \b
+    k8sbench explain gpu-count
     k8sbench explain resnet50-261120-081500-x7k2qd
     k8sbench explain mine.yaml train.log
     """

@@ -175,8 +175,8 @@ def nodes_command(request: SubmitRequest, output_format: str, selector: str) -> 
     """Run one case on each node of a pool, and name the slow nodes.
 
     One run is pinned to each node. A node is slow if its throughput is far below the median of the
-    pool; docs/nodes.md has the rule. No node is cordoned. Exit code: 0 no node is slow, 7 a node is
-    slow or faulty, otherwise as submit.
+    pool; docs/kubernetes.md has the rule. No node is cordoned. Exit code: 0 no node is slow, 7 a
+    node is slow or faulty, otherwise as submit.
 
     \b
     k8sbench nodes resnet50 --parallel 8   every node of the pool

@@ -5,7 +5,7 @@ can be piped. Notes, progress and hints go to stderr. A table is plain text and 
 on a terminal long sentences are folded inside their cells, and states have a colour. Text that
 comes from logs or clusters is shown without its control characters.
 
-JSON documents carry ``schema``; what is in them is described in ``docs/schema.md``.
+JSON documents carry ``schema``; what is in them is printed by ``k8sbench schema``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Causes of a job's state, one row each: sentence, action, recovery.
 
-The module of a cause's stage checks its condition and fills in the names. The table of
-``docs/diagnosis.md`` is generated from this one.
+The module of a cause's stage checks its condition and fills in the names. ``k8sbench explain ID``
+prints a row.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ CAUSES: Mapping[str, Cause] = {
         "{head}: the namespace {namespace} enforces Pod Security {level}, and the operator's init"
         " container has no security context: {why}.",
         "Have the template that 'k8sbench doctor --init-template' prints given to the operator"
-        " (docs/doctor.md), or use a namespace that enforces no Pod Security Standard.",
+        " (docs/first-hour.md#the-init-container), or use a namespace that enforces no Pod Security"
+        " Standard.",
         unrecoverable="yes",
     ),
     "admission-denied": Cause(

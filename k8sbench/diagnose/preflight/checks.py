@@ -6,7 +6,7 @@ name attributes of the subject, ``f`` (the facts), ``plan`` and ``pool``.
 
 ``fail`` means that no run can succeed as it is asked for, or that the cluster does not tell what it
 tells every user; ``warn`` is for what may spoil or slow a run, and for what could not be looked at.
-A new check is an entry of :data:`CHECKS` with its function, and its row in docs/doctor.md.
+A new check is an entry of :data:`CHECKS` with its function, and a row in docs/first-hour.md.
 """
 
 from __future__ import annotations
@@ -470,7 +470,7 @@ CHECKS = (
             "The namespace {f.home} enforces restricted, which upstream's init container of the"
             " workers of a {kind} does not pass: they will be refused.",
             "Give the operator the template of 'k8sbench doctor --init-template'"
-            " (docs/doctor.md)."),
+            " (docs/first-hour.md#the-init-container)."),
     )),
     Check("quota", _quota, "the quotas of {f.home}", (
         Row("fail", lambda s: s.short,

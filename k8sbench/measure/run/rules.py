@@ -1,272 +1,308 @@
 """Every finding that the measurement of one run can carry, in one table.
 
-A check yields findings by these rules, each with a sentence that has the numbers at hand. The table
-in ``docs/integrity.md`` is made from this module: the condition below each rule, and its action.
+A check yields findings by these rules, each with a sentence that has the numbers at hand.
+``k8sbench explain ID`` prints a rule's condition and action.
 """
 
 from __future__ import annotations
 
 from k8sbench.measure.verdict import reject, rules_in, warn
 
-ABOVE_PEAK = reject("above-peak", "Check batch, GPUs and model.")
-"""The arithmetic per second exceeds the GPU's peak ([results.md](results.md)).
-
-The peak is that of the number format in use, or of the fastest format if that is unknown.
-"""
+ABOVE_PEAK = reject(
+    "above-peak",
+    "The arithmetic per second exceeds the GPU's peak. The peak is that of the number "
+    "format in use, or of the fastest format if that is unknown.",
+    "Check batch, GPUs and model.",
+)
 BATCH_MISMATCH = reject(
-    "batch-mismatch", "Correct --batch-size or --gpus, or the size in AI-Rank's `load_data` line."
+    "batch-mismatch",
+    "The log contradicts itself on its batch. Its statements are a line's rate × "
+    "seconds, the configuration, the whole job's batch, and AI-Rank's size of the data "
+    "set ÷ steps of an epoch.",
+    "Correct --batch-size or --gpus, or the size in AI-Rank's `load_data` line.",
 )
-"""The log contradicts itself on its batch.
-
-Its statements are a line's rate × seconds, the configuration, the whole job's batch, and AI-Rank's
-size of the data set ÷ steps of an epoch.
-"""
-BATCH_SIZE = reject("batch-size", "Give the batch that the run really had with --batch-size.")
-"""The logged batch per GPU differs from the plan's or --batch-size.
-
-A warning without a plan, if the figures do not depend on the batch.
-"""
-BATCH_UNKNOWN = reject("batch-unknown", "Give it with --batch-size.")
-"""The log gives times per iteration and the batch is not known."""
+BATCH_SIZE = reject(
+    "batch-size",
+    "The logged batch per GPU differs from the plan's or --batch-size. A warning without "
+    "a plan, if the figures do not depend on the batch.",
+    "Give the batch that the run really had with --batch-size.",
+)
+BATCH_UNKNOWN = reject(
+    "batch-unknown",
+    "The log gives times per iteration and the batch is not known.",
+    "Give it with --batch-size.",
+)
 BELOW_MEDIAN = reject(
-    "below-median", "Give a longer --warmup if the first lines are slow; else look for stalls."
+    "below-median",
+    "The time-weighted mean is under 70 % of the lines' median. No evaluation, "
+    "checkpoint or restart explains it: a few lines took most of the time. Not checked "
+    "for smoke runs.",
+    "Give a longer --warmup if the first lines are slow; else look for stalls.",
 )
-"""The time-weighted mean is under 70 % of the lines' median.
-
-No evaluation, checkpoint or restart explains it: a few lines took most of the time. Not checked for
-smoke runs.
-"""
 CLOCK_MISMATCH = reject(
     "clock-mismatch",
+    "Printed times and time stamps disagree, or the stamps go back. The message names a "
+    "clock that was set by hours, and a unit that is a thousand times off.",
     "Correct --gpus, --batch-size or a declared format's `per`; else measure another run.",
 )
-"""Printed times and time stamps disagree, or the stamps go back.
-
-The message names a clock that was set by hours, and a unit that is a thousand times off.
-"""
-DEVICE = reject("device", "Measure a CPU run with --format; it says nothing about the benchmark.")
-"""The log is of CPUs and the benchmark of GPUs, or vice versa."""
+DEVICE = reject(
+    "device",
+    "The log is of CPUs and the benchmark of GPUs, or vice versa.",
+    "Measure a CPU run with --format; it says nothing about the benchmark.",
+)
 EVALUATION_MISSING = reject(
-    "evaluation-missing", "Run it to its end; --run-id RUN continues a run that is over."
+    "evaluation-missing",
+    "A training lacks an evaluation that it planned. It was interrupted there, or the "
+    "log lost lines: its accuracy and time to train may be others.",
+    "Run it to its end; --run-id RUN continues a run that is over.",
 )
-"""A training lacks an evaluation that it planned.
-
-It was interrupted there, or the log lost lines: its accuracy and time to train may be others.
-"""
-FRAMEWORK = reject("framework", "Leave --framework out, or give the right one.")
-"""The log is of the other framework."""
-GPU_COUNT = reject("gpu-count", "Give the number that the job really had.")
-"""The logged number of GPUs differs from the plan's or --gpus.
-
-Or the log states two numbers. The environment's may count nodes: it is compared only if neither is
-given, and program and launcher do not agree on another.
-"""
+FRAMEWORK = reject(
+    "framework",
+    "The log is of the other framework.",
+    "Leave --framework out, or give the right one.",
+)
+GPU_COUNT = reject(
+    "gpu-count",
+    "The logged number of GPUs differs from the plan's or --gpus. Or the log states two "
+    "numbers. The environment's may count nodes: it is compared only if neither is "
+    "given, and program and launcher do not agree on another.",
+    "Give the number that the job really had.",
+)
 GPU_SHARED = reject(
-    "gpu-shared", "Use GPUs exclusively: no time-slicing, no other programs on the node."
+    "gpu-shared",
+    "Another pod or process used a GPU of the run at the same time.",
+    "Use GPUs exclusively: no time-slicing, no other programs on the node.",
 )
-"""Another pod or process used a GPU of the run at the same time."""
 GPU_THROTTLED = reject(
     "gpu-throttled",
+    "Heat or a power brake slowed down a GPU of the run.",
     "Check cooling and power supply of the node, or remove it from the pool; then repeat the run.",
 )
-"""Heat or a power brake slowed down a GPU of the run."""
 ITERATIONS_BACK = reject(
-    "iterations-back", "Measure each run's log alone; give pieces of one run with --one-run."
+    "iterations-back",
+    "Iterations go back without a restart that explains it: several runs in one log.",
+    "Measure each run's log alone; give pieces of one run with --one-run.",
 )
-"""Iterations go back without a restart that explains it: several runs in one log."""
-ITERATIONS_MISSING = reject("iterations-missing", "Get the complete log.")
-"""Iterations inside the window are in no training line: lines were lost or torn."""
-JOB_CHANGED = reject("job-changed", "Submit a new job instead of changing one.")
-"""The job was changed while it existed: replicas, GPUs or image.
-
-The message says what was planned and what was found.
-"""
-LOSS_NOT_FINITE = reject("loss-not-finite", "Find the cause: such a run does not do the same work.")
-"""The loss became NaN or infinite.
-
-A warning if only in the warm-up.
-"""
+ITERATIONS_MISSING = reject(
+    "iterations-missing",
+    "Iterations inside the window are in no training line: lines were lost or torn.",
+    "Get the complete log.",
+)
+JOB_CHANGED = reject(
+    "job-changed",
+    "The job was changed while it existed: replicas, GPUs or image. The message says "
+    "what was planned and what was found.",
+    "Submit a new job instead of changing one.",
+)
+LOSS_NOT_FINITE = reject(
+    "loss-not-finite",
+    "The loss became NaN or infinite. A warning if only in the warm-up.",
+    "Find the cause: such a run does not do the same work.",
+)
 METRICS_AT_ODDS = reject(
     "metrics-at-odds",
+    "GPU metrics contradict the log. A GPU did nothing, is of another model, or more "
+    "GPUs worked than planned.",
     "Check which of the two is of another run; `--prometheus none` ignores Prometheus.",
 )
-"""GPU metrics contradict the log.
-
-A GPU did nothing, is of another model, or more GPUs worked than planned.
-"""
-MIXED_DEVICES = reject("mixed-devices", "Choose a node pool of one GPU model.")
-"""The ranks of the job ran on different GPU models."""
+MIXED_DEVICES = reject(
+    "mixed-devices",
+    "The ranks of the job ran on different GPU models.",
+    "Choose a node pool of one GPU model.",
+)
 NOTHING_MEASURED = reject(
     "nothing-measured",
+    "The run's logs hold no training line that can be read.",
     "Look at k8sbench logs RUN; k8sbench explain FILE.yaml LOG shows what your own format matches.",
 )
-"""The run's logs hold no training line that can be read."""
-OTHER_BENCHMARK = reject("other-benchmark", "Name the benchmark that the log belongs to.")
-"""The log is of another benchmark, variant or model."""
-PARAMETERS = reject("parameters", "Check the model's options; another model is another benchmark.")
-"""The model's number of parameters is not the benchmark's."""
-PRECISION = reject("precision", "Give the precision that the run really had.")
-"""The logged precision differs from the plan's or --precision.
-
-Or its half type, or the printed configuration lacks AMP. The figure is labelled with the log's
-precision.
-"""
+OTHER_BENCHMARK = reject(
+    "other-benchmark",
+    "The log is of another benchmark, variant or model.",
+    "Name the benchmark that the log belongs to.",
+)
+PARAMETERS = reject(
+    "parameters",
+    "The model's number of parameters is not the benchmark's.",
+    "Check the model's options; another model is another benchmark.",
+)
+PRECISION = reject(
+    "precision",
+    "The logged precision differs from the plan's or --precision. Or its half type, or "
+    "the printed configuration lacks AMP. The figure is labelled with the log's "
+    "precision.",
+    "Give the precision that the run really had.",
+)
 PRECISION_WITHOUT_EFFECT = reject(
-    "precision-without-effect", "Use a device and a framework whose AMP works."
+    "precision-without-effect",
+    "AMP was requested, but the program computed in fp32. A warning for a smoke run on a CPU.",
+    "Use a device and a framework whose AMP works.",
 )
-"""AMP was requested, but the program computed in fp32.
-
-A warning for a smoke run on a CPU.
-"""
-PRESET = reject("preset", "Measure it with --format: it has no figures of the benchmark.")
-"""A smoke run's log was measured as the benchmark.
-
-Smoke runs are functional tests with a small model.
-"""
-SHARED_NODE = reject("shared-node", "Run it on more nodes, or as a case with --pack.")
-"""Our own run used fewer nodes than replicas, without `--pack`."""
+PRESET = reject(
+    "preset",
+    "A smoke run's log was measured as the benchmark. Smoke runs are functional tests "
+    "with a small model.",
+    "Measure it with --format: it has no figures of the benchmark.",
+)
+SHARED_NODE = reject(
+    "shared-node",
+    "Our own run used fewer nodes than replicas, without `--pack`.",
+    "Run it on more nodes, or as a case with --pack.",
+)
 SHORT_WARMUP = reject(
-    "short-warmup", "Give `--warmup` if these iterations suffice, or run the benchmark's window."
+    "short-warmup",
+    "Our own run began to measure after fewer iterations than the benchmark does.",
+    "Give `--warmup` if these iterations suffice, or run the benchmark's window.",
 )
-"""Our own run began to measure after fewer iterations than the benchmark does."""
 SUMMARY_MISMATCH = reject(
     "summary-mismatch",
+    "The log's own summary does not follow from its lines.",
     "Measure the whole log of one run; check a declared format's `averaged`, `unit` and `summary`.",
 )
-"""The log's own summary does not follow from its lines."""
-TOO_FEW_ITERATIONS = reject("too-few-iterations", "Run it to its end, or plan fewer iterations.")
-"""Fewer iterations were measured than the benchmark requires.
-
-Or a training ended before its planned length without reaching its target.
-"""
-TOO_FEW_RECORDS = reject("too-few-records", "Log more often, run longer, or shorten --warmup.")
-"""Fewer than 5 training lines lie in the window."""
-TRAINER_COUNT = reject(
-    "trainer-count", "Give the logs of all replicas, or find the rank that did not start."
+TOO_FEW_ITERATIONS = reject(
+    "too-few-iterations",
+    "Fewer iterations were measured than the benchmark requires. Or a training ended "
+    "before its planned length without reaching its target.",
+    "Run it to its end, or plan fewer iterations.",
 )
-"""Not every rank of the job wrote a start line."""
-TWO_RUNS = reject("two-runs", "Measure each run's log alone.")
-"""The log holds more than one run.
-
-A second header without a restart, another total, batch, model or number of GPUs, or several
-summaries and no training lines. For our own trainers also another run id, mode, data or start
-weights. Of several files, one differs from the others.
-"""
-UNREAD_NUMBER = reject("unread-number", "Correct the pattern, `unit` or `thousands`.")
-"""A group of a declared format matches no number in the declared unit.
-
-Examples: `n/a`, `1,356.8`, `950.1k`, `12 ms`. A warning unless it is an iteration, rate or time.
-"""
+TOO_FEW_RECORDS = reject(
+    "too-few-records",
+    "Fewer than 5 training lines lie in the window.",
+    "Log more often, run longer, or shorten --warmup.",
+)
+TRAINER_COUNT = reject(
+    "trainer-count",
+    "Not every rank of the job wrote a start line.",
+    "Give the logs of all replicas, or find the rank that did not start.",
+)
+TWO_RUNS = reject(
+    "two-runs",
+    "The log holds more than one run. A second header without a restart, another total, "
+    "batch, model or number of GPUs, or several summaries and no training lines. For our "
+    "own trainers also another run id, mode, data or start weights. Of several files, "
+    "one differs from the others.",
+    "Measure each run's log alone.",
+)
+UNREAD_NUMBER = reject(
+    "unread-number",
+    "A group of a declared format matches no number in the declared unit. Examples: "
+    "`n/a`, `1,356.8`, `950.1k`, `12 ms`. A warning unless it is an iteration, rate or "
+    "time.",
+    "Correct the pattern, `unit` or `thousands`.",
+)
 BATCH_UNVERIFIED = warn(
     "batch-unverified",
+    "The log does not state its batch, and the figure depends on it. The batch is from "
+    "--batch-size or the catalog.",
     "Make sure that this is the batch per GPU: a program's option may count a node's (TSM).",
 )
-"""The log does not state its batch, and the figure depends on it.
-
-The batch is from --batch-size or the catalog.
-"""
 BROKEN_SAMPLES = warn(
-    "broken-samples", "Check the files that the log names; k8sbench data check reads all."
+    "broken-samples",
+    "Unreadable samples were left out. The message counts them, and those that the last "
+    "evaluation lacks.",
+    "Check the files that the log names; k8sbench data check reads all.",
 )
-"""Unreadable samples were left out.
-
-The message counts them, and those that the last evaluation lacks.
-"""
 CHECKPOINT_FAILED = warn(
-    "checkpoint-failed", "Free space for checkpoints: a restart continues from an older one."
+    "checkpoint-failed",
+    "A checkpoint could not be written, and the run went on without it.",
+    "Free space for checkpoints: a restart continues from an older one.",
 )
-"""A checkpoint could not be written, and the run went on without it."""
-CLOCKS_APART = warn("clocks-apart", "Look for evaluations, checkpoints or waits between the lines.")
-"""`timestamps` and the printed times differ by more than 5 %."""
-CONTINUED = warn("continued", "Compare its time to train with that of runs without a pause.")
-"""A finished training was continued later.
-
-Its time to train, by AI-Rank's definition, includes the pause; the message gives its length.
-"""
+CLOCKS_APART = warn(
+    "clocks-apart",
+    "`timestamps` and the printed times differ by more than 5 %.",
+    "Look for evaluations, checkpoints or waits between the lines.",
+)
+CONTINUED = warn(
+    "continued",
+    "A finished training was continued later. Its time to train, by AI-Rank's "
+    "definition, includes the pause; the message gives its length.",
+    "Compare its time to train with that of runs without a pause.",
+)
 ENDS_EARLY = warn(
-    "ends-early", "Nothing to do for a throughput; a time to train needs the whole run."
+    "ends-early",
+    "The log ends before what was planned; the window itself is complete.",
+    "Nothing to do for a throughput; a time to train needs the whole run.",
 )
-"""The log ends before what was planned; the window itself is complete."""
 EXIT_CODE = warn(
-    "exit-code", "Nothing to do if the program always ends so; else see k8sbench logs RUN."
+    "exit-code",
+    "The program failed after its window was complete. TSM's may do so after its last "
+    "epoch. The run has its throughput and stays failed. Not for trainings to an "
+    "accuracy, which need their end.",
+    "Nothing to do if the program always ends so; else see k8sbench logs RUN.",
 )
-"""The program failed after its window was complete.
-
-TSM's may do so after its last epoch. The run has its throughput and stays failed. Not for trainings
-to an accuracy, which need their end.
-"""
 GPU_CLOCKS = warn(
-    "gpu-clocks", "Check power limit, application clocks and cooling of that GPU's node."
+    "gpu-clocks",
+    "A GPU's clock was over 10 % below the median of the GPUs. All ranks wait for the slowest.",
+    "Check power limit, application clocks and cooling of that GPU's node.",
 )
-"""A GPU's clock was over 10 % below the median of the GPUs.
-
-All ranks wait for the slowest.
-"""
-GPUS_UNVERIFIED = warn("gpus-unverified", "Make sure that the job had this number of GPUs.")
-"""The log does not state the number of GPUs.
-
-It is from an option or the log's name, and nothing confirms GPUs × batch.
-"""
+GPUS_UNVERIFIED = warn(
+    "gpus-unverified",
+    "The log does not state the number of GPUs. It is from an option or the log's name, "
+    "and nothing confirms GPUs × batch.",
+    "Make sure that the job had this number of GPUs.",
+)
 INCOMPLETE_LOG = warn(
     "incomplete-log",
+    "The archived log has gaps. The cluster had deleted a part, or the log was too long. "
+    "Rejects if the gap is in rank 0's log and may hold lines of the window.",
     "Follow runs from their start, or keep logs on the nodes longer; repeat the run if needed.",
 )
-"""The archived log has gaps.
-
-The cluster had deleted a part, or the log was too long. Rejects if the gap is in rank 0's log and
-may hold lines of the window.
-"""
-LOADER_STALL = warn("loader-stall", "Use more loader workers, faster storage or synthetic data.")
-"""The run waited for data for over 10 % of the time.
-
-Lines with an evaluation, a checkpoint or a restart do not count.
-"""
-MODEL_UNVERIFIED = warn("model-unverified", "Make sure that it is the benchmark's model.")
-"""The model in the log cannot be verified.
-
-The log names none, or the benchmark does not say what logs call its model (`logged_models`).
-"""
-PRECISION_UNVERIFIED = warn("precision-unverified", "Make sure that the run had this precision.")
-"""The log does not state its precision.
-
-An option, the log's name or the program's default does.
-"""
+LOADER_STALL = warn(
+    "loader-stall",
+    "The run waited for data for over 10 % of the time. Lines with an evaluation, a "
+    "checkpoint or a restart do not count.",
+    "Use more loader workers, faster storage or synthetic data.",
+)
+MODEL_UNVERIFIED = warn(
+    "model-unverified",
+    "The model in the log cannot be verified. The log names none, or the benchmark does "
+    "not say what logs call its model (`logged_models`).",
+    "Make sure that it is the benchmark's model.",
+)
+PRECISION_UNVERIFIED = warn(
+    "precision-unverified",
+    "The log does not state its precision. An option, the log's name or the program's "
+    "default does.",
+    "Make sure that the run had this precision.",
+)
 REPEATED_LINES = warn(
-    "repeated-lines", "Nothing to do; one rank's log alone has no repeated lines."
+    "repeated-lines",
+    "Training lines repeat, as several ranks print them or as copies; they count once.",
+    "Nothing to do; one rank's log alone has no repeated lines.",
 )
-"""Training lines repeat, as several ranks print them or as copies; they count once."""
 RESTARTED = warn(
-    "restarted", "Compare time_weighted_steady, which leaves out the record after each restart."
+    "restarted",
+    "The run was restarted; iterations that ran twice count once.",
+    "Compare time_weighted_steady, which leaves out the record after each restart.",
 )
-"""The run was restarted; iterations that ran twice count once."""
 SAMPLED_STEPS = warn(
     "sampled-steps",
+    "Printed steps do not represent all steps. The log prints single steps, its mean "
+    "over an epoch differs by more than 5 %, and that epoch began in the warm-up. Or its "
+    "lines average the last N steps, and over 5 % are in none that can be added up "
+    "(mmengine).",
     "Give `--warmup 0` for printed single steps; with mmengine log every `window_size` steps.",
 )
-"""Printed steps do not represent all steps.
-
-The log prints single steps, its mean over an epoch differs by more than 5 %, and that epoch began
-in the warm-up. Or its lines average the last N steps, and over 5 % are in none that can be added up
-(mmengine).
-"""
 SOCKETS_BETWEEN_NODES = warn(
     "sockets-between-nodes",
+    "NCCL used sockets (TCP) between the nodes of our own run.",
     "Give the node pool its RDMA device (`rdma`), or compare with figures over TCP only.",
 )
-"""NCCL used sockets (TCP) between the nodes of our own run."""
-SUMMARY_ONLY = warn("summary-only", "Nothing to do; such a log has no other estimators.")
-"""The log states one rate for the whole run, warm-up included, and no records."""
+SUMMARY_ONLY = warn(
+    "summary-only",
+    "The log states one rate for the whole run, warm-up included, and no records.",
+    "Nothing to do; such a log has no other estimators.",
+)
 UNSTEADY = warn(
-    "unsteady", "Give a longer --warmup if the first lines are slow; else look for stalls."
+    "unsteady",
+    "The time-weighted mean and the median differ by over 5 %. Some records are much "
+    "slower than most.",
+    "Give a longer --warmup if the first lines are slow; else look for stalls.",
 )
-"""The time-weighted mean and the median differ by over 5 %.
-
-Some records are much slower than most.
-"""
 XID_ERROR = warn(
-    "xid-error", "See NVIDIA's list of XID errors; many require a reset or a replacement."
+    "xid-error",
+    "The driver reported an error (XID) of a GPU of the run during it.",
+    "See NVIDIA's list of XID errors; many require a reset or a replacement.",
 )
-"""The driver reported an error (XID) of a GPU of the run during it."""
 
 ALL = rules_in(globals())
 """By their ids."""

@@ -25,7 +25,7 @@ from tests.unit.store.examples import measurement
 
 
 def test_the_page_lists_every_exit_code_and_their_order() -> None:
-    page = (ROOT / "docs" / "exit-codes.md").read_text()
+    page = (ROOT / "docs" / "reference.md").read_text()
     listed = [int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)]
     errors = {
         error.exit_code

@@ -73,7 +73,7 @@ WRONG = [
     ("results surplus", "surplus"),
     ("data check cityscape --data=.", "Did you mean cityscapes?"),
     ("data check imagenet --data=pvc:data", "pvc:data is a claim"),
-    ("data make-sample imagenet pvc:data", "docs/data.md#on-a-claim"),
+    ("data make-sample imagenet pvc:data", "docs/training.md#on-a-claim"),
     ("data make-sample faces set --size=12", "--size '12' is not a size"),
     ("pools --pools missing.yaml", "missing.yaml"),
     ("pools --pools wrong.yaml", "gpus_per_node"),

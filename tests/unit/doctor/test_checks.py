@@ -292,8 +292,8 @@ def test_a_pool_without_gpus_is_asked_nothing_about_them() -> None:
 
 
 def test_the_page_lists_every_check_and_which_of_them_can_fail() -> None:
-    text = (ROOT / "docs" / "doctor.md").read_text()
-    table = text.partition("## The checks")[2].partition("\n## ")[0]
+    text = (ROOT / "docs" / "first-hour.md").read_text()
+    table = text.partition("### The checks")[2].partition("\n### ")[0]
     rows = re.findall(r"^\| `([a-z0-9-]+)` \|.*\| (.*) \|$", table, re.MULTILINE)
     assert [check for check, _ in rows] == [check.id for check in checks.CHECKS]
     failing = {word.split()[1] for _, word, _ in CASES if word.startswith("fail")}

@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from k8sbench.diagnose.job.causes import CAUSES
+from k8sbench.diagnose.preflight.checks import CHECKS
+from k8sbench.measure.group import rejections as group_rules
+from k8sbench.measure.run import rules as run_rules
 from k8sbench.model.phase import Phase
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
@@ -79,6 +83,37 @@ def test_a_run_that_was_never_measured_has_no_estimators(place: Path, cli: Cli) 
     assert shown.startswith("failed: no figure, Failed\n")
     assert "It ran out of memory." in shown
     assert "Estimators" not in shown
+
+
+# An id
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("gpu-count", "a reason (reject)\n  The logged number of GPUs differs from the plan's"),
+        ("outlier", "a reason (reject)"),
+        ("no-node-fits", "unrecoverable: no)\n  No node for REPLICAS has enough free: WHY.\n"),
+        (
+            "quota",
+            "a check of doctor\n  fail: The quota does not let JOB in: SHORT.\n    what to do",
+        ),
+    ],
+)
+def test_an_id_says_what_it_means_and_what_to_do(name: str, words: str, cli: Cli) -> None:
+    shown = text(cli, name)
+    assert words in shown
+    assert "what to do: " in shown
+
+
+def test_a_pattern_lists_ids_and_a_mistyped_one_names_the_nearest(cli: Cli) -> None:
+    ids = re.findall(r"^([a-z0-9-]+): a ", text(cli, "*"), re.MULTILINE)
+    assert {*run_rules.ALL, *group_rules.ALL, *CAUSES, *(c.id for c in CHECKS)} == set(ids)
+    assert not re.search(r"[{}]", text(cli, "*"))
+    assert {"gpu-count", "gpu-driver"} <= {
+        *re.findall(r"^(\S+): a ", text(cli, "gpu-*"), re.MULTILINE)
+    }
+    assert "Did you mean gpu-count?" in cli("explain", "gpu-cout", code=2).err
 
 
 # A group

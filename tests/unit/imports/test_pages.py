@@ -1,4 +1,4 @@
-"""docs/import.md and docs/explain.md show what the commands print."""
+"""docs/logs.md and docs/results.md show what the commands print."""
 
 import re
 import shutil
@@ -34,7 +34,7 @@ def printed(place: Path, cli: Cli) -> dict[str, str]:
 
 
 def test_the_rows_of_the_import_page_are_those_that_are_printed(printed: dict[str, str]) -> None:
-    (table,) = shown("import.md")
+    (table,) = shown("logs.md")
     rows = [line.split() for line in printed["import"].splitlines()]
     assert len(table) == 4
     assert "\n".join(table) in (ROOT / "README.md").read_text()
@@ -44,7 +44,7 @@ def test_the_rows_of_the_import_page_are_those_that_are_printed(printed: dict[st
 
 
 def test_the_explanation_of_the_page_is_the_one_that_is_printed(printed: dict[str, str]) -> None:
-    (lines,) = shown("explain.md")
+    (lines,) = shown("results.md")
     assert len(lines) > 3
     found = iter(printed["explain"].splitlines())
     assert all(line in found for line in lines), lines  # in their order

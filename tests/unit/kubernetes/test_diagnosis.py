@@ -17,8 +17,6 @@ from k8sbench.diagnose.job import facts, state
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from tests import struct_docs
-from tests.tiers import ROOT
 from tests.unit import goldens
 from tests.unit.kubernetes.objects import (
     FAILED,
@@ -394,10 +392,6 @@ def test_what_is_said_of_each_state_golden() -> None:
     goldens.check(GOLDEN, text)
 
 
-def test_the_page_holds_the_table_golden() -> None:
-    struct_docs.assert_generated(ROOT / "docs" / "diagnosis.md", "causes", table())
-
-
 def test_the_table_says_which_causes_are_unrecoverable() -> None:
     shown = Counter(cause_id for cause_id, _ in STATES)
     for cause_id, cause in CAUSES.items():
@@ -676,31 +670,3 @@ def test_the_same_image_from_a_mirror_is_no_other_one(digest: str) -> None:
         one = container(found["spec"]["pytorchReplicaSpecs"], role)
         one["image"] = f"mirror.example.com/cache/{one['image'].rpartition('/')[2]}{digest}"
     assert differences(found) == []
-
-
-# -- the table of causes of ``docs/diagnosis.md``, from the table ---------------------------------
-
-
-WORDS = {
-    "head": "The pod of REPLICA is not created",
-    "what": "No node for REPLICAS, no image or no volume",
-    "where": " on node NODE",
-    "place": ", number PLACE there",
-    "end": "How the replica ended, with the line of its log that says why.",
-    "operator": "the operator",
-    "code": "",
-}
-"""Placeholders of sentences that are not names → examples."""
-
-
-def table() -> str:
-    rows = ["| id | unrecoverable | what it says | what to do |", "|---|---|---|---|"]
-    for cause_id, cause in CAUSES.items():
-        told = f"{_shown(cause.sentence)} | {_shown(cause.action)}"
-        rows.append(f"| `{cause_id}` | {cause.unrecoverable} | {told} |")
-    return "\n".join(rows)
-
-
-def _shown(text: str) -> str:
-    names = re.findall(r"(?<!\{)\{(\w+)\}", text)
-    return text.format_map({name: WORDS.get(name, name.upper()) for name in names}).rstrip()

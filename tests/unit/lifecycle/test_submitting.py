@@ -271,8 +271,8 @@ def test_an_error_of_ours_does_not_say_that_there_is_no_job(store: Store) -> Non
 
 
 def test_the_page_says_what_each_state_of_a_creation_means() -> None:
-    page = (ROOT / "docs" / "diagnosis.md").read_text()
-    section = page.partition("## Creation\n")[2].partition("\n## ")[0]
+    page = (ROOT / "docs" / "reasons.md").read_text()
+    section = page.partition("### Creation\n")[2].partition("\n## ")[0]
     ids = {creation.JOB_CREATED, creation.CREATION_UNKNOWN, creation.QUOTA_FULL}
     ids |= {RESTARTING, creation.RESTART_WAITS, attempts.RESTART_REFUSED}
     assert set(re.findall(r"^\| \w+ \| `(.+?)`", section, re.MULTILINE)) == {

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from k8sbench.cli.commands.measure import command
+from k8sbench.cli.commands.measure import command, import_command
 from k8sbench.model.measurement import Throughput
 from k8sbench.parse.families import FAMILIES
 
@@ -25,6 +25,6 @@ def test_each_estimator_has_a_row() -> None:
 
 
 def test_each_flag_that_it_names_exists() -> None:
-    known = {flag for param in command.params for flag in param.opts}
+    known = {flag for param in (*command.params, *import_command.params) for flag in param.opts}
     for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]*", TEXT):
-        assert flag in known or flag == "--timestamps", flag
+        assert flag in known or flag in ("--timestamps", "--published"), flag

@@ -1,6 +1,7 @@
-"""JSON documents of code, JSON Schema and page agree."""
+"""``k8sbench schema``: JSON Schemas of documents and files, made from the types."""
 
 import functools
+import inspect
 import json
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
+import yaml
 
 from k8sbench.adapters.store.artifacts import RunRecord, Wishes
 from k8sbench.adapters.store.exchange import ImportedLogs, Pruned
@@ -18,7 +20,9 @@ from k8sbench.cli.commands.doctor import PoolList
 from k8sbench.cli.main import main
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.pool import PoolsFile
 from k8sbench.model.run import Baseline
+from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.operator.documents import Artifact
 from k8sbench.report.run_document import BaselineInfo, ListedRun, RunStatus
 from tests import struct_docs
@@ -26,9 +30,7 @@ from tests.tiers import ROOT
 from tests.unit import goldens
 from tests.unit.store.examples import OWNER, REJECTION, measurement, plan, step
 
-FILE = ROOT / "k8sbench" / "schema" / "v2.json"
-PAGE = ROOT / "docs" / "schema.md"
-CATALOG_PAGE = ROOT / "docs" / "catalog.md"
+FOLDER = ROOT / "k8sbench" / "schema"
 DOCUMENTS: dict[str, Any] = {
     "k8sbench list -o json": list[ListedRun],
     "k8sbench status RUN -o json": RunStatus,
@@ -49,142 +51,116 @@ DOCUMENTS: dict[str, Any] = {
     "pruned.json": Pruned,
     "baselines/NAME.json": Baseline,
 }
-OF_THE_CATALOG = {"NodePool", "Toleration", "Rdma", "Fingerprint", "LogFormat"}
-"""Users write these; docs/catalog.md describes them."""
+FILES: dict[str, Any] = {"benchmark": BenchmarkSpec, "pools": PoolsFile}
+NAMES = ("documents", *FILES)
 
 
-@functools.cache
-def json_schema() -> dict[str, Any]:
-    """Make the JSON Schema of every document from the code."""
-    schemas, components = msgspec.json.schema_components(
-        DOCUMENTS.values(), ref_template="#/$defs/{name}"
-    )
-    made = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "k8sbench documents",
-        "description": "Described in docs/schema.md.",
-        "documents": dict(zip(DOCUMENTS, schemas, strict=True)),
-        "$defs": components,
-    }
-    # \Z is Python's; JSON Schema's expressions are ECMAScript's.
-    text = json.dumps(made).replace("\\\\Z", "$")
-    return json.loads(text)  # type: ignore[no-any-return]
-
-
-def components() -> dict[str, dict[str, Any]]:
-    """The schema of each structure, without enumerations."""
-    found: dict[str, dict[str, Any]] = json_schema()["$defs"]
-    return {name: one for name, one in found.items() if "properties" in one}
-
-
-def structs() -> dict[str, type[Any]]:
-    """Return the documents' classes in order of appearance."""
-    met: dict[str, type[Any]] = {}
+def structs(*roots: Any) -> list[type[Any]]:
+    """Return the classes of documents, with those of their fields."""
+    met: dict[type[Any], None] = {}
 
     def visit(info: Any) -> None:
-        if isinstance(info, msgspec.inspect.StructType):
-            if info.cls.__name__ not in met:
-                met[info.cls.__name__] = info.cls
-                for field in info.fields:
-                    visit(field.type)
-            return
+        if isinstance(info, msgspec.inspect.StructType) and info.cls not in met:
+            met[info.cls] = None
+            for field in info.fields:
+                visit(field.type)
         for part in ("item_type", "item_types", "key_type", "value_type", "types", "type"):
             inner = getattr(info, part, ())
             for one in inner if isinstance(inner, tuple) else (inner,):
                 visit(one)
 
-    for document in DOCUMENTS.values():
-        visit(msgspec.inspect.type_info(document))
-    return met
+    for root in roots:
+        visit(msgspec.inspect.type_info(root))
+    return list(met)
 
 
-def printed_by(name: str) -> str:
-    """The documents that are a structure, or a list of it."""
-    reference = {"$ref": f"#/$defs/{name}"}
-    documents = json_schema()["documents"].items()
-    whole = [f"`{title}`" for title, schema in documents if schema == reference]
-    lists = [
-        f"`{title}` (a list)" for title, schema in documents if schema.get("items") == reference
-    ]
-    return "".join(f"In {', '.join([*whole, *lists])}.\n\n" if whole or lists else "")
+USERS_OWN = {found.__name__ for root in FILES.values() for found in structs(root)}
+"""Structures that users write, and whose keys they may leave out."""
 
 
-def tables() -> str:
-    """Return the page's generated part: a table per structure from docstrings."""
-    parts = []
-    for name, struct in structs().items():
-        if name in OF_THE_CATALOG:
-            continue
-        told = struct_docs.descriptions(struct)
-        names = dict(zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True))
-        rows = ""
-        for key, schema in components()[name]["properties"].items():
-            said = told[names[key]]
-            assert "null" not in kind(schema) or "None" in said, f"{name}.{key}: when is it null?"
-            rows += f"| `{key}` | {kind(schema)} | {meaning(said)} |\n"
-        parts.append(
-            f"## {name}\n\n{struct_docs.summary(struct)}\n\n{printed_by(name)}"
-            f"| key | type | meaning |\n|---|---|---|\n{rows}"
-        )
-    return "\n".join(parts)
+def made(name: str) -> dict[str, Any]:
+    """Make a schema from the types; the string below a field describes it."""
+    roots = list(DOCUMENTS.values()) if name == "documents" else [FILES[name]]
+    schemas, components = msgspec.json.schema_components(roots, ref_template="#/$defs/{name}")
+    for struct in structs(*roots):
+        about = components[struct.__name__]
+        about["description"] = plain(inspect.getdoc(struct) or "")
+        keys = dict(zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True))
+        for field, text in struct_docs.descriptions(struct).items():
+            described = about["properties"][keys[field]]
+            form = described.get("description")
+            described["description"] = plain(text) + (f" It is {form}." if form else "")
+    if name == "documents":
+        root = {"documents": dict(zip(DOCUMENTS, schemas, strict=True))}
+    else:
+        (root,) = schemas
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"k8sbench {name}",
+        **root,
+        "$defs": components,
+    }
 
 
-def meaning(description: str) -> str:
-    """Write a field's description as Markdown about JSON."""
-    text = re.sub(r":\w+:`~?([^`]*)`", r"`\1`", description).replace("``", "`")
-    return re.sub(r"\bNone\b", "null", text).replace("|", "\\|")
+def plain(text: str) -> str:
+    """Return a docstring as text about JSON."""
+    text = re.sub(r":\w+:`~?([^`]*)`", r"\1", " ".join(text.split()))
+    return re.sub(r"\bNone\b", "null", text.replace("``", ""))
 
 
-def kind(schema: dict[str, Any]) -> str:
-    """Write a type as the page does."""
-    if "$ref" in schema:
-        name = schema["$ref"].rsplit("/", 1)[1]
-        return "text" if name == "Phase" else name
-    if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(kind(one) for one in schema["anyOf"]))
-    if "enum" in schema:
-        return " \\| ".join(f"`{one}`" for one in schema["enum"])
-    if schema["type"] == "array":
-        return f"list of {kind(schema['items'])}"
-    if schema["type"] == "object":
-        return f"map of {kind(schema['additionalProperties'])}"
-    return {"string": "text"}.get(schema["type"], str(schema["type"]))
+@functools.cache
+def printed(name: str) -> Any:
+    """Return the packaged file, which the command prints."""
+    return json.loads((FOLDER / f"{name}.json").read_text())
 
 
-def test_the_schema_file_is_the_golden_of_the_code() -> None:
-    made = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
-    goldens.check(FILE, made)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_schema_is_the_codes_golden(name: str) -> None:
+    # \Z is Python's; JSON Schema's expressions are ECMAScript's.
+    text = json.dumps(made(name), indent=1, ensure_ascii=False).replace("\\\\Z", "$")
+    goldens.check(FOLDER / f"{name}.json", f"{text}\n")
 
 
-def test_the_page_is_what_the_code_says_golden() -> None:
-    struct_docs.assert_generated(PAGE, "documents", tables().strip())
-
-
-@pytest.mark.parametrize("name", sorted(OF_THE_CATALOG))
-def test_what_users_write_is_described_with_the_catalog(name: str) -> None:
-    text = CATALOG_PAGE.read_text()
-    for key in components()[name]["properties"]:
-        assert f"| `{key}` |" in text, f"{name}.{key}"
-
-
-def test_the_page_names_every_phase() -> None:
-    text = PAGE.read_text()
-    assert all(f"`{phase}`" in text for phase in Phase)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_command_prints_a_valid_schema_with_a_description_of_each_key(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["schema", name]) == 0
+    found = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator.check_schema(found)
+    for struct, component in found["$defs"].items():
+        for key, about in component.get("properties", {}).items():
+            kinds = {each.get("type") for each in about.get("anyOf", ())}
+            says_when = "null" in about["description"] or struct in USERS_OWN
+            assert about["description"], key
+            assert "null" not in kinds or says_when, f"{struct}.{key}: when is it null?"
 
 
 def test_every_document_carries_its_version() -> None:
     for name in ("ListedRun", "RunStatus", "RunPlan", "Measurement", "RunRecord"):
-        assert components()[name]["properties"]["schema"]["default"] == SCHEMA == 2
+        assert printed("documents")["$defs"][name]["properties"]["schema"]["default"] == SCHEMA == 2
+
+
+@pytest.mark.parametrize(
+    "path", [*sorted((ROOT / "k8sbench" / "benchmarks").glob("*.yaml"))], ids=str
+)
+def test_a_benchmark_file_keeps_to_its_schema(path: Path) -> None:
+    jsonschema.Draft202012Validator(printed("benchmark")).validate(yaml.safe_load(path.read_text()))
+
+
+def test_the_built_in_pools_keep_to_their_schema() -> None:
+    text = (ROOT / "k8sbench" / "pools.yaml").read_text()
+    jsonschema.Draft202012Validator(printed("pools")).validate(yaml.safe_load(text))
 
 
 def validate(document: str, value: Any) -> None:
-    """Hold a real document against the schema file."""
+    """Hold a real document against the schema."""
     validator(document).validate(value)
 
 
 @functools.cache
 def validator(document: str) -> Any:
-    whole = json.loads(FILE.read_text())
+    whole = printed("documents")
     schema = whole["documents"][document] | {"$defs": closed(whole["$defs"])}
     return jsonschema.Draft202012Validator(schema)
 
@@ -222,15 +198,15 @@ def test_real_documents_keep_to_the_schema(
         )
     (tmp_path / "store" / "runs" / "seg-4" / "measurement.json").write_text("{")
 
-    def printed(*words: str) -> Any:
+    def answer(*words: str) -> Any:
         main(list(words))
         return json.loads(capsys.readouterr().out)
 
     for where in ("none", "store"):
-        listed = printed("list", "-o", "json", "--store", str(tmp_path / where))
+        listed = answer("list", "-o", "json", "--store", str(tmp_path / where))
         validate("k8sbench list -o json", listed)
     for number in (1, 2, 3):
-        said = printed("status", f"seg-{number}", "-o", "json")
+        said = answer("status", f"seg-{number}", "-o", "json")
         validate("k8sbench status RUN -o json", said)
         folder = tmp_path / "store" / "runs" / f"seg-{number}"
         validate("run.json", json.loads((folder / "run.json").read_text()))
@@ -240,9 +216,3 @@ def test_real_documents_keep_to_the_schema(
             kept = json.loads((folder / "measurement.json").read_text())
             validate("measurement.json", kept)
             validate("k8sbench measure LOG -o json", [kept])
-
-
-def test_the_schema_travels_with_the_package() -> None:
-    import importlib.resources
-
-    assert importlib.resources.files("k8sbench").joinpath("schema/v2.json").is_file()
