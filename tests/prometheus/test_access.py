@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sbench.adapters.metrics import prometheus, prometheus_api, prometheus_http
+from k8sbench.adapters.metrics import prometheus_api, prometheus_http
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.app import connections
 from k8sbench.model.errors import UsageError
 from k8sbench.model.gpu_metrics import Fetched
+from tests.harness.cluster.limits import shorten
 from tests.prometheus import fronts
 from tests.prometheus.conftest import Start
 from tests.prometheus.examples import PODS, UUIDS, fetch, labels, renamed, utilization, wanted
@@ -62,7 +63,7 @@ def test_an_authority_of_its_own(start: Start, configure: Any, tmp_path: pathlib
 def test_a_token_which_is_read_again_each_time(
     start: Start, configure: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prometheus, "KNOWN_SECONDS", 0.0)
+    shorten(monkeypatch, prometheus_known=0.0)
     server = start(SAMPLES)
     with fronts.serving(fronts.guarded(server.url, TOKEN)) as url:
         folder = configure(authorization={"credentials_file": "token"})
@@ -158,7 +159,7 @@ def test_a_sign_in_page_is_named_without_its_state() -> None:
 
 @pytest.mark.parametrize("how", ["trickle", "silent", "nobody"])
 def test_what_does_not_answer_is_given_up(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prometheus, "FIRST_SECONDS", 1.0)
+    shorten(monkeypatch, prometheus_first=1.0)
     if how == "trickle":
         with fronts.serving(fronts.trickle) as url:
             said = why(fetch(url))
@@ -176,7 +177,7 @@ def test_one_that_hangs_is_given_up(start: Start, monkeypatch: pytest.MonkeyPatc
     source = PrometheusSource(partial(prometheus_api.ways, server.url, None))
     assert source.fetch(wanted()).series
     server.freeze()
-    monkeypatch.setattr(prometheus, "SECONDS", 2.0)
+    shorten(monkeypatch, prometheus=2.0)
     assert "it did not answer in time" in why(source.fetch(wanted()))
     assert source.settles_in(wanted()) == 0.0
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from k8sbench import limits
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
@@ -23,16 +24,12 @@ from k8sbench.adapters.kubernetes.logs.text import Line, LogText, Resume
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogLine, LogMark
 
-NOTE_SECONDS = 5.0
-"""Seconds until an unreadable log is reported to the user."""
 SILENT_SECONDS, SLOW_SECONDS = 300.0, 30.0
 """Read timeouts of a stream and of a fetch; retries lose nothing."""
 PREVIOUS_SECONDS = 30.0
 """Time after which an error in place of a previous log means that the node has none."""
 NEAR_LINES = 1000
 """Lines at a log's end that are searched for the mark first."""
-PLACE_SECONDS = 5.0
-"""Limit until a stream reaches the mark, near its first lines, seconds."""
 ROTATED = "Its node had rotated this part of the log away before it was read (rotation)."
 _RESTARTED = "Its container was restarted, and the node did not keep this part of the log."
 _REPLACED = "Its pod was replaced before its log was read to the end."
@@ -234,7 +231,7 @@ class LogReader:
             return self._refused(log, fault)
         if follow:
             log.stream, log.is_in_place, log.failing_since = served, resume.found, None
-        placed_by = time.monotonic() + PLACE_SECONDS
+        placed_by = time.monotonic() + limits.now.log_place
         try:
             for chunk in () if self._is_released(log, turn) else served.chunks():
                 if follow and not resume.found and time.monotonic() > placed_by:
@@ -319,7 +316,7 @@ class LogReader:
         log.failures += 1
         since = log.failing_since = log.failing_since or now
         is_reported = status is None and not is_node_s_word and self._is_away()
-        if (status == 403 or now - since >= NOTE_SECONDS) and not is_reported:
+        if (status == 403 or now - since >= limits.now.log_note) and not is_reported:
             with self._lock:
                 is_new = (log.run_id, status) not in self._noted
                 self._noted.add((log.run_id, status))
