@@ -12,7 +12,7 @@ from typing import Any, Literal
 from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Deviation, Figure, Group, Result, Spread
-from k8sbench.report import formats
+from k8sbench.report import formats, group_words
 from k8sbench.report.group_words import (
     accuracy,
     footnotes,
@@ -41,19 +41,23 @@ BARS = "▁▂▃▄▅▆▇█"
 Shown = Callable[[Sequence[Result], Form], bool]
 
 
+def _always(_: Sequence[Result], __: Form) -> bool:
+    return True
+
+
 class ResultColumn(Column, frozen=True, kw_only=True):
     """One column of the tables of results; its cells can have notes."""
 
     cell: Callable[[Any], Cell]
     forms: tuple[Form, ...]
     """Forms with the column."""
-    when: Shown = lambda _, __: True
+    when: Shown = _always
     """True if rows have the column in a form; an empty column is dropped."""
 
 
 def text(title: str, cell: Callable[[Any], Cell], *forms: Form, **more: Any) -> ResultColumn:
     """Build a text column; its cells may be cut unless ``whole``."""
-    more["cut"] = not more.get("whole")
+    more.setdefault("cut", not more.get("whole"))
     return ResultColumn(title, cell=cell, forms=forms or _ALL, **more)
 
 
@@ -352,14 +356,13 @@ def _source(result: Result) -> Cell:
     return Cell(", ".join(sorted({member.source for member in result.group.members})))
 
 
-def _identity(name: str, forms: tuple[Form, ...] = _WIDE, key: str | None = None) -> ResultColumn:
-    """Build a column of a key field, shown by default if rows differ."""
-    return _apart(name, _key(key or name), *forms)
+def _apart(title: str, *forms: Form, when: Shown = _always) -> ResultColumn:
+    """Build a column that is shown by default if rows differ in it, and never dropped or cut."""
 
+    def cell(result: Result) -> Cell:
+        return Cell(group_words.value(result.group, title) or ABSENT)
 
-def _apart(title: str, cell: Callable[[Result], Cell], *forms: Form) -> ResultColumn:
-    """Build a column that is shown by default if rows differ in it."""
-    return text(title, cell, *(forms or _WIDE), tells_apart=True, whole=True, optional=1)
+    return text(title, cell, *(forms or _WIDE), when=when, tells_apart=True, cut=False)
 
 
 GPU = {metric.column: name for name, metric in ROW_FIGURES.items() if metric.column}
@@ -389,24 +392,17 @@ def _gpu(title: str) -> ResultColumn:
 
 
 COLUMNS: tuple[ResultColumn, ...] = (
-    text("benchmark", _key("benchmark"), *_OF_PROGRAM),
+    text("benchmark", _key("benchmark"), *_OF_PROGRAM, cut=False),
     text("framework", _key("framework"), *_OF_PROGRAM, whole=True),
     text("case", _key("case"), stays=True, whole=True),
     text("precision", _short_precision, "table", whole=True),
     text("precision", lambda r: Cell(precision(r.group)), *FULL, whole=True),
     text("node", _key("node"), when=_any(lambda r: r.group.plan.node), stays=True, whole=True),
     number("GPUs", _gpus, *_TABLES),
-    _identity("variant", FULL),
-    _identity("impl", FULL),
-    _identity("batch", FULL, "batch_size"),
-    _identity("set", key="set_name"),
-    *map(_identity, ("preset", "mode", "data")),
-    _apart("window", lambda r: Cell(r.group.window or ABSENT)),
-    *map(_identity, ("options", "backend", "pool")),
-    text("training", _key("training"), "wide", when=_any_length, tells_apart=True, optional=1),
-    _identity("GPU model", key="gpu_model"),
-    _identity("image"),
-    _apart("program", lambda r: Cell(r.group.program or ABSENT)),
+    *(_apart(title, *FULL) for title in ("variant", "impl", "batch")),
+    *map(_apart, ("set", "preset", "mode", "data", "window", "options", "backend", "pool")),
+    _apart("training", when=_any_length),
+    *map(_apart, ("GPU model", "image", "program")),
     text("source", _source, when=_any(lambda r: _source(r).text != "here"), optional=2),
     number("runs", _runs, optional=3),
     number("time to train (s)", _time, when=_any(trains), stays=True),
@@ -433,7 +429,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     number("GMAC", _optional("gmac", gmac), *_WIDE),
     number("restarts", _restarts, when=_any(lambda r: r.group.training), optional=5),
     *map(_gpu, GPU),
-    _identity("group", key="id"),
+    text("group", _key("id"), "wide", whole=True),
     text("verdict", _verdict, "table", stays=True, states=True),
     text("verdict", _full_verdict, *FULL, stays=True, states=True),
 )

@@ -6,7 +6,7 @@ Below the table, each reason stands once: what these runs can show, why a case h
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from k8sbench.model.compared import Compared, Comparison, Difference, Figures
 from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.errors import few
+from k8sbench.model.group import Group
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
 from k8sbench.report import document as fields
@@ -211,25 +212,11 @@ def tables(compared: Comparison, *, is_short: bool = False) -> list[Table]:
     return made
 
 
-def case_names(compared: Comparison, *, with_batch: bool = False) -> list[str]:
-    """Name each case: benchmark, framework, precision, case and differences."""
-    words = ("benchmark", "framework", "precision", "case")
-    names = group_words.unique_names(
-        list({case.group.key.id: case.group for case in compared.cases}.values()),
-        lambda group: (
-            " ".join(getattr(group.key, name) for name in words)
-            + (f" batch {group.key.batch_size}" if with_batch else "")
-        ),
-        "amp_dtype",
-        "batch",
-        "node",
-        "variant",
-        "impl",
-        "data",
-        "pool",
-        "options",
-        "preset",
-    )
+def case_names(
+    compared: Comparison, base: Callable[[Group], str] = group_words.case_name
+) -> list[str]:
+    """Name each case so that no two are alike."""
+    names = group_words.names([case.group for case in compared.cases], base)
     return [names[case.group.key.id] for case in compared.cases]
 
 
@@ -421,7 +408,9 @@ def junit(compared: Comparison) -> str:
 
     suite = ET.Element("testsuite", name=_xml(f"k8sbench compare {compared.a} {compared.b}"))
     # The same words whatever else is compared: CI servers follow a test over time by its name.
-    for case, name in zip(compared.cases, case_names(compared, with_batch=True), strict=True):
+    for case, name in zip(
+        compared.cases, case_names(compared, group_words.with_batch), strict=True
+    ):
         key = case.group.key
         where = {"classname": f"{key.benchmark}.{key.framework}", "name": name}
         test = ET.SubElement(suite, "testcase", {what: _xml(text) for what, text in where.items()})

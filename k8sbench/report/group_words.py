@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -173,32 +172,81 @@ def _evidence(reason: Finding) -> str:
     return f" See {first.file}:{first.line}{f' and {more} more' if more else ''}."
 
 
-def unique_names(
-    groups: Sequence[Group], base: Callable[[Group], str], *more: str
+# -- what tells rows apart ------------------------------------------------------------------------
+
+
+def _of_key(name: str) -> Callable[[Group], object]:
+    return lambda group: getattr(group.key, name)
+
+
+TELL_APART: dict[str, Callable[[Group], object]] = {
+    "half type": _of_key("amp_dtype"),
+    "case": _of_key("case"),
+    "node": _of_key("node"),
+    "variant": _of_key("variant"),
+    "impl": _of_key("impl"),
+    "batch": _of_key("batch_size"),
+    **{name: _of_key(name) for name in ("preset", "mode", "training", "data")},
+    "window": lambda group: group.window,
+    **{name: _of_key(name) for name in ("options", "pool")},
+    "set": _of_key("set_name"),
+    "backend": _of_key("backend"),
+    "GPU model": _of_key("gpu_model"),
+    "image": _of_key("image"),
+    "program": lambda group: group.program,
+}
+"""Heading → its value of a row, in the order in which they tell rows apart."""
+
+
+def value(group: Group, title: str) -> str:
+    """Write one of :data:`TELL_APART`; empty if unknown."""
+    text = str(TELL_APART[title](group))
+    return "" if text in ("-", "unknown", "None") else text
+
+
+def word(group: Group, title: str) -> str:
+    """Write a value for a name: ``batch 128``; others speak for themselves."""
+    text = value(group, title)
+    return f"{title} {text}" if title in ("batch", "window") and text else text
+
+
+def telling(rows: Iterable[object], more: Mapping[str, Sequence[str]]) -> list[str]:
+    """Select what tells rows apart that are equal so far, in order."""
+    told, kept = list(rows), list[str]()
+    for title, texts in more.items():
+        longer = list(zip(told, texts, strict=True))
+        if len(set(longer)) > len(set(told)):
+            told, kept = [*longer], [*kept, title]
+    return kept
+
+
+def case_name(group: Group) -> str:
+    """Write the case of a row: ``resnet50 pytorch fp32 1x8``."""
+    key = group.key
+    return f"{key.benchmark} {key.framework} {key.precision} {key.case}"
+
+
+def with_batch(group: Group) -> str:
+    """Write the case of a row, and its batch per GPU."""
+    return f"{case_name(group)} batch {group.key.batch_size}"
+
+
+def names(
+    groups: Sequence[Group],
+    base: Callable[[Group], str] = case_name,
+    written: Callable[[str], str] = str,
 ) -> dict[str, str]:
-    """Map group id → unique name: ``base`` and distinguishing words.
+    """Map group id → unique name: ``base``, and what tells it from the others.
 
-    The words are ``precision``, ``batch`` and the fields of a group's key.
+    ``written`` changes a word; words that become empty tell nothing.
     """
-    names = {group.key.id: base(group) for group in groups}
-    for name in more:
-        longer = {
-            group.key.id: f"{names[group.key.id]} {word(group, name)}".rstrip() for group in groups
-        }
-        if len(set(longer.values())) > len(set(names.values())):
-            names = longer
-    count = Counter(names.values())
-    return {group: f"{name} {group}" if count[name] > 1 else name for group, name in names.items()}
-
-
-def word(group: Group, name: str) -> str:
-    """Write a word of a group's name; empty without one."""
-    if name == "precision":
-        return precision(group)
-    if name == "batch":
-        return f"batch {group.key.batch_size}"
-    value = str(getattr(group.key, name))
-    return "" if value == "-" else value
+    words = {t: [written(word(group, t)) for group in groups] for t in TELL_APART}
+    words["group"] = [group.key.id for group in groups]
+    told = telling(map(base, groups), words)
+    return {
+        group.key.id: " ".join(filter(None, (base(group), *(words[t][n] for t in told))))
+        for n, group in enumerate(groups)
+    }
 
 
 # -- commands that repeat a row -------------------------------------------------------------------

@@ -20,24 +20,8 @@ _COLUMNS = (
 )
 
 
-def names(series: Sequence[Series]) -> list[str]:
-    """Name each series with enough words to distinguish them."""
-    found = group_words.unique_names(
-        [one.group for one in series],
-        lambda g: (
-            f"{g.key.benchmark} {g.key.case} {g.key.framework} {group_words.precision(g)},"
-            f" batch {g.key.batch_size}"
-        ),
-        "variant",
-        "impl",
-        "data",
-        "pool",
-        "gpu_model",
-        "options",
-        "node",
-        "preset",
-        "training",
-    )
+def _names(series: Sequence[Series]) -> list[str]:
+    found = group_words.names([one.group for one in series], group_words.with_batch)
     return [found[one.group.key.id] for one in series]
 
 
@@ -50,7 +34,7 @@ def tables(series: Sequence[Series]) -> list[Table]:
             rows=tuple(_row(point, one) for point in one.points),
             complete="-o markdown",
         )
-        for one, name in zip(series, names(series), strict=True)
+        for one, name in zip(series, _names(series), strict=True)
     ]
 
 
@@ -103,7 +87,7 @@ def document(series: Sequence[Series]) -> dict[str, Any]:
                 "unmarked": one.unmarked,
                 "points": [_point(point) for point in one.points],
             }
-            for one, name in zip(series, names(series), strict=True)
+            for one, name in zip(series, _names(series), strict=True)
         ],
     }
 

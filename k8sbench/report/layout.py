@@ -83,13 +83,11 @@ def _shown(results: Sequence[Result], form: Form) -> list[ResultColumn]:
     shown = [c for c in COLUMNS if form in c.forms and c.when(results, form)]
     identity = [c for c in shown if not (c.right or c.states)]
     rows = [tuple(c.cell(result).text for c in identity) for result in results]
-    for column in COLUMNS:
-        if column.tells_apart and column.title != "group" and column not in shown:
-            texts = [column.cell(result).text for result in results]
-            longer = [(*row, text) for row, text in zip(rows, texts, strict=True)]
-            if len(set(longer)) > len(set(rows)):
-                rows, shown = longer, [*shown, column]
-    return sorted(shown, key=COLUMNS.index)
+    others = (c for c in COLUMNS if c.tells_apart and c not in shown)
+    told = group_words.telling(
+        rows, {c.title: [c.cell(result).text for result in results] for c in others}
+    )
+    return [c for c in COLUMNS if c in shown or (c.tells_apart and c.title in told)]
 
 
 def _titled(column: ResultColumn, unit: str | None, form: Form) -> ResultColumn:

@@ -169,7 +169,7 @@ def words(group: Group, lang: str = "en") -> str:
 
 def labels(groups: Sequence[Group], lang: str = "en") -> dict[str, str]:
     """Map group id → the label of its bar."""
-    return group_words.unique_names(
+    return group_words.names(
         groups,
         lambda g: say(
             lang,
@@ -179,15 +179,6 @@ def labels(groups: Sequence[Group], lang: str = "en") -> dict[str, str]:
             precision=group_words.precision(g),
             batch=g.key.batch_size,
         ),
-        "variant",
-        "impl",
-        "data",
-        "mode",
-        "pool",
-        "node",
-        "training",
-        "window",
-        "set_name",
     )
 
 
@@ -261,7 +252,7 @@ def _gpus(result: Result) -> int:
 
 
 def _scaling(axes: Axes, lines: Sequence[Sequence[Result]], lang: str) -> None:
-    names = group_words.unique_names(
+    names = group_words.names(
         [line[0].group for line in lines],
         lambda g: say(
             lang,
@@ -270,12 +261,6 @@ def _scaling(axes: Axes, lines: Sequence[Sequence[Result]], lang: str) -> None:
             impl=g.key.impl,
             batch=g.key.batch_size,
         ),
-        "variant",
-        "data",
-        "mode",
-        "gpu_model",
-        "pool",
-        "set_name",
     )
     published: dict[str, dict[int, float]] = {}
     colours: dict[str, str] = {}

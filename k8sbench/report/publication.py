@@ -5,6 +5,7 @@ The same runs give the same files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -19,8 +20,8 @@ from k8sbench.report.words import Lang, say
 
 README, RESULTS = "README.md", "results.json"
 """Files that every report has."""
-TELL_APART = ("set_name", "mode", "variant", "impl", "amp_dtype", "case", "node")
-"""Fields in the names of rows that would be equal without."""
+LONGEST = 40
+"""Characters of a word in a row's name."""
 NOTES = "notes.md"
 """The user's Markdown, in the report's folder."""
 
@@ -68,8 +69,7 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True):
 def names(groups: Sequence[Group]) -> dict[str, str]:
     """Return names of rows like the reports' logs, ``gpu8_amp_bs4``, by group id.
 
-    Several programs have a folder each. Rows that would have equal names also have what tells them
-    apart, such as their sets.
+    Several programs have a folder each.
     """
     programs = {(group.key.benchmark, group.key.framework) for group in groups}
 
@@ -79,8 +79,13 @@ def names(groups: Sequence[Group]) -> dict[str, str]:
         own = f"{kind}{plan.world_size}_{plan.precision}_bs{plan.batch_size}"
         return own if len(programs) == 1 else f"{plan.benchmark}_{plan.framework}/{own}"
 
-    found = group_words.unique_names(groups, name, *TELL_APART)
+    found = group_words.names(groups, name, _in_path)
     return {group: text.replace(" ", "_") for group, text in found.items()}
+
+
+def _in_path(word: str) -> str:
+    """Write a word that a path may hold; a long one, such as an image, is none."""
+    return re.sub(r"[^\w.+-]+", "_", word) if len(word) <= LONGEST else ""
 
 
 def log_names(group: Group, name: str, member: Member, number: int) -> list[str]:

@@ -25,8 +25,6 @@ NONE = "-"
 MOST_NAMED = 10
 """Rows that a sentence about rows without a table names."""
 PRECISIONS = ("fp32", "amp")
-TELL_APART = ("set_name", "batch_size", "amp_dtype", "case", "data", "options", "window", "id")
-"""Fields by which rows of one cell get tables of their own."""
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -78,11 +76,11 @@ def tables(results: Sequence[Result], lang: str = "en") -> list[Table]:
             own: tuple[str, ...]
             own = (key.benchmark, key.framework, key.variant, key.impl, key.gpu_model)
             programs.setdefault(own, []).append(result)
-    for name in TELL_APART:
+    for title in (*group_words.TELL_APART, "group"):
         programs = {
             (*program, *more): each
             for program, some in programs.items()
-            for more, each in _apart(some, name)
+            for more, each in _apart(some, title)
         }
     made = []
     for program, some in programs.items():
@@ -100,27 +98,29 @@ def tables(results: Sequence[Result], lang: str = "en") -> list[Table]:
     return made
 
 
-def _apart(results: Sequence[Result], name: str) -> list[tuple[tuple[str, ...], list[Result]]]:
-    """Split rows that share a cell by a field of their key."""
+def _apart(results: Sequence[Result], title: str) -> list[tuple[tuple[str, ...], list[Result]]]:
+    """Split rows that share a cell by what tells them apart."""
     cells = Counter(
         (row.group.plan.world_size, row.group.plan.precision, trains(row)) for row in results
     )
     values: dict[str, list[Result]] = {}
     for row in results:
-        values.setdefault(str(getattr(row.group.key, name)), []).append(row)
+        group = row.group
+        word = group.key.id if title == "group" else group_words.word(group, title)
+        values.setdefault(word, []).append(row)
     if max(cells.values()) == 1 or len(values) == 1:
         return [((), [*results])]
-    prefix = {"batch_size": "batch ", "set_name": ""}.get(name, f"{name} ")
-    return [((f"{prefix}{value}",), some) for value, some in values.items()]
+    return [((word,), some) for word, some in values.items()]
 
 
 def left_out(results: Sequence[Result]) -> list[str]:
     """Return a sentence for each reason why rows are in no table."""
     rows: dict[str, list[str]] = {}
-    for group in (result.group for result in results):
+    groups = [result.group for result in results]
+    names = group_words.names(groups)
+    for group in groups:
         if (why := why_left_out(group)) is not None:
-            words = (group.key.benchmark, group.key.framework, group.plan.case)
-            rows.setdefault(why, []).append(" ".join((*words, group.plan.precision)))
+            rows.setdefault(why, []).append(names[group.key.id])
     return [f"left out, {say('en', why)}: {few(some, MOST_NAMED)}" for why, some in rows.items()]
 
 

@@ -60,13 +60,10 @@ class Column(msgspec.Struct, frozen=True):
     """
     optional: int = 0
     """Order in which narrow terminals drop it, highest first; 0: never."""
+    tells_apart: bool = False
+    """True if rows may differ in it alone; its words may be broken, but it is never dropped."""
     states: bool = False
     """True if its cells begin with a state or verdict, which may be coloured."""
-    tells_apart: bool = False
-    """True if rows may differ in it alone.
-
-    Without room a line below has its values.
-    """
 
 
 def width_of(text: str) -> int:
@@ -175,8 +172,9 @@ class Fit(NamedTuple):
 def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None) -> Fit:
     """Return the columns and widths for ``room``; None: no limit.
 
-    Long texts are folded or cut, as their columns allow; then optional columns are dropped. The
-    rest may be wider than the room: no figure or identifier is broken.
+    Titles and long texts are folded or cut, as their columns allow; then optional columns are
+    dropped, then words broken that tell rows apart. The rest may be wider than the room: no figure
+    or other identifier is broken.
     """
     cells = list(zip([column.title for column in columns], *rows, strict=True))
     natural = [max(map(width_of, column)) for column in cells]
@@ -201,11 +199,15 @@ def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int |
 
 
 def _least(column: Column, cells: Sequence[str], shortest: int) -> int:
-    """Return a column's smallest width; its title stays on one line."""
-    title = width_of(cells[0])
+    """Return a column's smallest width; no word of its title is broken."""
     if column.cut:
-        return max(title, *(_least_cut(cell, shortest, column) for cell in cells[1:]))
-    return max(title, *(width_of(c) if column.whole else _longest_word(c) for c in cells))
+        cut = (_least_cut(cell, shortest, column) for cell in cells[1:])
+        return max(width_of(cells[0]), *cut)
+    title, *others = cells
+    longest = max(map(width_of if column.whole else _longest_word, others))
+    if column.tells_apart and shortest == SHORTEST[2]:
+        longest = min(longest, shortest)
+    return max(_longest_word(title), longest)
 
 
 def _least_cut(cell: str, shortest: int, column: Column) -> int:
@@ -335,7 +337,7 @@ def _text(
     if len(fit.kept) < len(columns):
         gone = [n for n in range(len(columns)) if n not in fit.kept]
         out = (*(out or ()), *(columns[n].title for n in gone))
-        return _text(_without(table, [places[n] for n in gone]), width, paint, out)
+        return _text(without(table, [places[n] for n in gone]), width, paint, out)
     if out:
         below.append(f"{', '.join(out)}: no room in {width} columns; {table.complete} has it")
     lines = "".join(wrapped(line, width, indent="    ") + "\n" for line in below)
@@ -367,18 +369,6 @@ def without(table: Table, gone: Sequence[int]) -> Table:
         columns=tuple(table.columns[n] for n in kept),
         rows=tuple(tuple(row[n] for n in kept) for row in table.rows),
     )
-
-
-def _without(table: Table, gone: Sequence[int]) -> Table:
-    """Drop columns; values that tell rows apart become notes of their rows."""
-    apart = [n for n in gone if table.columns[n].tells_apart]
-    rows = []
-    for first, *others in table.rows if 0 not in gone else ():
-        row = (first, *others)
-        told = (f"{table.columns[n].title.replace(' ', '-')}: {row[n].text}" for n in apart)
-        notes = [note for note in told if not note.endswith(f": {ABSENT}")]
-        rows.append((msgspec.structs.replace(first, notes=(*notes, *first.notes)), *others))
-    return without(msgspec.structs.replace(table, rows=tuple(rows) or table.rows), gone)
 
 
 def captioned(table: Table) -> tuple[str, list[int]]:

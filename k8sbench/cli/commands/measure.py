@@ -168,11 +168,6 @@ def _note_outcome(done: ImportedLogs) -> int:
         output.error(f"Nothing was imported: {counted(causes, 'error')}.")
         return InputError.exit_code
     _note_benchmarks(done.recognised, "recorded")
-    for family in _split(done.recognised):
-        output.note(
-            f"Logs of {family} are of a benchmark in part: with --format {family} all have one"
-            " window, and speedups."
-        )
     here = f"; {counted(len(done.there), 'run', ('was', 'were'))} there already"
     output.note(
         f"{counted(len(done.added), 'run')} imported into set {done.set_name}"
@@ -186,14 +181,6 @@ def _note_benchmarks(measured: Sequence[MeasuredLog], done: str) -> None:
     for text in dict.fromkeys(log.recognised for log in measured if log.recognised):
         logs = [log.origin.file for log in measured if log.recognised == text]
         output.note(f"{few(logs)}: {done} as {text}")
-
-
-def _split(measured: Sequence[MeasuredLog]) -> list[str]:
-    """Return the families whose logs are of a benchmark in part."""
-    found: dict[str, set[bool]] = {}
-    for log in measured:
-        found.setdefault(log.measurement.format, set()).add(log.origin.loaded is None)
-    return [family for family, kinds in found.items() if len(kinds) > 1]
 
 
 def _print_failures(failures: Sequence[InputError], kind: str) -> int:

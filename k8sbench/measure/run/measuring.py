@@ -29,6 +29,8 @@ from k8sbench.model.spec import Estimator, LogFormat
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.reading import EVENTS, OURS, TEST
 
+OF_ITS_CASES = {rules.BATCH_SIZE.id, rules.TOO_FEW_ITERATIONS.id, rules.SHORT_WARMUP.id}
+"""Rejections of a log whose length or batch is not the benchmark's."""
 NO_BATCH = "The batch is not known; give it with --batch-size."
 
 
@@ -43,15 +45,21 @@ class Judged(NamedTuple):
     See :attr:`Expectation.if_stated`.
     """
     unfit: list[str]
-    """Ids of rejections by the stated benchmark alone, which then did not apply."""
+    """Ids of rejections by the stated benchmark alone, which then did not apply.
+
+    If they are of :data:`OF_ITS_CASES`, the log is another case of the benchmark, else none.
+    """
 
     @property
     def recognised(self) -> str | None:
         """The benchmark that the log states and how to choose another, in words."""
         name = self.stated and self.stated.benchmark
         if self.unfit:
-            why = f"not {name} ({', '.join(self.unfit)})"
-            return f"{self.measurement.format}, {why}; --benchmark {name} says why."
+            ids = ", ".join(self.unfit)
+            what = f"{self.measurement.format}, not {name} ({ids})"
+            if self.expected is self.stated:
+                what = f"{name}, with its own length and batch ({ids})"
+            return f"{what}; --benchmark {name} says why."
         return f"{name}; use --benchmark for another, --format {AUTO} for none." if name else None
 
 
@@ -66,19 +74,27 @@ def judge(sources: Iterable[OpenedLog], candidates: Sequence[Expectation]) -> Ju
     """Measure one run from its logs.
 
     One file, or those of its ranks or pieces in order. The candidate that the log states applies,
-    unless it has a reason of its own to reject the log; else the first one of the log's family. GPU
-    metrics are those that our trainers print. Raises :class:`~k8sbench.model.errors.InputError` if
-    nothing can be measured. An untrustworthy log is measured and rejected, with its reasons.
+    unless it has a reason of its own to reject the log; else the first one of the log's family.
+    A log of another length or batch keeps its own: all cases of a published program are of one
+    benchmark. GPU metrics are those that our trainers print. Raises
+    :class:`~k8sbench.model.errors.InputError` if nothing can be measured. An untrustworthy log is
+    measured and rejected, with its reasons.
     """
     log = _read(sources, candidates)
     found, stated, unfit = _measurement(log), log.stated, list[str]()
+    applied = stated or log.expected
     if stated is not None:
         plain, family, log.expected = found, log.expected, stated
         found = _measurement(log)
         unfit = [name for name in _rejections(found) if name not in _rejections(plain)]
-        if unfit:
-            found, log.expected = plain, family
-    return Judged(_with_gpu_metrics(found, log), log.expected, stated, unfit)
+        if unfit and OF_ITS_CASES.issuperset(unfit):
+            log.expected = msgspec.structs.replace(
+                stated, warmup=None, at_least=None, batch_sizes={}
+            )
+            found = _measurement(log)
+        elif unfit:
+            found, log.expected, applied = plain, family, family
+    return Judged(_with_gpu_metrics(found, log), applied, stated, unfit)
 
 
 def _rejections(measurement: Measurement) -> list[str]:

@@ -23,7 +23,13 @@ VARIANTS = [
 ]
 
 
-def mmseg(*, batch: int = 2, steps: int = 20, head: str = "DepthwiseSeparableASPPHead") -> str:
+def mmseg(
+    *,
+    batch: int = 2,
+    steps: int = 20,
+    seconds: float = 0.5,
+    head: str = "DepthwiseSeparableASPPHead",
+) -> str:
     """A log of mmsegmentation with its configuration, in fp32 and on one GPU."""
     config = [
         "2026-03-02 10:00:00,000 - mmseg - INFO - Distributed training: False",
@@ -32,7 +38,7 @@ def mmseg(*, batch: int = 2, steps: int = 20, head: str = "DepthwiseSeparableASP
         f"data = dict(samples_per_gpu={batch}, workers_per_gpu=4)",
         "gpu_ids = range(0, 1)",
     ]
-    return "\n".join([*config, *run([0.5] * steps)]) + "\n"
+    return "\n".join([*config, *run([seconds] * steps)]) + "\n"
 
 
 def recorded(cli: Cli) -> list[dict[str, Any]]:
@@ -72,13 +78,35 @@ def test_the_benchmark_can_be_changed_as_the_note_says(a_log: Path, cli: Cli) ->
         (mmseg(steps=7), "too-few-iterations, short-warmup"),
     ],
 )
-def test_a_rejecting_benchmark_is_named(a_log: Path, cli: Cli, text: str, why: str) -> None:
+def test_a_log_of_another_length_or_batch_is_of_its_benchmark_all_the_same(
+    a_log: Path, cli: Cli, text: str, why: str
+) -> None:
     a_log.write_text(text)
-    says = f"as mmseg, not deeplabv3p ({why}); --benchmark deeplabv3p says why."
+    says = f"as deeplabv3p, with its own length and batch ({why}); --benchmark deeplabv3p says why."
     assert cli("measure", "a.log").err == f"a.log: measured {says}\n"
     assert f"a.log: recorded {says}\n" in cli("import", "a.log", "--set", "s").err
-    assert [(row["benchmark"], row["runs_valid"]) for row in recorded(cli)] == [("mmseg", 1)]
+    assert [(row["benchmark"], row["runs_valid"]) for row in recorded(cli)] == [("deeplabv3p", 1)]
     cli("measure", "a.log", "--benchmark", "deeplabv3p", code=5)
+
+
+def test_a_benchmark_that_rejects_a_log_for_another_reason_is_named(a_log: Path, cli: Cli) -> None:
+    a_log.write_text(mmseg(batch=4, seconds=0.002))
+    err = cli("measure", "a.log", "--gpu-model", "Tesla V100-SXM2-16GB", code=None).err
+    assert err.startswith("a.log: measured as mmseg, not deeplabv3p (batch-size, "), err
+
+
+def test_a_published_folder_is_one_benchmark_with_speedups(place: Path, cli: Cli) -> None:
+    for gpus, batch, steps, seconds in ((1, 2, 8, 0.5), (8, 2, 20, 0.51), (8, 4, 9, 0.9)):
+        text = mmseg(batch=batch, steps=steps, seconds=seconds)
+        text = text.replace("range(0, 1)", f"range(0, {gpus})")
+        (place / f"{gpus}_{batch}.log").write_text(
+            text.replace("training: False", f"training: {gpus > 1}")
+        )
+    cli("import", ".", "--set", "s", "--gpu-model", "Tesla V100-SXM2-16GB")
+    rows = {(row["case"], row["batch_size_per_gpu"]): row for row in recorded(cli)}
+    assert {row["benchmark"] for row in rows.values()} == {"deeplabv3p"}
+    assert rows["1x8", 2]["speedup"] == pytest.approx(8 * 0.5 / 0.51, rel=0.01)
+    assert rows["1x8", 4]["speedup"] is None  # no row has one GPU with this batch
 
 
 def test_a_log_that_is_rejected_anyway_stays_with_its_benchmark(a_log: Path, cli: Cli) -> None:
@@ -103,7 +131,8 @@ def test_plscs_header_names_arcface(a_log: Path, cli: Cli, batch: int, code: int
     header += [f"Set train batch size to {batch}."] * (batch != 128)
     lines = [f"INFO 2026-03-02 10:00:00,000 entry.py:157] {line}" for line in header]
     a_log.write_text("\n".join([*lines, *(plsc(step, 400.0) for step in range(0, 300, 10))]) + "\n")
-    assert f"as {'plsc, not ' * (batch != 128)}arcface" in cli("measure", "a.log").err
+    own = ", with its own length and batch (batch-size)" * (batch != 128)
+    assert f"as arcface{own};" in cli("measure", "a.log").err
     (found,) = cli.json("measure", "a.log", "--benchmark", "arcface", "-o", "json", code=code)
     rejected = [each["id"] for each in found["reasons"] if each["severity"] == "reject"]
     assert rejected == ["batch-size"] * (batch != 128)
@@ -114,16 +143,6 @@ def test_several_logs_of_one_benchmark_are_one_note(a_log: Path, cli: Cli) -> No
     (a_log.parent / "c.log").write_text(mmseg(head="FCNHead"))
     err = cli("measure", "a.log", "b.log", "c.log").err
     assert err == f"a.log, b.log: measured as deeplabv3p{FITS}\n"
-
-
-def test_logs_of_one_program_in_two_rows_name_the_option_that_joins_them(
-    a_log: Path, cli: Cli
-) -> None:
-    (a_log.parent / "b.log").write_text(mmseg(batch=8, steps=21))
-    words = ("import", "a.log", "b.log", "--set", "s")
-    assert "--format mmseg" in cli(*words, code=None).err
-    cli("store", "remove", "s", "--yes", code=None)
-    assert "--format mmseg" not in cli(*words, "--format", "mmseg", code=None).err
 
 
 @pytest.mark.parametrize("name", ["mmseg", "matched"])
@@ -159,20 +178,21 @@ def test_models_name_programs(place: Path, cli: Cli, name: str, benchmark: str |
     (place / name).write_bytes((FIXTURES / name).read_bytes())
     words = [name, "--gpus", "8", "--batch-size", "128", "--precision", "fp32"]
     err = cli("measure", *words, code=None).err
-    assert (f" as {benchmark};" in err or f"not {benchmark} (" in err) == bool(benchmark)
+    assert (f"as {benchmark}" in err or f"not {benchmark} (" in err) == bool(benchmark)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "amp"])
-@pytest.mark.parametrize(("batch", "benchmark"), [(128, "resnet50"), (256, "dle-resnet50")])
-def test_the_catalogs_batch_decides_in_each_precision(
-    a_log: Path, cli: Cli, precision: str, batch: int, benchmark: str
+@pytest.mark.parametrize("batch", [128, 256])
+def test_a_benchmark_is_recognised_in_each_precision_and_batch(
+    a_log: Path, cli: Cli, precision: str, batch: int
 ) -> None:
     amp = precision == "amp"
     head = f"DLL x - PARAMETER arch : resnet50  batch_size : {batch}  amp : {amp}  world_size : 1 "
     a_log.write_text("\n".join([head, *dle([300.0] * 130, batch=batch)]))
     cli("import", "a.log", "--set", "s")
     (row,) = recorded(cli)
-    assert (row["benchmark"], row["precision"], row["runs_valid"]) == (benchmark, precision, 1)
+    found = (row["benchmark"], row["precision"], row["batch_size_per_gpu"], row["runs_valid"])
+    assert found == ("resnet50", precision, batch, 1)
 
 
 # Names, terminals and errors

@@ -126,8 +126,10 @@ def test_rows_are_named_as_the_reports_name_their_logs_and_never_alike() -> None
     sets = [run(1.0, set_name=name) for name in ("a", "b")]
     assert names(*sets) == ["gpu8_fp32_bs128_a", "gpu8_fp32_bs128_b"]
     alike = names(run(1.0, data="path:/a"), run(1.0, data="path:/b"))
-    assert len({*alike}) == 2
-    assert all(re.fullmatch(r"gpu8_fp32_bs128_g-\w+", name) for name in alike)
+    assert alike == ["gpu8_fp32_bs128_path_a", "gpu8_fp32_bs128_path_b"]
+    images = names(*(run(1.0, image=f"registry.example/{50 * 'x'}:{n}") for n in (1, 2)))
+    assert len({*images}) == 2
+    assert all(re.fullmatch(r"gpu8_fp32_bs128_g-\w+", name) for name in images)
 
 
 def test_logs_are_named_by_the_first_rank_of_their_replica() -> None:

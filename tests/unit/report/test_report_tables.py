@@ -94,7 +94,7 @@ def test_smoke_and_unsteady_runs_are_no_figures_of_a_report_and_are_named_with_t
     assert report_tables.tables(results) == []
     small, unsteady = report_tables.left_out(results)
     assert small.startswith("left out, functional tests: ")
-    assert unsteady.startswith("left out, not valid: resnet50 pytorch 1x1")
+    assert unsteady.startswith("left out, not valid: resnet50 pytorch fp32 1x1")
     assert report_tables.left_out(report(published({1: 1.0}), Wanted(every=True)).results) == []
 
 
