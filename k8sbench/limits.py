@@ -133,4 +133,4 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 now = Limits()
-"""The limits of this process; a program that needs others sets them before it begins."""
+"""The limits of this process, which a test replaces."""
