@@ -34,6 +34,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """
     watch: float = 50.0
     """For one watch, which is then opened again."""
+    watch_pause: float = 15.0
+    """Longest pause before a watch that failed is opened again."""
     watch_note: float = 5.0
     """A watch that fails for so long is reported to the user."""
     log_look: float = 0.5

@@ -26,8 +26,8 @@ from k8sbench.model.kube import MANAGED, KubeObject
 
 SILENCE_SECONDS = 10.0
 """Time after the end of a watch was due until its connection is closed."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
-"""Before a watch that failed is opened again; twice as long each time."""
+FIRST_PAUSE = 0.5
+"""Before a watch that failed is opened again; twice as long each time, seconds."""
 _PLURALS = {"Pod": "pods", "Event": "events"}
 _REFUSALS = frozenset({401, 403, 404})
 EXPIRED = frozenset({"Expired", "Gone", "ResourceExpired"})
@@ -156,7 +156,7 @@ class Reflector:
                     with self._lock:
                         self._from = None
                 # A break of a long-lived connection counts as the first failure.
-                failures = 1 if time.monotonic() - begun > LONGEST_PAUSE else failures + 1
+                failures = 1 if time.monotonic() - begun > limits.now.watch_pause else failures + 1
                 self._fails = True
                 self._on_event(Failed(self._kind, fault))
                 self._wake.wait(pause(failures, fault.retry_after))
@@ -345,5 +345,6 @@ def pause(failures: int, wanted: float | None) -> float:
 
     Random, so that all clients of a server do not return at the same time.
     """
-    grown = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 10), LONGEST_PAUSE)
-    return max(grown * random.uniform(0.5, 1.0), min(wanted or 0.0, LONGEST_PAUSE))  # noqa: S311
+    longest = limits.now.watch_pause
+    grown = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 10), longest)
+    return max(grown * random.uniform(0.5, 1.0), min(wanted or 0.0, longest))  # noqa: S311
