@@ -19,7 +19,7 @@ from k8sbench.model.kinds import rank_order
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.report import environment as given
-from k8sbench.report import plot, publication, readme
+from k8sbench.report import publication, readme
 from k8sbench.report.plot import History
 from k8sbench.report.publication import Publication
 from k8sbench.report.words import Lang
@@ -115,8 +115,6 @@ def _timelines(
     note: Callable[[str], None],
 ) -> list[History]:
     """Read the throughput over time of each row's last run."""
-    if not plot.is_there():
-        return []
     chosen = {results.last(row.group).run_id: row.group.unit for row in rows[: results.MOST_DRAWN]}
     found = {run_id: [Path(str(files[n])) for n in logs.get(run_id, ())] for run_id in chosen}
     return [

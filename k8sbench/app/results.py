@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -78,8 +78,8 @@ def results(
 
 def histories(
     report: Report, named: Collection[str], where: str | None, note: Callable[[str], None]
-) -> tuple[list[History], str]:
-    """Read run timelines for charts, with their store.
+) -> list[History]:
+    """Read run timelines for charts.
 
     These are the named runs, else the last run of each row, newest first. Raises :class:`NotFound`
     for a named run that is in no row. An operator's timelines are only on its own page, because
@@ -93,7 +93,7 @@ def histories(
         last(group).run_id for group in groups
     }
     if where == stores.CLUSTER:
-        return [], "the operator"
+        return []
     every = (member for group in groups for member in group.members)
     here = (one for one in every if one.run_id in chosen and one.source != served_runs.SOURCE)
     newest = sorted(here, key=lambda run: -run.created_at)[:MOST_DRAWN]
@@ -107,7 +107,7 @@ def histories(
                 curve=curve(functools.partial(store.log_files, run.run_id), run.plan, note),
             )
             for run in runs
-        ], store.where
+        ]
 
 
 def last(group: Group) -> Member:
@@ -123,20 +123,27 @@ def page(
     *,
     lang: str = "en",
     title: str | None = None,
+    files: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """Render a report as a page, with a timeline per row."""
+    """Render a report as a page, with a timeline per row.
+
+    ``files`` are the paths of each run's files below ``api/v1/runs/RUN/artifacts``, if the page has
+    links to them.
+    """
     from k8sbench import __version__
-    from k8sbench.measure.group import compare
+    from k8sbench.measure.group import compare, history
     from k8sbench.report import page as pages
 
-    over_time, at = histories(report, named, where, note)
+    cases = {row.group.key.only("series") for row in report.results}
+    series = history.history(report.fitting)
     return pages.html(
         pages.Page(
             results=report.results,
             parities=report.parities,
-            histories=over_time,
+            histories=histories(report, named, where, note),
+            series=[one for one in series if one.group.key.only("series") in cases],
             compared=compare.newest_sets(report.fitting),
-            where=at,
+            files=files or {},
             at=context.now(),
             version=__version__,
             lang=lang,

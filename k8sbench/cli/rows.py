@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,34 +60,25 @@ def text_of(shown: Sequence[Table]) -> str:
     return tables.text(shown, width=output.terminal_width(), paint=output.paint())
 
 
-PLOT_FORMATS = ("svg", "png", "pdf")
-
-
 def _plot_checked(_: click.Context, __: click.Parameter, plot: str | None) -> str | None:
-    if plot is not None and _plot_format(plot) not in PLOT_FORMATS:
-        raise UsageError(
-            f"--plot {plot!r} has no known ending.", f"End it in .{', .'.join(PLOT_FORMATS)}."
-        )
+    if plot is not None and not plot.lower().endswith(".svg"):
+        raise UsageError(f"--plot {plot!r} is no SVG file.", "End its name in .svg.")
     return plot
 
 
-def _plot_format(plot: str) -> str:
-    return Path(plot).suffix.removeprefix(".").lower()
-
-
 plot_option = click.option(
-    "--plot",
-    metavar="FILE",
-    callback=_plot_checked,
-    help="Also draw it: .svg, .png or .pdf; needs [report].",
+    "--plot", metavar="FILE", callback=_plot_checked, help="Also draw it, as an .svg file."
 )
 
 
-def write_plot(plot: str, draw: Callable[[str], bytes]) -> None:
-    """Write a plot, in the format of the file's suffix, and report the file."""
-    data = draw(_plot_format(plot))
+def write_plot(plot: str, report: Report) -> None:
+    """Draw the rows into a file, and report the file."""
+    from k8sbench.report.plot import draw
+
+    if not report.results:
+        raise UsageError("--plot has nothing to draw: no row.", "Leave out filters, or --plot.")
     try:
-        Path(plot).write_bytes(data)
+        Path(plot).write_bytes(draw(report.results))
     except OSError as error:
         raise UsageError(
             f"Cannot write {plot}: {error.strerror}.", "Give a file in a folder that exists."

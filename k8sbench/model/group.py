@@ -316,8 +316,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     tflops_per_gpu: Figure
     peak_share: Figure
     """tflops_per_gpu ÷ the GPU's peak in the effective precision."""
-    medians: tuple[float, ...] = ()
-    """Medians of the case's sets up to this one, oldest first."""
     changed: Changed | None = None
     """Change of the case up to this set; None without one."""
     newer: Newer | None = None

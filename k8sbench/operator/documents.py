@@ -66,10 +66,20 @@ def page(where: str | None, store: Store, query: Mapping[str, str]) -> str:
     lang = query.get("lang", "en")
     if lang not in ("en", "zh"):
         raise UsageError(f"lang={lang} is none.", "Ask for en or zh.")
-    return results.page(_report(store, query), (), where, lambda _: None, lang=lang)
+    report = _report(store, query, published=True)
+    members = [member for row in report.results for member in row.group.members]
+    files = {member.run_id: _files(store, member.run_id) for member in members}
+    return results.page(report, (), where, lambda _: None, lang=lang, files=files)
 
 
-def _report(store: Store, query: Mapping[str, str]) -> selection.Report:
+def _files(store: Store, run_id: str) -> list[str]:
+    """List the manifest and the logs of a run's folder."""
+    folder = store.folder(run_id)
+    paths = [folder / "manifest.yaml", *store.log_files(run_id)]
+    return [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
+
+
+def _report(store: Store, query: Mapping[str, str], *, published: bool = False) -> selection.Report:
     asked = _filter(query)
     wanted = selection.Wanted(
         chosen=GroupFilter(benchmark=asked.benchmark, framework=asked.framework),
@@ -78,7 +88,7 @@ def _report(store: Store, query: Mapping[str, str]) -> selection.Report:
         every=query.get("all") == "true",
     )
     find = catalog.finder(store, lambda _: None)
-    return selection.report(store.runs(RunFilter()), wanted, find=find)
+    return selection.report(store.runs(RunFilter()), wanted, find=find, published=published)
 
 
 def artifacts(store: Store, text: str) -> list[Artifact]:

@@ -24,20 +24,20 @@ from k8sbench.report.group_words import (
 )
 from k8sbench.report.tables import Cell, Column, absent
 
-Form = Literal["table", "wide", "document", "report"]
+Form = Literal["table", "wide", "document", "report", "page"]
 """Form of a table.
 
-``table``: the default, for 80 columns. ``document``: Markdown and the page. ``report``: a
-published report.
+``table``: the default, for 80 columns. ``document``: Markdown. ``report``: a published report.
+``page``: the HTML page, at most eight columns.
 """
-_ALL: tuple[Form, ...] = ("table", "wide", "document", "report")
+_ALL: tuple[Form, ...] = ("table", "wide", "document", "report", "page")
 FULL: tuple[Form, ...] = ("wide", "document", "report")
 _TABLES: tuple[Form, ...] = ("wide", "document")
 _SPREAD: tuple[Form, ...] = ("wide", "report")
-_OF_PROGRAM: tuple[Form, ...] = ("table", "wide", "document")
+_OF_PROGRAM: tuple[Form, ...] = ("table", "wide", "document", "page")
 """A report names programs in its rows' names."""
 _WIDE: tuple[Form, ...] = ("wide",)
-BARS = "▁▂▃▄▅▆▇█"
+_NAMED: tuple[Form, ...] = (*FULL, "page")
 Shown = Callable[[Sequence[Result], Form], bool]
 
 
@@ -310,19 +310,6 @@ def _beside(result: Result) -> Cell:
     return Cell(f"{published.text} {sign or '≠'}", (f"≠: other {why}",) if why else deviation.notes)
 
 
-def _history(result: Result) -> Cell:
-    """Draw the medians of the case's sets as bars, with their range.
-
-    A range below a tenth of the largest is drawn flat.
-    """
-    if len(result.medians) < 2:
-        return absent("fewer than two sets of the case have a figure")
-    least, most = min(result.medians), max(result.medians)
-    bottom = min(least, 0.9 * most)
-    bars = "".join(BARS[round(7 * (m - bottom) / (most - bottom))] for m in result.medians)
-    return Cell(f"{bars} {formats.rate(least)}–{formats.rate(most)}")
-
-
 # Which rows have a column
 
 
@@ -396,10 +383,10 @@ COLUMNS: tuple[ResultColumn, ...] = (
     text("framework", _key("framework"), *_OF_PROGRAM, whole=True),
     text("case", _key("case"), stays=True, whole=True),
     text("precision", _short_precision, "table", whole=True),
-    text("precision", lambda r: Cell(precision(r.group)), *FULL, whole=True),
+    text("precision", lambda r: Cell(precision(r.group)), *_NAMED, whole=True),
     text("node", _key("node"), when=_any(lambda r: r.group.plan.node), stays=True, whole=True),
     number("GPUs", _gpus, *_TABLES),
-    *(_apart(title, *FULL) for title in ("variant", "impl", "batch")),
+    *(_apart(title, *_NAMED) for title in ("variant", "impl", "batch")),
     *map(_apart, ("set", "preset", "mode", "data", "window", "options", "backend", "pool")),
     _apart("training", when=_any_length),
     *map(_apart, ("GPU model", "image", "program")),
@@ -409,15 +396,14 @@ COLUMNS: tuple[ResultColumn, ...] = (
     number("accuracy (%)", _accuracy, when=_any(trains), stays=True),
     number("throughput", _throughput, stays=True),
     number("±", _of_spread(_cv, None), "table", when=_any_figure, stays=True, optional=5),
-    number("published", _beside, "table", when=_any_published, stays=True),
+    number("published", _beside, "table", "page", when=_any_published, stays=True),
     number("published", _published, *_TABLES, when=_any_published, stays=True),
     number("deviation", _deviation, *_TABLES, when=_any_published, stays=True),
     number("speedup", _speedup, when=_if_any_scales, stays=True, optional=4),
     number("min–max", _of_spread(_min_max), *_SPREAD),
     text("estimator", lambda r: Cell(r.group.estimator), *FULL),
-    number("interval", _of_spread(interval), *_TABLES),
+    number("interval", _of_spread(interval), *_TABLES, "page"),
     number("efficiency", _figure("efficiency", formats.percent), *FULL),
-    number("history", _history, "document", when=_any(lambda r: len(r.medians) > 1), stays=True),
     number("mean", _of_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
     number("CV", _of_spread(_cv), *_SPREAD),
     number("TFLOP/s per GPU", _figure("tflops_per_gpu", formats.plain), *_WIDE),
@@ -430,7 +416,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     number("restarts", _restarts, when=_any(lambda r: r.group.training), optional=5),
     *map(_gpu, GPU),
     text("group", _key("id"), "wide", whole=True),
-    text("verdict", _verdict, "table", stays=True, states=True),
+    text("verdict", _verdict, "table", "page", stays=True, states=True),
     text("verdict", _full_verdict, *FULL, stays=True, states=True),
 )
 """In the order of the tables."""

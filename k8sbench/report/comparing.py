@@ -61,18 +61,39 @@ def summary(compared: Comparison, *, advises: bool = True) -> str:
     Without a decision, ``advises`` adds how to get one.
     """
     names = case_names(compared)
-    kinds: dict[str, list[str]] = {}
-    for case, name in zip(compared.cases, names, strict=True):
-        kinds.setdefault(_kind(case, compared), []).append(f"{name}{_change(case)}")
-    loud = sorted(kind for kind in kinds if kind not in NOT_SHOWN)
-    parts = [f"{len(kinds[kind])} {kind}: {few(kinds[kind])}" for kind in reversed(loud)]
-    parts += [
-        f"{len(kinds[kind])} {verbs[len(kinds[kind]) != 1]}"
-        for kind, verbs in NOT_SHOWN.items()
-        if kind in kinds
-    ]
+    parts = []
+    for words, cases in _kinds(compared).items():
+        is_loud = cases[0][0].finding in ("faster", "slower")
+        named = few([f"{name}{_change(case)}" for case, name in cases]) if is_loud else ""
+        parts.append(f"{len(cases)} {words}" + (named and f": {named}"))
     first, _, rest = "; ".join(parts).partition(" ")
     return f"{first} of {counted(len(names), 'case')} {rest}.{_largest(compared, names, advises)}"
+
+
+def counts(compared: Comparison) -> list[str]:
+    """Count the cases of each finding: ``1 slower``, ``3 show no change``."""
+    return [f"{len(cases)} {words}" for words, cases in _kinds(compared).items()]
+
+
+def changed(compared: Comparison) -> list[tuple[Compared, str]]:
+    """List the changed cases with their names, the largest change first."""
+    every = (one for cases in _kinds(compared).values() for one in cases)
+    found = [one for one in every if one[0].finding in ("faster", "slower")]
+    return sorted(found, key=lambda one: _rank(one[0]))
+
+
+def _kinds(compared: Comparison) -> dict[str, list[tuple[Compared, str]]]:
+    """Map the words for a kind of case → its cases and names, changed ones first."""
+    kinds: dict[str, list[tuple[Compared, str]]] = {}
+    for case, name in zip(compared.cases, case_names(compared), strict=True):
+        kinds.setdefault(_kind(case, compared), []).append((case, name))
+    loud = sorted((kind for kind in kinds if kind not in NOT_SHOWN), reverse=True)
+    quiet = {
+        verbs[len(kinds[kind]) != 1]: kinds[kind]
+        for kind, verbs in NOT_SHOWN.items()
+        if kind in kinds
+    }
+    return {kind: kinds[kind] for kind in loud} | quiet
 
 
 def _kind(case: Compared, compared: Comparison) -> str:
@@ -239,8 +260,8 @@ def _quiet_line(quiet: Sequence[Compared], where: str) -> list[str]:
 
 def _row(case: Compared, name: str) -> tuple[Cell, ...]:
     # The verdict says why there is no ratio.
-    change = ABSENT if case.ratio is None else formats.signed_percent(case.ratio - 1)
-    cells = (name, _figure(case.a), _figure(case.b), change, interval(case), verdict(case))
+    ratio = ABSENT if case.ratio is None else formats.signed_percent(case.ratio - 1)
+    cells = (name, _figure(case.a), _figure(case.b), ratio, interval(case), verdict(case))
     return tuple(map(Cell, cells))
 
 

@@ -94,7 +94,7 @@ def _titled(column: ResultColumn, unit: str | None, form: Form) -> ResultColumn:
     """Add the unit to the title; other forms have a column for it."""
     title = column.title
     if title == "throughput" and unit is not None:
-        title = f"throughput ({unit})" if form in ("document", "report") else unit
+        title = f"throughput ({unit})" if form in ("document", "report", "page") else unit
     optional = column.optional if form == "table" else 0
     return msgspec.structs.replace(column, title=title, optional=optional)
 

@@ -1,9 +1,10 @@
 const filter = document.querySelector('#filter'), none = document.querySelector('#none');
 filter.closest('p').hidden = false;
 const rows = [...document.querySelectorAll('tbody')];
-// What all rows share stands in the heading and above the table, and counts as well.
+// What all rows share stands in the heading and around the table, and counts as well.
 const said = new Map(rows.map(row => [row, [...row.rows[0].cells, row.closest('table').caption,
-  row.closest('section').querySelector('h2'), ...row.querySelectorAll('.env dd')]
+  row.closest('section').querySelector('h2'), ...row.querySelectorAll('.env dd'),
+  ...row.closest('section').querySelectorAll('details .env dd')]
   .map(one => one.textContent).join(' ')]));
 filter.oninput = () => {
   const words = filter.value.split(/\s+/).map(word => new RegExp(
@@ -14,7 +15,7 @@ filter.oninput = () => {
   });
   none.hidden = rows.some(row => !row.hidden);
 };
-document.querySelectorAll('tbody > tr:first-child > td').forEach(cell =>
+document.querySelectorAll('tbody > tr:first-child > td:not(:first-child)').forEach(cell =>
   cell.dataset.title = cell.closest('table').tHead.rows[0].cells[cell.cellIndex].textContent);
 document.querySelectorAll('tbody > .more').forEach(more => {
   const cell = more.previousElementSibling.cells[0], button = document.createElement('button');
@@ -23,8 +24,30 @@ document.querySelectorAll('tbody > .more').forEach(more => {
   const show = open => { more.hidden = !open; button.ariaExpanded = open; };
   button.onclick = () => show(more.hidden);
   show(false);
+  // A link from the list of changes unfolds the row that it leads to.
+  more.parentElement.unfold = () => show(true);
 });
-onbeforeprint = () => document.querySelectorAll('.more').forEach(one => { one.hidden = false; });
+onhashchange = () => document.getElementById(location.hash.slice(1))?.unfold?.();
+onhashchange();
+document.querySelectorAll('.of-note').forEach(link => {
+  link.role = 'button';
+  link.ariaExpanded = false;
+  link.onclick = event => {
+    event.preventDefault();
+    const row = link.closest('tr');
+    if (link.shown) {
+      link.shown.remove();
+      link.shown = null;
+    } else {
+      link.shown = row.parentElement.insertRow(row.rowIndex - row.parentElement.rows[0].rowIndex + 1);
+      link.shown.className = 'note';
+      const cell = link.shown.insertCell();
+      cell.colSpan = row.cells.length;
+      cell.textContent = document.getElementById(link.hash.slice(1)).textContent;
+    }
+    link.ariaExpanded = Boolean(link.shown);
+  };
+});
 const text = (row, place) => row.rows[0].cells[place].textContent;
 // A case is as large as its GPUs.
 const number = text => { const [a, b] = text.replace('−', '-').split('x').map(parseFloat); return b ? a * b : a; };

@@ -1,7 +1,9 @@
-"""``results -o html``: one file with tables, charts, environment and commands.
+"""``results -o html``: the page that a team opens in the morning.
 
-It loads nothing else. Its one script filters and sorts rows. The template escapes all text; only
-the charts, which escape their own, are inserted unescaped.
+First what changed since the last set, then each benchmark with charts and rows; notes, environment
+and commands unfold. It is one file that loads nothing else. Its one script unfolds, filters and
+sorts. The template escapes all text; only the charts, which escape their own, are inserted as they
+are.
 """
 
 from __future__ import annotations
@@ -18,15 +20,19 @@ from typing import Any
 import jinja2
 import msgspec
 
-from k8sbench.model import extras
-from k8sbench.model.compared import Comparison
+from k8sbench.model.compared import Comparison, Series
 from k8sbench.model.counts import counted
-from k8sbench.model.group import Group, Parity, Result
+from k8sbench.model.group import Group, Member, Parity, Result
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.plain_text import clean_lines
-from k8sbench.report import columns, comparing, formats, group_words, layout, plot, words
-from k8sbench.report.plot import History, Panel
-from k8sbench.report.tables import Table, captioned, causes, without
+from k8sbench.model.plain_text import clean, clean_lines
+from k8sbench.report import chart, columns, comparing, formats, group_words, layout, plot, words
+from k8sbench.report.plot import History
+from k8sbench.report.tables import Table, captioned, causes, state_of
+
+MOST_CHARTS = 8
+"""Cases of a benchmark that are drawn over their sets: the changed ones, then the newest."""
+MOST_BARS = 20
+"""Newest rows of a benchmark with a bar."""
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,10 +42,12 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     parities: Sequence[Parity] = ()
     histories: Sequence[History] = ()
     """Histories, at most one run per row."""
+    series: Sequence[Series] = ()
+    """The cases of the rows over their sets."""
     compared: Comparison | None = None
     """Comparison of the newest two sets; None if they have no common case."""
-    where: str
-    """Store of the rows."""
+    files: Mapping[str, Sequence[str]] = {}
+    """Run id → its files, to which the operator's page has links; empty: no links."""
     at: float
     """Time of creation, Unix seconds."""
     version: str
@@ -53,56 +61,74 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 def html(page: Page) -> str:
     """Write the page."""
     word: Callable[[str], str] = words.title if page.lang == "zh" else str
-    runs = {history.run_id: history for history in page.histories}
-    by_age = sorted((result.group for result in page.results), key=lambda group: group.began[1])
-    newest = {group.key.only("series"): group.key.id for group in by_age}.values()
-    names: dict[str, str] = {}
-    sections: dict[str, dict[str, Any]] = {}
-    for benchmark in dict.fromkeys(result.group.key.benchmark for result in page.results):
-        results = [r for r in page.results if r.group.key.benchmark == benchmark]
-        names |= plot.labels([result.group for result in results])
-        parities = [p for p in page.parities if p.paddle.key.benchmark == benchmark]
-        tables = [
-            without(
-                table, [n for n, c in enumerate(table.columns) if c.title in (*columns.GPU, "GPUs")]
-            )
-            for table in layout.tables(results, parities, "document")
-        ]
-        # In the order of the tables: rows that measure throughput, then rows that train.
-        order = [result.group for result in sorted(results, key=columns.trains)]
-        # Of many sets, what opens below the rows would be most of the page.
-        details = iter(
-            _row(group, runs, page.lang)
-            if group.key.id in newest or any(member.run_id in runs for member in group.members)
-            else None
-            for group in order
-        )
-        sections[benchmark] = {
-            "tables": [
-                _table(table, [next(details, None) for _ in table.rows])
-                for table in (words.translated(tables) if page.lang == "zh" else tables)
-            ],
-            "scaling": _drawn(plot.scaling(results, page.lang)),
-        }
     script = importlib.resources.files(__package__).joinpath("page.js").read_text("utf-8")
+    end = "。" if page.lang == "zh" else "."
     text = _template().render(
         lang="zh-CN" if page.lang == "zh" else "en",
         word=word,
+        colours=(chart.css(), chart.css(is_dark=True)),
         title=page.title or f"k8sbench: {word('Results')}",
-        where=page.where,
         at=datetime.fromtimestamp(page.at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=page.version,
-        sentence="; ".join(words.phrase(page.lang, part) for part in _lead(page.results, names))
-        + ("。" if page.lang == "zh" else "."),
+        lead="; ".join(words.phrase(page.lang, part) for part in _states(page.results)) + end,
+        since=_since(page),
+        changes=_changes(page),
         head=[(word(name), value) for name, value in _head(page)],
-        compared=page.compared,
-        summary=page.compared and comparing.summary(page.compared, advises=False),
-        sections=sections,
-        no_charts="" if plot.is_there() else extras.how_to_install("report"),
+        method=_method(page),
+        sections={name: _section(page, name) for name in _benchmarks(page)},
         script=script,
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
     return clean_lines(text)
+
+
+def _benchmarks(page: Page) -> Iterable[str]:
+    return dict.fromkeys(result.group.key.benchmark for result in page.results)
+
+
+# What changed
+
+
+def _states(results: Sequence[Result]) -> list[str]:
+    """Count valid rows; smoke runs are not valid."""
+    states = collections.Counter(group_words.state(result.group) for result in results)
+    counts = [f"{count} {state}" for state, count in states.most_common() if state != "valid"]
+    return [f"{states['valid']} of {counted(len(results), 'row')} valid", *counts]
+
+
+def _since(page: Page) -> str:
+    """Say what changed between the newest two sets; empty without rows."""
+    if page.compared is None:
+        return words.say(page.lang, "nothing_to_compare") if page.results else ""
+    some = [words.phrase(page.lang, part) for part in comparing.counts(page.compared)]
+    parts = ("，" if page.lang == "zh" else ", ").join(some)
+    return words.say(page.lang, "changed", a=page.compared.a, b=page.compared.b, parts=parts)
+
+
+def _changes(page: Page) -> list[dict[str, str]]:
+    """List the changed cases of the newest sets, then steps of other rows."""
+    shown = {result.group.key.id for result in page.results}
+    found: dict[str, dict[str, str]] = {}
+
+    def add(group: Group, name: str, ratio: float, text: str) -> None:
+        key = group.key.id if group.key.id in shown else ""
+        kind = "faster" if ratio > 0 else "slower"
+        found.setdefault(group.key.id, {"row": key, "name": name, "kind": kind, "change": text})
+
+    for case, name in comparing.changed(page.compared) if page.compared else ():
+        ratio = (case.ratio or 1.0) - 1
+        text = f"{formats.signed_percent(ratio)} ({comparing.interval(case)})"
+        add(case.group, name, ratio, text)
+    names = plot.labels([result.group for result in page.results])
+    for result in page.results:
+        if (one := result.changed) is not None:
+            name = f"{result.group.key.benchmark} {names[result.group.key.id]}"
+            text = f"{formats.signed_percent(one.ratio)} since {one.since}"
+            add(result.group, name, one.ratio, words.phrase(page.lang, text))
+    return [*found.values()]
+
+
+# Environment and method
 
 
 def _head(page: Page) -> list[tuple[str, str]]:
@@ -144,90 +170,187 @@ def _dates(groups: Iterable[Group]) -> str:
     return ", ".join(filter(None, (days, "not stated" if None in known else "")))
 
 
-def _lead(results: Sequence[Result], names: Mapping[str, str]) -> list[str]:
-    """Count valid rows and changes; smoke runs are not valid."""
-    states = collections.Counter(group_words.state(result.group) for result in results)
-    counts = [f"{count} {state}" for state, count in states.most_common() if state != "valid"]
-    parts = [f"{states['valid']} of {counted(len(results), 'row')} valid", *counts]
-    for result in results:
-        if (changed := result.changed) is not None:
-            name = f"{result.group.key.benchmark} {names[result.group.key.id]}"
-            change = formats.signed_percent(changed.ratio)
-            parts.append(f"{name}: {change} since {changed.since}")
-    return parts
+def _method(page: Page) -> list[str]:
+    """Write how the figures are computed."""
+    if not page.results:
+        return []
+    rules = dict.fromkeys(result.group.estimator for result in page.results)
+    of_rules = [
+        words.say(page.lang, "estimator", name=rule, what=words.say(page.lang, rule))
+        for rule in rules
+    ]
+    return [words.say(page.lang, "headline"), *of_rules]
 
 
-@functools.cache
-def _template() -> jinja2.Template:
-    text = importlib.resources.files(__package__).joinpath("page.html.j2").read_text("utf-8")
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+# One benchmark
+
+
+def _section(page: Page, benchmark: str) -> dict[str, Any]:
+    """Build a benchmark's part: charts, cases over their sets, rows."""
+    results = [r for r in page.results if r.group.key.benchmark == benchmark]
+    parities = [p for p in page.parities if p.paddle.key.benchmark == benchmark]
+    by_age = sorted((result.group for result in results), key=lambda group: group.began[1])
+    newest = {group.key.only("series"): group.key.id for group in by_age}.values()
+    runs = {history.run_id: history for history in page.histories}
+    # In the order of the tables: rows that measure throughput, then rows that train. Of many sets,
+    # what unfolds below the rows would be most of the page.
+    order = [result.group for result in sorted(results, key=columns.trains)]
+    environments = {
+        group.key.id: _environment(group, page, runs)
+        for group in order
+        if group.key.id in newest or any(member.run_id in runs for member in group.members)
+    }
+    common = _common(environments.values())
+    details = iter(
+        _row(group, page, runs, [one for one in environments[group.key.id] if one not in common])
+        if group.key.id in environments
+        else None
+        for group in order
     )
-    return environment.from_string(text)
-
-
-def _table(table: Table, details: Sequence[Any]) -> dict[str, Any]:
-    """Lay out a table: caption, rows, and the details below each row."""
-    caption, places = captioned(msgspec.structs.replace(table, captioned=True))
-    marks, below = causes(table)
-    # No line begins with the sign of a share.
-    texts = [[row[n].text.replace(" %", "\u00a0%") for n in places] for row in table.rows]
-    for row, mark in zip(texts, marks, strict=True):
-        row[-1] += mark
-    cells = [[(text, _kind(text)) for text in row] for row in texts]
+    keys = iter([*(group.key.id for group in order)])
+    tables = layout.tables(results, parities, "page")
+    latest = sorted((r for r in results if r.group.key.id in newest), key=_age)[:MOST_BARS]
+    bars = [r for r in results if r in latest]
+    series = sorted((s for s in page.series if s.group.key.benchmark == benchmark), key=_last)
+    over_sets = plot.over_sets(series, page.lang)
     return {
-        "title": table.title,
-        "caption": caption,
-        "columns": [table.columns[n] for n in places],
-        "rows": list(zip(cells, details, strict=True)),
-        "below": below,
+        "charts": _drawn([*plot.bars(bars, page.lang), *plot.scaling(results, page.lang)]),
+        "over_sets": _drawn(over_sets[:MOST_CHARTS]),
+        "more_cases": len(over_sets[MOST_CHARTS:]),
+        "environment": common,
+        "tables": [
+            _table(table, [(next(keys, ""), next(details, None)) for _ in table.rows], page.lang)
+            for table in tables
+        ],
     }
 
 
-def _kind(text: str) -> str:
-    """Name the class of a cell that shows a change."""
-    return "slower" if "◀ −" in text else "faster" if "◀ +" in text else ""
+def _age(result: Result) -> float:
+    return -result.group.began[1]
 
 
-def _drawn(panels: Sequence[Panel]) -> list[str]:
-    """Draw charts; empty without matplotlib, which the page mentions."""
-    return list(map(plot.of_page, panels)) if plot.is_there() else []
+def _last(series: Series) -> tuple[bool, float]:
+    """Return the sort key: a changed case first, then the newest."""
+    return not any(point.step for point in series.points), -series.points[-1].at
 
 
-def _row(group: Group, runs: dict[str, History], lang: str) -> dict[str, Any]:
-    word: Callable[[str], str] = words.title if lang == "zh" else str
-    phrase = functools.partial(words.phrase, lang)
-    ids = [member.run_id for member in group.members]
-    history = next((runs[run_id] for run_id in ids if run_id in runs), None)
+def _table(table: Table, rows: Sequence[tuple[str, Any]], lang: str) -> dict[str, Any]:
+    """Lay out a table: the name of each row in one cell, then its figures.
+
+    A name has what differs between the rows; what is common stands above them.
+    """
+    table = msgspec.structs.replace(table, captioned=True)
+    titles = [column.title for column in table.columns]
+    states = [row[-1].text for row in table.rows]
+    table = words.translated([table])[0] if lang == "zh" else table
+    caption, places = captioned(table)
+    is_name = [not (column.right or column.states) for column in table.columns]
+    of_name = [n for n in places if is_name[n] and titles[n] != "benchmark"]
+    figures = [n for n in places if not is_name[n]]
+    marks, notes = causes(table)
+    made = []
+    for row, mark, state, (key, more) in zip(table.rows, marks, states, rows, strict=True):
+        made.append(
+            {
+                "key": key,
+                "name": ", ".join(
+                    _named(titles[n], table.columns[n].title, row[n].text) for n in of_name
+                ),
+                # No line begins with the sign of a share.
+                "cells": [row[n].text.replace(" %", "\u00a0%") for n in figures],
+                "kind": _kind(state),
+                "marks": mark,
+                "more": more,
+            }
+        )
+    return {
+        "title": table.title,
+        "caption": caption,
+        "columns": [table.columns[n] for n in figures],
+        "rows": made,
+        "notes": notes,
+    }
+
+
+def _named(title: str, shown: str, text: str) -> str:
+    """Write a part of a row's name; a bare number needs its title."""
+    return f"{shown} {text}" if title in ("batch", "window", "training") else text
+
+
+STATES = {"valid": "good", "unsteady": "warn", "rejected": "bad", "failed": "bad"}
+"""State of a row → its colour."""
+
+
+def _kind(verdict: str) -> str:
+    """Return the colour of a verdict: that of a change, else of the state."""
+    if "◀" in verdict:
+        return "slower" if "◀ −" in verdict else "faster"
+    return STATES.get(state_of(verdict).rstrip(";:"), "soft")
+
+
+def _drawn(charts: Sequence[chart.Chart]) -> list[str]:
+    return list(map(chart.svg, charts))
+
+
+# What unfolds below a row
+
+
+def _row(
+    group: Group, page: Page, runs: Mapping[str, History], environment: list[tuple[str, str]]
+) -> dict[str, Any]:
+    phrase = functools.partial(words.phrase, page.lang)
+    history = next((runs[m.run_id] for m in group.members if m.run_id in runs), None)
     reasons = [
-        (kind, phrase(kind), words.note(lang, text))
+        (kind, phrase(kind), words.note(page.lang, text))
         for kind in ("reject", "warn", "accepted")
         for text in group_words.reasons(group, kind)
     ]
     return {
-        "state": group.state,
-        "state_word": phrase(group.state),
         "marks": list(map(phrase, group_words.marks(group))),
         "reasons": reasons,
         "judgements": list(map(phrase, group.judgements)),
-        "environment": [
-            (word(name), value)
-            for name, value in _environment(group, None if history is None else history.measured)
-        ],
+        "environment": environment,
         "command": group_words.command(group.plan, len(group.members)),
         "runs": [
-            (
-                member.run_id,
-                phrase(group_words.run_rate(member.rate, member.unverified, group.unit)),
-                phrase(member.verdict or member.phase),
-            )
+            {
+                "id": member.run_id,
+                "rate": phrase(group_words.run_rate(member.rate, member.unverified, group.unit)),
+                "verdict": phrase(member.verdict or member.phase),
+                "links": _links(member, page),
+            }
             for member in group.members
         ],
-        "charts": [] if history is None else _drawn(plot.over_time(history, lang)),
+        "charts": [] if history is None else _drawn(plot.over_time(history, page.lang)),
     }
 
 
-def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, str]]:
+def _links(member: Member, page: Page) -> list[tuple[str, str]]:
+    """List the addresses of a run, its files, and the lines that are evidence."""
+    files = page.files.get(member.run_id)
+    if files is None:
+        return []
+    base = f"api/v1/runs/{member.run_id}"
+    places = [place for reason in member.reasons for place in reason.evidence[:1]]
+    shown = dict.fromkeys((f"{p.file}:{p.line}", f"logs/{p.file}") for p in places)
+    evidence = [(text, f"{base}/artifacts/{path}") for text, path in shown if path in files]
+    return [
+        ("run", base),
+        *((path, f"{base}/artifacts/{path}") for path in files),
+        *evidence,
+    ]
+
+
+def _common(environments: Iterable[list[tuple[str, str]]]) -> list[tuple[str, str]]:
+    """Return the facts that all rows share."""
+    first, *others = [*environments] or [[]]
+    return [fact for fact in first if all(fact in other for other in others)] if others else []
+
+
+def _environment(group: Group, page: Page, runs: Mapping[str, History]) -> list[tuple[str, str]]:
+    """List a row's facts; unknown ones are left out."""
+    word: Callable[[str], str] = words.title if page.lang == "zh" else str
+    history = next((runs[m.run_id] for m in group.members if m.run_id in runs), None)
+    measured: Measurement | None = None if history is None else history.measured
     plan, key = group.plan, group.key
     own = ("impl", "variant", "backend", "pool", "image", "data", "training")
     found: dict[str, object] = {
@@ -247,7 +370,16 @@ def _environment(group: Group, measured: Measurement | None) -> list[tuple[str, 
     if found.get("gpu_model") == key.gpu_model:
         del found["gpu_model"]
     return [
-        (name, str(value))
+        (word(name), clean(str(value)))
         for name, value in found.items()
         if value not in (None, "", "-", "unknown")
     ]
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    text = importlib.resources.files(__package__).joinpath("page.html.j2").read_text("utf-8")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(text)

@@ -1,60 +1,32 @@
-"""Charts of the page and of ``--plot``: throughput, scaling, a run over time.
+"""Charts of results: throughput, scaling, a case over its sets, a run over time.
 
-matplotlib draws them. It is an extra and takes a second to import, so only :func:`picture` imports
-it. Bars of smoke runs are hatched and marked; a group without a figure has words in place of a bar.
-The same results give the same bytes.
+A group without a figure has words in place of a bar. :mod:`.chart` draws them.
 """
 
 from __future__ import annotations
 
-import functools
-import html
-import importlib.util
-import io
-import math
-import re
-import textwrap
-import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
 
 import msgspec
 
 from k8sbench.measure.run.curve import Curve
-from k8sbench.model import extras
-from k8sbench.model.errors import UsageError
+from k8sbench.model.compared import Point as SetPoint
+from k8sbench.model.compared import Series
 from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import Measurement
-from k8sbench.report import formats, group_words
+from k8sbench.report import columns, formats, group_words
+from k8sbench.report.chart import Bar, Bars, Chart, Line, Lines, Point, document
 from k8sbench.report.words import phrase, say
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-WIDTH_INCHES = 9.0
-PAGE_INCHES = 5.0
-"""Width of a page's chart; letters are readable on a phone."""
 NAMED = 8
-"""Maximum number of lines that are named in a chart."""
-NAME = 60
-"""Characters of a line of a title or a legend."""
-BLUE, GREY = "#4477aa", "#bbbbbb"  # told apart without colour vision, too
-COLOURS = ("#2f6ba8", "#b3420f", "#1a7f5a", "#8250a8", "#8a6d00", "#0f7d8c", "#b3266f", "#57606a")
-"""Colours of other lines."""
-OF_PRECISION = {"fp32": BLUE, "amp (fp16)": COLOURS[1], "amp (bf16)": COLOURS[2]}
-"""One colour for one precision, in all charts."""
-STYLES = ("-", "--", ":", "-.")
-"""Styles of lines of one precision."""
-
-
-class Panel(NamedTuple):
-    """One chart."""
-
-    title: str
-    inches: float
-    """Its height."""
-    fill: Callable[[Axes], None]
+"""Maximum number of lines of a scaling chart."""
+MOST_SETS = 40
+"""Newest sets of a case that are drawn."""
+SMALL = 320
+"""Width of a case's chart over its sets."""
+DASHES = ("", "6 3", "2 3", "6 3 2 3")
+"""Dashes of lines of one precision."""
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,86 +45,17 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         return None if window is None else (window.first_iteration, window.last_iteration)
 
 
-def draw(results: Sequence[Result], form: str) -> bytes:
-    """Draw the results; ``form`` is ``svg``, ``png`` or ``pdf``."""
-    return picture(form, [*bars(results), *scaling(results)])
+def draw(results: Sequence[Result]) -> bytes:
+    """Draw the results as an SVG file."""
+    return document([*bars(results), *scaling(results)])
 
 
-def of_page(panel: Panel) -> str:
-    """Draw a chart for a page: an SVG that scales."""
-    drawn = picture("svg", [panel], PAGE_INCHES).decode()
-    box = re.search(r'viewBox="[^"]*"', drawn)
-    assert box is not None
-    body = drawn[drawn.index("<defs>") :]
-    # Ids of groups are not unique in a page; those of shapes are made from what they are.
-    body = re.sub(r' id="[a-zA-Z0-9.]+_\d+"|<style.*?</style>', "", body, flags=re.DOTALL)
-    body = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", body)
-    body = re.sub(r"\s*\n\s*", " ", body)
-    return f'<svg role="img" aria-label="{html.escape(panel.title)}" {box[0]}>{body}'
-
-
-def is_there() -> bool:
-    """True if charts can be drawn."""
-    return importlib.util.find_spec("matplotlib") is not None
-
-
-def picture(form: str, panels: Sequence[Panel], width: float = WIDTH_INCHES) -> bytes:
-    """Draw panels with titles below each other; ``width`` in inches."""
-    try:
-        import matplotlib as mpl  # noqa: PLC0415
-        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError as error:
-        raise UsageError(
-            "--plot needs matplotlib, which is not installed.", extras.how_to_install("report")
-        ) from error
-
-    metadata: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    settings: dict[str, Any] = {
-        # Letters as letters and ids from a fixed salt: small, searchable, the same every time.
-        "svg.fonttype": "none",
-        "svg.hashsalt": "k8sbench",
-        "font.size": 9,
-        # Names may hold dollar signs.
-        "text.parse_math": False,
-        "axes.prop_cycle": f"cycler('color', {list(COLOURS)})",
-        "axes.titlelocation": "left",
-        "axes.titlesize": "medium",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "errorbar.capsize": 3,
-        "legend.frameon": False,
-        "legend.loc": "upper left",
-        "path.simplify_threshold": 0.5,
-        "savefig.bbox": "tight",
-        "savefig.dpi": 150,
-    }
-    with mpl.rc_context(settings), warnings.catch_warnings():
-        # A browser has the Chinese letters that matplotlib's own font lacks.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        heights = [panel.inches for panel in panels]
-        # A chart alone is cut to what it holds, which takes half of the time of laying it out.
-        figure = Figure(
-            figsize=(width, sum(heights)), layout="constrained" if len(panels) > 1 else None
-        )
-        FigureCanvasAgg(figure)
-        grid = figure.subplots(len(heights), squeeze=False, height_ratios=heights)[:, 0]
-        for panel, axes in zip(panels, grid, strict=True):
-            axes.set_title(textwrap.fill(panel.title, NAME))
-            panel.fill(axes)
-        # Long words make the picture wider, and no panel narrower.
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
-        for text in (text for axes in grid for text in axes.texts):
-            text.set_in_layout(True)
-        data = io.BytesIO()
-        figure.savefig(data, format=form, metadata=metadata.get(form))
-    return data.getvalue()
-
-
-def colour(group: Group) -> str:
-    """Return the colour of a group's precision."""
-    return OF_PRECISION.get(group_words.precision(group).partition(",")[0], COLOURS[3])
+def kind(group: Group) -> str:
+    """Return the colour of a group: that of its precision."""
+    if group.smoke:
+        return "smoke"
+    precision = "-".join(filter(None, (group.plan.precision, group.plan.amp_dtype)))
+    return precision if precision in ("fp32", "amp-fp16", "amp-bf16") else "other"
 
 
 def words(group: Group, lang: str = "en") -> str:
@@ -182,44 +85,45 @@ def labels(groups: Sequence[Group], lang: str = "en") -> dict[str, str]:
     )
 
 
-def bars(results: Sequence[Result], lang: str = "en") -> list[Panel]:
+def bars(results: Sequence[Result], lang: str = "en") -> list[Chart]:
     """Draw throughput with its intervals, a chart for each benchmark."""
-    panels: dict[str, list[Group]] = {}
-    for group in (result.group for result in results):
+    names = labels([result.group for result in results], lang)
+    charts: dict[str, list[Bar]] = {}
+    for result in results:
+        group = result.group
         facts = {"benchmark": group.key.benchmark, "unit": group.unit}
         title = say(lang, "chart_bars", estimator=group.estimator, **facts)
-        panels.setdefault(title, []).append(group)
-    return [
-        Panel(title, 0.6 + 0.42 * len(groups), functools.partial(_bars, groups=groups, lang=lang))
-        for title, groups in panels.items()
-    ]
-
-
-def _bars(axes: Axes, groups: Sequence[Group], lang: str) -> None:
-    names = labels(groups, lang)
-    for place, group in enumerate(groups):
-        spread = group.spread
+        label = f"{names[group.key.id]}: {words(group, lang)}"
+        spread, figure = group.spread, None
         if spread is not None:
-            color, hatch = (GREY, "//") if group.smoke else (colour(group), None)
-            axes.barh(place, spread.median, 0.4, color=color, hatch=hatch, edgecolor="white")
-            axes.errorbar(spread.median, place, xerr=_interval(spread), color="black")
-        said = axes.text(0, place - 0.28, f"{names[group.key.id]}: {words(group, lang)}")
-        said.set_in_layout(False)
-    axes.set_yticks([])
-    axes.set_ylim(len(groups) - 0.6, -0.8)  # the first row on top, as in the table
-    axes.set_xlim(left=0)
+            text = _figure(spread, group.unit)
+            figure = Point(spread.median, 0, text, low=spread.low, high=spread.high)
+        bar = Bar(label=label, kind=kind(group), figure=figure, marks=_published(result, lang))
+        charts.setdefault(title, []).append(bar)
+    return [Bars(title=title, bars=tuple(found)) for title, found in charts.items()]
 
 
-def _interval(spread: Spread, scale: float = 1.0) -> list[list[float]]:
-    """Return the distances of an interval's ends from the median.
+def _published(result: Result, lang: str) -> tuple[Point, ...]:
+    """Mark the published figures of a row's own case."""
+    return tuple(
+        Point(
+            one.corrected or one.published,
+            0,
+            f"{say(lang, 'chart_published', source=one.source, precision=one.precision)}: "
+            f"{formats.rate(one.corrected or one.published)} {result.group.unit}",
+        )
+        for one in result.deviations or ()
+        if one.quantity == "throughput" and columns.is_of_case(one, result)
+    )
 
-    Without an interval nan, which is not drawn.
-    """
-    ends = (spread.low, spread.high)
-    return [[math.nan if end is None else scale * abs(end - spread.median)] for end in ends]
+
+def _figure(spread: Spread, unit: str) -> str:
+    """Write a median with its interval, if it has one."""
+    ends = [formats.rate(end) for end in (spread.low, spread.high) if end is not None]
+    return f"{formats.rate(spread.median)} {unit}" + (f" ({'–'.join(ends)})" if ends else "")
 
 
-def scaling(results: Sequence[Result], lang: str = "en") -> list[Panel]:
+def scaling(results: Sequence[Result], lang: str = "en") -> list[Chart]:
     """Draw how each benchmark scales on each framework.
 
     The points of a line have one baseline and one set, because a line through several would show
@@ -230,20 +134,19 @@ def scaling(results: Sequence[Result], lang: str = "en") -> list[Panel]:
     for result in results:
         if result.speedup.value is not None:
             lines.setdefault((result.baseline, result.group.key.set_name), []).append(result)
-    panels: dict[str, list[list[Result]]] = {}
+    charts: dict[str, list[list[Result]]] = {}
     for line in lines.values():
         if max(map(_gpus, line)) > 1:
             key = line[0].group.key
             facts = {"benchmark": key.benchmark, "framework": key.framework}
             title = say(lang, "chart_scaling", **facts)
-            panels.setdefault(title, []).append(sorted(line, key=_gpus))
-    made = []
-    for title in sorted(panels):
-        newest = sorted(panels[title], key=lambda line: max(r.group.began for r in line))[-NAMED:]
-        number = len(panels[title])
+            charts.setdefault(title, []).append(sorted(line, key=_gpus))
+    made: list[Chart] = []
+    for title in sorted(charts):
+        newest = sorted(charts[title], key=lambda line: max(r.group.began for r in line))[-NAMED:]
+        number = len(charts[title])
         few = say(lang, "chart_newest", named=NAMED, number=number) if number > NAMED else ""
-        fill = functools.partial(_scaling, lines=newest, lang=lang)
-        made.append(Panel(title + few, 3.2, fill))
+        made.append(_scaling(title + few, newest, lang))
     return made
 
 
@@ -251,9 +154,9 @@ def _gpus(result: Result) -> int:
     return result.group.plan.world_size
 
 
-def _scaling(axes: Axes, lines: Sequence[Sequence[Result]], lang: str) -> None:
+def _scaling(title: str, rows: Sequence[Sequence[Result]], lang: str) -> Lines:
     names = group_words.names(
-        [line[0].group for line in lines],
+        [row[0].group for row in rows],
         lambda g: say(
             lang,
             "chart_line",
@@ -262,54 +165,94 @@ def _scaling(axes: Axes, lines: Sequence[Sequence[Result]], lang: str) -> None:
             batch=g.key.batch_size,
         ),
     )
-    published: dict[str, dict[int, float]] = {}
-    colours: dict[str, str] = {}
-    for group, theirs in ((r.group, r.published_speedups) for line in lines for r in line):
-        for source, points in theirs.items():
-            facts = {"source": source, "precision": group.key.precision}
-            label = say(lang, "chart_published", **facts)
-            published.setdefault(label, {}).update(points)
-            colours[label] = colour(group)
-    gpus = {gpus for points in published.values() for gpus in points}
-    ticks = sorted({1, *gpus, *(_gpus(result) for line in lines for result in line)})
-    axes.plot(ticks, ticks, color=GREY, linestyle="--", label=say(lang, "ideal"))
+    published: dict[tuple[str, str], dict[int, float]] = {}
+    for group, theirs in ((r.group, r.published_speedups) for row in rows for r in row):
+        for source, speedups in theirs.items():
+            label = say(lang, "chart_published", source=source, precision=group.key.precision)
+            published.setdefault((label, kind(group)), {}).update(speedups)
+    gpus = {gpus for speedups in published.values() for gpus in speedups}
+    ticks = tuple(sorted({1, *gpus, *(_gpus(result) for row in rows for result in row)}))
+    ideal = tuple(Point(tick, tick) for tick in ticks)
+    lines = [Line(name=say(lang, "ideal"), kind="soft", points=ideal, dashes="4 4", shape="none")]
     drawn: Counter[str] = Counter()
-    for line in lines:
-        speedups = [result.speedup.value or 0.0 for result in line]
-        name = textwrap.fill(names[line[0].group.key.id], NAME)
-        own = colour(line[0].group)
-        style = STYLES[drawn[own] % len(STYLES)]
-        drawn[own] += 1
-        axes.plot(list(map(_gpus, line)), speedups, style, color=own, marker="o", label=name)
-        for result, speedup in zip(line, speedups, strict=True):
-            if (spread := result.group.spread) is not None:
-                sides = _interval(spread, speedup / spread.median)
-                axes.errorbar(_gpus(result), speedup, yerr=sides, color="black")
-    for label, points in published.items():
-        at = zip(*sorted(points.items()), strict=True)
-        axes.plot(*at, "x", color=colours[label], label=label)
-    axes.set_xlabel(say(lang, "chart_gpus"))
-    axes.loglog(base=2)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_ticks(ticks, list(map(str, ticks)))
-    # Below, where long names lie on nothing however narrow the panel is.
-    axes.legend(bbox_to_anchor=(0.0, -0.15))
+    for row in rows:
+        first = row[0].group
+        dashes = DASHES[drawn[kind(first)] % len(DASHES)]
+        drawn[kind(first)] += 1
+        points = tuple(map(_speedup, row))
+        name = names[first.key.id]
+        lines.append(Line(name=name, kind=kind(first), points=points, dashes=dashes))
+    for (label, colour), found in published.items():
+        points = tuple(
+            Point(at, value, f"{label}: {formats.ratio(value)}")
+            for at, value in sorted(found.items())
+        )
+        lines.append(Line(name=label, kind=colour, points=points, shape="cross"))
+    return Lines(title=title, lines=tuple(lines), across=say(lang, "chart_gpus"), ticks=ticks)
 
 
-def over_time(run: History, lang: str = "en") -> list[Panel]:
+def _speedup(result: Result) -> Point:
+    """Place a speedup, with the interval of its throughput."""
+    speedup, spread = result.speedup.value or 0.0, result.group.spread
+    text = f"{result.group.key.case}: {formats.ratio(speedup)}"
+    if spread is None or spread.low is None or spread.high is None:
+        return Point(_gpus(result), speedup, text)
+    low, high = (speedup * end / spread.median for end in (spread.low, spread.high))
+    return Point(_gpus(result), speedup, text, low=low, high=high)
+
+
+def over_sets(series: Sequence[Series], lang: str = "en") -> list[Chart]:
+    """Draw each case over its newest sets, confirmed steps marked.
+
+    Cases with a figure of one set are left out.
+    """
+    names = labels([one.group for one in series], lang)
+    made: list[Chart] = []
+    for one in series:
+        known = [point for point in one.points if point.group.spread is not None][-MOST_SETS:]
+        if len(known) < 2:
+            continue
+        points = tuple(_set(number, point) for number, point in enumerate(known))
+        line = Line(kind=kind(one.group), points=points)
+        title = f"{names[one.group.key.id]}, {one.group.unit}"
+        made.append(Lines(title=title, lines=(line,), is_plain=True, width=SMALL, height=90))
+    return made
+
+
+def _set(number: int, point: SetPoint) -> Point:
+    """Place a set of a case; its change is against the sets before."""
+    group, spread = point.group, point.group.spread
+    assert spread is not None
+    change = "" if point.change is None else formats.signed_percent(point.change)
+    day = f" ({formats.days([point.at])})" if group.dates else ""
+    return Point(
+        number,
+        spread.median,
+        f"{group.key.set_name}{day}: {_figure(spread, group.unit)}{change and f', {change}'}",
+        low=spread.low,
+        high=spread.high,
+        kind="" if point.change is None else "faster" if point.change > 0 else "slower",
+        step=change if point.step else "",
+    )
+
+
+def over_time(run: History, lang: str = "en") -> list[Lines]:
     """Draw a run's throughput by iteration, the measured window shaded."""
     if run.curve is None or not any(run.curve.rates):
         return []
-    across = say(lang, "iterations" if run.window is None else "iterations_shaded")
-    fill = functools.partial(_over_time, run=run, curve=run.curve, across=across)
-    return [Panel(say(lang, "over_time", unit=run.unit), 1.7, fill)]
-
-
-def _over_time(axes: Axes, run: History, curve: Curve, across: str) -> None:
-    if run.window is not None:
-        first, last = run.window
-        axes.axvspan(first - 1.0, last, color=GREY, alpha=0.3, lw=0)
-    marker = "." if len(curve.rates) == 1 else ""
-    axes.plot(curve.iterations, [rate or math.nan for rate in curve.rates], lw=1, marker=marker)
-    axes.set_ylim(0.0, 1.05 * axes.get_ylim()[1])
-    axes.set_xlabel(across)
+    points = tuple(
+        Point(at, rate)
+        for at, rate in zip(run.curve.iterations, run.curve.rates, strict=True)
+        if rate is not None
+    )
+    shape = "none" if len(points) > 1 else "dot"
+    return [
+        Lines(
+            title=say(lang, "over_time", unit=run.unit),
+            lines=(Line(kind="fp32", points=points, shape=shape),),
+            across=say(lang, "iterations" if run.window is None else "iterations_shaded"),
+            from_zero=True,
+            shade=None if run.window is None else (run.window[0] - 1.0, run.window[1]),
+            height=110,
+        )
+    ]

@@ -13,9 +13,10 @@ import msgspec
 from k8sbench.model.group import Group, Member, Parity, Result
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
-from k8sbench.report import document, environment, formats, group_words, plot
+from k8sbench.report import chart, document, environment, formats, group_words, plot
+from k8sbench.report.chart import Chart
 from k8sbench.report.environment import Given
-from k8sbench.report.plot import History, Panel
+from k8sbench.report.plot import History
 from k8sbench.report.words import Lang, say
 
 README, RESULTS = "README.md", "results.json"
@@ -38,8 +39,8 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True):
     logs: Mapping[str, Sequence[str]] = {}
     """Run id → paths of its logs in the report's folder."""
     parities: Sequence[Parity] = ()
-    charts: Sequence[tuple[str, Panel]] | None = None
-    """Charts with their paths; None if charts cannot be drawn."""
+    charts: Sequence[tuple[str, Chart]] = ()
+    """Charts with their paths."""
     has_published: bool = False
     """True if the rows are compared with published figures."""
     sets: Sequence[str]
@@ -97,29 +98,24 @@ def log_names(group: Group, name: str, member: Member, number: int) -> list[str]
 
 def charts(
     results: Sequence[Result], timelines: Sequence[History] = (), lang: Lang = "en"
-) -> list[tuple[str, Panel]] | None:
-    """Make the charts of rows and of runs over time, with paths.
-
-    None if they cannot be drawn.
-    """
-    if not plot.is_there():
-        return None
+) -> list[tuple[str, Chart]]:
+    """Make the charts of rows and of runs over time, with paths."""
     rows = names([result.group for result in results])
     of_run = {m.run_id: rows[r.group.key.id] for r in results for m in r.group.members}
     over_time = [
-        panel._replace(title=f"{of_run[one.run_id]}: {panel.title}")
-        for one in timelines
-        for panel in plot.over_time(one, lang)
+        msgspec.structs.replace(one, title=f"{of_run[run.run_id]}: {one.title}")
+        for run in timelines
+        for one in plot.over_time(run, lang)
     ]
-    kinds = (
+    kinds: tuple[tuple[str, Sequence[Chart]], ...] = (
         ("throughput", plot.bars(results, lang)),
         ("scaling", plot.scaling(results, lang)),
         ("over-time", over_time),
     )
     return [
-        (f"figures/{kind}-{number}.svg", panel)
-        for kind, panels in kinds
-        for number, panel in enumerate(panels, 1)
+        (f"figures/{kind}-{number}.svg", one)
+        for kind, some in kinds
+        for number, one in enumerate(some, 1)
     ]
 
 
@@ -132,7 +128,7 @@ def files(made: Publication, readme: str) -> dict[str, str | bytes]:
         environment.FILE: made.given_text,
         NOTES: made.notes,
     }
-    drawn = {path: plot.picture("svg", [panel]) for path, panel in made.charts or ()}
+    drawn = {path: chart.document([one]) for path, one in made.charts}
     return {path: text for path, text in rows.items() if text} | drawn
 
 

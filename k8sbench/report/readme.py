@@ -320,9 +320,7 @@ class _Readme(Parts):
         return analysis.paragraphs(self._made.results, self._names, self._made.lang)
 
     def charts(self) -> Iterator[str]:
-        if self._made.charts is None:
-            yield self._say("no_charts")
-        for path, panel in self._made.charts or ():
+        for path, panel in self._made.charts:
             yield f"![{tables.escaped(panel.title)}]({path})"
 
     def logs(self) -> Iterator[str]:

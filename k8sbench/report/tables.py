@@ -326,10 +326,11 @@ def _text(
     is_alone = len(table.rows) == 1 and out is None
     caption, places = ("", [*range(len(table.columns))]) if is_alone else captioned(table)
     titled = _with_titles(table)
-    marks, below = causes(titled, MOST_CAUSES)
+    marks, notes = causes(titled, MOST_CAUSES)
+    below = list(map(_numbered, notes))
     rows = [[clean(row[n].text) for n in places] for row in table.rows]
     for cells, mark in zip(rows, marks, strict=True):
-        cells[-1] += mark
+        cells[-1] += _marks(mark)
     columns = [titled.columns[n] for n in places]
     fit = fitted(columns, rows, width)
     if is_alone and len(fit.kept) < len(columns):
@@ -386,7 +387,16 @@ def captioned(table: Table) -> tuple[str, list[int]]:
     return " · ".join(words), [n for n in places if n not in once]
 
 
-def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]:
+Note = tuple[int | None, str]
+"""A line below a table, and its number; None: it is of all rows."""
+
+
+def _numbered(note: Note) -> str:
+    number, text = note
+    return text if number is None else f"[{number}] {text}"
+
+
+def causes(table: Table, most: int | None = None) -> tuple[list[list[int]], list[Note]]:
     """Return the numbers of causes per row, and the lines below the table.
 
     At most ``most`` lines of causes; the last one counts the rest.
@@ -405,18 +415,17 @@ def causes(table: Table, most: int | None = None) -> tuple[list[str], list[str]]
     if most is not None and len(listed) > most:
         listed, left_out = listed[: most - 1], len(listed) - most + 1
     some = [note for note in listed if len(found[note].rows) < len(table.rows)]
-    lines = [
-        (f"[{some.index(note) + 1}] " if note in some else "")
-        + _cause_line(note, found[note], table)
+    lines: list[Note] = [
+        (some.index(note) + 1 if note in some else None, _cause_line(note, found[note], table))
         for note in listed
     ]
     if left_out:
-        lines.append(f"and {left_out} causes more: k8sbench explain RUN names all of a run")
+        lines.append((None, f"and {left_out} causes more: k8sbench explain RUN names all of a run"))
     marks = [
-        _marks([n for n, note in enumerate(some, 1) if place in found[note].rows])
+        [n for n, note in enumerate(some, 1) if place in found[note].rows]
         for place in range(len(table.rows))
     ]
-    return marks, [*lines, *table.notes]
+    return marks, [*lines, *((None, note) for note in table.notes)]
 
 
 _NUMBER = re.compile(r"(?<![\w.,:/−-])\d+(?![\w:/-]|[.,]\d)")
@@ -481,9 +490,9 @@ def markdown(tables: Sequence[Table]) -> str:
         lines.append("| " + " | ".join("---:" if c.right else "---" for c in table.columns) + " |")
         for row, mark in zip(table.rows, marks, strict=True):
             *cells, last = row
-            marked = msgspec.structs.replace(last, text=last.text + mark)
+            marked = msgspec.structs.replace(last, text=last.text + _marks(mark))
             lines.append(_markdown_line([*cells, marked]))
-        lines += [part for note in below for part in ("", escaped(note))]
+        lines += [part for note in below for part in ("", escaped(_numbered(note)))]
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 

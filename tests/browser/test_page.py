@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 import pytest
 
+from k8sbench.model.group import Changed
 from k8sbench.report import page
 from tests.harness import browser
 from tests.unit.report import pages
@@ -19,6 +22,7 @@ PAGES: dict[str, Callable[[], page.Page]] = {
     "full": pages.page,
     "hostile": pages.hostile,
     "chinese": lambda: pages.page(lang="zh"),
+    "200 rows": lambda: pages.many(8, 25, 3),
 }
 
 
@@ -80,19 +84,23 @@ LETTERS = """() => Math.min(...[...document.querySelectorAll('svg text')].map(te
 """The smallest letters of the charts, pixels."""
 
 
+HIDDEN = """() => [...document.querySelectorAll('tbody > tr:first-child > td')].filter(cell =>
+  cell.textContent && !cell.getBoundingClientRect().height).map(cell => cell.textContent)"""
+"""Cells of rows that are not shown."""
+
+
 def test_nothing_overlaps_or_overflows_at_any_width(chromium: Browser, file: str) -> None:
     opened = chromium.new_page()
     said = messages(opened)
     for width in (390, 768, 1280, 1920):
         opened.set_viewport_size({"width": width, "height": 800})
         opened.goto(file)
-        height = "getComputedStyle(document.querySelector('.wide')).maxHeight"
-        assert opened.evaluate(height) != "none"
         assert opened.evaluate("document.documentElement.scrollWidth") <= width
         assert opened.evaluate(OUTSIDE) == []
         assert opened.evaluate(OVERLAPS) == []
         assert opened.evaluate(CUT) == []
         assert opened.evaluate(LETTERS) >= 8
+        assert opened.evaluate(HIDDEN) == []
         assert opened.locator("table").count() >= 1
         opened.evaluate("document.querySelectorAll('td > button').forEach(one => one.click())")
         assert opened.locator(".more:visible").count() >= 1
@@ -139,6 +147,32 @@ def test_a_row_unfolds_and_folds(opened: Page) -> None:
     assert (folded.count(), button.get_attribute("aria-expanded")) == (0, "false")
 
 
+def test_a_note_unfolds_at_its_number(opened: Page) -> None:
+    number = opened.locator(".of-note").first
+    number.focus()
+    opened.keyboard.press("Enter")
+    text = opened.locator("tr.note:visible").inner_text()
+    assert text.startswith(f"[{number.inner_text()}] ")
+    assert number.get_attribute("aria-expanded") == "true"
+    opened.keyboard.press("Enter")
+    assert opened.locator("tr.note").count() == 0
+
+
+def test_a_change_leads_to_its_row_which_unfolds(chromium: Browser, tmp_path: pathlib.Path) -> None:
+    made = pages.page()
+    (first, *others) = made.results
+    changed = msgspec.structs.replace(first, changed=Changed(since="day09", ratio=-0.068))
+    path = tmp_path / "results.html"
+    path.write_text(page.html(msgspec.structs.replace(made, results=[changed, *others])), "utf-8")
+    opened = chromium.new_page()
+    opened.goto(path.as_uri())
+    opened.locator(".changes a").click()
+    row = opened.locator(":target")
+    assert row.get_attribute("id") == first.group.key.id
+    assert row.locator(".more").is_visible()
+    opened.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_readable_for_all(chromium: Browser, file: str, scheme: Literal["light", "dark"]) -> None:
     from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
@@ -163,7 +197,7 @@ BROKEN = """() => [...document.querySelectorAll('th, td[data-title]:not(.long)')
 """Words and figures of tables that stand on two lines."""
 
 
-def test_paper_is_white_and_complete(chromium: Browser, file: str, tmp_path: pathlib.Path) -> None:
+def test_paper_is_white_and_folded(chromium: Browser, file: str) -> None:
     opened = chromium.new_page(viewport={"width": 1040, "height": 720}, color_scheme="dark")
     opened.goto(file)
     colours = "[getComputedStyle(document.body).color, getComputedStyle(document.body).background]"
@@ -176,6 +210,14 @@ def test_paper_is_white_and_complete(chromium: Browser, file: str, tmp_path: pat
     assert opened.evaluate(BROKEN) == []
     cut = "[...document.querySelectorAll('table')].map(t => t.scrollWidth > innerWidth)"
     assert not any(opened.evaluate(cut))
-    opened.pdf(path=str(tmp_path / "page.pdf"))
-    assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+    assert opened.locator(".more:visible").count() == 0
+    opened.close()
+
+
+def test_a_benchmark_takes_one_printed_page(chromium: Browser, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "results.html"
+    path.write_text(page.html(pages.many(3, 22, 10)), "utf-8")
+    opened = chromium.new_page()
+    opened.goto(path.as_uri())
+    assert len(re.findall(rb"/Type /Page\b", opened.pdf(prefer_css_page_size=True))) == 3
     opened.close()

@@ -83,11 +83,7 @@ def command(
         access=access,
     )
     if plot is not None:
-        from k8sbench.report.plot import draw
-
-        if not report.results:
-            raise UsageError("--plot has nothing to draw: no row.", "Leave out filters, or --plot.")
-        rows.write_plot(plot, lambda form: draw(report.results, form))
+        rows.write_plot(plot, report)
     if output_format == "html":
         named = wanted["runs"]
         output.write(results.page(report, named, where, output.note, lang=lang, title=title))

@@ -35,10 +35,6 @@ Find = Callable[[RunPlan], BenchmarkSpec | None]
 """The catalog entry of a plan, or None."""
 
 
-MOST_MEDIANS = 16
-"""Sets of a row's case, of which it has the medians."""
-
-
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Row filter; all fields must match, None matches any."""
 
@@ -144,26 +140,23 @@ def latest(groups: Iterable[Group]) -> tuple[list[Group], dict[str, Newer]]:
 def _with_history(
     results: Sequence[Result], groups: Sequence[Group], newer: Mapping[str, Newer]
 ) -> Iterator[Result]:
-    """Add earlier medians, the last change and a newer set of each case.
+    """Add the last change and a newer set of each case.
 
     The history of a result ends with its own set. A set that differed alone, with a later set at
     the old level, is no change.
     """
-    by_id: dict[str, tuple[Changed | None, tuple[float, ...]]] = {}
+    by_id: dict[str, Changed | None] = {}
     for series in history.history(groups):
-        step, medians = None, list[float]()
+        step = None
         for point in series.points:
-            if point.group.spread is not None:
-                medians.append(point.group.spread.median)
             changed = step
             if point.change is not None:
                 changed = Changed(since=point.group.key.set_name, ratio=point.change)
                 step = changed if point.step else step
-            by_id[point.group.key.id] = changed, tuple(medians[-MOST_MEDIANS:])
+            by_id[point.group.key.id] = changed
     for result in results:
         key = result.group.key.id
-        changed, last = by_id.get(key, (None, ()))
-        yield msgspec.structs.replace(result, changed=changed, medians=last, newer=newer.get(key))
+        yield msgspec.structs.replace(result, changed=by_id.get(key), newer=newer.get(key))
 
 
 def _order(key: GroupKey) -> tuple[object, ...]:

@@ -1,19 +1,22 @@
 """A page with every kind of row and one run's course."""
 
 import math
+import random
 from typing import Any
 
 import msgspec
 
+from k8sbench.measure.group import compare, history
+from k8sbench.measure.group.selection import Wanted, report
 from k8sbench.measure.run.curve import Curve
 from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.report.page import Page
 from k8sbench.report.plot import History
 from tests.unit.report import example
-from tests.unit.report.factory import START
+from tests.unit.report.factory import START, repeats
 
 
-def history() -> History:
+def timeline() -> History:
     """The course of one run of the example's largest row."""
     run = next(one for one in example.runs() if one.plan.case == "1x8")
     iterations = tuple(range(10, 1200, 10))
@@ -36,8 +39,7 @@ def page(**changes: Any) -> Page:
     fields: dict[str, Any] = {
         "results": made.results,
         "parities": made.parities,
-        "histories": [history()],
-        "where": "/data/k8sbench",
+        "histories": [timeline()],
         "at": START,
         "version": "1.2.3",
         **changes,
@@ -65,4 +67,31 @@ def hostile() -> Page:
             group, key=key, plan=plan, reasons=reasons, judgements=(HOSTILE,)
         )
         results.append(msgspec.structs.replace(result, group=group))
-    return msgspec.structs.replace(found, results=results, where=HOSTILE)
+    return msgspec.structs.replace(found, results=results, title=HOSTILE)
+
+
+def many(benchmarks: int, cases: int, sets: int, *, every: bool = False) -> Page:
+    """A page of a store with many rows, with or without the older sets."""
+    draw = random.Random(3)
+    runs = [
+        run
+        for benchmark in range(benchmarks)
+        for case in range(cases)
+        for number in range(sets)
+        for run in repeats(
+            [100 * (case + 1) * draw.uniform(0.99, 1.01) for _ in range(3)],
+            benchmark=f"bench{benchmark}",
+            case=f"{2 ** (case % 4)}x8",
+            batch_size=32 * (1 + case // 4),
+            set_name=f"night-{number}",
+            at=START + number * 86400,
+        )
+    ]
+    made = report(runs, Wanted(every=every))
+    return page(
+        results=made.results,
+        parities=[],
+        histories=[],
+        series=history.history(made.fitting),
+        compared=compare.newest_sets(made.fitting),
+    )

@@ -28,7 +28,7 @@ NAME = "night"
 
 
 def live_view() -> str:
-    """Draw three repeats: two with a printed step, and one that waits for its image."""
+    """Draw two running repeats and one that waits."""
     size = {"replicas": 4, "gpus_per_replica": 8, "processes_per_replica": 8, "batch_size": 128}
     first, second, third = (LiveRun(live_runs.run(f"{NAME}-{n}", **size)) for n in (1, 2, 3))
     for live, seconds in ((first, 0.3711), (second, 0.3722)):

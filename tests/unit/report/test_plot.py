@@ -1,29 +1,35 @@
-"""The plot: bars, words, identical bytes, and the missing extra's error."""
+"""Charts of results: what has a bar, a line, a colour and words."""
 
-import builtins
-import sys
+import random
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
-import pytest
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from k8sbench.measure.group import history
 from k8sbench.measure.group.selection import Wanted, report
-from k8sbench.model.errors import UsageError
 from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.report import plot
-from k8sbench.report.plot import Panel
+from k8sbench.report.chart import Bars, Chart, Lines
 from tests.unit import goldens
+from tests.unit.measure.nights import nights
 from tests.unit.presence import present
 from tests.unit.report import example, pages
 from tests.unit.report.factory import START, run
 
 
+def lines(charts: list[Chart]) -> list[Lines]:
+    return [one for one in charts if isinstance(one, Lines)]
+
+
+def bars(charts: list[Chart]) -> list[Any]:
+    return [bar for one in charts if isinstance(one, Bars) for bar in one.bars]
+
+
 def test_the_picture_shows_every_row_with_its_words() -> None:
-    svg = plot.draw(example.made().results, "svg").decode()
+    svg = ET.fromstring(plot.draw(example.made().results))
+    text = " ".join(one.text or "" for one in svg.findall(".//{*}text"))
     for words in (
         ": 2806.66 (5 of 8 runs); left out: gpu-count",
         "smoke (CPU): a functional test, not a speed measurement",
@@ -32,26 +38,16 @@ def test_the_picture_shows_every_row_with_its_words() -> None:
         "samples/s, median of runs by time_weighted",
         "resnet50 pytorch: speedup against one GPU",
     ):
-        assert words in svg
+        assert words in text
 
 
-@pytest.mark.parametrize(("form", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
-@pytest.mark.slow
-def test_other_formats_are_drawn_too(form: str, magic: bytes) -> None:
-    assert plot.draw(example.made().results, form).startswith(magic)
-
-
-def axes_of(panel: plot.Panel) -> Axes:
-    """Draw one chart."""
-    axes = Figure().subplots()
-    panel.fill(axes)
-    return axes
-
-
-def test_a_group_without_a_figure_has_no_bar() -> None:
+def test_a_row_without_a_figure_has_no_bar_and_a_published_figure_is_a_mark() -> None:
     results = example.made().results
-    drawn = [axes_of(panel).patches for panel in plot.bars(results)]
-    assert sum(map(len, drawn)) == sum(r.group.spread is not None for r in results)
+    made = bars(plot.bars(results))
+    assert [bar.figure is None for bar in made] == [r.group.spread is None for r in results]
+    (full,) = [bar for bar in made if bar.label.startswith("1x8 pytorch fp32")]
+    assert [mark.x for mark in full.marks] == [2802.14, 2900.0]
+    assert (full.figure.low, full.figure.high) != (None, None)
 
 
 def test_a_label_has_the_words_that_tell_bars_apart() -> None:
@@ -71,52 +67,41 @@ def test_a_label_has_the_words_that_tell_bars_apart() -> None:
 def test_a_precision_has_one_colour_in_all_charts() -> None:
     amp: dict[str, Any] = {"precision": "amp", "amp_dtype": "fp16"}
     runs = [run(1.0, case="1x1"), run(7.0), run(2.0, case="1x1", **amp), run(14.0, **amp)]
-    both = plot.scaling(report(runs, Wanted(every=True)).results)
-    alone = plot.scaling(report(runs[2:], Wanted(every=True)).results)
-    drawn = [
-        {str(line.get_label()): line.get_color() for line in axes_of(panel).get_lines()}
-        for panel in (*both, *alone)
-    ]
-    name = "amp (fp16) k8sbench, batch 128"
-    assert drawn[0][name] == drawn[1][name] != drawn[0]["fp32 k8sbench, batch 128"]
+    for some in (runs, runs[2:]):
+        results = report(some, Wanted(every=True)).results
+        kinds = {line.name: line.kind for one in lines(plot.scaling(results)) for line in one.lines}
+        assert kinds["amp (fp16) k8sbench, batch 128"] == "amp-fp16"
+        assert kinds.get("fp32 k8sbench, batch 128", "fp32") == "fp32"
+        assert {bar.kind for bar in bars(plot.bars(results))} == set(kinds.values()) - {"soft"}
 
 
-def test_without_matplotlib_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = builtins.__import__
-
-    def refuse(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return original(name, *args, **kwargs)
-
-    for name in [name for name in sys.modules if name.startswith("matplotlib")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(UsageError, match=r"-m pip install 'matplotlib>="):
-        plot.draw([], "svg")
-
-
-def shade(panel: plot.Panel) -> tuple[float, float] | None:
-    """The part of a chart that is shaded."""
-    for patch in axes_of(panel).patches:
-        box = patch.get_path().transformed(patch.get_patch_transform()).get_extents()
-        return float(box.x0), float(box.x1)
-    return None
+def test_a_case_over_its_sets_shows_steps_and_sets_that_differ_once() -> None:
+    levels = [1.0] * 9 + [0.932] * 5 + [0.99]
+    groups = nights(
+        random.Random(7), 15, noise=0.0005, days=0.001, level=lambda night, _: levels[night]
+    )
+    (one,) = lines(plot.over_sets(history.history(groups)))
+    (line,) = one.lines
+    steps = [(n, point.step) for n, point in enumerate(line.points) if point.step]
+    assert steps == [(9, "−6.8 %")]
+    assert [n for n, point in enumerate(line.points) if point.kind] == [9, 14]
+    assert (line.points[9].kind, line.points[14].kind) == ("slower", "faster")
+    assert line.points[9].text.startswith("night-009 (")
+    assert all(point.low is not None for point in line.points)
+    assert plot.over_sets(history.history(groups[:1])) == []
 
 
-def chart(panel: Panel) -> dict[str, Any]:
+def chart(one: Lines) -> dict[str, Any]:
     """Return a chart's words, and its lines' first and last points and counts."""
-    axes = axes_of(panel)
-    found: dict[str, Any] = {"x": axes.get_xlabel(), "shaded": shade(panel)}
-    for number, line in enumerate(axes.get_lines()):
-        points = np.asarray(line.get_xydata()).round(3).tolist()
-        label = str(line.get_label())
-        name = f"{number} {'-' if label.startswith('_') else label}"
+    found: dict[str, Any] = {"x": one.across, "shaded": one.shade, "ticks": one.ticks}
+    for number, line in enumerate(one.lines):
+        points = [[round(float(value), 3) for value in (p.x, p.y)] for p in line.points]
+        name = f"{number} {line.name or '-'} ({line.kind})"
         found[name] = points if len(points) < 4 else [points[0], points[-1], len(points)]
     return found
 
 
-def sets(count: int) -> list[Panel]:
+def sets(count: int) -> list[Chart]:
     """A curve is of one set; of many sets the newest are drawn."""
     runs = [
         run(rate, case=case, set_name=f"night-{number}", at=START + number)
@@ -126,9 +111,9 @@ def sets(count: int) -> list[Panel]:
     return plot.scaling(report(runs, Wanted(every=True)).results)
 
 
-def measured_part(window: MeasuredWindow | None) -> list[Panel]:
+def measured_part(window: MeasuredWindow | None) -> list[Lines]:
     """The shaded part is the measured window, not the planned one."""
-    one = pages.history()
+    one = pages.timeline()
     measured = msgspec.structs.replace(present(one.measured), window=window)
     return plot.over_time(msgspec.structs.replace(one, measured=measured))
 
@@ -136,28 +121,12 @@ def measured_part(window: MeasuredWindow | None) -> list[Panel]:
 def test_the_charts_are_golden() -> None:
     part = MeasuredWindow(first_iteration=601, last_iteration=1190, seconds=1.0)
     scenes = {
-        "speedups": plot.scaling(example.made().results),
-        "one GPU": plot.scaling(report([run(100.0, case="1x1")], Wanted()).results),
-        "two sets": sets(2),
-        "nine sets": sets(plot.NAMED + 1),
+        "speedups": lines(plot.scaling(example.made().results)),
+        "one GPU": lines(plot.scaling(report([run(100.0, case="1x1")], Wanted()).results)),
+        "two sets": lines(sets(2)),
+        "nine sets": lines(sets(plot.NAMED + 1)),
         "a part was measured": measured_part(part),
         "nothing was measured": measured_part(None),
     }
-    rows = (
-        (f"{name}: {one.title}", chart(one)) for name, panels in scenes.items() for one in panels
-    )
+    rows = ((f"{name}: {one.title}", chart(one)) for name, some in scenes.items() for one in some)
     goldens.check(Path(__file__).parent / "golden" / "charts.txt", goldens.table(rows))
-
-
-def test_long_words_at_a_bar_make_no_panel_narrower(monkeypatch: pytest.MonkeyPatch) -> None:
-    panels: list[Any] = []
-    monkeypatch.setattr(plot, "words", lambda *_: "long words " * 30)
-    last = plot.Panel("last", 1.0, panels.append)
-    svg = plot.picture("svg", [*plot.bars(example.made().results), last]).decode()
-    assert panels[0].get_position().width > 0.6
-    assert "long words long words" in svg
-
-
-def test_names_with_dollar_signs_are_drawn_as_they_are() -> None:
-    results = report([run(1.0, set_name="$a", variant="$b$", benchmark="$x$")], Wanted()).results
-    assert "$x$" in plot.of_page(plot.bars(results)[0])
