@@ -38,6 +38,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Longest pause before a watch that failed is opened again."""
     watch_note: float = 5.0
     """A watch that fails for so long is reported to the user."""
+    log_previous: float = 30.0
+    """Time after which an error in place of a previous log means that the node has none."""
     log_look: float = 0.5
     """Until a log that had nothing new is requested again."""
     log_note: float = 5.0

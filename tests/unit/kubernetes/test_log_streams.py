@@ -305,6 +305,19 @@ def test_what_the_node_says_of_a_log_that_need_not_exist_may_be_final(pod: Pod) 
     assert pod.until_failing().why == {}
 
 
+@pytest.mark.parametrize("patience", [0.0, 1000.0])
+def test_an_error_in_place_of_a_previous_log_is_final_after_some_time(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch, patience: float
+) -> None:
+    shorten(monkeypatch, log_previous=patience)
+    pod.restarts, pod.node.before, pod.node.now = 1, [(T0, "before")], [(T0 + 9, "now")]
+    pod.node.answers = [b"rpc error: code = Unavailable"]
+    pod.want(exists=True)
+    pod.until_lines(2)
+    assert pod.lines == ["before", "now"]
+    assert [gap.before is not None for gap in pod.gaps] == ([True] if patience == 0.0 else [])
+
+
 def test_while_one_log_of_a_run_is_read_the_run_does_not_fail(pod: Pod) -> None:
     fail(pod, FAILURES["500"][0])
     pod.streams.want("run", "worker-0", pod="q", uid="u2", container="pytorch", rank=1)

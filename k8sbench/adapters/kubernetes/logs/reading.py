@@ -26,8 +26,6 @@ from k8sbench.ports import JobEvent, LogLine, LogMark
 
 SILENT_SECONDS, SLOW_SECONDS = 300.0, 30.0
 """Read timeouts of a stream and of a fetch; retries lose nothing."""
-PREVIOUS_SECONDS = 30.0
-"""Time after which an error in place of a previous log means that the node has none."""
 NEAR_LINES = 1000
 """Lines at a log's end that are searched for the mark first."""
 ROTATED = "Its node had rotated this part of the log away before it was read (rotation)."
@@ -255,7 +253,7 @@ class LogReader:
             log.is_intact = log.is_intact and not follow
             end = self._failed(log, text.error.strip(), None, is_node_s_word=True)
             since = log.failing_since or math.inf
-            is_final = previous and time.monotonic() - since >= PREVIOUS_SECONDS
+            is_final = previous and time.monotonic() - since >= limits.now.log_previous
             return End.UNAVAILABLE if is_final else end
         if follow:
             log.is_intact = log.is_intact or (resume.found and container == (log.uid, log.restarts))
