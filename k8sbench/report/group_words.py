@@ -195,7 +195,7 @@ TELL_APART: dict[str, Callable[[Group], object]] = {
     "image": _of_key("image"),
     "program": lambda group: group.program,
 }
-"""Heading → its value of a row, in the order in which they tell rows apart."""
+"""Heading → value of a row; the first that tell rows apart are taken."""
 
 
 def value(group: Group, title: str) -> str:

@@ -1,6 +1,5 @@
 """Doctor's findings by facts: severities, and sentences in a golden file."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 import yaml
 
 from k8sbench import __version__
-from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import (
     ENFORCE,
     PreflightFacts,
@@ -289,13 +287,3 @@ def test_a_pool_without_gpus_is_asked_nothing_about_them() -> None:
     found = findings(plan=request("1x1-cpu", pool=CPU_POOL), **bare)
     assert "gpu-metrics" not in {one.id for one in found}
     assert {finding.severity for finding in found} == {"ok"}
-
-
-def test_the_page_lists_every_check_and_which_of_them_can_fail() -> None:
-    text = (ROOT / "docs" / "first-hour.md").read_text()
-    table = text.partition("### The checks")[2].partition("\n### ")[0]
-    rows = re.findall(r"^\| `([a-z0-9-]+)` \|.*\| (.*) \|$", table, re.MULTILINE)
-    assert [check for check, _ in rows] == [check.id for check in checks.CHECKS]
-    failing = {word.split()[1] for _, word, _ in CASES if word.startswith("fail")}
-    can_fail = {check for check, fails in rows if not fails.startswith("never")}
-    assert can_fail == failing | checks.ESSENTIAL
