@@ -83,7 +83,7 @@ def test_the_end_follows_all_lines(port: Port, user: Path, monkeypatch: pytest.M
 
 
 def test_a_run_ends_whose_job_is_deleted_without_its_pods(namespace: Namespace, user: Path) -> None:
-    with following.opened(user, end_s=1.0) as port:
+    with following.opened(user, replicas_end=1.0) as port:
         kind = namespace.cluster.kind
         plan = port.submit(following.plan("2x1", kind), None)
         last = kind.names(2)[-1]
@@ -104,7 +104,7 @@ KEPT = (
 @pytest.fixture
 def held(user: Path, namespace: Namespace) -> Iterator[tuple[Port, RunPlan]]:
     """Yield a running job that a finalizer keeps until the test ends."""
-    with following.opened(user, end_s=1.0) as port:
+    with following.opened(user, replicas_end=1.0) as port:
         plan = port.submit(following.plan("2x1"), None)
         port.until_phase(plan, Phase.RUNNING)
         hold(namespace, plan, FINALIZER)

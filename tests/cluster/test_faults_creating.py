@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.kubernetes import ownership
 from tests.harness.cluster import fault_proxy, following
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.following import Port
+from tests.harness.cluster.limits import shorten
 from tests.harness.cluster.manifests import limit
 from tests.harness.cluster.shell import CASE, Shell
 
@@ -19,7 +19,7 @@ COUNTED = "count/pytorchjobs.kubeflow.org"
 @pytest.fixture
 def port(user: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FaultProxy, Port]]:
     """Give a port behind a proxy, which has no patience."""
-    monkeypatch.setattr(ownership, "FIND_SECONDS", 0.1)
+    shorten(monkeypatch, find_job=0.1)
     with fault_proxy.before(user) as (proxy, path), following.opened(path) as opened:
         opened.cluster.create_s = 0.1
         yield proxy, opened

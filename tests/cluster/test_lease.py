@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from k8sbench import __version__
+from k8sbench import __version__, limits
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import connect
-from k8sbench.adapters.kubernetes.operator_lease import LEASE_SECONDS, Lease, seen
+from k8sbench.adapters.kubernetes.operator_lease import Lease, seen
 from tests.harness.cluster.namespace import Namespace
 
 HOLDERS = ("one", "two", "three")
@@ -77,7 +77,7 @@ def test_users_read_who_serves_the_namespace_and_that_it_has_ended(
     one.release()
     assert seen(api) is not None, "an operator that has ended stays known"
     other = Lease(connected(), namespace.name, place="other/it", holder="x", clock=clock)
-    clock.now += 10 * LEASE_SECONDS
+    clock.now += 10 * limits.now.lease
     assert not other.attempt()
     assert (other.stands_by, PLACE in other.reason) == (False, True)
     namespace.kubectl("delete", "lease", "k8sbench-operator")

@@ -112,9 +112,9 @@ def test_an_operator_that_is_away_is_named_and_its_objects_wait_for_it(
         until(lambda: "k8sbench-operator" in leases(shell), "the Lease")
         running.kill()
     shell.limits = {
-        "adapters__kubernetes__operator_lease__ALIVE_SECONDS": 0.5,
-        "app__objects__SILENT_SECONDS": 1.0,
-        "app__objects__LEASE_SECONDS": 0.5,
+        "lease_alive": 0.5,
+        "object_silent": 1.0,
+        "object_lease": 0.5,
     }
     silent = shell.run("submit", *CASE, ENDLESS, "--run-id=late", code=6)
     assert "has given no sign of life for" in silent.err

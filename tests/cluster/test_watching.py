@@ -20,7 +20,7 @@ from tests.harness.cluster.following import Port
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 
-QUICK: dict[str, Any] = {"watch_s": 1.0, "longest_pause": 1.0}
+QUICK: dict[str, Any] = {"watch": 1.0, "watch_pause": 1.0}
 """Watches that are renewed every second, so that a test sees it happen."""
 
 
