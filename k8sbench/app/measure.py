@@ -161,10 +161,9 @@ def declare(logs: Sequence[str], options: MeasureOptions) -> str:
 class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
     """Outcome of importing logs."""
 
-    set_name: str
     added: tuple[Run, ...] = ()
     there: tuple[Run, ...] = ()
-    """Runs of this set that were here already, of the same logs."""
+    """Runs of their sets that were here already, of the same logs."""
     failures: tuple[InputError, ...]
     """Without ``skip_unreadable`` nothing was recorded where there are any."""
     recognised: tuple[MeasuredLog, ...] = ()
@@ -181,23 +180,31 @@ def import_logs(
     set_name: str | None = None,
     skip_unreadable: bool = False,
     from_names: bool = False,
+    table: str | None = None,
     where: str | None = None,
 ) -> ImportedLogs:
     """Measure logs and record each as a run: all of them, or none.
 
-    With ``from_names`` a log's name counts where the log states nothing.
+    With ``from_names`` a log's name counts where the log states nothing. ``table`` is a file with
+    options, and the set, of each log.
 
     The same log twice, or one that another run of the store has, is among the failures. With
     ``skip_unreadable`` logs that cannot be measured are left out, instead of all. ``set_name`` is
     a new one, and ``where`` the default store, where it is None.
     """
+    from k8sbench.adapters.files.log_table import LogRow, LogTable
     from k8sbench.adapters.store import artifacts, exchange
 
     set_name = checked_set_name(set_name or context.new_set_name())
     candidates = _candidates(options)
     runs, failures = _find(logs, options)
+    rows = {next(iter(names)): LogRow(file="") for names in runs}
+    if table is not None:
+        rows, others = LogTable(table).rows(rows, logs)
+        failures += others
+        runs = [names for names in runs if next(iter(names)) in rows]
     if not runs:
-        return ImportedLogs(set_name=set_name, failures=tuple(failures))
+        return ImportedLogs(failures=tuple(failures))
     with stores.to_write(where) as store, exchange.unpacking(store.root) as incoming:
         taken: list[MeasuredLog] = []
         copies = {}
@@ -207,25 +214,27 @@ def import_logs(
                 files = exchange.copied(folder, names)
                 at = {str(folder / file.kept_as): file.name for file in files}
                 said = imported.from_name(first) if from_names else {}
-                log = _measured(at, first, candidates, options, said)
+                own = msgspec.structs.replace(options, **rows[first].options)
+                log = _measured(at, first, candidates, own, said)
             except InputError as error:
                 offered = error if from_names else imported.offering_names(error, first)
                 failures.append(offered)
                 continue
-            log = log._replace(digests=tuple(file.sha256 for file in files))
+            digests = tuple(file.sha256 for file in files)
+            log = log._replace(digests=digests, set_name=rows[first].set or set_name)
             if log.measurement.log_digest is None:  # a summary has no records
                 only = msgspec.structs.replace(log.measurement, log_digest=log.digests[0])
                 log = log._replace(measurement=only)
             if log.origin.loaded and log.origin.loaded.text:
                 artifacts.RunFolder(folder).write(BENCHMARK, log.origin.loaded.text.encode())
             taken.append(log)
-            copies[log.run_id(set_name)] = folder, files
-        doubles = imported.doubles(taken, set_name, store.runs(RunFilter()))
+            copies[log.run_id] = folder, files
+        doubles = imported.doubles(taken, store.runs(RunFilter()))
         failures += doubles
         added, there = list[tuple[MeasuredLog, Run]](), list[Run]()
         if not failures or (skip_unreadable and taken and not doubles):
             refused: list[InputError] = []
-            added, there = _planned(store, taken, set_name, refused)
+            added, there = _planned(store, taken, refused)
             failures += (
                 error if from_names else imported.offering_names(error, str(error.file))
                 for error in refused
@@ -237,7 +246,6 @@ def import_logs(
         recorded = [store.run(run.run_id) for _, run in added]
         present = [*recorded, *there]
         return ImportedLogs(
-            set_name=set_name,
             added=tuple(recorded),
             there=tuple(there),
             failures=tuple(failures),
@@ -284,14 +292,14 @@ def _measured(
 
 
 def _planned(
-    store: SqlStore, taken: Sequence[MeasuredLog], set_name: str, failures: list[InputError]
+    store: SqlStore, taken: Sequence[MeasuredLog], failures: list[InputError]
 ) -> tuple[list[tuple[MeasuredLog, Run]], list[Run]]:
     """Plan the runs to add, and find those already recorded."""
     added, there = list[tuple[MeasuredLog, Run]](), list[Run]()
-    numbers = Counter[str]()
+    numbers = Counter[tuple[str, str]]()
     ids, now = set(store.ids()), context.now()
     for number, log in enumerate(taken):
-        run_id = log.run_id(set_name)
+        run_id, set_name = log.run_id, log.set_name
         try:
             plan = imported.plan(log.measurement, log.origin, run_id=run_id, set_name=set_name)
             if run_id in ids:
@@ -303,8 +311,8 @@ def _planned(
             failures.append(error)
             continue
         key = case_key(plan)
-        repeat = store.next_repeat(set_name, key) + numbers[key]
-        numbers[key] += 1
+        repeat = store.next_repeat(set_name, key) + numbers[set_name, key]
+        numbers[set_name, key] += 1
         # Seconds that differ by a millionth keep the order in which the logs were named.
         at = now + number / 1e6
         plan = msgspec.structs.replace(plan, repeat=repeat)

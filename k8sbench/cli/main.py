@@ -66,7 +66,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "data": ("benchmarks", "List, check and draw data sets."),
         "store": ("store", "Show or reindex the store; move and remove runs."),
         "config": ("config", "Show which options files and the environment set."),
-        "schema": ("config", "Print the JSON Schema of documents, benchmark files or pools files."),
+        "schema": ("config", "Print a JSON Schema of documents, or of files that users write."),
         "completion": ("config", "Print the completion script of a shell."),
     },
 }

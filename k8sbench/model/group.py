@@ -47,7 +47,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """Coefficient of variation (standard deviation ÷ mean); None for one run."""
     low: float | None
     high: float | None
-    """Upper end of the 95 % interval; None for one run and for unsteady runs."""
+    """Ends of the 95 % interval; None for one or unsteady runs."""
     interval_reason: str | None = None
     """Reason why there is no interval."""
 

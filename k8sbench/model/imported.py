@@ -29,7 +29,7 @@ POOL = "imported"
 MOST_ON_ONE_NODE = 8
 """GPUs assumed to be on one node if no number of nodes is stated."""
 ID_DIGITS = 12
-NO_CASE = "Give it with --case, as 4x8; import logs of several cases by several commands."
+NO_CASE = "Give it with --case, as 4x8, or for each log with --table."
 CAUSE_ID = "imported"
 
 Shape = tuple[int, int]
@@ -91,12 +91,15 @@ class MeasuredLog(NamedTuple):
     """Benchmark that the logs state and how to choose another, in words."""
     digests: tuple[str, ...] = ()
     """SHA-256 of each file; empty unless they are imported."""
+    set_name: str = ""
+    """Set of the run; empty unless it is imported."""
 
-    def run_id(self, set_name: str) -> str:
-        """Return the id of the run in a set."""
+    @property
+    def run_id(self) -> str:
+        """Id of the run in its set."""
         loaded = self.origin.loaded
         name = loaded.spec.name if loaded else self.measurement.format
-        return run_id(name, set_name, self.digests)
+        return run_id(name, self.set_name, self.digests)
 
     def is_same(self, other: MeasuredLog) -> bool:
         """Return True if the two have a file or all records in common."""
@@ -242,7 +245,7 @@ def shape(measurement: Measurement, origin: LogOrigin, notes: list[str]) -> Shap
 # -- logs that are here already -------------------------------------------------------------------
 
 
-def doubles(logs: Sequence[MeasuredLog], set_name: str, known: Sequence[Run]) -> list[InputError]:
+def doubles(logs: Sequence[MeasuredLog], known: Sequence[Run]) -> list[InputError]:
     """Return an error for each copy of another log.
 
     The other is a log before it, or that of another run.
@@ -250,12 +253,11 @@ def doubles(logs: Sequence[MeasuredLog], set_name: str, known: Sequence[Run]) ->
     errors = []
     for number, log in enumerate(logs):
         first = next(filter(log.is_same, logs[:number]), None)
-        run_id = log.run_id(set_name)
         other = next(
             (
                 one
                 for one in known
-                if one.run_id != run_id
+                if one.run_id != log.run_id
                 and one.measurement is not None
                 and one.measurement.is_same_log(log.measurement)
             ),
@@ -316,7 +318,7 @@ def offering_names(error: InputError, name: str) -> InputError:
 def _unknown(what: str, option: str, origin: LogOrigin) -> InputError:
     return InputError(
         f"the log does not state its {what}.",
-        f"Give it with {option}; import logs that differ in it by several commands.",
+        f"Give it with {option}, or for each log with --table.",
         file=origin.file,
     )
 

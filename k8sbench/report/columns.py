@@ -344,7 +344,7 @@ def _source(result: Result) -> Cell:
 
 
 def _apart(title: str, *forms: Form, when: Shown = _always) -> ResultColumn:
-    """Build a column that is shown by default if rows differ in it, and never dropped or cut."""
+    """Build a column that is always shown where rows differ in it."""
 
     def cell(result: Result) -> Cell:
         return Cell(group_words.value(result.group, title) or ABSENT)

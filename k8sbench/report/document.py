@@ -2,7 +2,7 @@
 
 Both come from one dictionary per group. CSV drops nested values or spreads them over columns. A
 missing figure is null (empty in CSV), and ``missing`` holds the reason under the figure's name.
-``docs/results.md`` describes every field, held equal by a test.
+``k8sbench schema results`` describes every field, held equal by a test.
 """
 
 from __future__ import annotations

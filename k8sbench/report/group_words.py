@@ -194,8 +194,9 @@ TELL_APART: dict[str, Callable[[Group], object]] = {
     "GPU model": _of_key("gpu_model"),
     "image": _of_key("image"),
     "program": lambda group: group.program,
+    "group": lambda group: group.key.id,
 }
-"""Heading → its value of a row, in the order in which they tell rows apart."""
+"""Heading → value of a row; the first that tell rows apart are taken."""
 
 
 def value(group: Group, title: str) -> str:
@@ -241,7 +242,6 @@ def names(
     ``written`` changes a word; words that become empty tell nothing.
     """
     words = {t: [written(word(group, t)) for group in groups] for t in TELL_APART}
-    words["group"] = [group.key.id for group in groups]
     told = telling(map(base, groups), words)
     return {
         group.key.id: " ".join(filter(None, (base(group), *(words[t][n] for t in told))))

@@ -85,7 +85,7 @@ def names(groups: Sequence[Group]) -> dict[str, str]:
 
 
 def _in_path(word: str) -> str:
-    """Write a word that a path may hold; a long one, such as an image, is none."""
+    """Write a word as part of a path; leave a long one out."""
     return re.sub(r"[^\w.+-]+", "_", word) if len(word) <= LONGEST else ""
 
 

@@ -61,7 +61,10 @@ class Column(msgspec.Struct, frozen=True):
     optional: int = 0
     """Order in which narrow terminals drop it, highest first; 0: never."""
     tells_apart: bool = False
-    """True if rows may differ in it alone; its words may be broken, but it is never dropped."""
+    """True if rows may differ in it alone.
+
+    Its words may be broken, but it is never dropped.
+    """
     states: bool = False
     """True if its cells begin with a state or verdict, which may be coloured."""
 

@@ -75,13 +75,16 @@ def completion_command(shell: str) -> None:
     output.write(kind(cli, {}, "k8sbench", COMPLETE).source() + "\n")
 
 
-@click.command()
-@click.argument("name", default="documents", type=click.Choice(["documents", "benchmark", "pools"]))
-def schema_command(name: str) -> None:
-    """Print the JSON Schema of documents, benchmark files or pools files.
+SCHEMAS = ("documents", "results", "compare", "history", "benchmark", "pools")
 
-    Of the documents of -o json, of the operator's HTTP API and of a run's folder (results, compare,
-    history and doctor: see their pages); of a benchmark file or a pools file.
+
+@click.command()
+@click.argument("name", type=click.Choice(SCHEMAS))
+def schema_command(name: str) -> None:
+    """Print a JSON Schema of documents, or of files that users write.
+
+    documents: of list, status, measure, pools, data and baseline list, of the operator's HTTP API
+    and of a run's folder.
 
     \b
     k8sbench schema benchmark > benchmark.schema.json

@@ -132,6 +132,12 @@ def _write(found: Sequence[Measurement], output_format: str) -> None:
     help="Take nodes, GPUs, batch and precision that a log does not state from its name: "
     "n4g8_amp_bs128.log.",
 )
+@click.option(
+    "--table",
+    metavar="FILE",
+    help="CSV with a line for each log: file (or a pattern), and any of case, nodes, gpus, batch,"
+    " precision, gpu and set.",
+)
 @rows_option
 @store_option
 def import_command(
@@ -154,6 +160,7 @@ def import_command(
     k8sbench import logs/
     k8sbench import logs/ --benchmark mine.yaml --gpu-model "Tesla V100-SXM2-16GB"
     k8sbench import logs/ --benchmark deeplabv3p --case 4x8 --precision fp32
+    k8sbench import published/ --table published.csv
     """
     done = measuring.import_logs(logs, options, output.note, **recording)
     if done.rows is not None:
@@ -169,9 +176,9 @@ def _note_outcome(done: ImportedLogs) -> int:
         return InputError.exit_code
     _note_benchmarks(done.recognised, "recorded")
     here = f"; {counted(len(done.there), 'run', ('was', 'were'))} there already"
+    sets = few(sorted({run.plan.set_name for run in (*done.added, *done.there)}))
     output.note(
-        f"{counted(len(done.added), 'run')} imported into set {done.set_name}"
-        f"{here if done.there else ''}."
+        f"{counted(len(done.added), 'run')} imported into set {sets}{here if done.there else ''}."
     )
     return exit_codes.of_rows(done.rows)
 

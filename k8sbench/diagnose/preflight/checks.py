@@ -6,7 +6,7 @@ name attributes of the subject, ``f`` (the facts), ``plan`` and ``pool``.
 
 ``fail`` means that no run can succeed as it is asked for, or that the cluster does not tell what it
 tells every user; ``warn`` is for what may spoil or slow a run, and for what could not be looked at.
-A new check is an entry of :data:`CHECKS` with its function, and a row in docs/first-hour.md.
+A new check is an entry of :data:`CHECKS` with its function.
 """
 
 from __future__ import annotations

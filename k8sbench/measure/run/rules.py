@@ -16,9 +16,9 @@ ABOVE_PEAK = reject(
 )
 BATCH_MISMATCH = reject(
     "batch-mismatch",
-    "The log contradicts itself on its batch. Its statements are a line's rate × "
-    "seconds, the configuration, the whole job's batch, and AI-Rank's size of the data "
-    "set ÷ steps of an epoch.",
+    "The log contradicts itself on its batch. Its statements are a line's rate × seconds, "
+    "the configuration, the whole job's batch, and AI-Rank's size of the data set ÷ steps "
+    "of an epoch. Rate × seconds of a line may differ by 2 % and 0.002 s of rounding.",
     "Correct --batch-size or --gpus, or the size in AI-Rank's `load_data` line.",
 )
 BATCH_SIZE = reject(
@@ -42,7 +42,10 @@ BELOW_MEDIAN = reject(
 CLOCK_MISMATCH = reject(
     "clock-mismatch",
     "Printed times and time stamps disagree, or the stamps go back. The message names a "
-    "clock that was set by hours, and a unit that is a thousand times off.",
+    "clock that was set by hours, and a unit that is a thousand times off. Only records "
+    "between which nothing else happened are compared. docs/reasons.md has the tolerances. "
+    "A clock that is set during the window, to daylight saving time too, is a "
+    "contradiction.",
     "Correct --gpus, --batch-size or a declared format's `per`; else measure another run.",
 )
 DEVICE = reject(
@@ -75,7 +78,8 @@ GPU_SHARED = reject(
 )
 GPU_THROTTLED = reject(
     "gpu-throttled",
-    "Heat or a power brake slowed down a GPU of the run.",
+    "Heat or a power brake slowed down a GPU of the run. Less than 1 % of the steady part "
+    "is allowed; reaching the power limit is no throttling.",
     "Check cooling and power supply of the node, or remove it from the pool; then repeat the run.",
 )
 ITERATIONS_BACK = reject(
@@ -85,7 +89,8 @@ ITERATIONS_BACK = reject(
 )
 ITERATIONS_MISSING = reject(
     "iterations-missing",
-    "Iterations inside the window are in no training line: lines were lost or torn.",
+    "Iterations inside the window are in no training line: lines were lost or torn. The "
+    "log of a resumed run may begin late.",
     "Get the complete log.",
 )
 JOB_CHANGED = reject(
@@ -101,8 +106,10 @@ LOSS_NOT_FINITE = reject(
 )
 METRICS_AT_ODDS = reject(
     "metrics-at-odds",
-    "GPU metrics contradict the log. A GPU did nothing, is of another model, or more "
-    "GPUs worked than planned.",
+    "GPU metrics contradict the log. A GPU did nothing, is of another model, or more GPUs "
+    "worked than planned. A GPU is idle if no activity metric that covers half of the "
+    "steady part is above 0 (not in smoke runs), and works from a utilization of 5 % on. "
+    "Names may differ in memory size and part number.",
     "Check which of the two is of another run; `--prometheus none` ignores Prometheus.",
 )
 MIXED_DEVICES = reject(
@@ -155,13 +162,14 @@ SHORT_WARMUP = reject(
 )
 SUMMARY_MISMATCH = reject(
     "summary-mismatch",
-    "The log's own summary does not follow from its lines.",
+    "The log's own summary does not follow from its lines. Our own trainers' may differ by "
+    "0.5 %, sums of an epoch by 5 % and what one record weighs.",
     "Measure the whole log of one run; check a declared format's `averaged`, `unit` and `summary`.",
 )
 TOO_FEW_ITERATIONS = reject(
     "too-few-iterations",
     "Fewer iterations were measured than the benchmark requires. Or a training ended "
-    "before its planned length without reaching its target.",
+    "before its planned length without reaching its target. 2 % may be missing.",
     "Run it to its end, or plan fewer iterations.",
 )
 TOO_FEW_RECORDS = reject(
@@ -208,7 +216,8 @@ CHECKPOINT_FAILED = warn(
 )
 CLOCKS_APART = warn(
     "clocks-apart",
-    "`timestamps` and the printed times differ by more than 5 %.",
+    "`timestamps` and the printed times differ by more than 5 %. Differences up to twice "
+    "the stamps' resolution, and resumed runs, do not count.",
     "Look for evaluations, checkpoints or waits between the lines.",
 )
 CONTINUED = warn(
@@ -243,7 +252,9 @@ GPUS_UNVERIFIED = warn(
 INCOMPLETE_LOG = warn(
     "incomplete-log",
     "The archived log has gaps. The cluster had deleted a part, or the log was too long. "
-    "Rejects if the gap is in rank 0's log and may hold lines of the window.",
+    "Rejects if the gap is in rank 0's log and may hold lines of the window. Only our own "
+    "trainers' logs show that a gap is more than 5 s outside the window: of other programs "
+    "a gap in rank 0's log rejects.",
     "Follow runs from their start, or keep logs on the nodes longer; repeat the run if needed.",
 )
 LOADER_STALL = warn(
@@ -284,7 +295,8 @@ SAMPLED_STEPS = warn(
 )
 SOCKETS_BETWEEN_NODES = warn(
     "sockets-between-nodes",
-    "NCCL used sockets (TCP) between the nodes of our own run.",
+    "NCCL used sockets (TCP) between the nodes of our own run. NCCL reports it when the "
+    "ranks connect (`environment.transport`), unless a pool sets `NCCL_DEBUG_FILE`.",
     "Give the node pool its RDMA device (`rdma`), or compare with figures over TCP only.",
 )
 SUMMARY_ONLY = warn(

@@ -1,15 +1,12 @@
 """Doctor's findings by facts: severities, and sentences in a golden file."""
 
-import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 import yaml
 
 from k8sbench import __version__
-from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import (
     ENFORCE,
     PreflightFacts,
@@ -185,16 +182,6 @@ CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
 """Name, severity and changed facts of each finding."""
 
 
-@pytest.mark.parametrize(
-    "flavors",
-    [{"a": {"pool": "a100"}, "v": {"pool": "v100"}}, {"any": {}}, {"zonal": {"zone": "b"}}],
-    ids=["one of them", "any node", "by another label"],
-)
-def test_a_queue_that_may_fit_is_no_finding(flavors: dict[str, dict[str, str]]) -> None:
-    found = findings(**queued(flavors=flavors))
-    assert [one for one in found if one.id == "queue-nodes"] == []
-
-
 def test_a_cluster_that_differs_gets_its_finding_whose_sentence_is_golden() -> None:
     blocks = []
     for name, expected, facts in CASES:
@@ -250,21 +237,6 @@ def test_each_warning_of_a_default_installation_of_the_chart_names_the_value_to_
     assert "operator-init-container" in {one.id for one in restricted if one.severity == "warn"}
 
 
-def test_each_resource_that_is_not_allowed_is_a_finding_with_its_verbs() -> None:
-    found = findings(
-        access=access("create", "pytorchjobs.kubeflow.org", allowed=False)
-        | access("delete", "pytorchjobs.kubeflow.org", allowed=False)
-        | access("get", "pods/log", allowed=False)
-        | access("get", "pods")
-        | access("list", "nodes", allowed=False, namespaced=False)
-    )
-    assert [(one.severity, one.sentence) for one in found if one.id == "permissions"] == [
-        ("fail", "You may not create, delete pytorchjobs.kubeflow.org in the namespace team-a."),
-        ("fail", "You may not get pods/log in the namespace team-a."),
-        ("warn", "You may not list nodes of the cluster."),
-    ]
-
-
 def test_what_is_missing_is_reported_once() -> None:
     message = 'pytorchjobs is forbidden: User "me" cannot create resource "pytorchjobs"'
     found = findings(
@@ -289,13 +261,3 @@ def test_a_pool_without_gpus_is_asked_nothing_about_them() -> None:
     found = findings(plan=request("1x1-cpu", pool=CPU_POOL), **bare)
     assert "gpu-metrics" not in {one.id for one in found}
     assert {finding.severity for finding in found} == {"ok"}
-
-
-def test_the_page_lists_every_check_and_which_of_them_can_fail() -> None:
-    text = (ROOT / "docs" / "first-hour.md").read_text()
-    table = text.partition("### The checks")[2].partition("\n### ")[0]
-    rows = re.findall(r"^\| `([a-z0-9-]+)` \|.*\| (.*) \|$", table, re.MULTILINE)
-    assert [check for check, _ in rows] == [check.id for check in checks.CHECKS]
-    failing = {word.split()[1] for _, word, _ in CASES if word.startswith("fail")}
-    can_fail = {check for check, fails in rows if not fails.startswith("never")}
-    assert can_fail == failing | checks.ESSENTIAL

@@ -31,13 +31,16 @@ def test_no_reason_says_that_somebody_changed_a_log() -> None:
         assert not re.search(r"\bedited|tamper|forge|fak(?:e|ing)", text)
 
 
-def test_the_limits_on_the_page_are_the_codes() -> None:
+def test_the_limits_in_the_conditions_are_the_codes() -> None:
     from k8sbench.measure.run import integrity, log_statements
 
-    text = PAGE.read_text(encoding="utf-8")
-    assert f"fewer than {log_statements.FEWEST_RECORDS} training lines" in text
-    assert f"allows {1 - integrity.ENOUGH:.0%}".replace("%", " %") in text
-    assert f"allows {integrity.OWN_SUMMARY:.1%}".replace("%", " %") in text
+    def condition(name: str) -> str:
+        return run_rules.ALL[name].condition
+
+    fewest = f"Fewer than {log_statements.FEWEST_RECORDS} training lines"
+    assert condition("too-few-records").startswith(fewest)
+    assert f"{100 * (1 - integrity.ENOUGH):.0f} %" in condition("too-few-iterations")
+    assert f"{100 * integrity.OWN_SUMMARY:.1f} %" in condition("summary-mismatch")
 
 
 PROGRAMS = {

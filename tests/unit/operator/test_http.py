@@ -24,8 +24,8 @@ from k8sbench.operator import documents, http
 from k8sbench.operator.controller import SUCCESS_SECONDS, Look, OperatorSettings, State
 from k8sbench.operator.metrics import Metrics
 from k8sbench.ports import LogLine
+from tests.unit.store import schemas
 from tests.unit.store.examples import OWNER, measurement, plan, step
-from tests.unit.store.test_schema import validate
 
 Get = Any
 TOKEN = "sesame"
@@ -85,7 +85,7 @@ def test_the_documents_keep_to_the_schema(get: Get, store: SqlStore) -> None:
     for path in ("/api/v1/runs", "/api/v1/runs?detail=status", "/api/v1/runs/{run}/artifacts"):
         found = get(path.format(run="seg-1")).json()
         assert len(found) >= 2
-        validate(f"GET {path}", found)
+        schemas.validate("documents", found, f"GET {path}")
     (newest,) = get("/api/v1/runs?limit=1").json()
     assert newest["run_id"] == "seg-2"
     (before,) = get(f"/api/v1/runs?limit=1&until={newest['created_at'] - 0.5!r}").json()
@@ -93,9 +93,10 @@ def test_the_documents_keep_to_the_schema(get: Get, store: SqlStore) -> None:
     assert get("/api/v1/runs?phase=Succeeded").json()[0]["run_id"] == "seg-1"
     comparing.save_baseline("b", ["seg-1"], str(store.root), lambda _: None, replace=False, at=1e9)
     (baseline,) = get("/api/v1/baselines").json()
-    validate("GET /api/v1/baselines", [baseline])
+    schemas.validate("documents", [baseline], "GET /api/v1/baselines")
     assert [run["plan"]["run_id"] for run in baseline["runs"]] == ["seg-1"]
-    validate("GET /api/v1/runs/{run}", get("/api/v1/runs/seg-1").json())
+    said = get("/api/v1/runs/seg-1").json()
+    schemas.validate("documents", said, "GET /api/v1/runs/{run}")
     (row,) = get("/api/v1/groups?all=true").json()["rows"]
     assert [member["run_id"] for member in row["members"]] == ["seg-1", "seg-2"]
 

@@ -1,6 +1,5 @@
 """``k8sbench schema``: JSON Schemas of documents and files, made from the types."""
 
-import functools
 import inspect
 import json
 import re
@@ -16,6 +15,7 @@ from k8sbench.adapters.store.artifacts import RunRecord, Wishes
 from k8sbench.adapters.store.exchange import ImportedLogs, Pruned
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app.catalog import DataSetList
+from k8sbench.cli.commands.config import SCHEMAS
 from k8sbench.cli.commands.doctor import PoolList
 from k8sbench.cli.main import main
 from k8sbench.model.measurement import SCHEMA, Measurement
@@ -28,9 +28,9 @@ from k8sbench.report.run_document import BaselineInfo, ListedRun, RunStatus
 from tests import struct_docs
 from tests.tiers import ROOT
 from tests.unit import goldens
+from tests.unit.store import schemas
 from tests.unit.store.examples import OWNER, REJECTION, measurement, plan, step
 
-FOLDER = ROOT / "k8sbench" / "schema"
 DOCUMENTS: dict[str, Any] = {
     "k8sbench list -o json": list[ListedRun],
     "k8sbench status RUN -o json": RunStatus,
@@ -81,7 +81,7 @@ USERS_OWN = {found.__name__ for root in FILES.values() for found in structs(root
 def made(name: str) -> dict[str, Any]:
     """Make a schema from the types; the string below a field describes it."""
     roots = list(DOCUMENTS.values()) if name == "documents" else [FILES[name]]
-    schemas, components = msgspec.json.schema_components(roots, ref_template="#/$defs/{name}")
+    found, components = msgspec.json.schema_components(roots, ref_template="#/$defs/{name}")
     for struct in structs(*roots):
         about = components[struct.__name__]
         about["description"] = plain(inspect.getdoc(struct) or "")
@@ -91,9 +91,9 @@ def made(name: str) -> dict[str, Any]:
             form = described.get("description")
             described["description"] = plain(text) + (f" It is {form}." if form else "")
     if name == "documents":
-        root = {"documents": dict(zip(DOCUMENTS, schemas, strict=True))}
+        root = {"documents": dict(zip(DOCUMENTS, found, strict=True))}
     else:
-        (root,) = schemas
+        (root,) = found
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"k8sbench {name}",
@@ -108,20 +108,14 @@ def plain(text: str) -> str:
     return re.sub(r"\bNone\b", "null", text.replace("``", ""))
 
 
-@functools.cache
-def printed(name: str) -> Any:
-    """Return the packaged file, which the command prints."""
-    return json.loads((FOLDER / f"{name}.json").read_text())
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_the_schema_is_the_codes_golden(name: str) -> None:
     # \Z is Python's; JSON Schema's expressions are ECMAScript's.
     text = json.dumps(made(name), indent=1, ensure_ascii=False).replace("\\\\Z", "$")
-    goldens.check(FOLDER / f"{name}.json", f"{text}\n")
+    goldens.check(schemas.FOLDER / f"{name}.json", f"{text}\n")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SCHEMAS)
 def test_the_command_prints_a_valid_schema_with_a_description_of_each_key(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,47 +124,28 @@ def test_the_command_prints_a_valid_schema_with_a_description_of_each_key(
     jsonschema.Draft202012Validator.check_schema(found)
     for struct, component in found["$defs"].items():
         for key, about in component.get("properties", {}).items():
+            assert about.get("description") or "$ref" in about, key
             kinds = {each.get("type") for each in about.get("anyOf", ())}
-            says_when = "null" in about["description"] or struct in USERS_OWN
-            assert about["description"], key
+            says_when = "null" in about.get("description", "") or struct in USERS_OWN
             assert "null" not in kinds or says_when, f"{struct}.{key}: when is it null?"
 
 
 def test_every_document_carries_its_version() -> None:
     for name in ("ListedRun", "RunStatus", "RunPlan", "Measurement", "RunRecord"):
-        assert printed("documents")["$defs"][name]["properties"]["schema"]["default"] == SCHEMA == 2
+        found = schemas.printed("documents")["$defs"][name]["properties"]["schema"]
+        assert found["default"] == SCHEMA == 2
 
 
 @pytest.mark.parametrize(
     "path", [*sorted((ROOT / "k8sbench" / "benchmarks").glob("*.yaml"))], ids=str
 )
 def test_a_benchmark_file_keeps_to_its_schema(path: Path) -> None:
-    jsonschema.Draft202012Validator(printed("benchmark")).validate(yaml.safe_load(path.read_text()))
+    schemas.validate("benchmark", yaml.safe_load(path.read_text()))
 
 
 def test_the_built_in_pools_keep_to_their_schema() -> None:
     text = (ROOT / "k8sbench" / "pools.yaml").read_text()
-    jsonschema.Draft202012Validator(printed("pools")).validate(yaml.safe_load(text))
-
-
-def validate(document: str, value: Any) -> None:
-    """Hold a real document against the schema."""
-    validator(document).validate(value)
-
-
-@functools.cache
-def validator(document: str) -> Any:
-    whole = printed("documents")
-    schema = whole["documents"][document] | {"$defs": closed(whole["$defs"])}
-    return jsonschema.Draft202012Validator(schema)
-
-
-def closed(definitions: dict[str, Any]) -> dict[str, Any]:
-    """The same without room for keys that the schema does not name."""
-    return {
-        name: one | {"additionalProperties": False} if "properties" in one else one
-        for name, one in definitions.items()
-    }
+    schemas.validate("pools", yaml.safe_load(text))
 
 
 @pytest.mark.slow
@@ -204,15 +179,15 @@ def test_real_documents_keep_to_the_schema(
 
     for where in ("none", "store"):
         listed = answer("list", "-o", "json", "--store", str(tmp_path / where))
-        validate("k8sbench list -o json", listed)
+        schemas.validate("documents", listed, "k8sbench list -o json")
     for number in (1, 2, 3):
         said = answer("status", f"seg-{number}", "-o", "json")
-        validate("k8sbench status RUN -o json", said)
+        schemas.validate("documents", said, "k8sbench status RUN -o json")
         folder = tmp_path / "store" / "runs" / f"seg-{number}"
-        validate("run.json", json.loads((folder / "run.json").read_text()))
+        schemas.validate("documents", json.loads((folder / "run.json").read_text()), "run.json")
         for line in (folder / "events.jsonl").read_text().splitlines():
-            validate("events.jsonl, each line", json.loads(line))
+            schemas.validate("documents", json.loads(line), "events.jsonl, each line")
         if number < 3:
             kept = json.loads((folder / "measurement.json").read_text())
-            validate("measurement.json", kept)
-            validate("k8sbench measure LOG -o json", [kept])
+            schemas.validate("documents", kept, "measurement.json")
+            schemas.validate("documents", [kept], "k8sbench measure LOG -o json")

@@ -1,0 +1,28 @@
+"""The JSON Schemas that ``k8sbench schema`` prints, and documents held against them."""
+
+import functools
+import json
+from typing import Any
+
+import jsonschema
+
+from tests.tiers import ROOT
+
+FOLDER = ROOT / "k8sbench" / "schema"
+
+
+@functools.cache
+def printed(name: str) -> Any:
+    """Return a packaged schema, as the command prints it."""
+    return json.loads((FOLDER / f"{name}.json").read_text())
+
+
+def validate(name: str, value: Any, document: str | None = None) -> None:
+    """Hold a document against a schema, without room for keys that it does not name."""
+    whole = printed(name)
+    schema = whole if document is None else whole["documents"][document]
+    closed = {
+        key: about | {"additionalProperties": False} if "properties" in about else about
+        for key, about in whole["$defs"].items()
+    }
+    jsonschema.Draft202012Validator(schema | {"$defs": closed}).validate(value)
