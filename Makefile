@@ -11,6 +11,7 @@
 #   make coverage                 the unit tests, and how much of k8sbench/ they run
 #   make test                     all of it and every tier that this machine can run: what CI runs
 #   make tests                    the tests of `make test` alone
+#   make bench                    cost of many jobs, and of the start
 #   make upstream                 install the published programs that tests/upstream runs
 #   make soak                     what is too slow for CI: tests marked soak, ten times the examples
 #   make golden                   write the golden files anew, to be reviewed
@@ -54,7 +55,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .PHONY: help demo quick test check lint types imports size unit coverage tests soak
-.PHONY: gpu-figures golden constraints dist clean images push save upstream
+.PHONY: bench gpu-figures golden constraints dist clean images push save upstream
 # Two of pip at once in one environment would be one too many; pytest takes the cores by itself.
 .NOTPARALLEL:
 
@@ -152,6 +153,9 @@ tests: $(ALL_STAMP)
 	$(PYTEST) $(BY_FILE) $(ON_A_CORE) $(addprefix --ignore=,$(SERVER_TIERS))
 	$(VENV)/bin/python -m tests.rerun $(BY_FILE) $(SERVER_TIERS)
 	$(VENV)/bin/python -m tests.tiers
+
+bench: $(ALL_STAMP)
+	for file in tests/bench/*.py; do echo "== $$file"; $(VENV)/bin/python $$file; done
 
 # The tests install them too, when they first need them.
 upstream: $(ALL_STAMP)
