@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from k8sbench import limits
 from k8sbench.model.errors import UsageError
 from k8sbench.model.ownership import OPERATOR
 from k8sbench.model.request import ClusterAccess
@@ -26,12 +27,6 @@ if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.ownership import User
     from k8sbench.ports import MetricSource, Store
 
-GLIMPSE_SECONDS = 5.0
-"""Timeout of the first answer to a single query."""
-LOOK_SECONDS = 10.0
-"""Timeout of each further answer to a single query."""
-ANSWER_SECONDS = 8.0
-"""Timeout of a first answer, so that commands fail early."""
 AUTO, NONE = "auto", "none"
 """Values of ``--prometheus`` besides a URL: discover, or query none."""
 USUAL = "usual"
@@ -106,7 +101,7 @@ def opened(
 
     user = _user(store, keep=keep, is_operator=is_operator)
     with contextlib.closing(api):
-        check_answers(api, ANSWER_SECONDS)
+        check_answers(api, limits.now.api_answer)
         with contextlib.closing(KubernetesCluster(api, user=user)) as cluster:
             cluster.note = note
             _check_place(run, cluster)
@@ -133,8 +128,8 @@ def glance(
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 
     with contextlib.closing(api):
-        check_answers(api, GLIMPSE_SECONDS)
-        api.retry_s = LOOK_SECONDS
+        check_answers(api, limits.now.api_glimpse)
+        api.retry_s = limits.now.api_look
         cluster = KubernetesCluster(api, user=_user(user))
         _check_place(run, cluster)
         yield cluster

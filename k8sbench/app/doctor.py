@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from k8sbench import limits
 from k8sbench.app import cases, catalog, connections, targets
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.finding import Finding
@@ -16,8 +17,6 @@ from k8sbench.model.run import Location
 
 BENCHMARK = "deeplabv3p"
 """Benchmark of the dry-run jobs; it runs on both frameworks."""
-CHECKS_SECONDS = 10.0
-"""Time limit of all checks together, retries included."""
 
 
 class Preflight(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +41,7 @@ def examine(options: SubmitRequest, note: Callable[[str], None]) -> Preflight:
     wanted = msgspec.structs.replace(options, framework=options.framework or "all", force=True)
     try:
         with contextlib.closing(connections.connect(options.access)) as api:
-            api.give_up_at = time.monotonic() + CHECKS_SECONDS
+            api.give_up_at = time.monotonic() + limits.now.doctor_checks
             location = api.place
             target = targets.on_cluster(api, options)
             note(target.why)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from k8sbench import limits
 from k8sbench.app import cases, catalog, connections, context, results, served_runs, stores, targets
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle.context import PlannedCase, Reporter, Stop, SweepReporter
@@ -37,12 +38,8 @@ if TYPE_CHECKING:
 Note = Callable[[str], None]
 LOOK_SECONDS = 0.5
 """Interval of looks at the objects."""
-LEASE_SECONDS = 15.0
-"""Interval of reads of the operator's Lease."""
 JOBS_SECONDS = 5.0
 """Interval of looks for the jobs of runs that go on."""
-SILENT_SECONDS = 300.0
-"""Silence of the operator after which a command that follows an object ends."""
 FINAL = frozenset(str(phase) for phase in Phase if phase.final)
 
 
@@ -191,7 +188,7 @@ def served(access: ClusterAccess) -> Iterator[tuple[Api, OperatorSeen] | None]:
         yield None
         return
     with contextlib.closing(connections.connect(access)) as api:
-        connections.check_answers(api, connections.ANSWER_SECONDS)
+        connections.check_answers(api, limits.now.api_answer)
         operator = operator_of(api)
         yield None if operator is None else (api, operator)
 
@@ -378,7 +375,7 @@ class _Shown:
                 if theirs is not None and theirs.is_closed:
                     self.end(theirs)
         if now >= self._lease_at:
-            self._lease_at = now + LEASE_SECONDS
+            self._lease_at = now + limits.now.object_lease
             self._check_alive(benchmarks)
 
     def _find_jobs(self, run_ids: Sequence[str]) -> None:
@@ -406,7 +403,7 @@ class _Shown:
             why = "it is uninstalled" if operator is None else _silence(operator)
             if operator is not None and operator.is_alive:
                 self._alive_at = now
-        if now - self._alive_at > SILENT_SECONDS:
+        if now - self._alive_at > limits.now.object_silent:
             name = benchmarks[0].name
             raise Unreachable(
                 f"The operator is silent: {why}. Benchmark {name} stays, and runs when the operator"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from k8sbench import limits
 from k8sbench.app import connections
 from k8sbench.model import ownership, times
 from k8sbench.model.errors import BenchError, Unreachable
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SECONDS = 2.0
-"""Time limit of the operator's answer, of all of its pages."""
-INSIST_SECONDS = 10.0
-"""Time limit of each answer if no other data are shown."""
 LOG_SECONDS = 30.0
 """Until the next piece of a log must come."""
 SOURCE = ownership.OPERATOR
@@ -49,7 +46,9 @@ def asked(
     if not insist and not connections.configured(access):
         return None
     try:
-        with opened(access, INSIST_SECONDS if insist else SECONDS) as operator:
+        with opened(
+            access, limits.now.operator_insist if insist else limits.now.operator_answer
+        ) as operator:
             if operator is not None:
                 return read(operator)
         if insist:
@@ -80,7 +79,7 @@ def runs(
 
     def read(there: OperatorProxy) -> None:
         given = {name: value for name, value in query.items() if value is not None}
-        for run in there.runs(given, math.inf if insist else SECONDS):
+        for run in there.runs(given, math.inf if insist else limits.now.operator_answer):
             found[run.run_id] = run
 
     def missing() -> str:
@@ -126,7 +125,9 @@ def copied(
 
 
 @contextlib.contextmanager
-def opened(access: ClusterAccess, seconds: float = SECONDS) -> Iterator[OperatorProxy | None]:
+def opened(
+    access: ClusterAccess, seconds: float = limits.now.operator_answer
+) -> Iterator[OperatorProxy | None]:
     """Give the operator of a namespace; None where it has none."""
     from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 

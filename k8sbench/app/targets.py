@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from k8sbench import limits
 from k8sbench.app import connections
 from k8sbench.model import kinds
 from k8sbench.model.choices import Site
@@ -72,7 +73,7 @@ def check_ready(target: RunTarget, *, asked: bool) -> None:
     """
     if target.api is not None:
         try:
-            connections.check_answers(target.api, connections.ANSWER_SECONDS)
+            connections.check_answers(target.api, limits.now.api_answer)
         except Unreachable as error:
             raise error if asked else _or_here(error) from error
 
@@ -148,7 +149,7 @@ def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, s
     return _pools(
         file,
         lambda: contextlib.closing(connections.connect(access)),
-        seconds=connections.ANSWER_SECONDS,
+        seconds=limits.now.api_answer,
         is_needed=access.named,
     )
 
@@ -194,7 +195,7 @@ def on_cluster(api: Api, request: SubmitRequest, pool: NodePool | None = None) -
     loaded, unread = _pools(
         request.pools_file,
         lambda: contextlib.nullcontext(api),
-        seconds=SILENT_SECONDS if offline else connections.ANSWER_SECONDS,
+        seconds=SILENT_SECONDS if offline else limits.now.api_answer,
         is_needed=not offline,
     )
     site = _site(loaded, request)

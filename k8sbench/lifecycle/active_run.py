@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from k8sbench import limits
 from k8sbench.decoding import decoder
 from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.context import How, Outcome, Reporter, Rules, RunContext, Until
@@ -30,11 +31,6 @@ GAPS = "log-gaps.json"
 """Artifact of a run: the gaps in its archived logs."""
 NODES = "nodes.json"
 """Artifact of a run: facts about its nodes, if they could be read."""
-READ_SECONDS = 60.0
-"""Longest wait for a job's present logs before its cancellation.
-
-Later lines are read until the job ends.
-"""
 ABSENT_SECONDS = 5.0
 """Interval between looks for a job that may still appear."""
 AGAIN_SECONDS = 2.0
@@ -107,7 +103,7 @@ class ActiveRun:
         view = View(
             job=JobView.UNWATCHED,
             reported_at=math.inf,
-            read_by=-math.inf if wish is None else context.clock() + READ_SECONDS,
+            read_by=-math.inf if wish is None else context.clock() + limits.now.read_before_cancel,
         )
         return cls(run, view, here, wish=wish, archive=store.archive(run_id))
 

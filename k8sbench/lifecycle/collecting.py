@@ -12,7 +12,8 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from k8sbench.lifecycle import active_run, requests
+from k8sbench import limits
+from k8sbench.lifecycle import requests
 from k8sbench.lifecycle.context import How, Outcome, Reporter, Rules, RunContext, Stop, Until
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
 from k8sbench.lifecycle.gathering import Gathering
@@ -212,11 +213,11 @@ def cancel(run: Run, context: RunContext, reporter: Reporter, stop: Stop) -> Run
     closed: list[Run] = []
     with contextlib.closing(Executor(context, reporter, Rules(only_cancels=True))) as executor:
         executor.take(run)
-        give_up_at = context.clock() + active_run.READ_SECONDS + END_SECONDS
+        give_up_at = context.clock() + limits.now.read_before_cancel + END_SECONDS
         with stop:
             while not closed and stop.cause is None:
                 if context.clock() >= give_up_at:
-                    waited = times.duration(active_run.READ_SECONDS + END_SECONDS)
+                    waited = times.duration(limits.now.read_before_cancel + END_SECONDS)
                     raise Unreachable(f"The job of run {run.run_id} has not ended in {waited}.")
                 outcomes = executor.step(LOOK_SECONDS)
                 closed += [one.run for one in outcomes if one.how is How.CLOSED]

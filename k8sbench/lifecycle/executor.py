@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 
+from k8sbench import limits
 from k8sbench.diagnose.job.exits import REPLICA_FAILED
 from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.active_run import ActiveRun
@@ -43,8 +44,6 @@ LOOK_SECONDS = 0.25
 """Longest wait for an event before stop requests and time limits are checked."""
 ANSWER_SECONDS = 5.0
 """Longest wait for a creation's answer after a stop request."""
-WISHES_SECONDS = 15.0
-"""Interval between reads of other processes' wishes."""
 
 
 class Executor:
@@ -152,7 +151,7 @@ class Executor:
         """Resume a recorded run; False if another process follows it.
 
         Its logs are read from the end of its archive. A run with a wish to cancel it is cancelled
-        when its present logs are archived, at the latest after :data:`~.active_run.READ_SECONDS`. A
+        when its present logs are archived, at the latest after a minute. A
         run that is over is measured and its job deleted, if that is missing.
         """
         store, run_id = self.context.store, run.run_id
@@ -331,7 +330,7 @@ class Executor:
         now = self.context.clock()
         if now < self._wishes_at or not self._runs or not self._survives:
             return
-        self._wishes_at = now + WISHES_SECONDS
+        self._wishes_at = now + limits.now.wishes
         with contextlib.suppress(StoreError):  # a database may be away for a while
             for run in self.context.store.runs(RunFilter(wished=True)):
                 active, wish = self._runs.get(run.run_id), run.wish("cancel")

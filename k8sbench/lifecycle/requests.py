@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.lifecycle import active_run
+from k8sbench import limits
 from k8sbench.lifecycle.active_run import ActiveRun, Request
 from k8sbench.lifecycle.context import How, Outcome, RunContext, Until
 from k8sbench.lifecycle.decide import PENDING, JobView
@@ -274,7 +274,7 @@ class JobRequests:
         """Cancel a job; a run without a job ends at once."""
         run_id, now, store = active.run_id, self._context.clock(), self._context.store
         if active.request is not None:  # it is still being read
-            seconds = times.duration(active_run.READ_SECONDS)
+            seconds = times.duration(limits.now.read_before_cancel)
             _note_unread(active, f"that takes longer than {seconds}.")
         if active.record.wish is None:
             wish = Wish(kind="cancel", at=now, cause=cause, cause_id=cause_id)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+from k8sbench import limits
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.benchmarks import Benchmarks
 from k8sbench.lifecycle.collecting import CollectResult
@@ -21,10 +22,6 @@ from k8sbench.model.errors import BenchError
 from k8sbench.model.run import Run
 from k8sbench.ports import Objects
 
-LIST_SECONDS = 10.0
-"""Interval between lists of a served namespace's jobs."""
-RETRY_SECONDS = 15.0
-"""First retry interval of a failed collection; it doubles each time."""
 LONGEST_RETRY = 300.0
 
 
@@ -127,7 +124,7 @@ class Serving:
             if str(error) != self.problem:
                 self._reporter.note(f"warning: new jobs are not seen for now: {error}")
             self.problem = str(error)
-        self._due = self._clock() + LIST_SECONDS
+        self._due = self._clock() + limits.now.list_jobs
 
     def _take(self, run: Run) -> None:
         objects = self._benchmarks
@@ -138,7 +135,7 @@ class Serving:
             self._executor.take(run)
 
     def _put_it_off(self, run_id: str) -> None:
-        _, before = self._put_off.get(run_id, (0.0, RETRY_SECONDS / 2))
+        _, before = self._put_off.get(run_id, (0.0, limits.now.retry_run / 2))
         pause = min(2 * before, LONGEST_RETRY)
         self._put_off[run_id] = (self._clock() + pause, pause)
 

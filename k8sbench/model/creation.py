@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from k8sbench import limits
 from k8sbench.model.errors import BenchError, CreationUnknown
 from k8sbench.model.phase import RESTARTING, Phase, Transition
 from k8sbench.model.run import Run
@@ -28,11 +29,6 @@ JOB_GONE = "job-gone"
 """Cause id of a job that ended unseen and is gone."""
 TRY_SECONDS = 300.0
 """Seconds for which a creation is retried without an answer."""
-SETTLE_SECONDS = 90.0
-"""Seconds after the last request until a job cannot appear any more.
-
-The API server gives up a request after 60 s.
-"""
 
 
 def created(at: float, uid: str | None = None) -> Transition:
@@ -175,7 +171,7 @@ def missing(run: Run, now: float) -> Transition | None:
     settled_at = _settled_at(run)
     if now >= settled_at:
         return never(run.run_id, now)
-    if settled_at <= now + SETTLE_SECONDS:
+    if settled_at <= now + limits.now.creation_settle:
         return None
     why = "the cluster has none, but a request for it may still be on its way."
     return unknown(unknown_error(run.run_id, why), now)
@@ -202,6 +198,10 @@ def unless_on_its_way(run: Run, error: BaseException, now: float) -> BaseExcepti
 def _settled_at(run: Run) -> float:
     latest = run.history[-1]
     if latest.cause_id == CREATION_UNKNOWN:
-        return latest.at + SETTLE_SECONDS
+        return latest.at + limits.now.creation_settle
     # Of one that waits for a quota it is not known when its creation was tried last.
-    return math.inf if latest.cause_id == QUOTA_FULL else latest.at + TRY_SECONDS + SETTLE_SECONDS
+    return (
+        math.inf
+        if latest.cause_id == QUOTA_FULL
+        else latest.at + TRY_SECONDS + limits.now.creation_settle
+    )

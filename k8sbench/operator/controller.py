@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from k8sbench import limits
 from k8sbench.app import collect, connections, stores
 from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.lifecycle.serving import Serving
@@ -26,8 +27,6 @@ from k8sbench.model.times import LOOK_SECONDS
 from k8sbench.ports import RunFilter
 from k8sbench.threads import internal
 
-RETRY_SECONDS = 5.0
-"""Pause after collecting has failed."""
 LATEST = 500
 """Number of recent runs read at startup, for their metrics."""
 RETENTION_SECONDS = 3600.0
@@ -204,7 +203,7 @@ class Controller:
             self._reporter.note(f"{part.cause}: collecting ends.")
             return
         self._tell()
-        until = time.monotonic() + RETRY_SECONDS
+        until = time.monotonic() + limits.now.retry_serving
         while stop.cause is None and time.monotonic() < until:
             self.state.looked_at = time.monotonic()
             time.sleep(LOOK_SECONDS)

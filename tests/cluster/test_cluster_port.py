@@ -60,7 +60,7 @@ def test_node_facts_precede_the_end(namespace: Namespace, tmp_path: Path, sees_n
 
 
 def test_an_endless_worker_does_not_delay_success(user: Path, namespace: Namespace) -> None:
-    with following.opened(user, end_s=5.0) as port:
+    with following.opened(user, replicas_end=5.0) as port:
         plan = port.submit(following.plan("2x1"), None)
         port.until_phase(plan, Phase.RUNNING)
         finish_master(namespace, plan.run_id)
@@ -178,7 +178,7 @@ def test_a_job_resumed_later_is_reported(port: Port, user: Path, namespace: Name
 
 
 def test_a_run_ends_whose_job_is_deleted_without_its_pods(namespace: Namespace, user: Path) -> None:
-    with following.opened(user, end_s=1.0) as port:
+    with following.opened(user, replicas_end=1.0) as port:
         kind = namespace.cluster.kind
         plan = port.submit(following.plan("2x1", kind), None)
         last = kind.names(2)[-1]
@@ -199,7 +199,7 @@ KEPT = (
 @pytest.fixture
 def held(user: Path, namespace: Namespace) -> Iterator[tuple[Port, RunPlan]]:
     """Yield a running job that a finalizer keeps until the test ends."""
-    with following.opened(user, end_s=1.0) as port:
+    with following.opened(user, replicas_end=1.0) as port:
         plan = port.submit(following.plan("2x1"), None)
         port.until_phase(plan, Phase.RUNNING)
         hold(namespace, plan, FINALIZER)

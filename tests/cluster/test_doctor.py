@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import operator_lease
 from k8sbench.app.doctor import init_template
 from k8sbench.cli.main import main
 from tests.harness import helm as programs
 from tests.harness.cluster import audit, operator_process, users
 from tests.harness.cluster.deployments import QUICK, operator_deployment
+from tests.harness.cluster.limits import shorten
 from tests.harness.cluster.manifests import limit, refusing
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
@@ -205,6 +205,6 @@ def test_the_operator_of_a_namespace_is_shown_with_its_age_and_objects_are_what_
         assert any("create, patch, delete benchmarks.k8sbench.io" in each for each in asked)
         assert not any("create, patch, delete pytorchjobs" in each for each in asked)
         operator_process.end(running)
-    monkeypatch.setattr(operator_lease, "ALIVE_SECONDS", 0.0)
+    shorten(monkeypatch, lease_alive=0.0)
     silent = doctor(namespace)
     assert (silent.code, silent.level("k8sbench-operator")) == (NOT_READY, "failure")

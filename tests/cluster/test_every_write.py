@@ -52,8 +52,8 @@ def test_a_stale_read_does_not_delete_the_new_job(own_shell: Shell, proxy: Fault
     shell.printing("old")
     job = shell.namespace.get(shell.namespace.job("old"))
     shell.limits = {
-        "adapters__kubernetes__watching__job_reader__END_SECONDS": 1.0,
-        "adapters__kubernetes__ownership__CHANGE_SECONDS": 2.0,
+        "replicas_end": 1.0,
+        "change_job": 2.0,
     }
     with proxy.freeze(f"/{shell.kind.plural}"):
         shell.run("status", "old")

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.kubernetes import ownership
 from k8sbench.model.errors import CreationUnknown, Unreachable
 from k8sbench.model.phase import Phase
 from tests.harness.cluster import fault_proxy, following
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.following import Port
-from tests.harness.cluster.limits import SECONDS
+from tests.harness.cluster.limits import SECONDS, shorten
 from tests.harness.cluster.manifests import limit
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import CASE, Shell
@@ -23,7 +22,7 @@ COUNTED = "count/pytorchjobs.kubeflow.org"
 @pytest.fixture
 def port(user: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FaultProxy, Port]]:
     """Give a port behind a proxy, which has no patience."""
-    monkeypatch.setattr(ownership, "FIND_SECONDS", 0.1)
+    shorten(monkeypatch, find_job=0.1)
     with fault_proxy.before(user) as (proxy, path), following.opened(path) as opened:
         opened.cluster.create_s = 0.1
         yield proxy, opened

@@ -63,7 +63,7 @@ def test_a_job_stays_until_logs_are_collected(shell: Shell, proxy: tuple[FaultPr
 
 def test_a_job_stays_if_log_lines_are_lost(shell: Shell, proxy: tuple[FaultProxy, Path]) -> None:
     shell.logs("partly").begin().end()
-    shell.limits = {"adapters__kubernetes__watching__job_reader__LAST_LOGS_SECONDS": 1.0}
+    shell.limits = {"last_logs": 1.0}
     with (
         proxy[0].answer(500, "partly-worker-0/log", body=_status(500, KUBELET)) as failing,
         shell.started("submit", *CASE, "--run-id=partly") as submit,

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.kubernetes.client import api
 from k8sbench.cli.main import main
 from tests.harness import disks
 from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.fault_proxy import FaultProxy
+from tests.harness.cluster.limits import shorten
 from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 from tests.harness.cluster.trainer_logs import TrainerLogs
 
@@ -58,7 +58,7 @@ def test_a_cancel_during_an_outage_is_carried_out_by_collect(
     for name in ("KUBECONFIG", "K8SBENCH_STORE"):
         monkeypatch.setenv(name, shell.environment[name])
     with monkeypatch.context() as short, proxy.drop():
-        short.setattr(api, "RETRY_SECONDS", 1.0)
+        shorten(short, request_retry=1.0)
         assert main(["cancel", "outage"]) == 6
     said = capsys.readouterr().err
     assert "That outage is to be cancelled is recorded" in said
@@ -125,7 +125,7 @@ def test_a_damaged_run_is_named_and_its_job_goes_on(shell: Shell) -> None:
 
 def test_a_run_without_served_logs_is_cancelled(shell: Shell, proxy: FaultProxy) -> None:
     detached(shell, "unserved")
-    shell.limits = {"lifecycle__active_run__READ_SECONDS": 1.0}
+    shell.limits = {"read_before_cancel": 1.0}
     with proxy.hold("/log"):
         ended = shell.run("cancel", "unserved")
     said = "what unserved has printed cannot all be read: that takes longer than 1s."

@@ -101,7 +101,7 @@ def test_a_run_waits_with_kueues_reason_until_another_ends(own_shell: Shell, kin
 @KINDS
 def test_a_preempted_run_waits_and_its_last_attempt_counts(own_shell: Shell, kind: str) -> None:
     # kwok does not end the log of a pod that is gone: the stream is closed before the next begins.
-    own_shell.limits = {"adapters__kubernetes__logs__streams__LOOK_SECONDS": 0.05}
+    own_shell.limits = {"log_look": 0.05}
     lower = {"withinClusterQueue": "LowerPriority"}
     replica = {"v1": "master-0", "trainjob": "node-0"}[kind]
     logs = TrainerLogs(own_shell.namespace, "run", own_shell.folder, replicas=1, step_seconds=1.0)

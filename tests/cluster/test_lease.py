@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench import __version__
+from k8sbench import __version__, limits
 from k8sbench.adapters.kubernetes import benchmark_crd
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import connect
-from k8sbench.adapters.kubernetes.operator_lease import LEASE_SECONDS, Lease, seen
+from k8sbench.adapters.kubernetes.operator_lease import Lease, seen
 from k8sbench.model.benchmark_object import SCHEMA
 from tests.harness.cluster.namespace import Namespace
 
@@ -71,10 +71,10 @@ def test_one_that_is_not_renewed_is_taken_over_once(leases: dict[str, Lease], cl
     one, two, three = (leases[holder] for holder in HOLDERS)
     assert one.attempt()
     assert [two.attempt(), three.attempt()] == [False, False], "it is new to them"
-    clock.now += LEASE_SECONDS - 1
+    clock.now += limits.now.lease - 1
     assert [one.attempt(), two.attempt()] == [True, False], "it was renewed"
     assert (two.stands_by, two.reason.split()[0]) == (True, "one")
-    clock.now += LEASE_SECONDS
+    clock.now += limits.now.lease
     assert [two.attempt(), three.attempt(), one.attempt()] == [True, False, False]
     two.release()
     assert three.attempt(), "it is free at once"
@@ -93,7 +93,7 @@ def test_users_read_who_serves_the_namespace_and_that_it_has_ended(
     one.release()
     assert seen(api) is not None, "an operator that has ended stays known"
     other = Lease(connected(), namespace.name, place="other/it", holder="x", clock=clock)
-    clock.now += 10 * LEASE_SECONDS
+    clock.now += 10 * limits.now.lease
     assert not other.attempt()
     assert (other.stands_by, PLACE in other.reason) == (False, True)
     namespace.kubectl("delete", "lease", "k8sbench-operator")

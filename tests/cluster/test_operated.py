@@ -128,9 +128,9 @@ def test_an_operator_that_is_away_is_named_and_its_objects_wait_for_it(
         until(lambda: "k8sbench-operator" in leases(shell), "the Lease")
         running.kill()
     shell.limits = {
-        "adapters__kubernetes__operator_lease__ALIVE_SECONDS": 0.5,
-        "app__objects__SILENT_SECONDS": 1.0,
-        "app__objects__LEASE_SECONDS": 0.5,
+        "lease_alive": 0.5,
+        "object_silent": 1.0,
+        "object_lease": 0.5,
     }
     silent = shell.run("submit", *CASE, ENDLESS, "--run-id=late", code=6)
     assert "has given no sign of life for" in silent.err
@@ -189,7 +189,7 @@ def test_a_request_without_a_clear_answer_is_sent_again_and_makes_one_object(
             assert fault.hits == 1
         # Where nobody can tell who serves the namespace nothing is created.
         with proxy.answer(503, "/leases/"):
-            shell.limits = {"adapters__kubernetes__operator_lease__SEEN_SECONDS": 0.5}
+            shell.limits = {"lease_seen": 0.5}
             shell.run("submit", *CASE, ENDLESS, "--run-id=none", "--detach", code=6)
         shell.limits = {}
         with proxy.answer(403, "/benchmarks/one-0", method="PATCH"):

@@ -12,7 +12,7 @@ from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Running, Shell, until
 
-SILENT = {f"app__served_runs__{name}": 1.0 for name in ("SECONDS", "INSIST_SECONDS")}
+SILENT = {"operator_answer": 1.0, "operator_insist": 1.0}
 """Settings of a client that soon gives up on an operator."""
 
 

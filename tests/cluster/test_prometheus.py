@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from k8sbench.adapters.kubernetes.client import connection
-from k8sbench.adapters.metrics import prometheus, prometheus_api
+from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.adapters.metrics.prometheus_api import CONFIG_MAP, KEY, WELL_KNOWN
 from k8sbench.model.gpu_metrics import SeriesQuery
 from tests.harness.cluster import fault_proxy, following, manifests, page_roles
+from tests.harness.cluster.limits import shorten
 from tests.harness.cluster.namespace import Namespace
 
 WANTED = SeriesQuery(
@@ -67,7 +68,7 @@ def test_without_rights_each_place_is_asked_once(namespace: Namespace, user: Pat
 def test_the_role_of_the_page_is_enough(
     namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prometheus, "KNOWN_SECONDS", 0.0)
+    shorten(monkeypatch, prometheus_known=0.0)
     service(namespace)
     url = f"http://prometheus-k8s.{namespace.name}.svc.cluster.local:9090"
     with found_by(user, url) as source:

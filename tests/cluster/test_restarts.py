@@ -183,8 +183,8 @@ def test_a_cancelled_training_is_continued_as_the_next_attempt_of_its_run(shell:
 def test_stuck_pods_block_a_start(own_cluster: OwnCluster, shell: Shell, proxy: FaultProxy) -> None:
     """The master's node is lost: the API server has no word of its end."""
     shell.limits = {
-        "adapters__kubernetes__job_changes__CLEAR_SECONDS": 1.0,
-        "adapters__kubernetes__watching__job_reader__END_SECONDS": 5.0,
+        "clear_job": 1.0,
+        "replicas_end": 5.0,
     }
     training = Training(shell, "stays")
     held = proxy.hold(f"{jobs(shell)}/stays", method="DELETE")

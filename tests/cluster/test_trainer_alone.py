@@ -129,7 +129,7 @@ def left_by_a_killed_submit(shell: Shell, run_id: str) -> None:
 
 def test_a_runtime_without_a_job_goes_with_its_run(own_shell: Shell) -> None:
     left_by_a_killed_submit(own_shell, "left")
-    own_shell.limits = {"model__creation__SETTLE_SECONDS": 2.0}
+    own_shell.limits = {"creation_settle": 2.0}
     own_shell.run("delete", "left")
     own_shell.until_nothing_is_left()
     assert own_shell.phase("left") == "Cancelled"

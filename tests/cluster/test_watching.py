@@ -12,17 +12,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.kubernetes.watching import reflector
 from k8sbench.model.kinds import PYTORCH_JOB, JobKind
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from tests.harness.cluster import etcd, fault_proxy, following
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.following import Port
+from tests.harness.cluster.limits import shorten
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 
-QUICK: dict[str, Any] = {"watch_s": 1.0, "longest_pause": 1.0}
+QUICK: dict[str, Any] = {"watch": 1.0, "watch_pause": 1.0}
 """Watches that are renewed every second, so that a test sees it happen."""
 
 
@@ -130,7 +130,7 @@ def test_a_permission_is_taken_away_and_given_back(namespace: Namespace, user: P
 def test_who_may_not_see_events_reads_of_that_alone(
     namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reflector, "NOTE_SECONDS", 0.0)
+    shorten(monkeypatch, watch_note=0.0)
     following.deny(namespace, "events")
     with following.opened(user) as port:
         plan = port.submit(following.plan("4x1"))
@@ -143,7 +143,7 @@ def test_a_job_that_is_resumed_does_not_seem_to_begin_anew(
     namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its pods may be listed before it is."""
-    monkeypatch.setattr(reflector, "NOTE_SECONDS", 0.0)
+    shorten(monkeypatch, watch_note=0.0)
     with following.opened(user) as port:
         plan = port.submit(following.plan("2x1"), None)
         running = port.until_phase(plan, Phase.RUNNING)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.local import job
+from tests.harness.cluster.limits import shorten
 from tests.local.jobs import PATIENCE, Machine, MakeMachine
 
 
@@ -14,7 +14,7 @@ from tests.local.jobs import PATIENCE, Machine, MakeMachine
 def make_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeMachine]:
     """Create local clusters with settings; close all and check for remains."""
     # On a machine however slow, the replica that is to blame is heard out.
-    monkeypatch.setattr(job, "SETTLE_SECONDS", PATIENCE)
+    shorten(monkeypatch, process_settle=PATIENCE)
     made: list[Machine] = []
 
     def make(**settings: Any) -> Machine:

@@ -177,28 +177,26 @@ def terminal(request: pytest.FixtureRequest) -> Iterator[Terminal]:
 
 @pytest.fixture
 def drawn(terminal: Terminal) -> Terminal:
-    """A terminal on which a run with a replica is drawn."""
+    """A terminal on which a run is drawn."""
     terminal.do("tell.planned(run())")
-    terminal.do("tell.on_event(run(), replica('master-0', Phase.RUNNING))")
-    terminal.see("master-0")
+    terminal.see("STATE")
     return terminal
 
 
 def test_what_goes_on_is_drawn_below_what_was_printed(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
     terminal.do("tell.on_event(run(), moved(Phase.RUNNING, 'All replicas run.'))")
-    terminal.do("tell.on_event(run(), replica('master-0', Phase.RUNNING, node='gpu-1'))")
     terminal.do("tell.on_event(run(), step(40))")
-    lines = terminal.see("40/100      ")
+    lines = terminal.see("40/100 ")
     plan = next(n for n, line in enumerate(lines) if line.startswith("seg · pytorch"))
     reported = lines.index("run seg-1 (set nightly, repeat 1)")
     assert plan < reported < lines.index("  Running: All replicas run.")
-    assert lines[-1].split()[:3] == ["master-0", "Running", "gpu-1"]
+    assert lines[-1].split()[:2] == ["seg-1", "Running"]
     # Ctrl-Z leaves a terminal that can be used.
     assert not terminal.screen.cursor_hidden
     # The drawing is renewed where it stands.
     terminal.do("tell.on_event(run(), step(50))")
-    lines = terminal.see("50/100      ")
+    lines = terminal.see("50/100 ")
     assert not any("40/100" in line for line in lines)
 
 
@@ -206,7 +204,7 @@ def test_at_the_end_only_what_was_printed_is_left(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
     terminal.do("tell.on_event(run(), replica('master-0', Phase.FAILED))")
     terminal.do("tell.on_event(run(), line('Killed'))")
-    terminal.see("master-0")
+    terminal.see("STATE")
     terminal.do("tell.on_event(run(), moved(Phase.FAILED, 'It broke.', action='Mend it.'))")
     terminal.do("tell.ended(ended(run(), Phase.FAILED))")
     terminal.do("tell.note('That was all.')")
@@ -229,7 +227,7 @@ def test_an_error_after_closing_twice_leaves_the_terminal_as_it_was(drawn: Termi
     lines = drawn.end(code=1)
     assert "run seg-2 (set nightly, repeat 1)" in lines
     assert lines[-1] == "RuntimeError: broken"
-    assert not any("master-0" in line for line in lines)
+    assert not any("STATE" in line for line in lines)
     assert not drawn.screen.cursor_hidden
 
 
@@ -255,13 +253,11 @@ def test_the_terminal_wraps_long_lines_for_copying(terminal: Terminal) -> None:
 
 
 def test_a_terminal_may_be_made_smaller(terminal: Terminal) -> None:
-    terminal.do("tell.planned(run())")
-    terminal.do("for n in range(30): tell.on_event(run(), replica(f'worker-{n}', Phase.RUNNING))")
-    terminal.see("and 11 more: all Running")
+    terminal.do("for n in range(30): tell.planned(run(f'seg-{n}'))")
+    terminal.see("and 10 more: all Created")
     terminal.resize(30, 10)
-    terminal.see("and 25 more: all Running")
-    drawn = terminal.see("and 25 more")[-9:]
-    assert drawn[2].split() == ["REPLICA", "STATE", "RESTARTS"]
+    drawn = terminal.see("and 24 more: all Created")[-9:]
+    assert drawn[1].split()[:3] == ["RUN", "STATE", "TIME"]
     assert max(map(len, drawn)) <= 30
     terminal.resize(80, 1)
     terminal.do("tell.on_event(run(), moved(Phase.RUNNING, 'Now it runs.'))")

@@ -15,14 +15,14 @@ import msgspec
 
 from k8sbench.adapters.files import strict_yaml
 from k8sbench.model import choices
-from k8sbench.model.errors import InputError, UsageError, did_you_mean
+from k8sbench.model.errors import InputError, UsageError
 from k8sbench.model.identity import checked_set_name
 from k8sbench.model.spec import PositiveInt
 
 NUMBERS = ("nodes", "gpus", "batch")
 
 
-class LogRow(msgspec.Struct, frozen=True, kw_only=True):
+class LogRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One line of a table; an empty cell is left to the log and the options."""
 
     file: str
@@ -97,26 +97,20 @@ class LogTable:
 
     def _read(self, text: str) -> Iterator[tuple[int, LogRow]]:
         reader = csv.DictReader(text.splitlines(), restkey="", skipinitialspace=True)
-        known = LogRow.__struct_fields__
         columns = [name.strip() for name in reader.fieldnames or ()]
         if "file" not in columns:
-            raise self._error("has no column file.", 1, f"Columns: {', '.join(known)}.")
-        for name in columns:
-            if name not in known:
-                action = f"{did_you_mean(name, known)}Columns: {', '.join(known)}."
-                raise self._error(f"unknown column {name!r}.", 1, action)
+            raise self._error(
+                "has no column file.", 1, f"Columns: {', '.join(LogRow.__struct_fields__)}."
+            )
         reader.fieldnames = columns
         for cells in reader:
             line = reader.line_num
             if "" in cells:
                 raise self._error(f"has more than {len(columns)} cells.", line)
-            values = {name: text.strip() for name, text in cells.items() if text and text.strip()}
-            row = strict_yaml.checked(
-                {name: _value(name, text) for name, text in values.items()},
-                LogRow,
-                file=self._file,
-                line=line,
-            )
+            values = {
+                n: _value(n, text.strip()) for n, text in cells.items() if (text or "").strip()
+            }
+            row = strict_yaml.checked(values, LogRow, file=self._file, line=line)
             try:
                 _ = row.options
                 checked_set_name(row.set or "a")

@@ -19,6 +19,7 @@ from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
+from k8sbench import limits
 from k8sbench.adapters.kubernetes import job_changes, listing, ownership
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
@@ -81,7 +82,7 @@ class KubernetesCluster:
         """Runs whose earlier attempt waited despite an unrecoverable cause."""
         self._user = user
         """The store for which this process acts; None: an administrator."""
-        self.create_s = job_changes.CREATE_SECONDS
+        self.create_s = limits.now.create_job
         """Time limit for retrying a creation while the API server is silent."""
         self.note: Callable[[str], None] = lambda _: None
         """Receives a sentence on an unanswered creation, on any thread."""

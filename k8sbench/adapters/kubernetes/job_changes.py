@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 import urllib3
 
+from k8sbench import limits
 from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
@@ -46,15 +47,8 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import Manifest
 
-CREATE_SECONDS = 60.0
-"""Time limit for retrying a creation while the API server is silent."""
 NOTE_SECONDS = 5.0
 """Time after which a retried creation is noted."""
-CLEAR_SECONDS = 15.0
-"""Time limit for an attempt's objects to disappear.
-
-After it the remaining objects are reported.
-"""
 LOOK_SECONDS = 1.0
 """Interval between looks at an attempt's objects."""
 
@@ -68,7 +62,7 @@ def create(
     manifest: Mapping[str, Any],
     *,
     provide: Callable[[], None] = lambda: None,
-    seconds: float = CREATE_SECONDS,
+    seconds: float = limits.now.create_job,
     note: Callable[[str], None] = lambda _: None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> tuple[KubeObject, bool]:
@@ -102,7 +96,7 @@ def create(
             # It may be ours, created by a request whose answer was lost. That one may also be why a
             # quota refuses the next.
             try:
-                job = api.get(f"{path}/{name}", retry_s=ownership.FIND_SECONDS)
+                job = api.get(f"{path}/{name}", retry_s=limits.now.find_job)
                 _check_ours(manifest, job)
                 return job, not is_unsure
             except ApiFault as fault:
@@ -156,7 +150,7 @@ def bind(api: Api, runtime: Manifest, job: KubeObject) -> None:
     owner |= {key: job[key] for key in ("apiVersion", "kind")}
     path = kinds.path(runtime["kind"], api.place.namespace, name_of(runtime))
     with contextlib.suppress(ApiFault):  # it stays, a few KB
-        api.patch(path, {"metadata": {"ownerReferences": [owner]}}, retry_s=ownership.FIND_SECONDS)
+        api.patch(path, {"metadata": {"ownerReferences": [owner]}}, retry_s=limits.now.find_job)
 
 
 def _explained(api: Api, fault: ApiFault, name: str) -> BenchError:
@@ -311,7 +305,7 @@ def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) ->
     wait despite an unrecoverable cause. Raises :class:`EarlierAttempt` if an object remains, and
     another :class:`BenchError` if the run must not continue.
     """
-    run_id, until, waits = run.run_id, time.monotonic() + CLEAR_SECONDS, False
+    run_id, until, waits = run.run_id, time.monotonic() + limits.now.clear_job, False
     with api.explaining(f"the attempt before of {run_id} be deleted"):
         while True:
             found, unlabelled = ownership.look_for(api, run_id)

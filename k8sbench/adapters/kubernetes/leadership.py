@@ -10,21 +10,12 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 
+from k8sbench import limits
 from k8sbench.adapters.kubernetes import benchmark_crd, operator_proxy
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.operator_lease import REQUEST_SECONDS, Lease
 from k8sbench.model.errors import BenchError
 from k8sbench.model.times import SERVER_SECONDS
-
-RENEW_SECONDS = 4.0
-"""Interval of renewals."""
-TOKEN_SECONDS = 60.0
-"""Interval of reading the token, which may be replaced."""
-HELD_SECONDS = 10.0
-"""Seconds after a renewal until the operator stops.
-
-Another replica may take over 15 s after the renewal.
-"""
 
 
 class Leadership:
@@ -61,7 +52,7 @@ class Leadership:
 
         Other replicas take all Leases or none, so one renewed Lease keeps them away.
         """
-        return time.monotonic() - self._renewed_at < HELD_SECONDS
+        return time.monotonic() - self._renewed_at < limits.now.lease_held
 
     def __enter__(self) -> Leadership:
         self._thread.start()
@@ -69,7 +60,7 @@ class Leadership:
 
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
-        self._thread.join(HELD_SECONDS)
+        self._thread.join(limits.now.lease_held)
 
     def _keep(self) -> None:
         holder = f"{platform.node()}_{uuid.uuid4().hex[:8]}"
@@ -89,7 +80,7 @@ class Leadership:
         while not self._stopped.is_set():
             began = time.monotonic()
             try:
-                if not self.token or began - read_at >= TOKEN_SECONDS:
+                if not self.token or began - read_at >= limits.now.operator_token:
                     self.token, read_at, problem = operator_proxy.token(api, self._name), began, ""
             except BenchError as error:
                 if str(error) != problem:
@@ -103,7 +94,7 @@ class Leadership:
                     self._take_all(leases)
             except BenchError as error:
                 self.waits_for, self.stands_by = f"{error.message} {error.action}".strip(), False
-            self._stopped.wait(RENEW_SECONDS if self.is_held else SERVER_SECONDS)
+            self._stopped.wait(limits.now.lease_renew if self.is_held else SERVER_SECONDS)
         self._renewed_at = -math.inf
         for lease in leases:
             with contextlib.suppress(BenchError):  # it expires
@@ -148,6 +139,8 @@ class Leadership:
         blocked = next((lease for lease in leases if lease.reason), None)
         self.stands_by = blocked is not None and blocked.stands_by
         now = time.monotonic()
-        late = [lease.problem for lease in leases if now - lease.renewed_at >= HELD_SECONDS]
+        late = [
+            lease.problem for lease in leases if now - lease.renewed_at >= limits.now.lease_held
+        ]
         problem = next(filter(None, late), "")
         self.waits_for = problem if blocked is None else blocked.reason

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench import __version__
+from k8sbench import __version__, limits
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import Tolerated
@@ -28,12 +28,6 @@ LEASE = "k8sbench-operator"
 PLACE_ANNOTATION = f"{LABEL_DOMAIN}/operator"
 """Namespace and name of the operator's Service, ``NAMESPACE/NAME``."""
 VERSION_ANNOTATION = f"{LABEL_DOMAIN}/operator-version"
-ALIVE_SECONDS = 30.0
-"""Age of a renewal up to which the operator counts as alive."""
-SEEN_SECONDS = 10.0
-"""Limit of retries of :func:`seen`, seconds."""
-LEASE_SECONDS = 15
-"""Duration of a Lease without renewal."""
 REQUEST_SECONDS = 5.0
 """Limit of retries of one request for a Lease, seconds."""
 
@@ -53,7 +47,7 @@ class OperatorSeen(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_alive(self) -> bool:
         """True if it renewed its Lease lately."""
-        return self.age_s <= ALIVE_SECONDS
+        return self.age_s <= limits.now.lease_alive
 
 
 def seen(api: Api) -> OperatorSeen | None:
@@ -64,7 +58,7 @@ def seen(api: Api) -> OperatorSeen | None:
     """
     here = api.place.namespace
     with api.explaining(f"Lease {LEASE} be read"):
-        found = api.find(kinds.path("Lease", here, LEASE), retry_s=SEEN_SECONDS)
+        found = api.find(kinds.path("Lease", here, LEASE), retry_s=limits.now.lease_seen)
     annotations = {} if found is None else annotations_of(found)
     namespace, _, name = annotations.get(PLACE_ANNOTATION, "").partition("/")
     if found is None or not name:
@@ -171,7 +165,7 @@ class Lease:
         version = found["metadata"]["resourceVersion"]
         if self._seen is None or self._seen[0] != version:
             self._seen = (version, self._clock())
-        expires_at = self._seen[1] + float(spec.get("leaseDurationSeconds") or LEASE_SECONDS)
+        expires_at = self._seen[1] + float(spec.get("leaseDurationSeconds") or limits.now.lease)
         self.stands_by = other not in {"", self._holder} and self._clock() < expires_at
         if self.stands_by:
             self.reason = f"{other} holds Lease {self.namespace}/{LEASE}"
@@ -185,7 +179,7 @@ class Lease:
             return self._write(found, {"renewTime": now}, {})
         spec: dict[str, object] = {
             "holderIdentity": self._holder,
-            "leaseDurationSeconds": LEASE_SECONDS,
+            "leaseDurationSeconds": limits.now.lease,
             "acquireTime": now,
             "renewTime": now,
         }

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from k8sbench import limits
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
@@ -40,13 +41,6 @@ from k8sbench.ports import Manifest
 
 REQUEST_SECONDS = 5.0
 """Retry limit of one request; the caller tries again."""
-FIND_SECONDS = 5.0
-"""Retry limit of the request that reads an existing object."""
-CHANGE_SECONDS = 30.0
-"""Time limit of a change with repeated conflicts.
-
-The operator changes a job's status again and again.
-"""
 _CHANGED = frozenset({404, 409})
 """HTTP statuses of a job that has changed or is gone."""
 
@@ -186,7 +180,7 @@ def made(api: Api, manifest: Manifest, label: str, action: str) -> tuple[KubeObj
     except ApiFault as fault:
         if fault.reason != "AlreadyExists":
             raise
-    found = api.get(f"{path}/{name_of(manifest)}", retry_s=FIND_SECONDS)
+    found = api.get(f"{path}/{name_of(manifest)}", retry_s=limits.now.find_job)
     check_label(manifest, found, label, action)
     return found, False
 
@@ -250,9 +244,9 @@ def delete(
 def _latest(api: Api, kind: str, job: KubeObject) -> Iterator[KubeObject]:
     """Yield the known job, then repeatedly its latest state.
 
-    Raises :class:`VanishedError`, and :class:`Unreachable` after ``CHANGE_SECONDS``.
+    Raises :class:`VanishedError`, and :class:`Unreachable` after 30 s.
     """
-    uid, until = job["metadata"]["uid"], time.monotonic() + CHANGE_SECONDS
+    uid, until = job["metadata"]["uid"], time.monotonic() + limits.now.change_job
     yield job
     while time.monotonic() < until:
         latest = api.find(_path(api, kind, job))
@@ -260,7 +254,7 @@ def _latest(api: Api, kind: str, job: KubeObject) -> Iterator[KubeObject]:
         if latest is None or not is_there or labels_of(latest).get(RUN_LABEL) != name_of(job):
             raise VanishedError
         yield latest
-    seconds = times.duration(CHANGE_SECONDS)
+    seconds = times.duration(limits.now.change_job)
     raise Unreachable(
         f"The job {name_of(job)} changes again and again: it could not be changed in {seconds}.",
         "Try again.",

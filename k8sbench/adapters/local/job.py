@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from k8sbench import limits
 from k8sbench.adapters import clock
 from k8sbench.adapters.lines import Lines
 from k8sbench.adapters.local import subreaper
@@ -30,12 +31,6 @@ ENDED = ("k8sbench ended before the job did.", "k8sbench-ended")
 """Cause of a job that goes with its k8sbench, and the cause's id."""
 TICK = 0.5
 """Longest time between two looks at what is due, seconds."""
-SETTLE_SECONDS = 10.0
-"""Wait for the cause if the first failure only lost a peer, seconds.
-
-The peer's last lines, written by its launcher, name the cause. They take a second, and several on
-busy cores.
-"""
 DRAIN_SECONDS = 2.0
 """Limit for output that stays open after its subreaper ended, seconds.
 
@@ -312,7 +307,7 @@ class LocalJob:
         first = self._failed[0]
         is_read = is_idle or first.output is None
         is_known = is_read and not exits.lost_its_peer(first.last)
-        return is_known or now >= first.ended_at + SETTLE_SECONDS
+        return is_known or now >= first.ended_at + limits.now.process_settle
 
     def _cause(self, first: Replica) -> exits.Failure:
         """Say why the job failed of which ``first`` ended first."""

@@ -1,9 +1,9 @@
 """``MetricSource`` of any server with Prometheus' HTTP API.
 
 Which Prometheus there is, and whether it has GPU metrics, is asked once for all runs, and again
-after :data:`KNOWN_SECONDS`. A fetch asks for the UUIDs of the run's GPUs, and then for all
-samples of these GPUs within the window, in pieces of less than 11,000 for each series. It does not
-take longer than :data:`SECONDS`, whatever Prometheus does.
+after a minute. A fetch asks for the UUIDs of the run's GPUs, and then for all samples of these GPUs
+within the window, in pieces of less than 11,000 for each series. It is limited in time, whatever
+Prometheus does.
 """
 
 from __future__ import annotations
@@ -16,20 +16,15 @@ from itertools import zip_longest
 
 import msgspec
 
+from k8sbench import limits
 from k8sbench.adapters.metrics import attribution, prometheus_api
 from k8sbench.adapters.metrics.attribution import Labelled
 from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Row, Way
 from k8sbench.model.gpu_metrics import EXPORTER_SECONDS, Fetched, SeriesQuery, SourceName
 from k8sbench.ports import MetricSource
 
-SECONDS = 30.0
-"""Limit of all queries of a fetch, seconds."""
-FIRST_SECONDS = 4.0
-"""Timeout of the first answer of a Prometheus, seconds."""
 QUERY_SECONDS = 10.0
 """Timeout of one query of a fetch, seconds."""
-KNOWN_SECONDS = 60.0
-"""Lifetime of the choice of a Prometheus, seconds."""
 POINTS, SAMPLES = 10_000, 200_000
 """Maximum points of a series, and of all in one answer: about 6 MB."""
 PIECE_SECONDS, GROWTH = 300.0, 8.0
@@ -64,7 +59,7 @@ class PrometheusSource(MetricSource):
 
     def settles_in(self, wanted: SeriesQuery) -> float:
         """Return one interval of the samples; 0 without samples."""
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + limits.now.prometheus
         try:
             has = self._window(wanted, deadline).uuids
             return self._known(deadline).interval if has else 0.0
@@ -74,7 +69,7 @@ class PrometheusSource(MetricSource):
     def fetch(self, wanted: SeriesQuery) -> Fetched:
         """Return the series of the run's GPUs, or the reason for none."""
         try:
-            return self._fetch(wanted, time.monotonic() + SECONDS)
+            return self._fetch(wanted, time.monotonic() + limits.now.prometheus)
         except PrometheusFault as fault:
             return Fetched(source=self.name, missing={"*": str(fault)})
 
@@ -97,7 +92,7 @@ class PrometheusSource(MetricSource):
     def _known(self, deadline: float) -> _Reached:
         """Find the Prometheus to ask, once for all threads; raises :class:`PrometheusFault`."""
         with self._finding:
-            if time.monotonic() >= self._reached_at + KNOWN_SECONDS:
+            if time.monotonic() >= self._reached_at + limits.now.prometheus_known:
                 try:
                     self._reached = self._reach(deadline)
                 except PrometheusFault as fault:
@@ -113,7 +108,7 @@ class PrometheusSource(MetricSource):
         )
 
     def _opened(self, way: Way, deadline: float) -> _Reached:
-        seconds = min(FIRST_SECONDS, _left(deadline))
+        seconds = min(limits.now.prometheus_first, _left(deadline))
         rows, _ = prometheus_api.ask(way, prometheus_api.known_nodes(NODES_SECONDS), seconds)
         scrapes = max((prometheus_api.number(row.value[1]) for row in rows), default=0.0)
         return _Reached(
@@ -187,5 +182,7 @@ class _Window(msgspec.Struct, kw_only=True):
 def _left(deadline: float) -> float:
     left = deadline - time.monotonic()
     if left <= 0:
-        raise PrometheusFault(f"Prometheus did not answer all queries within {SECONDS:.0f} s.")
+        raise PrometheusFault(
+            f"Prometheus did not answer all queries within {limits.now.prometheus:.0f} s."
+        )
     return left

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
@@ -77,9 +76,9 @@ class _Reply(msgspec.Struct):
     warnings: list[str] = []
 
 
-def direct(url: str, environ: Mapping[str, str] = os.environ) -> Way:
+def direct(url: str) -> Way:
     """Reach it by its own address; raises :class:`.ConfigFault`."""
-    server = Server(url, environ)
+    server = Server(url)
     return Way(server, "/api/v1/query", f"Prometheus at {server.place.server}")
 
 

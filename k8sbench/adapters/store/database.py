@@ -21,11 +21,10 @@ from typing import Any, ParamSpec, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import pool
 
+from k8sbench import limits
 from k8sbench.model.errors import StoreError, UsageError
 
 DATABASE = "k8sbench.db"
-BUSY_SECONDS = 30.0
-"""Timeout for another process's transaction."""
 POSTGRES_CONNECT_SECONDS = 10
 """Connect timeout for a PostgreSQL server, seconds."""
 POOL_SIZE = 5
@@ -35,11 +34,6 @@ R = TypeVar("R")
 
 ADVISORY_LOCK = 0x6B38_7362
 """PostgreSQL's lock of whoever writes (``k8sb``)."""
-OUTAGE_SECONDS = 120.0
-"""Seconds to wait for a server that has answered before.
-
-Longer than a restart or a failover.
-"""
 PAUSE_SECONDS = 1.0
 """Pause between two tries, seconds."""
 LOCK_SECONDS = 30.0
@@ -125,7 +119,7 @@ def open_sqlite(folder: Path) -> Database:
     # SQLite makes it for all to read, and the files beside it with its own mode.
     with contextlib.suppress(OSError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    return _sqlite(path, str(folder), poolclass=pool.QueuePool, pool_timeout=BUSY_SECONDS)
+    return _sqlite(path, str(folder), poolclass=pool.QueuePool, pool_timeout=limits.now.store_busy)
 
 
 def open_memory(shown: str) -> Database:
@@ -136,7 +130,11 @@ def open_memory(shown: str) -> Database:
 def _sqlite(path: Path | str, shown: str, **options: Any) -> Database:
     def connect() -> sqlite3.Connection:
         raw = sqlite3.connect(
-            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True
+            path,
+            timeout=limits.now.store_busy,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=True,
         )
         raw.execute("PRAGMA foreign_keys=ON")
         # After a power failure the last commits may be missing, never torn. The runs' folders have
@@ -182,7 +180,7 @@ def _postgres_engine(url: sa.URL) -> sa.Engine:
         url,
         pool_size=POOL_SIZE,
         max_overflow=POOL_SIZE,
-        pool_timeout=BUSY_SECONDS,
+        pool_timeout=limits.now.store_busy,
         pool_pre_ping=True,
         connect_args={
             "connect_timeout": POSTGRES_CONNECT_SECONDS,
@@ -216,7 +214,8 @@ def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
     code = "_".join(getattr(wrong, "sqlite_errorname", "").split("_")[:2])
     if code in {"SQLITE_BUSY", "SQLITE_LOCKED"}:
         return StoreError(
-            f"The store {folder} is locked by another process for more than {BUSY_SECONDS:g} s.",
+            f"The store {folder} is locked by another process for more than"
+            f" {limits.now.store_busy:g} s.",
             f"Try again, or look who holds it with: fuser -v {shlex.quote(f'{folder}/{DATABASE}')}",
         )
     if code in {"SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_ERROR", ""}:
@@ -269,7 +268,7 @@ def made_again(change: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(change)
     def change_or_repeat(*args: P.args, **kwargs: P.kwargs) -> R:
-        give_up_at = time.monotonic() + OUTAGE_SECONDS
+        give_up_at = time.monotonic() + limits.now.store_outage
         while True:
             try:
                 return change(*args, **kwargs)

@@ -90,8 +90,5 @@ class Display(Progress):
 
     def _of_runs(self, width: int, room: int) -> RenderableType:
         now, runs = self._clock(), [*self._runs.values()]
-        if self._several or self._sweep is not None:
-            left = len(self._left)
-            words = sweep_words(self._sweep, now) if self._sweep is not None else ""
-            return drawing.several_runs(runs, self._ended, left, now, width, room, words)
-        return drawing.one_run(runs[0], now, width, room) if runs else ""
+        words = sweep_words(self._sweep, now) if self._sweep is not None else ""
+        return drawing.drawn(runs, self._ended, len(self._left), now, width, room, words)

@@ -1,8 +1,7 @@
-"""Drawings of active runs, for a terminal of any size.
+"""Drawing of active runs, for a terminal of any size.
 
-One run is drawn with its replicas, several with a line each. No line is broken: a narrow terminal
-drops optional columns, a low one counts the remaining rows. Text from logs and clusters has no
-control characters or markup.
+Each run is a line. No line is broken: a narrow terminal drops optional columns, a low one counts
+the remaining rows. Text from logs and clusters has no control characters or markup.
 """
 
 from __future__ import annotations
@@ -10,29 +9,21 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.live import LiveRun, Output, rate_unit
-from k8sbench.cli.terminal.progress import rate, state_words, step_count
+from k8sbench.cli.terminal.live import LiveRun, rate_unit
+from k8sbench.cli.terminal.progress import SILENT_SECONDS, rate, step_count
 from k8sbench.model import times
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
 from k8sbench.report.tables import Column, of_items, plain_table
 
-Item = TypeVar("Item")
-
 STARTING_UP = (Phase.STARTING, Phase.PULLING, Phase.PENDING, Phase.QUEUED, Phase.CREATED)
-TROUBLE_FIRST = (
-    *(Phase.FAILED, Phase.LOST, Phase.CANCELLED),
-    *reversed(STARTING_UP),
-    *(Phase.RUNNING, Phase.SUCCEEDED),
-)
-"""Order of replicas if not all fit: failed and waiting ones first."""
 ACTIVE_FIRST = (Phase.RUNNING, *STARTING_UP)
 """Order of runs if not all fit, and in counts."""
 
@@ -41,28 +32,7 @@ _field = functools.partial(Column, whole=True)
 _number = functools.partial(Column, whole=True, right=True)
 
 
-def one_run(live: LiveRun, now: float, width: int, room: int) -> RenderableType:
-    """Draw a run and its replicas on at most ``room`` lines."""
-    lines = _head(live, now, width)
-    replicas = live.replicas()
-    # Rank 0 prints the steps, so it is always shown.
-    rest = sorted(replicas[1:], key=lambda each: TROUBLE_FIRST.index(each.phase))
-    shown, more = _fitting([*replicas[:1], *rest], room - len(lines))
-    names = {each.replica for each in shown}
-    items = [(each, live.output(each.replica)) for each in replicas if each.replica in names]
-    columns = (
-        _field("REPLICA", lambda item: item[0].replica),
-        _field("STATE", lambda item: item[0].phase, states=True),
-        _field("NODE", lambda item: item[0].node, optional=5),
-        _number("RESTARTS", lambda item: str(item[0].restarts), optional=4),
-        _number("STEP", lambda item: item[1] and step_count(item[1]), optional=2),
-        _number(rate_unit(live.plan).upper(), lambda item: _rate(item[1]), optional=3),
-        Column("DETAIL", lambda item: item[0].detail or None, cut=True, optional=1),
-    )
-    return _drawn(lines, columns, items, [each.phase for each in more], width, room)
-
-
-def several_runs(
+def drawn(
     runs: Collection[LiveRun],
     ended: Counter[Phase],
     left: int,
@@ -84,7 +54,15 @@ def several_runs(
         parts.append(f"{left} to be collected")
     lines = _packed([*filter(None, words.split(", ")), *parts], width)
     shown, more = _fitting(sorted(active, key=_by_activity), room - len(lines))
-    return _drawn(lines, _run_columns(now), shown, [live.phase for live in more], width, room)
+    rows: list[RenderableType] = [*lines[:room]]
+    if shown:
+        rows.append(_table(_run_columns(now), shown, width))
+    if more and len(lines) < room:
+        phases = {live.phase for live in more}
+        what = _counted([live.phase for live in more])
+        what = f"all {more[0].phase}" if len(phases) == 1 and len(more) > 1 else what
+        rows.append(_line(f"{'and ' if shown else ''}{len(more)} more: {what}", style="dim"))
+    return Group(*rows)
 
 
 def _run_columns(now: float) -> tuple[Column, ...]:
@@ -95,24 +73,16 @@ def _run_columns(now: float) -> tuple[Column, ...]:
         _number("STEP", lambda live: (steps := live.steps()) and step_count(steps), optional=1),
         _number("RATE", _run_rate, optional=3),
         _number("ETA", lambda live: _remaining(live, now), optional=2),
-        Column("WAITS FOR", _waits_for, cut=True, optional=4),
+        _number("RESTARTS", lambda live: str(live.restarts) if live.restarts else None, optional=6),
+        Column("DETAIL", lambda live: _detail(live, now), cut=True, optional=4),
     )
 
 
-def _waits_for(live: LiveRun) -> str | None:
-    return live.state.cause or None if live.phase in STARTING_UP else None
-
-
-def _head(live: LiveRun, now: float, width: int) -> list[Text]:
-    lines = _packed(list(state_words(live, now)), width)
-    lines[0].stylize(output.COLOURS.get(live.phase, ""), 0, len(live.phase))
+def _detail(live: LiveRun, now: float) -> str | None:
     if live.phase in STARTING_UP:
-        lines += [_line(text) for text in (live.state.cause, live.state.action) if text]
-    return lines
-
-
-def _rate(printed: Output | None) -> str | None:
-    return rate(printed.rate) if printed and printed.last else None
+        return live.state.cause or None
+    silent_s = now - (live.last_line_at() or now)
+    return f"last line {times.duration(silent_s)} ago" if silent_s > SILENT_SECONDS else None
 
 
 def _run_rate(live: LiveRun) -> str | None:
@@ -129,30 +99,12 @@ def _by_activity(live: LiveRun) -> tuple[bool, int]:
     return not live.state.unrecoverable, ACTIVE_FIRST.index(live.phase)
 
 
-def _fitting(items: Sequence[Item], room: int) -> tuple[Sequence[Item], Sequence[Item]]:
+def _fitting(items: Sequence[LiveRun], room: int) -> tuple[Sequence[LiveRun], Sequence[LiveRun]]:
     """Split items: those with a line, and those counted in the last line."""
     if len(items) < room:
         return items, ()
     fit = max(0, room - 2)
     return items[:fit], items[fit:]
-
-
-def _drawn(
-    lines: list[Text],
-    columns: Sequence[Column],
-    items: Sequence[Any],
-    more: Sequence[Phase],
-    width: int,
-    room: int,
-) -> RenderableType:
-    parts: list[RenderableType] = [*lines[:room]]
-    if items:
-        parts.append(_table(columns, items, width))
-    if more and len(lines) < room:
-        phases = set(more)
-        what = f"all {more[0]}" if len(phases) == 1 and len(more) > 1 else _counted(more)
-        parts.append(_line(f"{'and ' if items else ''}{len(more)} more: {what}", style="dim"))
-    return Group(*parts)
 
 
 def _table(columns: Sequence[Column], items: Sequence[Any], width: int) -> Text:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from k8sbench.diagnose.job import exits
 from k8sbench.model.identity import case_key
 from k8sbench.model.kinds import rank_order
-from k8sbench.model.phase import RESTARTING, Phase, ReplicaState
+from k8sbench.model.phase import RESTARTING, Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Evaluation, Item, Record
@@ -141,7 +141,6 @@ class LiveRun:
         self.restarts = run.restarts
         self.reported_at = float("-inf")
         """Time of the last step printed as plain text, Unix seconds."""
-        self._replicas: dict[str, ReplicaState] = {}
         self._failed: dict[str, None] = {}
         self._outputs: dict[str, Output] = {}
         self._format: tuple[Family, Sequence[str]] | None = None
@@ -158,10 +157,9 @@ class LiveRun:
             self.state = event.transition
             if event.transition.cause_id == RESTARTING:
                 self.restarts += 1
-                self._replicas, self._failed = {}, {}
+                self._failed = {}
         elif event.replica is not None:
             name = event.replica.replica
-            self._replicas[name] = event.replica
             if event.replica.phase is Phase.FAILED:
                 self._failed.setdefault(name)
             else:
@@ -173,10 +171,6 @@ class LiveRun:
                 self._outputs[name] = Output(self.plan, *self._format)
             return self._outputs[name].read(event.line)
         return False
-
-    def replicas(self) -> list[ReplicaState]:
-        """The replicas that are known, rank 0's first."""
-        return [self._replicas[name] for name in sorted(self._replicas, key=rank_order)]
 
     def output(self, replica: str) -> Output | None:
         """The output of a replica; None if it printed nothing."""

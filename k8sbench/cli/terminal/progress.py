@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.live import LiveRun, Output, Sweep, rate_unit
 from k8sbench.model import times
-from k8sbench.model.counts import ABSENT, counted
+from k8sbench.model.counts import ABSENT
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
@@ -181,18 +181,6 @@ def figure_words(measured: Measurement, plan: RunPlan) -> str:
     smoke = f", smoke: {SMOKE_MARK}" if plan.preset == "smoke" else ""
     trained = f", trained to {words}" if (words := group_words.trained(measured)) else ""
     return f"measured {text}{trained}, {measured.verdict}{smoke}"
-
-
-def state_words(live: LiveRun, now: float) -> Iterator[str]:
-    """Yield a run's state, latest step, and time of silence."""
-    yield f"{live.phase} {times.duration(now - live.created_at)}"
-    if live.restarts:
-        yield counted(live.restarts, "restart")
-    steps, last_line_at = live.steps(), live.last_line_at()
-    if steps is not None:
-        yield from step_words(steps, live.plan, now)
-    if last_line_at is not None and (steps is None or now - last_line_at > SILENT_SECONDS):
-        yield f"last line {times.duration(now - last_line_at)} ago"
 
 
 def step_words(steps: Output, plan: RunPlan, now: float) -> Iterator[str]:

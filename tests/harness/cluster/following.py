@@ -15,7 +15,7 @@ import pytest
 from k8sbench.adapters.files import packaged
 from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-from k8sbench.adapters.kubernetes.watching import job_reader, reflector
+from k8sbench.limits import Limits
 from k8sbench.model.kinds import PYTORCH_JOB, JobKind, kind_of
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
@@ -24,7 +24,7 @@ from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine
 from k8sbench.render.manifest import manifests
 from tests.harness.cluster import users
-from tests.harness.cluster.limits import SECONDS
+from tests.harness.cluster.limits import SECONDS, shorten
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import RUN_FOR
 from tests.unit.render import plans
@@ -135,25 +135,15 @@ class Port:
         return "\n".join(str(one) for one in self.events if one.line is None)
 
 
-LIMITS = {
-    "watch_s": (reflector, "WATCH_SECONDS"),
-    "longest_pause": (reflector, "LONGEST_PAUSE"),
-    "end_s": (job_reader, "END_SECONDS"),
-    "report_s": (job_reader, "REPORT_SECONDS"),
-}
-"""Limits of time that a test may set, and where they are."""
-
-
 @contextlib.contextmanager
 def opened(kubeconfig: Path, **options: Any) -> Iterator[Port]:
     """Open the port as a kubeconfig's user, with other time limits."""
-    limits = {name: options.pop(name) for name in LIMITS if name in options}
+    changes = {name: options.pop(name) for name in Limits.__struct_fields__ if name in options}
     with (
         pytest.MonkeyPatch.context() as patch,
         contextlib.closing(connect(kubeconfig=str(kubeconfig))) as api,
     ):
-        for name, seconds in limits.items():
-            patch.setattr(*LIMITS[name], seconds)
+        shorten(patch, **changes)
         port = Port(KubernetesCluster(api, **options))
         try:
             yield port

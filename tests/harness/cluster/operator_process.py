@@ -36,9 +36,9 @@ class OperatorShell(Shell):
     """One machine with an operator; its store stays when the process ends."""
 
     limits = {  # noqa: RUF012
-        "adapters__kubernetes__operator_lease__LEASE_SECONDS": 6,
-        "adapters__kubernetes__leadership__RENEW_SECONDS": 0.2,
-        "adapters__kubernetes__leadership__HELD_SECONDS": 5.0,
+        "lease": 6,
+        "lease_renew": 0.2,
+        "lease_held": 5.0,
     }
 
     @contextlib.contextmanager

@@ -56,18 +56,14 @@ pools:
 Those of ``nowhere`` never start.
 """
 IMPATIENT = {
-    "adapters__kubernetes__watching__job_reader__LOGS_SECONDS": 2.0,
-    "adapters__kubernetes__watching__job_reader__SETTLE_SECONDS": 0.1,
+    "unread_logs": 2.0,
+    "pods_settle": 0.1,
 }
 """Limits with which nobody waits for minutes until a log can be read."""
 
 
 def hurried(**limits: float) -> tuple[str, str]:
-    """Make the program of a k8sbench with other limits of time, which looks often.
-
-    ``lifecycle__active_run__READ_SECONDS=1.0`` is that constant of
-    ``k8sbench.lifecycle.active_run``.
-    """
+    """Make the program of a k8sbench with other limits of time, which looks often."""
     run = 'import runpy\nrunpy.run_module("k8sbench", run_name="__main__", alter_sys=True)'
     return "-c", shortening(LOOKS | limits) + run
 

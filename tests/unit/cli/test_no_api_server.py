@@ -7,13 +7,11 @@ from functools import partial
 
 import pytest
 
-from k8sbench.adapters.kubernetes import job_changes
-from k8sbench.adapters.kubernetes.client import api as client
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.store.sql_store import SqlStore
-from k8sbench.app import connections, doctor
 from k8sbench.model import creation
 from k8sbench.model.run import Location
+from tests.harness.cluster.limits import shorten
 from tests.unit.command_line import Cli
 from tests.unit.kubernetes import servers
 from tests.unit.kubernetes.servers import Act, saying, serving
@@ -80,9 +78,8 @@ COMMANDS = {
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait long for each response, and retry nothing."""
-    for name in ("ANSWER_SECONDS", "GLIMPSE_SECONDS", "LOOK_SECONDS"):
-        monkeypatch.setattr(connections, name, PATIENCE)
-    monkeypatch.setattr(client, "LAST_SECONDS", PATIENCE)
+    patient = dict.fromkeys(("api_answer", "api_glimpse", "api_look", "request_last"), PATIENCE)
+    shorten(monkeypatch, **patient, create_job=0.0, doctor_checks=0.0)
     begin = Api.__init__
 
     def hurried(self: Api, *args: object, **more: object) -> None:
@@ -90,8 +87,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         self.give_up_at = 0.0
 
     monkeypatch.setattr(Api, "__init__", hurried)
-    monkeypatch.setattr(job_changes, "CREATE_SECONDS", 0.0)
-    monkeypatch.setattr(doctor, "CHECKS_SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -106,7 +101,7 @@ def test_what_answers_like_no_usable_cluster_is_named_and_is_exit_code_6(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if act is endless:
-        monkeypatch.setattr(client, "LAST_SECONDS", 0.2)
+        shorten(monkeypatch, request_last=0.2)
     with serving(act) as address:
         config = servers.kubeconfig(root.with_name("config"), f"http://{address}")
         out, err = cli(*words, f"--kubeconfig={config}", code=6)
@@ -143,7 +138,7 @@ def test_a_command_that_never_reaches_the_server_ends_soon_and_the_run_stays(
     words: tuple[str, ...], store: SqlStore, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``watch`` went on for ever, others for half a minute."""
-    monkeypatch.setattr(connections, "ANSWER_SECONDS", 1.0)
+    shorten(monkeypatch, api_answer=1.0)
     with serving(saying(answer(500, b""))) as address:
         config = servers.kubeconfig(store.root.with_name("config"), f"http://{address}")
         plan = examples.plan(run_id="away", backend="kubernetes")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from k8sbench import limits
 from k8sbench.app import connections
 from k8sbench.model import planning
 from k8sbench.model.errors import Unreachable
@@ -27,7 +28,7 @@ def test_nothing_is_made_before_the_api_server_answers(
     monkeypatch: pytest.MonkeyPatch, root: pathlib.Path, cli: Cli
 ) -> None:
     def answer(_: Any, seconds: float) -> None:
-        assert seconds == connections.ANSWER_SECONDS
+        assert seconds == limits.now.api_answer
         raise Unreachable("It does not answer.", "")
 
     monkeypatch.setattr(connections, "check_answers", answer)

@@ -46,7 +46,7 @@ def test_a_line_overrules_the_options_of_the_command(place: Path, cli: Cli) -> N
     ("table", "says"),
     [
         ("", "logs.csv:1: has no column file."),
-        ("file,batchsize\n", "logs.csv:1: unknown column 'batchsize'."),
+        ("file,batchsize\n*,8\n", "logs.csv:2: unknown key 'batchsize'."),
         (f"{HEAD}*,1,1,many,,,\n", 'logs.csv:2: batch should be a whole number, but is "many".'),
         (f"{HEAD}*,1,1,0,,,\n", "logs.csv:2: batch should be a whole number >= 1, but is 0."),
         (f"{HEAD}*,1,1,8,fp8,,\n", 'logs.csv:2: precision is "fp8", not one of fp32, amp'),

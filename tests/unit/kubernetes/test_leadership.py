@@ -12,14 +12,16 @@ from unittest.mock import Mock
 
 import pytest
 
+from k8sbench import limits
 from k8sbench.adapters.kubernetes import benchmark_crd, leadership, operator_proxy
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.leadership import HELD_SECONDS, Leadership
-from k8sbench.adapters.kubernetes.operator_lease import LEASE_SECONDS, PLACE_ANNOTATION, Lease
+from k8sbench.adapters.kubernetes.leadership import Leadership
+from k8sbench.adapters.kubernetes.operator_lease import PLACE_ANNOTATION, Lease
 from k8sbench.model.benchmark_object import SCHEMA
 from k8sbench.model.errors import StoreError, Unreachable
 from k8sbench.model.run import Location
+from tests.harness.cluster.limits import shorten
 
 
 class Server:
@@ -113,7 +115,7 @@ def test_another_operator_is_refused_by_name_and_writes_nothing(clock: Clock) ->
     assert (second.it.stands_by, "home/one" in second.it.waits_for) == (False, True)
     assert "kubectl delete lease k8sbench-operator --namespace b" in second.it.waits_for
     # However long the first is silent, a person decides.
-    clock.now += 100 * LEASE_SECONDS
+    clock.now += 100 * limits.now.lease
     assert not second.turn()
     assert server.places() == {"b": "home/one", "c": "home/one"}
 
@@ -135,12 +137,12 @@ def test_a_replica_stands_by_until_the_lease_expires_or_is_released(clock: Clock
     assert first.turn()
     assert not second.turn()
     assert (second.it.stands_by, "one_1" in second.it.waits_for) == (True, True)
-    clock.now += LEASE_SECONDS - 1
+    clock.now += limits.now.lease - 1
     assert not second.turn()
     assert first.turn(), "it was late, and nobody took it"
-    clock.now += LEASE_SECONDS - 1
+    clock.now += limits.now.lease - 1
     assert not second.turn(), "it was renewed"
-    clock.now += LEASE_SECONDS
+    clock.now += limits.now.lease
     assert second.turn()
     assert not first.turn()
     assert server.places() == {"a": "home/one", "b": "home/one"}
@@ -164,7 +166,7 @@ def test_a_namespace_that_fails_does_not_end_the_others_and_is_named(clock: Cloc
         assert it.turn()
     assert "503" in it.it.waits_for
     server.refuses["a"] = server.refuses["b"]
-    clock.now += HELD_SECONDS
+    clock.now += limits.now.lease_held
     assert not it.it.is_held, "nothing keeps other replicas away"
     server.refuses.clear()
     assert it.turn()
@@ -202,7 +204,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch, it: Leadership, answers: list[Any]) 
 def test_a_token_that_is_replaced_is_read_again_and_its_failure_told_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(leadership, "TOKEN_SECONDS", 0.0)
+    shorten(monkeypatch, operator_token=0.0)
     monkeypatch.setattr(benchmark_crd, "check", Mock())
     note, gone = Mock(), StoreError("It is gone.")
     it = Leadership(Mock(), "one", (), note)

@@ -19,6 +19,7 @@ from k8sbench.adapters.kubernetes.logs import reading, streams
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent
+from tests.harness.cluster.limits import shorten
 from tests.unit.kubernetes.log_files import T0, served, stamp
 
 SECONDS = 100.0
@@ -228,8 +229,9 @@ class Pod:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is waited for."""
-    for name in ("SOONEST", "LATEST", "ENDED_BY_ITSELF", "LOOK_SECONDS"):
+    for name in ("SOONEST", "LATEST", "ENDED_BY_ITSELF"):
         monkeypatch.setattr(streams, name, 0.001)
+    shorten(monkeypatch, log_look=0.001)
 
 
 @pytest.fixture
@@ -303,6 +305,19 @@ def test_what_the_node_says_of_a_log_that_need_not_exist_may_be_final(pod: Pod) 
     assert pod.until_failing().why == {}
 
 
+@pytest.mark.parametrize("patience", [0.0, 1000.0])
+def test_an_error_in_place_of_a_previous_log_is_final_after_some_time(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch, patience: float
+) -> None:
+    shorten(monkeypatch, log_previous=patience)
+    pod.restarts, pod.node.before, pod.node.now = 1, [(T0, "before")], [(T0 + 9, "now")]
+    pod.node.answers = [b"rpc error: code = Unavailable"]
+    pod.want(exists=True)
+    pod.until_lines(2)
+    assert pod.lines == ["before", "now"]
+    assert [gap.before is not None for gap in pod.gaps] == ([True] if patience == 0.0 else [])
+
+
 def test_while_one_log_of_a_run_is_read_the_run_does_not_fail(pod: Pod) -> None:
     fail(pod, FAILURES["500"][0])
     pod.streams.want("run", "worker-0", pod="q", uid="u2", container="pytorch", rank=1)
@@ -311,7 +326,7 @@ def test_while_one_log_of_a_run_is_read_the_run_does_not_fail(pod: Pod) -> None:
 
 
 def test_unreadable_logs_are_noted_once_a_cause(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "NOTE_SECONDS", 0.0)
+    shorten(monkeypatch, log_note=0.0)
     pod.node.answers = [FAILURES["kubelet away"][0]] * 100_000
     pod.streams.want("run", "worker-0", pod="q", uid="u2", container="pytorch", rank=1)
     pod.streams.ended("run", "worker-0")
@@ -451,7 +466,7 @@ class Story:
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("world", WORLDS)
 def test_each_line_comes_once_or_is_a_gap(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "PLACE_SECONDS", 0.02)
+    shorten(monkeypatch, log_place=0.02)
     for seed in range(SEEDS):
         dice = random.Random(seed)
         monkeypatch.setattr(reading, "NEAR_LINES", dice.choice((3, 10, 1000)))

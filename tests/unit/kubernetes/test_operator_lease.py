@@ -13,6 +13,7 @@ from k8sbench.adapters.kubernetes import operator_lease
 from k8sbench.adapters.kubernetes.operator_lease import OperatorSeen, seen
 from k8sbench.model import times
 from k8sbench.model.errors import Unreachable
+from tests.harness.cluster.limits import shorten
 from tests.unit.kubernetes.servers import Act, answer, reached, saying, serving
 
 NOW = 1_800_000_000.0
@@ -68,6 +69,6 @@ def test_a_failure_that_passes_is_retried(tmp_path: Path, act: Act) -> None:
 def test_one_that_stays_is_an_error_and_never_no_operator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Act
 ) -> None:
-    monkeypatch.setattr(operator_lease, "SEEN_SECONDS", 0.3)
+    shorten(monkeypatch, lease_seen=0.3)
     with pytest.raises(Unreachable):
         look(tmp_path, act)

@@ -4,9 +4,10 @@ from unittest.mock import Mock
 
 import pytest
 
+from k8sbench import limits
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.watching import reflector, trimming
-from k8sbench.adapters.kubernetes.watching.reflector import NOTE_SECONDS, Failed, Watches, Works
+from k8sbench.adapters.kubernetes.watching.reflector import Failed, Watches, Works
 from k8sbench.model.kube import RUN_LABEL
 
 
@@ -34,7 +35,7 @@ def test_an_outage_is_worth_a_word_after_some_seconds_and_at_its_end() -> None:
     for kind in KINDS:
         all_kinds.take(Failed(kind, AWAY), 10.0)
     all_kinds.take(Failed("Pod", AWAY), 12.0)  # again: it is away since the first time
-    assert all_kinds.report_at() == 10.0 + NOTE_SECONDS
+    assert all_kinds.report_at() == 10.0 + limits.now.watch_note
     assert all_kinds.report(14.9) is None
     said = all_kinds.report(15.0)
     assert said is not None

@@ -15,7 +15,6 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes import listing
-from k8sbench.adapters.kubernetes.client import api as api_client
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.client.connection import check_answers
@@ -24,6 +23,7 @@ from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.app.context import run_context
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.identity import PLAN_ANNOTATION
+from tests.harness.cluster.limits import shorten
 from tests.unit.kubernetes.objects import PLAN, job, stamp
 from tests.unit.kubernetes.servers import VERSION, Act, answer, reached, saying, serving
 
@@ -192,7 +192,7 @@ def test_the_server_s_pause_is_waited_for_in_part(tmp_path: Path, is_served_then
 def test_a_long_wait_is_logged_with_the_answer_and_the_time_of_the_next_try(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(api_client, "NOTE_SECONDS", 0.0)
+    shorten(monkeypatch, request_note=0.0)
     slow, busy = saying(answer(500, b"etcd is slow")), saying(answer(429, Retry_After="0"))
     with (
         serving(saying(b""), slow, busy, saying(answer())) as address,

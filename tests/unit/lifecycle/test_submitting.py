@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import yaml
 
+from k8sbench import limits
 from k8sbench.adapters.files import packaged
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app.context import run_context
@@ -351,7 +352,7 @@ def test_a_job_whose_creation_is_unknown_may_come_until_it_has_settled() -> None
     asked = at(Phase.CREATED, cause_id=creation.CREATION_UNKNOWN).transition
     assert asked is not None
     unknown = msgspec.structs.replace(run(), history=(asked,))
-    assert creation.settles_in(unknown, asked.at) == creation.SETTLE_SECONDS
+    assert creation.settles_in(unknown, asked.at) == limits.now.creation_settle
     assert creation.settles_in(unknown, asked.at + 1e6) == 0.0
 
 

@@ -12,11 +12,11 @@ from unittest.mock import Mock
 import pytest
 
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
-from k8sbench.adapters.metrics import prometheus
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Way
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.run import Location
+from tests.harness.cluster.limits import shorten
 
 RUNS = 1000
 NOW = time.time()
@@ -105,7 +105,7 @@ def test_one_that_was_away_is_asked_again_after_some_time(monkeypatch: pytest.Mo
     assert "403" in source.fetch(wanted()).missing["*"]
     server.is_there = True
     assert "403" in source.fetch(wanted()).missing["*"]
-    monkeypatch.setattr(prometheus, "KNOWN_SECONDS", 0.0)
+    shorten(monkeypatch, prometheus_known=0.0)
     assert source.fetch(wanted()).series
 
 

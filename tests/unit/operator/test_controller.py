@@ -16,6 +16,7 @@ from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import StoreError
 from k8sbench.operator import controller
 from k8sbench.operator.controller import Controller, OperatorSettings
+from tests.harness.cluster.limits import shorten
 from tests.unit.lifecycle.played import Silent
 
 SECONDS = 30.0
@@ -94,7 +95,7 @@ class Life:
 @pytest.fixture
 def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
     monkeypatch.setattr(controller, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(controller, "RETRY_SECONDS", 0.01)
+    shorten(monkeypatch, retry_serving=0.01)
     life = Life(str(tmp_path / "store"))
     yield life
     life.stop("Enough.")

@@ -33,6 +33,7 @@ from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter, Store
 from k8sbench.report import run_document
+from tests.harness.cluster.limits import shorten
 from tests.unit.cli import live_runs
 from tests.unit.lifecycle.played import Silent
 from tests.unit.store.examples import OWNER, measurement, plan, step
@@ -201,7 +202,7 @@ def test_a_store_of_many_runs_is_read_to_its_beginning(proxy: Proxy, many: list[
 def test_where_the_older_ones_do_not_come_the_newest_are_shown_and_it_is_said(
     proxy: Proxy, many: list[str], monkeypatch: pytest.MonkeyPatch, breaks: bool
 ) -> None:
-    monkeypatch.setattr(served_runs, "SECONDS", 2.0 if breaks else -1.0)
+    shorten(monkeypatch, operator_answer=2.0 if breaks else -1.0)
     proxy.breaks_at = 2 if breaks else None
     why = "The operator does not answer." if breaks else "It has not answered in -1 s."
     noted: list[str] = []

@@ -1,8 +1,9 @@
-"""The README's picture: the live view of an invented run."""
+"""The README's picture: the live view of invented runs."""
 
 import inspect
 import io
 import re
+from collections import Counter
 
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
@@ -11,7 +12,7 @@ from k8sbench.cli.terminal import drawing
 from k8sbench.cli.terminal.live import LiveRun
 from k8sbench.model.phase import Phase
 from tests.unit.cli import live_runs
-from tests.unit.cli.live_runs import NOW, moved, replica, step
+from tests.unit.cli.live_runs import NOW, moved, step
 
 WIDTH = 80
 """Columns; the view of the smallest usual terminal."""
@@ -23,31 +24,26 @@ THEME = TerminalTheme(
         *((110, 150, 230), (190, 120, 210), (90, 190, 200), (222, 222, 222)),
     ],
 )
-NAME = "resnet50-261120-081500-x7k2qd"
+NAME = "night"
 
 
 def live_view() -> str:
-    """Draw four replicas, one restarted, with rank 0's printed step."""
-    live = LiveRun(
-        live_runs.run(NAME, replicas=4, gpus_per_replica=8, processes_per_replica=8, batch_size=128)
-    )
-    for event in (
-        moved(Phase.RUNNING, "All replicas run.", NAME),
-        replica("master-0", Phase.RUNNING, NAME, node="gpu-1"),
-        replica("worker-0", Phase.RUNNING, NAME, node="gpu-2"),
-        replica("worker-1", Phase.RUNNING, NAME, node="gpu-4", restarts=1),
-        replica("worker-2", Phase.RUNNING, NAME, node="gpu-7"),
-        step(50, at=NOW + 53, total=120, seconds=0.3711, run_id=NAME),
-        step(60, at=NOW + 56.711, total=120, seconds=0.3711, run_id=NAME),
-    ):
-        live.take(event)
+    """Draw two running repeats and one that waits."""
+    size = {"replicas": 4, "gpus_per_replica": 8, "processes_per_replica": 8, "batch_size": 128}
+    first, second, third = (LiveRun(live_runs.run(f"{NAME}-{n}", **size)) for n in (1, 2, 3))
+    for live, seconds in ((first, 0.3711), (second, 0.3722)):
+        live.take(moved(Phase.RUNNING, "All replicas run.", live.run_id))
+        for at in (50, 60):
+            line = step(at, at=NOW + at, total=120, seconds=seconds, run_id=live.run_id)
+            live.take(line)
+    third.take(moved(Phase.PULLING, "The images are being pulled.", third.run_id))
     console = Console(
         file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, color_system="standard"
     )
-    console.print(drawing.one_run(live, NOW + 58, WIDTH, 24))
+    console.print(drawing.drawn([first, second, third], Counter(), 0, NOW + 61, WIDTH, 24))
     console.print()  # the picture's clip would cut what is below the last base line
     return console.export_svg(
-        title="k8sbench submit resnet50 --replicas 4",
+        title="k8sbench submit resnet50 --replicas 4 --repeats 3 --set night",
         theme=THEME,
         code_format=_without_fonts(),
         unique_id="live",

@@ -18,6 +18,7 @@ from k8sbench.ports import RunFilter
 from tests import tiers
 from tests.docs import operating, pages
 from tests.harness import postgres
+from tests.harness.cluster.limits import shorten
 from tests.unit.store.examples import (
     NOW,
     OWNER,
@@ -86,7 +87,7 @@ def test_a_server_that_stays_away_is_an_error(
     shared: SqlStore, postgres_server: postgres.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared.record(plan(), at=NOW, owner=None)
-    monkeypatch.setattr(database, "OUTAGE_SECONDS", 0.0)
+    shorten(monkeypatch, store_outage=0.0)
     postgres_server.halt()
     try:
         with pytest.raises(StoreError, match="cannot be reached") as caught:

@@ -21,6 +21,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import RunFilter
 from tests.harness import children, postgres
+from tests.harness.cluster.limits import shorten
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import (
     NOW,
@@ -315,7 +316,7 @@ def test_a_file_is_no_store(where: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_locked_database_is_an_error_later(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.2)
+    shorten(monkeypatch, store_busy=0.2)
     with open_store(str(root)) as store:
         store.record(plan(), at=NOW, owner=None)
         with contextlib.closing(sqlite3.connect(root / "k8sbench.db", isolation_level=None)) as db:

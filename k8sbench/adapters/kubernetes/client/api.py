@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from k8sbench import limits
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
 from k8sbench.adapters.kubernetes.client.transport import (
@@ -40,16 +41,10 @@ LOG = logging.getLogger(__name__)
 __all__ = ["Api", "ApiFault", "KubeObject", "LineStream"]
 
 FIELD_MANAGER = "k8sbench"
-RETRY_SECONDS = 30.0
-"""Default limit of retries, seconds, because API servers restart."""
 PAGE = 250
 """Objects in one part of a list: some MB of pods."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 """First and longest pause before a retry, s; it doubles each time."""
-LAST_SECONDS = 1.0
-"""Timeout of the last try, seconds."""
-NOTE_SECONDS = 2.0
-"""A longer wait before a request is sent again is logged."""
 _SOON = {faults.ABSENT: 1.0, faults.CREDENTIALS: 0.0}
 """Limits of retries with ``within_s``, by reason, seconds.
 
@@ -69,7 +64,7 @@ class Api:
         self.is_verified = is_verified
         """False if the server's certificate is not checked."""
         self.sender = sender
-        self.retry_s = RETRY_SECONDS
+        self.retry_s = limits.now.request_retry
         """Limit of each answer and of retries, seconds."""
         self.give_up_at = math.inf
         """Deadline of all requests and retries, monotonic seconds."""
@@ -84,12 +79,14 @@ class Api:
 
     # -- requests -------------------------------------------------------------------------------
 
-    def get(self, path: str, *, retry_s: float = RETRY_SECONDS, **query: str) -> KubeObject:
+    def get(
+        self, path: str, *, retry_s: float = limits.now.request_retry, **query: str
+    ) -> KubeObject:
         """Return an object; raises :class:`ApiFault`, ``status`` 404 where there is none."""
         return self._object(Request("get", path, query), retry_s)
 
     def find(
-        self, path: str, *, brief: bool = False, retry_s: float = RETRY_SECONDS
+        self, path: str, *, brief: bool = False, retry_s: float = limits.now.request_retry
     ) -> KubeObject | None:
         """Return an object or, with ``brief``, its metadata; None without one.
 
@@ -106,7 +103,7 @@ class Api:
         labels: str = "",
         fields: str = "",
         keep: Callable[[KubeObject], KubeObject | None] | None = None,
-        retry_s: float = RETRY_SECONDS,
+        retry_s: float = limits.now.request_retry,
     ) -> tuple[list[KubeObject], str]:
         """Return objects and their resourceVersion, read page by page.
 
@@ -156,7 +153,7 @@ class Api:
         body: Mapping[str, Any],
         *,
         dry_run: bool = False,
-        retry_s: float = RETRY_SECONDS,
+        retry_s: float = limits.now.request_retry,
     ) -> KubeObject:
         """Create an object with strict field validation.
 
@@ -168,7 +165,7 @@ class Api:
         return _with_metadata(self._ask(Request("create", path, query, body), retry_s))
 
     def patch(
-        self, path: str, body: Mapping[str, Any], *, retry_s: float = RETRY_SECONDS
+        self, path: str, body: Mapping[str, Any], *, retry_s: float = limits.now.request_retry
     ) -> KubeObject:
         """Change an object by a JSON merge patch."""
         query = _query(fieldManager=FIELD_MANAGER)
@@ -181,7 +178,7 @@ class Api:
         uid: str | None = None,
         version: str | None = None,
         foreground: bool = False,
-        retry_s: float = RETRY_SECONDS,
+        retry_s: float = limits.now.request_retry,
     ) -> KubeObject | None:
         """Delete an object and its dependents; return None without one.
 
@@ -283,14 +280,14 @@ class Api:
         began = time.monotonic()
         left = self.give_up_at - began
         longest = min(retry_s, self.retry_s, left)
-        read_s = min(within_s or READ_SECONDS, self.retry_s, max(left, LAST_SECONDS))
+        read_s = min(within_s or READ_SECONDS, self.retry_s, max(left, limits.now.request_last))
         connect_s = min(within_s, QUICK_CONNECT_SECONDS) if within_s else CONNECT_SECONDS
         pause = _FIRST_PAUSE
         while True:
             try:
                 response = self.sender.send(request, read_s=read_s, connect_s=connect_s)
                 whole_s = min(within_s or WHOLE_SECONDS, self.give_up_at - time.monotonic())
-                return read(response, max(LAST_SECONDS, whole_s), self.sender.proxy)
+                return read(response, max(limits.now.request_last, whole_s), self.sender.proxy)
             except ApiFault as fault:
                 limit = min(longest, _SOON.get(fault.reason, longest)) if within_s else longest
                 left = began + limit - time.monotonic()
@@ -300,8 +297,8 @@ class Api:
                     raise
                 wait = fault.retry_after or random.uniform(pause / 2, pause)  # noqa: S311
                 if wait > left:
-                    wait, read_s = left, LAST_SECONDS
-                if wait > NOTE_SECONDS:
+                    wait, read_s = left, limits.now.request_last
+                if wait > limits.now.request_note:
                     LOG.warning("%s; next try in %s.", fault.answer, times.duration(wait))
             if self._is_closed.wait(wait):
                 raise ApiFault(None, "", "k8sbench closed the connection")

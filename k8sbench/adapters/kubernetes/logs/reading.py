@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import math
 import re
 import threading
 import time
@@ -15,6 +16,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from k8sbench import limits
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
@@ -22,14 +24,10 @@ from k8sbench.adapters.kubernetes.logs.text import Line, LogText, Resume
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogLine, LogMark
 
-NOTE_SECONDS = 5.0
-"""Seconds until an unreadable log is reported to the user."""
 SILENT_SECONDS, SLOW_SECONDS = 300.0, 30.0
 """Read timeouts of a stream and of a fetch; retries lose nothing."""
 NEAR_LINES = 1000
 """Lines at a log's end that are searched for the mark first."""
-PLACE_SECONDS = 5.0
-"""Limit until a stream reaches the mark, near its first lines, seconds."""
 ROTATED = "Its node had rotated this part of the log away before it was read (rotation)."
 _RESTARTED = "Its container was restarted, and the node did not keep this part of the log."
 _REPLACED = "Its pod was replaced before its log was read to the end."
@@ -231,7 +229,7 @@ class LogReader:
             return self._refused(log, fault)
         if follow:
             log.stream, log.is_in_place, log.failing_since = served, resume.found, None
-        placed_by = time.monotonic() + PLACE_SECONDS
+        placed_by = time.monotonic() + limits.now.log_place
         try:
             for chunk in () if self._is_released(log, turn) else served.chunks():
                 if follow and not resume.found and time.monotonic() > placed_by:
@@ -253,10 +251,10 @@ class LogReader:
         rest = text.end()
         if text.error is not None:
             log.is_intact = log.is_intact and not follow
-            log.why = text.error.strip().rstrip(".")
-            if "unable to retrieve" in text.error and (previous or not log.exists):
-                return End.UNAVAILABLE
-            return self._failed(log, log.why, None, is_node_s_word=True)
+            end = self._failed(log, text.error.strip(), None, is_node_s_word=True)
+            since = log.failing_since or math.inf
+            is_final = previous and time.monotonic() - since >= limits.now.log_previous
+            return End.UNAVAILABLE if is_final else end
         if follow:
             log.is_intact = log.is_intact or (resume.found and container == (log.uid, log.restarts))
         elif previous or log.is_over:
@@ -316,7 +314,7 @@ class LogReader:
         log.failures += 1
         since = log.failing_since = log.failing_since or now
         is_reported = status is None and not is_node_s_word and self._is_away()
-        if (status == 403 or now - since >= NOTE_SECONDS) and not is_reported:
+        if (status == 403 or now - since >= limits.now.log_note) and not is_reported:
             with self._lock:
                 is_new = (log.run_id, status) not in self._noted
                 self._noted.add((log.run_id, status))

@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from k8sbench import limits
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.logs.reading import ROTATED, End, Log, LogReader
 from k8sbench.ports import JobEvent, LogMark
@@ -45,8 +46,6 @@ Mostly its container ended, which the API server reports about as late.
 """
 FETCHES_PER_SECOND = 50.0
 """Maximum rate of retries; each of thousands of logs gets fewer."""
-LOOK_SECONDS = 0.5
-"""Until a log that had nothing new is requested again."""
 STREAM_FETCHES = 5
 """Fetches without new lines until an ended container's stream is closed.
 
@@ -309,14 +308,14 @@ class LogStreams:
         if end is End.COMPLETE and has_news and log.tries < MOST_ANSWERS:
             return 0.0
         if end is End.EMPTY and log.tries < EMPTY_FETCHES:
-            return LOOK_SECONDS
+            return limits.now.log_look
         found = end is End.COMPLETE and log.mark is not None
         if not found and log.stream is not None and end is not End.BROKEN:
             # The node has rotated the log away, but the stream reads the old file to its end.
             log.tries = 1 if log.mark != log.looked_at else log.tries
             log.looked_at = log.mark
             if log.tries < STREAM_FETCHES:
-                return LOOK_SECONDS
+                return limits.now.log_look
             log.turn += 1
             log.stream.close()
             # It was connected until after the end, and silent: nothing more was printed.

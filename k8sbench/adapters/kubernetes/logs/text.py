@@ -8,7 +8,7 @@ Two things come without a stamp:
 - what follows a part of a long line, if the other of stdout and stderr wrote in between: it is
   served as if it were that line's end, and cannot be separated;
 - the kubelet's own errors, which it writes into a log that it has begun to serve. They are the
-  last thing in it and mostly lack a line end, which a whole line never does.
+  last thing in it and lack a line end, which a whole line never does. Their words decide nothing.
 
 A log is resumed at the end of its archive, without a gap or a duplicate. The place is found by
 content, never by the order of stamps: a node's clock may be set back, and ``sinceTime`` would then
@@ -34,18 +34,6 @@ _ERRORS_MODE = "surrogateescape"
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ")
 _EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
-_ERRORS = re.compile(
-    r"rpc error: code = |unable to retrieve container logs for |context cancelled$"
-    r"|failed to (?:watch (?:file|directory)|create fsnotify watcher|try resolving symlinks"
-    r"|(?:open|read|seek|tail|reset seek)\b.* log file|get parse function)"
-    r'|unexpected stream type "|pod "[^"]*" cannot be found'
-    r'|(?:previous terminated )?container "[^"]*" in pod "[^"]*" '
-)
-"""Beginnings of the kubelet's errors.
-
-From cri-client ``logs.go``, ``kubelet_pods.go`` and ``kuberuntime_container.go`` of Kubernetes
-1.33.
-"""
 
 
 class Line(NamedTuple):
@@ -70,7 +58,6 @@ class LogText:
         self._head: bytes | None = b""
         """Beginning of a line that may have a stamp; None once that is decided."""
         self._at: int | None = None
-        self._is_error = False
         self._body = Lines(errors=_ERRORS_MODE)
 
     def feed(self, data: bytes) -> list[Line]:
@@ -79,7 +66,7 @@ class LogText:
         *whole, last = data.split(b"\n")
         for piece in whole:
             self._take(piece, found, ended=True)
-            self._head, self._is_error = b"", False
+            self._head = b""
         if last:
             self._take(last, found, ended=False)
         return found
@@ -91,7 +78,7 @@ class LogText:
             self._begin(self._head, found, ended=False)
             self._head = None
         rest = self._body.end()
-        if self._at is None and rest and self.error is None:
+        if self._at is None and rest:
             self.error = rest[0]
         return found if self._at is None else [*found, *(Line(self._at, text) for text in rest)]
 
@@ -112,14 +99,11 @@ class LogText:
             # The common case; Lines would return the same.
             found.append(Line(self._at, body.decode(errors=_ERRORS_MODE)))
             return
-        if self._at is None and _ERRORS.match(text := body.decode(errors="replace")):
-            self.error, self._is_error = text, True
         self._feed(body, found, ended=ended)
 
     def _feed(self, data: bytes, found: list[Line], *, ended: bool) -> None:
-        if not self._is_error:
-            texts = self._body.feed(data + b"\n" if ended else data)
-            found += [Line(self._at, text) for text in texts]
+        texts = self._body.feed(data + b"\n" if ended else data)
+        found += [Line(self._at, text) for text in texts]
 
 
 def _microseconds(stamp: str) -> int | None:

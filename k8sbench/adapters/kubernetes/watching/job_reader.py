@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
+from k8sbench import limits
 from k8sbench.adapters.kubernetes import job_changes, listing
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
@@ -26,37 +27,13 @@ from k8sbench.model.kube import KubeObject
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
 
-QUEUE_SECONDS = 15.0
-"""Maximum age of queue positions."""
-END_SECONDS = 60.0
-"""Longest wait for replicas that run on after their job's end.
-
-They have done the same steps, and only clean up, or are being ended.
-"""
 FAILED_SECONDS = 10.0
 """Longest wait for other replicas after one has failed.
 
 They log what they saw of the failure, and wait for the failed replica in vain.
 """
-SETTLE_SECONDS = 1.0
-"""Wait for the watch to report the pods of an ended job.
-
-Then they are listed.
-"""
 LIST_SECONDS = 5.0
 """Interval before a failed list of pods is repeated."""
-REPORT_SECONDS = 0.3
-"""Time after which a job's end is reported with incomplete logs."""
-LOGS_SECONDS = 300.0
-"""Longest wait for unreadable logs after a job's end.
-
-After it the job and its pods are left on the cluster: the logs may still exist.
-"""
-LAST_LOGS_SECONDS = 15.0
-"""Longest wait for the logs of pods that are about to go.
-
-Their job is cancelled or deleted.
-"""
 NODE_FACTS_SECONDS = 5.0
 """Time limit for reading the nodes of a successful job."""
 FACTS_SECONDS = 600.0
@@ -128,12 +105,12 @@ class JobReader:
         run_id, moment = followed.plan.run_id, time.monotonic()
         if followed.ended_at is None:
             followed.ended_at = moment
-        report_at = followed.ended_at + REPORT_SECONDS
+        report_at = followed.ended_at + limits.now.report_end
         if must_list_pods(replicas, followed.ended_at, followed.pod_list.listed_at):
-            patience = LAST_LOGS_SECONDS if followed.is_ending else LOGS_SECONDS
+            patience = limits.now.last_logs if followed.is_ending else limits.now.unread_logs
             give_up_at = followed.ended_at + patience
             if moment < give_up_at:
-                list_at = max(followed.ended_at + SETTLE_SECONDS, followed.pod_list.next_at)
+                list_at = max(followed.ended_at + limits.now.pods_settle, followed.pod_list.next_at)
                 if moment >= list_at:
                     followed.pod_list.next_at = list_at = math.inf
                     self._start(partial(self._list_pods, followed))
@@ -154,7 +131,9 @@ class JobReader:
         if moment >= logs_at:
             failing = self._logs.failing(run_id)
             why = logs_to_wait_for(followed, replicas, failing)
-            patience = LOGS_SECONDS if why else min(LOGS_SECONDS, LAST_LOGS_SECONDS)
+            patience = (
+                limits.now.unread_logs if why else min(limits.now.unread_logs, limits.now.last_logs)
+            )
             give_up_at = (moment if failing is None else failing.since) + patience
             if give_up_at > moment:
                 look_at.append(give_up_at)
@@ -195,7 +174,9 @@ class JobReader:
         if reading.over and has_all:
             return 0.0
         is_failed = reading.phase is Phase.FAILED
-        return min(END_SECONDS, FAILED_SECONDS) if is_failed else END_SECONDS
+        return (
+            min(limits.now.replicas_end, FAILED_SECONDS) if is_failed else limits.now.replicas_end
+        )
 
     def _end(self, followed: Followed, reading: JobState, now: float) -> list[JobEvent]:
         """Return the end of a job whose logs are read.
@@ -287,7 +268,7 @@ class JobReader:
             self._waiting.discard(followed.plan.run_id)
             return
         self._waiting.add(followed.plan.run_id)
-        if (moment := time.monotonic()) - self._asked_at >= QUEUE_SECONDS:
+        if (moment := time.monotonic()) - self._asked_at >= limits.now.queue_places:
             self._asked_at = moment
             self._start(self._read_places)
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Collection, Container, Sequence
 from typing import NamedTuple
 
+from k8sbench import limits
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
@@ -23,14 +24,10 @@ from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.diagnose.job.reasons import FREQUENT_SILENT_EVENTS
 from k8sbench.model.kube import MANAGED, KubeObject
 
-WATCH_SECONDS = 50.0
-"""For one watch, which is then opened again."""
 SILENCE_SECONDS = 10.0
 """Time after the end of a watch was due until its connection is closed."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
-"""Before a watch that failed is opened again; twice as long each time."""
-NOTE_SECONDS = 5.0
-"""A watch that fails for so long is reported to the user."""
+FIRST_PAUSE = 0.5
+"""Before a watch that failed is opened again; twice as long each time, seconds."""
 _PLURALS = {"Pod": "pods", "Event": "events"}
 _REFUSALS = frozenset({401, 403, 404})
 EXPIRED = frozenset({"Expired", "Gone", "ResourceExpired"})
@@ -159,7 +156,7 @@ class Reflector:
                     with self._lock:
                         self._from = None
                 # A break of a long-lived connection counts as the first failure.
-                failures = 1 if time.monotonic() - begun > LONGEST_PAUSE else failures + 1
+                failures = 1 if time.monotonic() - begun > limits.now.watch_pause else failures + 1
                 self._fails = True
                 self._on_event(Failed(self._kind, fault))
                 self._wake.wait(pause(failures, fault.retry_after))
@@ -172,14 +169,14 @@ class Reflector:
             start, listing = self._from, self._round
         if start is None:
             start = self._list(listing)
-        seconds = max(1, round(WATCH_SECONDS * random.uniform(0.9, 1.0)))  # noqa: S311
+        seconds = max(1, round(limits.now.watch * random.uniform(0.9, 1.0)))  # noqa: S311
         watch = self._api.watch(
             self._path,
             labels=self._labels,
             fields=self._fields,
             resource_version=start,
             timeout_s=seconds,
-            silence_s=min(SILENCE_SECONDS, WATCH_SECONDS),
+            silence_s=min(SILENCE_SECONDS, limits.now.watch),
         )
         with self._lock:
             if self._is_closed or self._round != listing:
@@ -315,7 +312,7 @@ class Watches:
         """Return the time at which to report a failure, monotonic seconds."""
         if not self.failing or self._reported is not None:
             return math.inf
-        return min(since for since, _ in self.failing.values()) + NOTE_SECONDS
+        return min(since for since, _ in self.failing.values()) + limits.now.watch_note
 
     def report(self, now: float) -> str | None:
         """Return a sentence once for a lasting failure, once for recovery."""
@@ -348,5 +345,6 @@ def pause(failures: int, wanted: float | None) -> float:
 
     Random, so that all clients of a server do not return at the same time.
     """
-    grown = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 10), LONGEST_PAUSE)
-    return max(grown * random.uniform(0.5, 1.0), min(wanted or 0.0, LONGEST_PAUSE))  # noqa: S311
+    longest = limits.now.watch_pause
+    grown = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 10), longest)
+    return max(grown * random.uniform(0.5, 1.0), min(wanted or 0.0, longest))  # noqa: S311
