@@ -13,7 +13,6 @@
 #   make tests                    the tests of `make test` alone
 #   make upstream                 install the published programs that tests/upstream runs
 #   make soak                     what is too slow for CI: tests marked soak, ten times the examples
-#   make bench                    the measured ratios of tests/bench/
 #   make golden                   write the golden files anew, to be reviewed
 #   make constraints              print the versions that are installed, for constraints.txt
 #   make dist                     the wheel and the source distribution, in dist/
@@ -54,7 +53,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # In the environment, so that it also binds the build requirements in pip's isolated builds.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: help demo quick test check lint types imports size unit coverage tests soak bench
+.PHONY: help demo quick test check lint types imports size unit coverage tests soak
 .PHONY: gpu-figures golden constraints dist clean images push save upstream
 # Two of pip at once in one environment would be one too many; pytest takes the cores by itself.
 .NOTPARALLEL:
@@ -163,14 +162,15 @@ soak: $(ALL_STAMP)
 	$(PYTEST) $(BY_FILE) tests/unit --hypothesis-profile=soak --timeout 3000
 	$(VENV)/bin/python -m tests.simulation 0 100000
 
-bench: $(ALL_STAMP)
-	for file in tests/bench/*.py; do echo "== $$file"; $(VENV)/bin/python $$file; done
-
-# GPU_PYTHON names a Python that has what is needed, where nothing can be installed, and WHEELS a
-# folder of wheels for it (docs/measured.md).
-FIGURES ?= dist/gpu-figures.md
+# GPU_PYTHON names a Python that has what is needed, where nothing can be installed (docs/measured.md).
+GPU_RUN := $(or $(GPU_PYTHON),$(VENV)/bin/python) -m
 gpu-figures: $(if $(GPU_PYTHON),,$(ALL_STAMP))
-	$(or $(GPU_PYTHON),$(VENV)/bin/python) -m tests.gpu_figures $(FIGURES) $(if $(WHEELS),--wheels $(WHEELS))
+	export K8SBENCH_STORE=$(or $(FIGURES),dist/gpu-figures) PYTHONPATH=$(CURDIR)
+	for benchmark in resnet50 tsm deeplabv3p; do for amp in '' --amp; do
+		$(GPU_RUN) k8sbench submit $$benchmark $$amp --backend local --framework pytorch --warmup 20 --iterations 50
+	done; done
+	$(GPU_RUN) k8sbench results -o wide
+	PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 K8SBENCH_REQUIRE_TIERS=gpu $(GPU_RUN) pytest -p tests.gpu.without_timeout tests/gpu
 
 # Needs Python and a container engine, for the operator also its wheel; reads REGISTRY, ENGINE, BASE
 # and PIP_CONFIG_FILE. IMAGES="pytorch paddle" takes some of them, without .venv.

@@ -3,7 +3,7 @@
     python -m tests.rerun [arguments of pytest for the first run] FOLDER...
 
 A test that fails runs again at the end, alone and in one process. If it passes then, it is flaky:
-the last lines name it, and a file keeps the output of both runs. A run with at most ``MOST_FLAKY``
+the last line names it, and a file keeps the output of both runs. A run with at most ``MOST_FLAKY``
 such tests passes. With more failures the second run could change nothing, so there is none.
 """
 
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-MOST_FLAKY = 3
+MOST_FLAKY = 1
 OUTPUT = pathlib.Path("build/flaky-tests.txt")
 FAILED = 1
 """Exit code of pytest where tests failed, and nothing worse happened."""
@@ -53,14 +53,14 @@ def main(first: list[str], folders: list[str]) -> int:
         if code != FAILED or not failed:
             return code
         if len(failed) > MOST_FLAKY:
-            print(f"{len(failed)} tests failed: too many to try them once more.")
+            print(f"{len(failed)} tests failed, and only {MOST_FLAKY} would run once more.")
             return code
-        print(f"{len(failed)} of these tests failed. They run once more, alone:", flush=True)
+        print("One of these tests failed. It runs once more, alone:", flush=True)
         code = _pytest(cache, OUTPUT, "--last-failed", "--last-failed-no-failures=none", *folders)
         again = _failed(cache)
+    print(f"The output of both runs is in {OUTPUT}.")
     for test in failed:
         print(f"{'failed twice' if test in again else 'flaky: passed alone'}: {test}")
-    print(f"The output of both runs is in {OUTPUT}.")
     return code
 
 

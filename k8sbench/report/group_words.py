@@ -194,6 +194,7 @@ TELL_APART: dict[str, Callable[[Group], object]] = {
     "GPU model": _of_key("gpu_model"),
     "image": _of_key("image"),
     "program": lambda group: group.program,
+    "group": lambda group: group.key.id,
 }
 """Heading → value of a row; the first that tell rows apart are taken."""
 
@@ -241,7 +242,6 @@ def names(
     ``written`` changes a word; words that become empty tell nothing.
     """
     words = {t: [written(word(group, t)) for group in groups] for t in TELL_APART}
-    words["group"] = [group.key.id for group in groups]
     told = telling(map(base, groups), words)
     return {
         group.key.id: " ".join(filter(None, (base(group), *(words[t][n] for t in told))))

@@ -76,7 +76,7 @@ def tables(results: Sequence[Result], lang: str = "en") -> list[Table]:
             own: tuple[str, ...]
             own = (key.benchmark, key.framework, key.variant, key.impl, key.gpu_model)
             programs.setdefault(own, []).append(result)
-    for title in (*group_words.TELL_APART, "group"):
+    for title in group_words.TELL_APART:
         programs = {
             (*program, *more): each
             for program, some in programs.items()
@@ -105,9 +105,7 @@ def _apart(results: Sequence[Result], title: str) -> list[tuple[tuple[str, ...],
     )
     values: dict[str, list[Result]] = {}
     for row in results:
-        group = row.group
-        word = group.key.id if title == "group" else group_words.word(group, title)
-        values.setdefault(word, []).append(row)
+        values.setdefault(group_words.word(row.group, title), []).append(row)
     if max(cells.values()) == 1 or len(values) == 1:
         return [((), [*results])]
     return [((word,), some) for word, some in values.items()]

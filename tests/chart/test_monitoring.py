@@ -27,7 +27,6 @@ from k8sbench.operator.metrics import Metrics
 from tests.chart import examples
 from tests.harness.helm import CHART, NAMESPACE, Helm, find, merged
 from tests.harness.prometheus import Samples, Server
-from tests.tiers import ROOT
 from tests.unit.operator.test_metrics import at, run
 from tests.unit.store.examples import measurement
 
@@ -251,10 +250,6 @@ def test_every_alert_has_its_case_and_none_fires_while_all_is_well(rules: pathli
     check(rules, HEALTHY, {}, [0, 30, 60])
 
 
-def test_an_operator_that_nobody_knows_of_is_down_too(rules: pathlib.Path) -> None:
-    check(rules, {}, {"K8sbenchOperatorDown": [6]}, [])
-
-
 def test_a_regression_takes_a_ratio_beyond_the_limit_and_separation(rules: pathlib.Path) -> None:
     slow = {"k8sbench_baseline_ratio": "0.9x60"}
     check(rules, HEALTHY | slow, {}, [0, 30, 60])
@@ -314,29 +309,7 @@ def test_a_namespace_that_is_not_collected_is_not_hidden_by_one_that_is(
     assert all(value == 0 if is_well else value > 800 for value in values.values())
 
 
-def test_the_dashboard_s_variables_list_what_there_is(prometheus: Server) -> None:
-    listed = {}
-    for variable in dashboard()["templating"]["list"]:
-        if variable["type"] == "query":
-            found = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]["query"])
-            assert found is not None
-            matching = {"match[]": found[1]}
-            listed[variable["name"]] = answer(prometheus, f"label/{found[2]}/values", **matching)
-    assert listed == {"namespace": [NAMESPACE, "team-b", "team-c"], "benchmark": [BENCHMARK]}
-
-
 def test_rules_and_dashboard_use_all_series_and_no_others(newest: Helm) -> None:
     rules = yaml.safe_dump(find(newest.template(VALUES), "PrometheusRule"))
     asked = " ".join([*queries(), *re.findall(r"expr: (.*(?:\n {6,}.*)*)", rules)])
     assert set(NAME.findall(asked)) == names()
-
-
-def test_the_page_lists_all_series_and_no_others() -> None:
-    page = (ROOT / "docs" / "operator.md").read_text()
-    rows = [line for line in page.splitlines() if line.startswith("| `k8sbench_")]
-    listed = {
-        name: set(re.findall(r"`(\w+)`", row.split("|")[2]))
-        for row in rows
-        for name in NAME.findall(row)
-    }
-    assert listed == {name: set(labels_of(name)) for name in names()}

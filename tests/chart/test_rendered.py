@@ -7,21 +7,14 @@ from __future__ import annotations
 
 import json
 import pathlib
-import re
-import urllib.parse
 from typing import Any
 
 import pytest
-import yaml
 
 from k8sbench import __version__
 from tests.chart import examples
-from tests.docs import operating
-from tests.harness.cluster import tools
 from tests.harness.helm import (
-    CHART,
     NAMESPACE,
-    RELEASE,
     Helm,
     HelmFailed,
     find,
@@ -29,7 +22,6 @@ from tests.harness.helm import (
     named,
     nested,
 )
-from tests.tiers import ROOT
 from tests.unit import goldens
 from tests.unit.chart import values
 
@@ -109,56 +101,6 @@ def test_names_stay_within_what_kubernetes_takes_and_tell_two_releases_apart(new
     same = other & {each["metadata"]["name"] for each in objects}
     # By these names the command line finds them.
     assert same == {"dlperf-pools", "dlperf-prometheus"}
-
-
-def test_an_alert_names_commands_of_its_entry_in_the_runbook(newest: Helm) -> None:
-    (group,) = find(newest.template(examples.ALL), "PrometheusRule")["spec"]["groups"]
-    named = re.compile(r"(?:k8sbench\s+(?:store\s+)?|kubectl -n \S+\s+)([a-z]+(?: pod)?)")
-    page = operating.PAGE.read_text()
-    known = {}
-    for rule in group["rules"]:
-        entry = page.partition(f"\n### {rule['alert']}\n")[2].partition("\n### ")[0]
-        known[rule["alert"]] = found = named.findall(rule["annotations"]["description"])
-        assert all(re.search(rf"\b{words}\s", entry) for words in found), rule["alert"]
-    assert known["K8sbenchStoreFull"] == ["exec", "prune"]
-    assert known["K8sbenchOperatorDown"] == ["describe pod"]
-
-
-def test_the_page_s_network_policy_lets_the_operator_reach_its_prometheus(newest: Helm) -> None:
-    given = merged(examples.OPERATOR, yaml.safe_load(operating.files()["settings.yaml"]))
-    objects = newest.template(given)
-    url = urllib.parse.urlsplit(find(objects, "ConfigMap", "dlperf-prometheus")["data"]["url"])
-    egress = find(objects, "NetworkPolicy")["spec"]["egress"]
-    (rule,) = (each for each in egress if {"port": url.port} in each["ports"])
-    labels = rule["to"][0]["namespaceSelector"]["matchLabels"]
-    assert labels == {"kubernetes.io/metadata.name": str(url.hostname).split(".")[1]}
-
-
-def test_null_and_false_and_0_of_a_pool_reach_the_command_line(newest: Helm) -> None:
-    published = find(newest.template(examples.ALL), "ConfigMap", "dlperf-pools")
-    pools = yaml.safe_load(published["data"]["pools.yaml"])
-    assert pools == {"default": "h100", "pools": examples.ALL["nodePools"]}
-    assert pools["pools"][0]["cpu_per_gpu"] == "12"
-
-
-def test_without_rbac_create_all_but_roles_and_their_bindings_is_made(newest: Helm) -> None:
-    def made(create: bool) -> list[dict[str, Any]]:
-        return newest.template(merged(examples.ALL, nested("rbac.create", create)))
-
-    others = [each for each in made(True) if not each["apiVersion"].startswith("rbac.")]
-    assert made(False) == others
-
-
-def test_a_user_may_what_role_yaml_says(newest: Helm) -> None:
-    written, *_ = yaml.safe_load_all((ROOT / "k8sbench" / "role.yaml").read_text())
-    granted = find(newest.template(), "Role", "dlperf-user")
-    assert sorted(granted["rules"], key=str) == sorted(written["rules"], key=str)
-
-
-def test_nobody_is_bound_where_nobody_is_named(newest: Helm) -> None:
-    given = {"users": {"serviceAccount": {"create": False}}, "listNodes": True}
-    objects = newest.template(given)
-    assert [each["kind"] for each in objects] == ["Role"]
 
 
 NO_IMAGES = {
@@ -244,26 +186,6 @@ def test_where_an_operator_is_users_write_objects_and_no_jobs(newest: Helm, oper
     assert may("leases") == {"get"}
 
 
-def test_a_release_of_the_chart_s_name_does_not_say_it_twice(newest: Helm) -> None:
-    assert named(newest.template(examples.OPERATOR, release=RELEASE), "Service", "dlperf-operator")
-    assert named(newest.template(examples.OPERATOR, release="x"), "Service", "x-dlperf-operator")
-
-
-def test_a_dashboard_stays_the_same_one(newest: Helm) -> None:
-    def board(release: str, **given: Any) -> dict[str, Any]:
-        on = nested("monitoring.dashboard.enabled", True)
-        objects = newest.template(merged(examples.OPERATOR, on, given), release=release)
-        text = find(objects, "ConfigMap", f"{release}-dashboard")["data"]["k8sbench.json"]
-        found: dict[str, Any] = json.loads(text)
-        return found
-
-    first = board("dlperf")
-    other = board("dlperf", monitoring={"prometheusRule": {"freePercent": 20}})
-    assert first["uid"] == other["uid"] != board("x-dlperf")["uid"]
-    assert first["title"] != board("x-dlperf")["title"]
-    assert len(first["uid"]) <= 40
-
-
 @pytest.mark.parametrize(
     ("given", "wrong"),
     [
@@ -345,14 +267,3 @@ def test_what_an_install_makes_golden(helm: Helm, name: str) -> None:
     # The majors order objects of a kind by different rules.
     objects.sort(key=lambda each: (each["kind"], each["metadata"]["name"]))
     goldens.check(GOLDEN / f"{name}.yaml", goldens.objects(objects))
-
-
-def test_a_packaged_chart_renders_the_same(helm: Helm, tmp_path: pathlib.Path) -> None:
-    helm.run("package", CHART, f"--destination={tmp_path}")
-    (file,) = tmp_path.iterdir()
-    page = (ROOT / "docs" / "operator.md").read_text()
-    assert f"`helm push {file.name} " in page
-    where = (f"--namespace={NAMESPACE}", f"--kube-version={tools.KUBERNETES}")
-    told = helm.run("template", RELEASE, file, *where, *helm.given(examples.ALL))
-    objects = [each for each in yaml.safe_load_all(told.out) if each is not None]
-    assert objects == helm.template(examples.ALL)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.client import api as api_module
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
@@ -17,7 +16,6 @@ from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from tests.harness.cluster.jobs import pytorch_job
 from tests.harness.cluster.manifests import pod
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.own import OwnCluster
 
 
 @pytest.fixture
@@ -74,17 +72,6 @@ def test_objects_are_created_changed_and_deleted(admin: Api) -> None:
     assert not admin.delete(maps(admin, "a"))
 
 
-def test_a_long_list_is_asked_for_in_parts(admin: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_module, "PAGE", 2)
-    wanted = {f"m{number}" for number in range(5)}
-    for name in sorted(wanted):
-        admin.create(maps(admin), config_map(name))
-    found, version = admin.list(maps(admin), fields="metadata.name!=kube-root-ca.crt")
-    assert {one["metadata"]["name"] for one in found} == wanted
-    assert int(version) > 0
-    assert admin.sender.requests["list configmaps"] == 3
-
-
 def test_a_watch_can_be_closed_while_another_thread_waits_for_it(admin: Api) -> None:
     _, version = admin.list(maps(admin))
     watch = admin.watch(maps(admin), fields=MINE, resource_version=version, timeout_s=60)
@@ -100,24 +87,6 @@ def test_a_watch_can_be_closed_while_another_thread_waits_for_it(admin: Api) -> 
 # -- refusals ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("job", "cause_id", "words"),
-    [
-        (pytorch_job(nprocPerNodes="8"), "manifest-refused", 'unknown field "spec.nprocPerNodes"'),
-        (
-            pytorch_job(pod={"containers": [{"name": "other", "image": "x"}]}),
-            "admission-denied",
-            "must have at least one container with name pytorch",
-        ),
-    ],
-    ids=["unknown field", "webhook"],
-)
-def test_refusals_quote_a_server(api: Api, job: dict[str, Any], cause_id: str, words: str) -> None:
-    error = refused(api, job)
-    assert (type(error), error.cause_id) == (UsageError, cause_id)
-    assert words in error.message
-
-
 def test_a_pod_that_the_namespace_forbids_is_refused_with_the_rule(restricted: Namespace) -> None:
     kubeconfig = str(restricted.cluster.kubeconfig)
     with contextlib.closing(connect(kubeconfig=kubeconfig, namespace=restricted.name)) as admin:
@@ -125,13 +94,6 @@ def test_a_pod_that_the_namespace_forbids_is_refused_with_the_rule(restricted: N
             admin.create(kinds.path("Pod", restricted.name), pod("p", {"name": "c", "image": "x"}))
         error = admin.explained(fault.value, "pod p be created")
     assert (type(error), error.cause_id) == (UsageError, "pod-security")
-
-
-def test_without_the_operator_a_job_is_refused_at_once(own_cluster: OwnCluster, api: Api) -> None:
-    with own_cluster.without("training-operator"):
-        error = refused(api, pytorch_job())
-    assert (type(error), error.cause_id) == (Unreachable, "webhook-down")
-    assert api.sender.requests["create pytorchjobs"] == 1
 
 
 def test_without_the_namespace_or_the_kind_that_is_what_is_missing(namespace: Namespace) -> None:

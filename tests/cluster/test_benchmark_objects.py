@@ -262,57 +262,6 @@ def test_the_commands_of_the_page_run_in_their_order(
     assert {run["set_name"] for run in operator.json("list")} == {"nightly-2026-11-27"}
 
 
-def test_of_one_set_only_parallel_jobs_run_whichever_object_wants_them(
-    own_shell: Shell, operator: OperatorShell
-) -> None:
-    namespace = own_shell.namespace
-    namespace.create(body("a", **usual(set="night", repeats=2, parallel=2)))
-    namespace.create(body("b", **usual(set="night", parallel=1)))
-    with serving(operator):
-        until_runs(own_shell, "a-1")
-        until(lambda: len(status(namespace, "b").get("runs", [])) == 1, "the plan of b")
-        namespace.kubectl("delete", "benchmark", "b")
-        until_runs(own_shell, "a-1", "a-2")
-        namespace.kubectl("delete", "benchmark", "a", "--cascade=foreground")
-        until_runs(own_shell)
-        ended = {"a-1": "Cancelled", "a-2": "Cancelled", "b-1": "Cancelled"}
-        until(lambda: phases(operator) == ended, f"the records {ended}")
-
-
-def test_a_cancelled_object_ends_its_runs_and_starts_no_more(
-    own_shell: Shell, operator: OperatorShell
-) -> None:
-    namespace = own_shell.namespace
-    namespace.create(body("a", **usual(repeats=4, parallel=2)))
-    with serving(operator):
-        until_runs(own_shell, "a-1", "a-2")
-        patch = ("patch", "benchmark", "a", "--type=merge")
-        namespace.kubectl(*patch, '--patch={"spec": {"cancelRuns": ["a-1"]}}')
-        until_runs(own_shell, "a-2", "a-3")
-        namespace.kubectl(*patch, '--patch={"spec": {"cancel": true}}')
-        namespace.wait("condition=Complete", "benchmark/a")
-        until_runs(own_shell)
-    found = status(namespace, "a")
-    assert found["phase"] == "Cancelled"
-    assert found["summary"]["runs"] == "4/4"
-
-
-def test_what_cannot_be_planned_is_complete_and_says_why(
-    own_shell: Shell, operator: OperatorShell
-) -> None:
-    namespace = own_shell.namespace
-    namespace.create(body("a", **usual(benchmark="resnet51")))
-    namespace.create(body("b", file="name: [", ttlSecondsAfterFinished=0))
-    with serving(operator):
-        namespace.wait("condition=Complete", "benchmark/a")
-        namespace.wait("delete", "benchmark/b")
-    found = status(namespace, "a")
-    (complete, _) = found["conditions"]
-    assert (found["phase"], complete["reason"]) == ("Failed", "NotPlanned")
-    assert "resnet51" in complete["message"]
-    assert operator.json("list") == []
-
-
 def test_a_killed_operator_leaves_nothing_out_and_does_nothing_twice(
     own_shell: Shell, operator: OperatorShell
 ) -> None:
@@ -336,17 +285,3 @@ def test_a_killed_operator_leaves_nothing_out_and_does_nothing_twice(
         until(lambda: phases(operator) == ended, f"the records {ended}")
     assert status(namespace, "a")["phase"] == "Succeeded"
     assert operator.archived("a-1") == logs[0].expected[own_shell.replicas[0]]
-
-
-def test_an_object_that_is_created_again_has_runs_of_its_own(
-    own_shell: Shell, operator: OperatorShell
-) -> None:
-    namespace = own_shell.namespace
-    namespace.create(body("a", **usual()))
-    with serving(operator):
-        until_runs(own_shell, "a-1")
-        namespace.kubectl("delete", "benchmark", "a")
-        namespace.create(body("a", **usual()))
-        until_runs(own_shell, "a-2")
-        namespace.kubectl("delete", "benchmark", "a")
-        until_runs(own_shell)

@@ -15,7 +15,7 @@ from tests.harness import release as releases
 from tests.harness.cluster import operator_process, tools, users
 from tests.harness.cluster.cluster import Cluster, KubectlFailed, stream
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.operator_process import BENCHMARKS, OperatorShell
+from tests.harness.cluster.operator_process import OperatorShell
 from tests.harness.cluster.shell import POOLS
 from tests.harness.helm import CHART, RELEASE, Helm, HelmFailed, merged, named, nested
 from tests.harness.release import OPERATOR, PATIENCE, Release
@@ -114,13 +114,6 @@ def test_all_options_are_accepted(newest: Helm, namespace: Namespace, monitoring
         namespace.cluster.kubectl(*strictly, given=stream([rule]))
 
 
-@pytest.mark.parametrize("kind", ["ServiceMonitor", "PrometheusRule"])
-def test_monitors_are_refused_without_their_operator(release: Release, kind: str) -> None:
-    asked = nested(f"monitoring.{kind[0].lower()}{kind[1:]}.enabled", True)
-    with pytest.raises(HelmFailed, match=f'no matches for kind "{kind}"'):
-        release.run("install", values=merged(examples.OPERATOR, asked))
-
-
 @pytest.fixture(params=programs.MODULES)
 @tiers.needs("helm")
 def owner(
@@ -141,21 +134,6 @@ SKIP = "--skip-crds"
 def bind_owner(namespace: Namespace, role: str) -> None:
     who = f"--serviceaccount={namespace.name}:owner"
     namespace.kubectl("create", "rolebinding", f"owner{role.replace('=', '-')}", role, who)
-
-
-def test_an_administrator_of_a_namespace_who_may_use_k8sbench_installs_all_of_it(
-    owner: Release, tmp_path: Path
-) -> None:
-    with pytest.raises(HelmFailed, match="attempting to grant RBAC permissions not currently held"):
-        owner.run("install", SKIP, values=examples.OPERATOR)
-    owner.run("uninstall")
-    # The Role of k8sbench/role.yaml, as a colleague has it.
-    owner.namespace.user(tmp_path, "colleague", sees_nodes=False)
-    (role,) = owner.namespace.get("roles")
-    bind_owner(owner.namespace, f"--role={role['metadata']['name']}")
-    users.grant(owner.namespace, "owner", "benchmarks", BENCHMARKS)
-    owner.run("install", SKIP, values=examples.OPERATOR)
-    assert f"role.rbac.authorization.k8s.io/{OPERATOR}-token" in owner.objects()
 
 
 def test_an_administrator_of_a_namespace_alone_installs_all_but_what_grants_permissions(

@@ -29,21 +29,6 @@ def test_cancel_ends_a_detached_run_and_keeps_its_logs(shell: Shell) -> None:
     assert "detached" not in shell.on_cluster()
 
 
-def test_keep_leaves_the_job_until_delete(shell: Shell) -> None:
-    shell.logs("kept").begin().end()
-    shell.submit("kept", "--keep")
-    assert "kept" in shell.on_cluster()
-    assert {"kept-master-0", "kept-worker-0"} <= set(shell.on_cluster("pods"))
-    # Closed already: there is nothing to collect, and what is kept is left alone.
-    assert " ok (smoke)" in shell.run("collect", "kept").out
-    assert "kept" in shell.on_cluster()
-    deleted = shell.run("delete", "kept")
-    assert "Run kept has nothing on the cluster any more." in deleted.err
-    assert "kept" not in shell.on_cluster()
-    assert shell.phase("kept") == "Succeeded"
-    shell.run("delete", "kept")
-
-
 def test_a_run_that_takes_too_long_is_cancelled_or_detached_with_keep(shell: Shell) -> None:
     names = ("slow", "spared")
     logs = {name: shell.logs(name).begin() for name in names}

@@ -1,11 +1,7 @@
 """Runs that nobody follows: submitted with ``--detach``, looked at, and collected later."""
 
 import re
-from pathlib import Path
 
-import pytest
-
-from k8sbench import Client
 from tests.harness.cluster.shell import ENDLESS, Shell, until
 
 
@@ -95,58 +91,3 @@ def test_a_run_that_only_the_cluster_knows_is_looked_at_like_ones_own(own_shell:
         missing = colleague.run(*words, "thiers", code=2)
         assert f"in the store or in namespace {here} of https://" in missing.err
         assert "Nearest: theirs." in missing.err
-
-
-def test_a_run_that_another_process_follows_is_looked_at_in_its_record(shell: Shell) -> None:
-    logs = shell.logs("followed").begin()
-    with shell.submitted("followed") as submit:
-        submit.until("step ")
-        shown = shell.run("status", "followed").out
-        assert re.search(r"^Phase: +Running", shown, re.MULTILINE)
-        with shell.started("logs", "followed", "--follow", "--replica=master-0") as follow:
-            follow.until('"step": 6,')
-            collected = shell.run("collect", "followed", "--follow")
-            assert "followed is followed by another k8sbench process" in collected.err
-            logs.end()
-            shell.finish("followed")
-            follow.ends()
-        submit.ends()
-    assert follow.out.splitlines() == logs.expected["master-0"]
-    assert "Run followed is Succeeded." in follow.err
-
-
-def test_following_logs_archives_and_closes_an_unfollowed_run(shell: Shell) -> None:
-    logs = shell.printing("alone")
-    with shell.started("logs", "alone", "-f", "--replica=master-0") as follow:
-        follow.until('"step": 6,')
-        # Ctrl-C leaves it as it is, and the next one goes on from there.
-        follow.interrupt().ends(130)
-    assert "Come back with: k8sbench watch alone" in follow.err
-    with shell.started("logs", "alone", "-f", "--replica=master-0") as again:
-        again.until('"step": 6,')
-        logs.end()
-        shell.finish("alone")
-        again.ends()
-    assert again.out.splitlines() == logs.expected["master-0"]
-    assert shell.archived("alone") == logs.expected["master-0"]
-    assert shell.json("status", "alone")["measurement"]["verdict"] == "valid"
-
-
-def test_another_program_waits_for_a_run(own_shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in own_shell.environment.items():
-        monkeypatch.setenv(name, value)
-    store = str(own_shell.store)
-    logs = own_shell.logs("left")
-    logs.begin()
-    logs.end()
-    first = Client(backend="kubernetes", store=store, namespace=own_shell.namespace.name)
-    options = {"replicas": 2, "gpus": 1, "preset": "smoke", "iterations": 10, "warmup": 2}
-    run = first.submit("resnet50", run_id="left", detach=True, node_pool="quick", **options)
-    assert (run.run_id, run.status.phase) == ("left", "Created")
-    second = Client(backend="kubernetes", store=store, namespace=own_shell.namespace.name)
-    own_shell.finish("left")
-    row = second.run("left").wait()
-    assert (row.case, row.state, row.runs_valid) == ("2x1", "valid", 1)
-    assert second.logs("left", "master-0") == logs.expected["master-0"]
-    until(lambda: own_shell.on_cluster() == [], "the deletion of left")
-    assert Path(store, "runs", "left").is_dir()

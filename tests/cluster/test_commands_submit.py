@@ -112,23 +112,6 @@ def test_a_run_id_that_exists_is_joined_by_its_own_store_alone(shell: Shell) -> 
     assert "Run joined of set night was over before, and is not run again." in after.err
 
 
-def test_two_people_who_submit_at_once_do_not_collide(own_shell: Shell) -> None:
-    words = ("submit", *CASE, "--node-pool=endless", "--detach")
-    colleague = own_shell.colleague()
-    with own_shell.started(*words) as one, colleague.started(*words) as other:
-        names = {one.ends().out.strip(), other.ends().out.strip()}
-    assert len(names) == 2
-    assert set(own_shell.on_cluster()) == names
-    # With one name for both there is one job.
-    named = (*words, "--run-id=same")
-    with own_shell.started(*named) as one, colleague.started(*named) as other:
-        # Who comes second finds the other's job, or learns of it when it creates its own.
-        outs = [process.ends(0, 2).out.strip() for process in (one, other)]
-    assert "same" in outs
-    assert set(outs) <= {"same", ""}
-    assert set(own_shell.on_cluster()) == {*names, "same"}
-
-
 # -- what pods get ----------------------------------------------------------------------------
 
 
@@ -189,15 +172,3 @@ def test_what_the_cluster_lacks_is_named_before_anything_is_created(own_shell: S
     assert f"fail data: {missing % 'kept'}" in dry
     assert own_shell.on_cluster() == []
     assert own_shell.json("list") == []
-
-
-def test_pools_are_proposed_for_the_nodes_of_the_cluster(own_shell: Shell) -> None:
-    file = own_shell.folder / "proposed.yaml"
-    file.write_text(own_shell.run("pools", "--from-cluster").out)
-    listed = own_shell.json("pools", f"--pools={file}")
-    offered = {
-        int(node["status"]["allocatable"].get("nvidia.com/gpu", 0))
-        for node in own_shell.namespace.cluster.get("nodes")
-    }
-    assert {pool["gpus_per_node"] for pool in listed["pools"]} == offered - {0}
-    assert listed["default"] == listed["pools"][0]["name"]

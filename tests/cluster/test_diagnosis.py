@@ -101,23 +101,6 @@ def test_a_run_that_holds_half_of_its_nodes_says_so(cluster: Cluster, own_shell:
             first.ends(3)
 
 
-def test_only_packed_replicas_share_the_only_node(cluster: Cluster, own_shell: Shell) -> None:
-    label = own_shell.namespace.name[-6:]
-    own_shell.pools.write_text(own_shell.pools.read_text() + PAIR.format(label=label))
-    with node_of_its_own(cluster, f"one-{label}") as one:
-        cluster.kubectl("label", "node", one, f"test/pair={label}")
-        with own_shell.submitted("apart", "--node-pool=pair", "--gpus=1") as apart:
-            apart.until("another replica of the run on 1 of")
-            last = own_shell.json("status", "apart")["history"][-1]
-            assert last["cause_id"] == "too-few-nodes"
-            own_shell.run("cancel", "apart")
-            apart.ends(3)
-        with own_shell.submitted("packed", "--node-pool=pair", "--gpus=1", "--pack") as packed:
-            packed.until("Running: All 2 replicas run.")
-            own_shell.run("cancel", "packed")
-            packed.ends(3)
-
-
 def test_a_job_that_someone_holds_says_how_to_let_it_go(namespace: Namespace) -> None:
     job = pytorch_job(gpus=1)
     job["spec"]["runPolicy"]["suspend"] = True

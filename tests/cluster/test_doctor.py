@@ -9,15 +9,12 @@ import pytest
 
 from k8sbench.app.doctor import init_template
 from k8sbench.cli.main import main
-from tests.harness import helm as programs
 from tests.harness.cluster import audit, operator_process, users
 from tests.harness.cluster.deployments import QUICK, operator_deployment
 from tests.harness.cluster.limits import shorten
 from tests.harness.cluster.manifests import limit, refusing
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.helm import RELEASE, Helm
-from tests.harness.release import Release
 
 NOT_READY = 6
 MAKE_NAMESPACE = Callable[..., Namespace]
@@ -97,44 +94,6 @@ def test_the_role_is_enough_and_it_changes_nothing_and_never_lists_all_pods(
         ), one
         if resource == "pods":
             assert "managed-by" in one["requestURI"]
-
-
-@pytest.mark.tier("helm")
-def test_each_warning_of_a_default_installation_of_the_chart_names_the_value_to_set(
-    own_cluster: OwnCluster, namespace: Namespace, tmp_path: Path, doctor: Doctor
-) -> None:
-    release = Release(Helm(max(programs.MODULES), tmp_path, own_cluster.variables()), namespace)
-    release.run("install", values={})
-    user = users.sign_in(namespace, f"{RELEASE}-user", tmp_path / "user")
-
-    def warned() -> dict[str, str]:
-        report = doctor.asked("--kubeconfig", str(user))
-        assert report.code == 0
-        return {line["id"]: line["action"] for line in report.lines if line["level"] != "ok"}
-
-    found = warned()
-    assert sorted(found) == ["gpu-metrics", "permissions"]
-    assert "prometheus.url" in found["gpu-metrics"]
-    assert "listNodes=true" in found["permissions"]
-    release.run("upgrade", values={"listNodes": True})
-    assert sorted(warned()) == ["gpu-metrics"]
-
-
-def test_missing_rights_are_named(namespace: Namespace, tmp_path: Path, doctor: Doctor) -> None:
-    namespace.kubectl("create", "serviceaccount", "nobody")
-    nobody = users.sign_in(namespace, "nobody", tmp_path / "nobody")
-    report = doctor.asked("--kubeconfig", str(nobody))
-    assert report.code == NOT_READY
-    assert report.ids("failure") == {"permissions"}
-    where = f"in the namespace {namespace.name}."
-    reported = report.messages("permissions")
-    assert (
-        f"You may not get, list, watch, create, patch, delete pytorchjobs.kubeflow.org {where}"
-        in reported
-    )
-    assert f"You may not get pods/log {where}" in reported
-    assert "You may not list nodes of the cluster." in reported
-    assert "nodes" not in {line["id"] for line in report.lines}
 
 
 def test_the_template_that_it_prints_lets_the_workers_in(

@@ -4,14 +4,12 @@ Each fault could make k8sbench forget the request: an outage, a kill before a de
 store. Unavailable logs do not delay the request.
 """
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from k8sbench.cli.main import main
-from tests.harness import disks
 from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.limits import shorten
@@ -89,46 +87,3 @@ def test_collect_all_deletes_after_a_kill_before_deletion(shell: Shell, proxy: F
     assert status["wishes"] == []
     assert status["measurement"]["throughput"] == measured["throughput"]
     assert "Nothing needs collection here." in shell.run("collect", "--all").err
-
-
-def test_where_the_store_cannot_be_written_no_job_is_touched(shell: Shell, tmp_path: Path) -> None:
-    run_id = "full"
-    with disks.small(tmp_path / "disk", "4m") as disk:
-        shell.environment["K8SBENCH_STORE"] = str(disk / "store")
-        shell.submit(run_id, ENDLESS, "--detach")
-        with disks.full(disk):
-            assert "the disk is full" in shell.run("delete", run_id, code=1).err
-        assert run_id in shell.on_cluster()
-        shell.run("delete", run_id)
-        assert record_of(shell, run_id) == CANCELLED
-
-
-def test_a_run_whose_folder_is_gone_is_recorded_anew_from_its_job(shell: Shell) -> None:
-    logs = detached(shell, "gone")
-    shutil.rmtree(shell.store / "runs" / "gone")
-    shell.run("cancel", "gone")
-    assert record_of(shell, "gone") == CANCELLED
-    assert shell.archived("gone") == logs.expected["master-0"]
-    assert "gone" not in shell.on_cluster()
-
-
-def test_a_damaged_run_is_named_and_its_job_goes_on(shell: Shell) -> None:
-    logs = detached(shell, "damaged")
-    (shell.store / "runs" / "damaged" / "run.json").write_text("{")
-    for words, code in ((("list",), 0), (("collect", "--all"), 1), (("cancel", "damaged"), 1)):
-        assert "run.json cannot be read" in shell.run(*words, code=code).err
-    assert "damaged" in shell.on_cluster()
-    shell.run("store", "remove", "damaged", "--yes")
-    shell.run("cancel", "damaged")
-    assert shell.archived("damaged") == logs.expected["master-0"]
-
-
-def test_a_run_without_served_logs_is_cancelled(shell: Shell, proxy: FaultProxy) -> None:
-    detached(shell, "unserved")
-    shell.limits = {"read_before_cancel": 1.0}
-    with proxy.hold("/log"):
-        ended = shell.run("cancel", "unserved")
-    said = "what unserved has printed cannot all be read: that takes longer than 1s."
-    assert said in ended.err
-    assert record_of(shell, "unserved") == CANCELLED
-    assert "unserved" not in shell.on_cluster()

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from k8sbench.model import benchmark_object
 from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.render.trainer_sources import SELECTOR
 from tests import tiers
@@ -20,7 +19,6 @@ from tests.chart import examples
 from tests.cluster.test_operator_reading import expose
 from tests.harness import helm as programs
 from tests.harness.cluster import audit, operator_process, users
-from tests.harness.cluster.manifests import claim
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
 from tests.harness.cluster.operator_process import OperatorShell
@@ -51,11 +49,6 @@ class Right(NamedTuple):
     verb: str
 
 
-OBJECTS = {
-    Right(benchmark_object.GROUP, "benchmarks", verb)
-    for verb in ("get", "list", "watch", "create", "patch", "delete")
-}
-"""Rights that nobody uses without an operator."""
 ELSEWHERE: dict[Right, str] = {
     Right("", "services/proxy", "get"): "Prometheus is in a namespace of its own"
 }
@@ -67,10 +60,6 @@ OF_USERS = ELSEWHERE | {
     Right("apps", "deployments", "get"): "the training operator is elsewhere, too",
     Right("apps", "deployments", "list"): "wherever that is",
 }
-
-
-READING = {Right("", "services/proxy", "get"), Right("", "secrets", "get")}
-"""Rights with which users read an operator."""
 
 
 class Account:
@@ -191,51 +180,6 @@ def superfluous(account: Account) -> set[Right]:
     """Return unused rights, except on job kinds that the cluster lacks."""
     unused: set[Right] = account.granted() - account.used()
     return {right for right in unused if right.group != "trainer.kubeflow.org"}
-
-
-def test_users_are_granted_what_whole_sessions_use_and_nothing_else(
-    install: Callable[[Values], Namespace], kueue: None, tmp_path: Path
-) -> None:
-    namespace = install({})
-    account = Account(namespace, f"{RELEASE}-user")
-    shell = shell_of(account, tmp_path / "shell")
-    prepare(namespace)
-    namespace.create(claim("data"))
-    # The cluster's first answer to whether it is ready.
-    shell.run("doctor", "--data=pvc:data", "--queue=lab")
-    # A run from its submit to its row, with the pools that the chart publishes.
-    logs = shell.logs("whole").begin()
-    with shell.submitted("whole") as submit:
-        submit.until(f"pools from ConfigMap {namespace.name}/dlperf-pools")
-        submit.until("Running: ")
-        logs.end()
-        shell.finish("whole")
-        submit.ends()
-    # One that is left, looked at, and collected by somebody who has but the cluster.
-    logs = shell.printing("left")
-    shell.run("list")
-    shell.run("status", "left")
-    shell.run("logs", "left")
-    logs.end()
-    shell.finish("left")
-    shell.colleague().run("collect", "--take-over", "--yes", "left", "--follow")
-    shell.run("collect", "--all", code=3)
-    # Those that are not to go on, of the other kind, and one that waits in a queue.
-    shell.run("submit", *PADDLE, ENDLESS, "--run-id=unwanted", "--detach")
-    shell.run("cancel", "unwanted")
-    shell.submit("queued", "--queue=lab", "--detach")
-    with shell.started("watch", "queued") as watch:
-        watch.until("Queued: ")
-        until(lambda: Right(KUEUE, "workloads", "list") in account.used(), "a look at the queue")
-    shell.run("delete", "queued")
-    # Where no node fits, the nodes are looked at.
-    shell.submit("nowhere", "--node-pool=nowhere", code=3)
-    shell.submit("draft", "--dry-run=server")
-
-    # Of TrainJobs, which this cluster does not serve: whether the attempt before is gone.
-    unused = {Right("batch", "jobs", "get"), *OBJECTS, *READING}
-    assert sorted(superfluous(account)) == sorted(unused)
-    assert sorted(account.refused()) == sorted(OF_USERS)
 
 
 def test_an_operator_and_its_users_are_granted_what_whole_sessions_use_and_nothing_else(

@@ -11,12 +11,9 @@ from tests.harness.cluster import fixture, pod_logs
 from tests.harness.cluster.bringup import Options
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR
 from tests.harness.cluster.queues import (
     QUEUE,
     is_admitted,
-    kueue,
-    local_queue,
     priorities,
     queue_of,
 )
@@ -147,30 +144,6 @@ def test_a_preempted_run_waits_and_its_last_attempt_counts(own_shell: Shell, kin
     assert not (own_shell.store / "runs" / "run" / "log-gaps.json").exists()
 
 
-NEVER = {
-    "missing": ("v1", "LocalQueue missing doesn't exist", "queue-unusable"),
-    "orphan": ("trainjob", "ClusterQueue no-such-queue doesn't exist", "queue-unusable"),
-    "held": ("v1", "is inactive", "queue-unusable"),
-    QUEUE: ("trainjob", "maximum capacity (1)", "queue-unusable"),
-}
-"""Queue → job kind, Kueue's message, diagnosed cause."""
-
-
-def test_a_queue_that_never_takes_a_job_is_named(own_shell: Shell) -> None:
-    namespace = own_shell.namespace
-    with queue_of(namespace, 1) as name:
-        held = kueue("LocalQueue", "held", spec={"clusterQueue": name, "stopPolicy": "Hold"})
-        namespace.create(local_queue("orphan", "no-such-queue"), held)
-        for queue, (kind, why, cause_id) in NEVER.items():
-            asked = (f"--queue={queue}", f"--job-kind={kind}")
-            with own_shell.submitted(f"of-{queue}", *asked) as submit:
-                submit.until(why)
-                end = own_shell.json("status", f"of-{queue}")["history"][-1]
-                assert (end["phase"], end["cause_id"]) == ("Queued", cause_id)
-                own_shell.run("cancel", f"of-{queue}")
-                submit.ends(3)
-
-
 def test_a_stopped_queue_is_named_and_a_drained_one_stops_the_run(own_shell: Shell) -> None:
     def stop(name: str, policy: str) -> None:
         patch = json.dumps({"spec": {"stopPolicy": policy}})
@@ -218,45 +191,4 @@ def test_a_queue_of_other_nodes_is_refused_before_creation(own_shell: Shell) -> 
         assert {one["id"] for one in checks if one["level"] == "failure"} == {"queue-nodes"}
 
 
-def test_without_rights_a_wrong_queue_is_named_later(namespace: Namespace, tmp_path: Path) -> None:
-    shell = Shell(namespace, namespace.user(tmp_path, sees_nodes=False), tmp_path / "shell")
-    with queue_of(namespace, 8, OTHER_NODES), shell.submitted("run", IN_QUEUE) as submit:
-        submit.until("match node affinity")
-        end = shell.json("status", "run")["history"][-1]
-        assert (end["phase"], end["cause_id"]) == ("Queued", "queue-unusable")
-        shell.run("cancel", "run")
-        submit.ends(3)
-
-
 # --- without a queue ----------------------------------------------------------------------------
-
-
-def test_where_both_are_served_v1_comes_first_and_the_other_way_is_named(own_shell: Shell) -> None:
-    said = own_shell.submit("first", ENDLESS, "--detach").err
-    assert "jobs of the training operator v1, Kubeflow Trainer v2 with --job-kind trainjob" in said
-    assert own_shell.on_cluster("pytorchjobs") == ["first"]
-    own_shell.submit("second", ENDLESS, "--detach", TRAINJOB)
-    assert own_shell.on_cluster("trainjobs") == ["second"]
-    rows = {row["run_id"]: row for row in own_shell.json("list", "-n", own_shell.namespace.name)}
-    assert rows.keys() == {"first", "second"}
-    own_shell.run("delete", "first", "second")
-
-
-def test_a_train_job_that_two_webhooks_check_is_ready_to_be_made(own_shell: Shell) -> None:
-    # Whichever of the two answers first: neither finds the runtime of a dry run.
-    for _ in range(5):
-        checks = own_shell.json("doctor", ENDLESS, TRAINJOB)["checks"]
-        assert "failure" not in {one["level"] for one in checks}
-        own_shell.submit("dry", ENDLESS, TRAINJOB, "--dry-run=server")
-
-
-def test_the_replica_that_failed_is_named_though_the_others_are_deleted(own_shell: Shell) -> None:
-    told = f"{RUN_FOR}.node-1: 1s, {EXIT_CODE}.node-1: '3'"
-    own_shell.pools.write_text(own_shell.pools.read_text().replace(f"{RUN_FOR}: 0s", told))
-    own_shell.submit("bad", TRAINJOB, code=3)
-    status = own_shell.json("status", "bad")
-    assert status["phase"] == "Failed"
-    end = status["history"][-1]
-    assert end["cause_id"] == "replica-failed"
-    assert "node-1" in end["cause"]
-    assert "code 3" in end["cause"]

@@ -4,16 +4,13 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
 from k8sbench import __version__, limits
-from k8sbench.adapters.kubernetes import benchmark_crd
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.operator_lease import Lease, seen
-from k8sbench.model.benchmark_object import SCHEMA
 from tests.harness.cluster.namespace import Namespace
 
 HOLDERS = ("one", "two", "three")
@@ -67,19 +64,6 @@ def test_of_several_that_take_it_at_once_one_gets_it(leases: dict[str, Lease]) -
         assert sorted(pool.map(attempt, leases.values())) == [False, False, True]
 
 
-def test_one_that_is_not_renewed_is_taken_over_once(leases: dict[str, Lease], clock: Clock) -> None:
-    one, two, three = (leases[holder] for holder in HOLDERS)
-    assert one.attempt()
-    assert [two.attempt(), three.attempt()] == [False, False], "it is new to them"
-    clock.now += limits.now.lease - 1
-    assert [one.attempt(), two.attempt()] == [True, False], "it was renewed"
-    assert (two.stands_by, two.reason.split()[0]) == (True, "one")
-    clock.now += limits.now.lease
-    assert [two.attempt(), three.attempt(), one.attempt()] == [True, False, False]
-    two.release()
-    assert three.attempt(), "it is free at once"
-
-
 def test_users_read_who_serves_the_namespace_and_that_it_has_ended(
     namespace: Namespace, connected: Callable[[], Api], leases: dict[str, Lease], clock: Clock
 ) -> None:
@@ -100,9 +84,3 @@ def test_users_read_who_serves_the_namespace_and_that_it_has_ended(
     assert other.attempt()
     other.release(forget=True)
     assert seen(api) is None, "one that did not get all of its Leases serves none"
-
-
-def test_the_number_of_the_crd_is_read_as_users_may(user: Path, namespace: Namespace) -> None:
-    api = connect(kubeconfig=str(user), namespace=namespace.name)
-    with contextlib.closing(api):
-        assert benchmark_crd.schema(api) == SCHEMA

@@ -16,7 +16,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.logs.streams import LEADERS, LogStreams
+from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent
 from tests.harness.cluster.jobs import ON_GPUS
@@ -166,46 +166,6 @@ def test_logs_are_reported_as_they_grow(pods: Pods, reported: Reported, start: S
     finish(streams, reported, "a", "b")
     assert reported.lines == {"a": numbered(0, 50_000), "b": numbered(0, 100)}
     assert reported.gaps == []
-
-
-def test_pods_beyond_the_limit_are_read_last(pods: Pods, reported: Reported, start: Start) -> None:
-    names = [f"pod-{number}" for number in range(70)]
-    pods.run(*names)
-    streams = start(limit=64 + LEADERS)
-    for name in names:
-        pods.write(name, numbered(0, 10))
-        follow(streams, pods, name, rank=0 if name == names[-1] else 1)
-    # Those that are kept for rank 0 are no other's.
-    reported.until(lambda: len(reported.lines) == 65)
-    reported.until_lines(names[-1], 10)
-    finish(streams, reported, *names)
-    assert reported.lines == {name: numbered(0, 10) for name in names}
-    assert reported.gaps == []
-
-
-def test_a_fast_log_waits_for_who_takes_it(pods: Pods, start: Start, reported: Reported) -> None:
-    """200,000 lines: what is not taken yet stays with the node, not in memory."""
-    pods.run("a")
-    pods.write("a", [f"step {number} {'x' * 100}" for number in range(200_000)])
-    room, waits, taken = threading.Event(), threading.Event(), [0]
-
-    def take(event: JobEvent) -> None:
-        assert event.line is not None
-        assert event.line.text.startswith(f"step {taken[0]} ")
-        taken[0] += 1
-        if taken[0] == 1_000:
-            waits.set()
-            room.wait(SECONDS)
-
-    before = _resident()
-    streams = start(sink=take)
-    follow(streams, pods, "a")
-    assert waits.wait(SECONDS)
-    streams.ended("run", "a")  # a fetch does not overtake it
-    room.set()
-    reported.until(lambda: "run" in reported.drained)
-    assert taken == [200_000]
-    assert _resident() - before < 20 * 2**20
 
 
 def _resident() -> int:

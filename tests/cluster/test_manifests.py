@@ -91,12 +91,3 @@ def test_its_pods_run_where_the_restricted_profile_is_enforced(
     job = job_of(text)
     restricted.wait("condition=Running", f"{job['kind']}/{job['metadata']['name']}")
     assert not [why for why in events_of(restricted, "FailedCreatePod") if "PodSecurity" in why]
-
-
-def test_claims_keep_to_the_restricted_profile(restricted: Namespace, render: Render) -> None:
-    restricted.kubectl(
-        "create", *STRICT, given=render("tsm", "--replicas=2", "--gpus=8", *TRAINING)
-    )
-    # It waits for its claims; admission has let it in.
-    pod = restricted.until(lambda pod: True, "pods")
-    assert pod["spec"]["securityContext"]["fsGroup"] == 1000

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.docs import pages
-from tests.harness.cluster import metric_source, rack, users
+from tests.harness.cluster import metric_source, rack
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell
 from tests.tiers import ROOT
@@ -89,15 +89,3 @@ def test_the_commands_of_the_page_run_in_its_order(checking: Shell) -> None:
         variables = {**checking.environment, "PATH": path, "FIRST_RUN": str(first)}
         pages.run(msgspec.structs.replace(command, text=text), checking.folder, variables)
     assert len(checking.json("list")) == NODES + NODES // 2
-
-
-def test_unfit_nodes_are_named(checking: Shell, tmp_path_factory: pytest.TempPathFactory) -> None:
-    assert checking.run(*CASE, "-l", "a=b=c", code=2).err.count("is not a label selector") == 1
-    none = checking.run(*CASE, "-l", "k8sbench.test/row=none", code=2).err
-    assert "No node of pool rack that -l k8sbench.test/row=none selects takes the case." in none
-    folder = tmp_path_factory.mktemp("blind")
-    kubeconfig = users.make(checking.namespace, folder, "blind", sees_nodes=False)
-    done = checking.run(*CASE, code=6, KUBECONFIG=str(kubeconfig))
-    assert "may not list nodes in the whole cluster." in done.err
-    assert "bind you to the ClusterRole in" in done.err
-    assert checking.json("list") == []

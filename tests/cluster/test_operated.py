@@ -104,22 +104,6 @@ def test_ctrl_c_detaches_and_a_cancel_is_done_when_the_api_server_has_taken_it(
         until(lambda: operator.phase("gone-1") == "Cancelled", "the record of gone-1")
 
 
-def test_a_resume_runs_again_what_failed(
-    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
-) -> None:
-    shell = own_shell
-    words = ("submit", *CASE, "--node-pool=quick", "--set=night")
-    with serving(operator, own_cluster, shell):
-        # Its pods print nothing, so that nothing is measured.
-        shell.run(*words, "--run-id=a", code=5)
-        missing = shell.run("submit", *CASE, "--resume=nihgt", code=2)
-        assert "night" in missing.err
-        shell.run("submit", *CASE, "--node-pool=quick", "--resume=night", code=5)
-        found = status(shell, "a")
-        assert (found["observedRetry"], found["summary"]["runs"]) == (1, "2/2")
-        assert {run["run_id"] for run in operator.json("list")} == {"a-1", "a-2"}
-
-
 def test_an_operator_that_is_away_is_named_and_its_objects_wait_for_it(
     own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
 ) -> None:
@@ -142,58 +126,3 @@ def test_an_operator_that_is_away_is_named_and_its_objects_wait_for_it(
 
 def leases(shell: Shell) -> str:
     return shell.namespace.kubectl("get", "leases", "--output=name")
-
-
-def test_nodes_are_compared_by_the_operator(
-    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
-) -> None:
-    shell = own_shell
-    with serving(operator, own_cluster, shell):
-        shell.run("nodes", "resnet50", "--gpus=1", "--preset=smoke", "--node-pool=quick", code=None)
-        (first, *_) = shell.namespace.kubectl("get", "benchmarks", "--output=name").split()
-        found = shell.namespace.get(first)["spec"]
-        runs = operator.json("list")
-        assert len(found["nodes"]) == len(runs) > 1
-
-
-def test_without_the_operator_on_request(
-    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
-) -> None:
-    with serving(operator, own_cluster, own_shell):
-        logs = own_shell.logs("mine").begin()
-        with own_shell.submitted("mine", "--no-operator") as submit:
-            submit.until("step ")
-            logs.end()
-            own_shell.finish("mine")
-            submit.ends()
-        assert own_shell.json("status", "mine")["source"] == "here"
-        assert operator.json("list") == []
-
-
-def test_a_request_without_a_clear_answer_is_sent_again_and_makes_one_object(
-    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
-) -> None:
-    shell = own_shell
-    with serving(operator, own_cluster, shell), shell.behind_proxy() as proxy:
-        for number, fault in enumerate(
-            (
-                proxy.answer(429, "/benchmarks", method="POST", times=1),
-                proxy.answer(500, "/benchmarks", method="POST", times=1),
-                proxy.answer(503, "/benchmarks", method="POST", times=1),
-                proxy.drop("/benchmarks", method="POST", times=1),
-                proxy.lose_answer("/benchmarks", method="POST", times=1),
-            )
-        ):
-            with fault:
-                shell.run("submit", *CASE, ENDLESS, f"--run-id=one-{number}", "--detach")
-            assert fault.hits == 1
-        # Where nobody can tell who serves the namespace nothing is created.
-        with proxy.answer(503, "/leases/"):
-            shell.limits = {"lease_seen": 0.5}
-            shell.run("submit", *CASE, ENDLESS, "--run-id=none", "--detach", code=6)
-        shell.limits = {}
-        with proxy.answer(403, "/benchmarks/one-0", method="PATCH"):
-            shell.run("cancel", "one-0", code=6)
-    found = shell.namespace.kubectl("get", "benchmarks", "--output=name").split()
-    assert len(found) == 5
-    assert "cancel" not in shell.namespace.get("benchmark", "one-0")["spec"]

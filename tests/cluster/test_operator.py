@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 
 from k8sbench.model.benchmark_object import SCHEMA
 from tests.harness import disks
-from tests.harness.cluster import operator_process, users
+from tests.harness.cluster import operator_process
 from tests.harness.cluster.operator_process import OperatorShell
 from tests.harness.cluster.shell import Shell, until
 
@@ -44,21 +43,6 @@ def test_of_two_the_second_waits_until_the_first_ends_or_is_killed(
             assert any(text.startswith("measured ") for text in of_run)
 
 
-def test_one_that_may_no_more_use_its_lease_says_once_which_permission_it_lacks(
-    own_shell: Shell, operator: OperatorShell
-) -> None:
-    namespace, rules = own_shell.namespace, operator_process.RULES
-    with operator.collecting() as running:
-        running.until("info collecting\n")
-        namespace.kubectl("delete", "role,rolebinding", f"{namespace.name}-operator-leases")
-        running.until("warning not ready: ")
-        users.grant(namespace, "operator", "leases", rules)
-        until(lambda: running.err.count("info collecting\n") == 2, "its return")
-        operator_process.end(running)
-    (said,) = [line for line in running.err.splitlines() if "not ready" in line]
-    assert re.search(r" may not \w+ (leases|benchmarks)", said)
-
-
 def test_a_disk_that_is_full_and_free_again_loses_nothing(
     own_shell: Shell, operator: OperatorShell
 ) -> None:
@@ -72,29 +56,6 @@ def test_a_disk_that_is_full_and_free_again_loses_nothing(
             assert "r1-1" in own_shell.on_cluster()
         operator_process.check_collected(operator, "r1-1", logs)
         operator_process.end(running)
-
-
-def test_a_job_that_is_removed_while_nobody_collects_leaves_a_lost_run(
-    own_shell: Shell, operator: OperatorShell
-) -> None:
-    logs = operator_process.given(own_shell, "r1")
-    with operator.collecting() as running:
-        until(lambda: operator.archived("r1-1"), "lines of r1-1")
-        running.kill()
-    # As its ttlSecondsAfterFinished does it.
-    logs.end()
-    own_shell.finish("r1-1")
-    own_shell.namespace.kubectl("delete", "pytorchjob", "r1-1", "--cascade=foreground")
-    with operator.collecting() as running:
-        until(lambda: operator.phase("r1-1") == "Lost", "the end of r1-1")
-        operator_process.end(running)
-    end = operator.json("status", "r1-1")["history"][-1]
-    assert (end["phase"], end["cause_id"]) == ("Lost", "job-gone")
-    assert "while nobody collected" in end["cause"]
-    assert operator.archived("r1-1")
-    assert [run["run_id"] for run in operator.json("list")] == ["r1-1"]
-    (row,) = operator.json("results")["rows"]
-    assert [reason["id"] for reason in row["members"][0]["reasons"]] == ["run-lost"]
 
 
 def test_a_second_operator_is_refused_and_one_with_an_older_crd_serves_nobody(

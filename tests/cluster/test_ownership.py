@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
 from typing import Any
 
 import pytest
 
-from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
+from tests.harness.cluster.shell import Shell
 
 OWNER = "k8sbench.io/owner"
 
@@ -50,19 +49,6 @@ def test_another_store_is_refused_with_the_command_that_helps(shell: Shell, comm
     shell.run("cancel", run_id)
 
 
-def test_another_store_reads_what_a_job_prints(shell: Shell) -> None:
-    logs = shell.printing("read")
-    colleague = shell.colleague()
-    with colleague.started("logs", "read", "-f", "--replica=master-0") as follow:
-        follow.until('"step": 6,')
-        logs.end()
-        shell.finish("read")
-        follow.ends()
-    assert follow.out.splitlines() == logs.expected["master-0"]
-    assert colleague.json("list") == []
-    shell.run("collect", "read")
-
-
 # -- a change of the owner ------------------------------------------------------------------------
 
 
@@ -83,40 +69,3 @@ def test_a_job_is_collected_where_it_is_taken_over_and_nowhere_else(own_shell: S
     assert "left" not in shell.on_cluster()
     # Nobody knows any more who has taken it over: the job is gone.
     assert "run-lost" in shell.run("collect", "left", code=3).out
-
-
-def test_a_former_owner_that_wakes_up_leaves_the_job_alone(shell: Shell) -> None:
-    logs = shell.logs("asleep").begin()
-    colleague = shell.colleague()
-    with shell.submitted("asleep") as owning:
-        owning.until("step ")
-        owning.process.send_signal(signal.SIGSTOP)
-        with colleague.started("collect", "--take-over", "-y", "--follow", "asleep") as taking:
-            taking.until("asleep belongs to this store now.")
-            owning.process.send_signal(signal.SIGCONT)
-            owning.until(" has taken over its job")
-            assert owner(shell, "asleep") == colleague.identity
-            logs.end()
-            shell.finish("asleep")
-            taking.ends()
-        owning.ends(3)
-    status = shell.json("status", "asleep")
-    assert (status["cause_id"], status["measurement"]) == ("taken-over", None)
-    assert colleague.json("status", "asleep")["measurement"]["verdict"] == "valid"
-
-
-def test_a_job_without_an_owner_is_claimed_by_who_collects_it(shell: Shell) -> None:
-    job = shell.namespace.job("rendered")
-    logs = shell.logs("rendered").begin()
-    text = shell.run("render", *CASE, ENDLESS, "--run-id=rendered", "--with-trainers").out
-    (manifest := shell.folder / "job.yaml").write_text(text)
-    shell.namespace.kubectl("apply", "--server-side", "--force-conflicts", f"-f={manifest}")
-    assert OWNER not in written(shell, "rendered")
-    with shell.started("collect", "rendered", "--follow") as collecting:
-        until(lambda: OWNER in written(shell, "rendered"), f"the owner of {job}")
-        assert owner(shell, "rendered") == shell.identity
-        logs.end()
-        shell.finish("rendered")
-        collecting.ends()
-    assert shell.archived("rendered") == logs.expected[shell.replicas[0]]
-    assert "rendered" not in shell.on_cluster()

@@ -11,7 +11,7 @@ import pytest
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
-from k8sbench.adapters.metrics.prometheus_api import CONFIG_MAP, KEY, WELL_KNOWN
+from k8sbench.adapters.metrics.prometheus_api import WELL_KNOWN
 from k8sbench.model.gpu_metrics import SeriesQuery
 from tests.harness.cluster import fault_proxy, following, manifests, page_roles
 from tests.harness.cluster.limits import shorten
@@ -50,11 +50,6 @@ def service(namespace: Namespace) -> None:
     )
 
 
-def publish(namespace: Namespace, url: str) -> None:
-    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}}
-    namespace.create({**head, "data": {KEY: url}})
-
-
 def test_without_rights_each_place_is_asked_once(namespace: Namespace, user: Path) -> None:
     with fault_proxy.before(user) as (proxy, path), found_by(path) as source:
         said = why(source)
@@ -76,13 +71,3 @@ def test_the_role_of_the_page_is_enough(
         page_roles.grant(page_roles.PROMETHEUS, namespace, "prometheus-k8s:9090")
         following.until(lambda: "services/proxy" not in why(source))
         assert "no endpoints available for service" in why(source)
-
-
-def test_a_published_one_comes_first_but_for_operators(namespace: Namespace, user: Path) -> None:
-    publish(namespace, "http://127.0.0.1:9\n")
-    with found_by(user, "usual") as source:
-        assert "monitoring/prometheus-operated" in why(source)
-    with found_by(user) as source:
-        assert why(source) == (
-            "Prometheus at http://127.0.0.1:9 cannot be reached: connection refused."
-        )

@@ -15,7 +15,6 @@ from tests.harness.cluster import pod_logs, volumes
 from tests.harness.cluster.cluster import KubectlFailed
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR, log_text
-from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 
 TRAIN = (*CASE, ENDLESS, "--mode=train", "--data=pvc:data", "--checkpoints=pvc:checkpoints")
@@ -156,51 +155,4 @@ def test_a_restart_killed_before_creation_is_resumed(shell: Shell, proxy: FaultP
         training.archives("two")
         shell.namespace.finish("left")
         watch.ends(5)
-    training.check_succeeded()
-
-
-def test_a_cancelled_training_is_continued_as_the_next_attempt_of_its_run(shell: Shell) -> None:
-    training = Training(shell, "continued")
-    with training.started("--max-restarts=0") as submit:
-        training.runs(1)
-        training.archives("one")
-        shell.run("cancel", "continued")
-        submit.ends(3)
-    until(lambda: "continued" not in shell.on_cluster(), "the end of the job")
-    training.prints("two")
-    with shell.started("submit", *TRAIN, "--max-restarts=0", "--resume=continued") as submit:
-        training.runs(2)
-        training.archives("two")
-        shell.namespace.finish("continued")
-        submit.ends(5)  # they print no steps
-    assert [run["run_id"] for run in shell.json("list")] == ["continued"]
-    status = training.status()
-    assert (status["phase"], status["restarts"]) == ("Succeeded", 1)
-    for replica in ("master-0", "worker-0"):
-        assert shell.archived("continued", replica) == ["one", "two"]
-
-
-def test_stuck_pods_block_a_start(own_cluster: OwnCluster, shell: Shell, proxy: FaultProxy) -> None:
-    """The master's node is lost: the API server has no word of its end."""
-    shell.limits = {
-        "clear_job": 1.0,
-        "replicas_end": 5.0,
-    }
-    training = Training(shell, "stays")
-    held = proxy.hold(f"{jobs(shell)}/stays", method="DELETE")
-    with training.started() as submit:
-        training.runs(1)
-        training.archives("one")
-        training.fails(alone=True)
-        held.wait()
-        with own_cluster.frozen("kwok"):
-            held.end()
-            submit.until("Attempt 2 of 4 is not created yet: pod stays-master-0 on node gpu-")
-            until(lambda: shell.on_cluster("pods") == ["stays-master-0"], "the worker to be gone")
-            submit.until("two attempts would write the same checkpoints")
-        training.prints("two")
-        training.runs(2)
-        training.archives("two")
-        shell.namespace.finish("stays")
-        submit.ends(5)
     training.check_succeeded()

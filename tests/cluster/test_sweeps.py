@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.store.database import DATABASE
-from tests.harness.cluster import rack, users
+from tests.harness.cluster import rack
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell, until
 
@@ -57,21 +57,6 @@ def test_cases_too_large_are_left_out_and_baselines_run_first(sweeping: Shell) -
     assert {run["verdict"] for run in runs} == {"rejected"}
     assert "1 of 5 ended, about " in done.err
     assert "5 of 5 ended; deeplabv3p" in done.err
-
-
-def test_wait_keeps_all_cases(sweeping: Shell, tmp_path_factory: pytest.TempPathFactory) -> None:
-    words = ("submit", "tsm", "--all-cases", "--repeats=1", "--preset=smoke")
-    folder = tmp_path_factory.mktemp("blind")
-    kubeconfig = users.make(sweeping.namespace, folder, "blind", sees_nodes=False)
-    blind = sweeping.run(*words, "--detach", KUBECONFIG=str(kubeconfig))
-    assert "Whether pool rack holds every case is not known: User " in blind.err
-    assert [run["case"] for run in listed(sweeping)] == ["1x1", "1x8", "4x8"]
-    # An autoscaler may bring the nodes.
-    sweeping.pools.write_text(rack.pools("pair", endless=True))
-    sweeping.environment["FIRST_RUN"] = "11"
-    with sweeping.started(*words, "--wait", "--parallel=9") as waiting:
-        waiting.until("4 replicas × 8 GPUs = 32 GPUs")
-        assert "left out: " not in waiting.err
 
 
 def test_killed_at_each_run_and_resumed_each_case_runs_once(sweeping: Shell) -> None:

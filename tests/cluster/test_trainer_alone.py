@@ -17,7 +17,7 @@ from tests.harness.cluster.bringup import Options
 from tests.harness.cluster.manifests import limit
 from tests.harness.cluster.namespace import ENFORCED, Namespace
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
+from tests.harness.cluster.shell import Shell, until
 
 __all__ = [
     "test_a_job_is_collected_where_it_is_taken_over_and_nowhere_else",
@@ -135,17 +135,6 @@ def test_a_runtime_without_a_job_goes_with_its_run(own_shell: Shell) -> None:
     assert own_shell.phase("left") == "Cancelled"
 
 
-def test_pods_come_from_the_runs_own_runtime(own_shell: Shell) -> None:
-    left_by_a_killed_submit(own_shell, "same")
-    own_shell.colleague().submit("same", "--batch-size=2", ENDLESS, "--detach")
-    for pod in own_shell.namespace.wait_for_pods(2).values():
-        (container,) = pod["spec"]["containers"]
-        assert "--batch-size 2" in " ".join([*container["command"], *container.get("args", ())])
-    # Who comes too late leaves nothing of what it has created.
-    assert "another k8sbench has asked for it" in own_shell.submit("same", ENDLESS, code=2).err
-    assert len(own_shell.on_cluster("trainingruntimes")) == 1
-
-
 @pytest.mark.parametrize(
     "hard",
     [{"count/jobsets.jobset.x-k8s.io": "0"}, {"count/jobs.batch": "0"}, {"pods": "1"}],
@@ -159,16 +148,6 @@ def test_the_makers_warning_is_quoted(trained: Shell, hard: dict[str, str]) -> N
     status = trained.json("status", "stuck")
     assert "quota-exceeded" in {one["cause_id"] for one in status["history"]}
     assert ("the job needs 2 times" in submit.err) == (hard == {"pods": "1"})
-
-
-def test_what_is_refused_or_a_dry_run_leaves_nothing(trained: Shell) -> None:
-    # Refused by us: the operator would wait for its pods without end.
-    assert "pods' names would be too long" in trained.submit("a" * 49, code=2).err
-    assert "its operator is not installed" in trained.submit("v1", "--job-kind=v1", code=6).err
-    trained.run("submit", *CASE, "--dry-run=server", "--run-id=dry")
-    assert left(trained) == []
-    trained.submit("a" * 48, "--detach")
-    trained.namespace.wait_for_pods(2)
 
 
 def test_doctor_finds_the_cluster_ready(trained: Shell) -> None:

@@ -5,13 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.model.errors import UsageError
 from k8sbench.render.trainer_sources import CONFIG_MAP, config_map
 from tests.harness.cluster import fault_proxy, following
 from tests.harness.cluster.following import TRAINERS, Port
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.shell import CASE, Shell
-from tests.unit.render import plans
 
 NAME = TRAINERS.config_map_name
 CONTENT = ("data", "immutable")
@@ -55,36 +52,4 @@ def test_two_runs_share_one_config_map(user: Path, namespace: Namespace) -> None
 # -- never another's ----------------------------------------------------------------------------
 
 
-def test_other_content_of_its_name_is_an_error(port: Port, namespace: Namespace) -> None:
-    changed = {"data": {"k8sbench.trainers.resnet50.py": "import os"}}
-    namespace.create({**config_map(TRAINERS), **changed})
-    before = namespace.get("configmap", NAME)
-    with pytest.raises(UsageError, match="its data are not") as raised:
-        port.submit(following.plan("1x1"))
-    assert raised.value.exit_code == 2
-    assert NAME in raised.value.message
-    assert f"kubectl -n {namespace.name} delete configmap {NAME}" in (raised.value.action or "")
-    assert namespace.get("configmap", NAME) == before
-    assert namespace.get("pytorchjobs") == []
-
-
-def test_what_render_prints_can_be_applied_beside_other_runs(own_shell: Shell) -> None:
-    for run_id in ("first", "second"):
-        printed = own_shell.run("render", "--with-trainers", *CASE, f"--run-id={run_id}").out
-        own_shell.namespace.kubectl("apply", "--server-side", "--filename=-", given=printed)
-    assert {"first", "second"} <= set(own_shell.on_cluster())
-    assert len(trainers(own_shell.namespace)) == 1
-
-
 # -- made again ---------------------------------------------------------------------------------
-
-
-def test_a_missing_one_of_another_version_is_an_error(port: Port, namespace: Namespace) -> None:
-    # A run of another version of the trainers, and its job as its folder has kept it.
-    plan = following.plan("1x1", trainers_digest=plans.SOURCES.digest)
-    *_, job = plans.rendered(plan)
-    gone = f"{plans.SOURCES.config_map_name} in namespace {namespace.name} is gone"
-    with pytest.raises(UsageError, match=gone) as raised:
-        port.cluster.create(plan, [job], following.FOLDER)
-    assert "Submit the run again" in (raised.value.action or "")
-    assert namespace.get("pytorchjobs") == []

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from k8sbench.model.kinds import PYTORCH_JOB, JobKind
@@ -18,7 +17,6 @@ from k8sbench.model.plan import RunPlan
 from tests.harness.cluster import etcd, fault_proxy, following
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.following import Port
-from tests.harness.cluster.limits import shorten
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 
@@ -69,20 +67,6 @@ def test_an_api_server_restart(own_cluster: OwnCluster, namespace: Namespace, us
         assert len(said) % 2 == 0
 
 
-def test_connections_keep_breaking(behind: tuple[Port, FaultProxy], namespace: Namespace) -> None:
-    port, proxy = behind
-    plan = port.submit(following.plan("4x1"), None)
-    proxy.cut()
-    # Where connections are slow to come back it may run by then, and was never seen pending.
-    port.until(lambda port: {Phase.PENDING, Phase.RUNNING} & set(port.phases(plan)))
-    proxy.cut()
-    port.until_phase(plan, Phase.RUNNING)
-    proxy.cut()
-    namespace.finish(plan.run_id)
-    proxy.cut()
-    check_told_once(port, plan)
-
-
 def test_a_dead_connection_is_seen(behind: tuple[Port, FaultProxy], namespace: Namespace) -> None:
     port, proxy = behind
     plan = running(port)
@@ -125,35 +109,3 @@ def test_a_permission_is_taken_away_and_given_back(namespace: Namespace, user: P
         namespace.create(binding)
         namespace.finish(plan.run_id)
         check_told_once(port, plan)
-
-
-def test_who_may_not_see_events_reads_of_that_alone(
-    namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shorten(monkeypatch, watch_note=0.0)
-    following.deny(namespace, "events")
-    with following.opened(user) as port:
-        plan = port.submit(following.plan("4x1"))
-        check_told_once(port, plan)
-        (note,) = port.notes()
-        assert note.startswith("The events cannot be watched: User ")
-
-
-def test_a_job_that_is_resumed_does_not_seem_to_begin_anew(
-    namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its pods may be listed before it is."""
-    shorten(monkeypatch, watch_note=0.0)
-    with following.opened(user) as port:
-        plan = port.submit(following.plan("2x1"), None)
-        running = port.until_phase(plan, Phase.RUNNING)
-    allow = following.deny(namespace, "pytorchjobs")
-    with following.opened(user, **QUICK) as port:
-        run = following.run_of(plan)
-        port.cluster.resume(msgspec.structs.replace(run, history=(*run.history, running)), {})
-        # Pods are watched once they were listed.
-        port.until(lambda port: port.cluster.api.sender.requests["watch pods"] and port.notes())
-        allow()
-        namespace.finish(plan.run_id)
-        port.end_of(plan)
-    assert Phase.CREATED not in port.phases(plan)

@@ -6,7 +6,6 @@ import select
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,12 @@ import pytest
 
 from k8sbench.adapters.local import cluster, launch
 from k8sbench.adapters.local.gpus import GPU, Inventory
-from k8sbench.adapters.local.job import CHUNK, Replica
+from k8sbench.adapters.local.job import Replica
 from k8sbench.adapters.local.launch import MARK, Launch
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
 from tests.local.jobs import Machine, MakeMachine, processes_of
-from tests.unit import demo_kind
 from tests.unit.local import examples
 
 HELLO = "print('hello')"
@@ -118,17 +116,6 @@ def test_replicas_that_run_on_after_the_leading_one_are_ended(make_machine: Make
     assert seen.states("worker-0")[-1] is Phase.CANCELLED
 
 
-def test_replicas_that_tidy_up_longer_than_the_leading_one_may_do_so(machine: Machine) -> None:
-    until_it_ended = """
-if not leads:
-    peer.recv(1)  # nothing: its end closes the connection
-    print("last")
-"""
-    seen = machine.run(MEET + until_it_ended)
-    assert seen.final.phase is Phase.SUCCEEDED
-    assert seen.lines("worker-0") == ["last"]
-
-
 # -- a job that fails -------------------------------------------------------------------------
 
 ONE_FAILS = f"""
@@ -187,21 +174,6 @@ def test_a_subreaper_that_is_ended_fails_the_job(machine: Machine, number: int, 
     assert not processes_of(running.run_id)
 
 
-def test_a_failure_stays_one_when_it_is_cancelled_meanwhile(make_machine: MakeMachine) -> None:
-    machine = make_machine(grace=0.2)
-    running = machine.start(
-        MEET
-        + f"""
-if leads:
-    peer.recv(1)
-    raise ValueError("boom")
-{DEAF.replace("signal.pause()", "peer.close(); signal.pause()")}"""
-    )
-    running.until(lambda event: event.replica is not None and event.replica.phase is Phase.FAILED)
-    machine.cluster.cancel(running.run_id, "enough", "enough")
-    assert "ValueError: boom" in running.to_the_end().final.cause
-
-
 # -- a job that is cancelled --------------------------------------------------------------------
 
 
@@ -214,15 +186,6 @@ def test_a_cancelled_job_says_by_whom_and_why(machine: Machine) -> None:
     assert (seen.final.phase, seen.final.cause_id) == (Phase.CANCELLED, "timeout")
     assert seen.final.cause == "The run took longer than 3 s."
     assert not processes_of(running.run_id)
-
-
-def test_a_job_is_cancelled_while_another_thread_waits_for_it(machine: Machine) -> None:
-    running = machine.start("import signal; signal.pause()")
-    ended = threading.Thread(target=running.to_the_end)
-    ended.start()
-    machine.cluster.cancel(running.run_id, "enough", "enough")
-    ended.join()
-    assert running.seen.final.cause == "enough"
 
 
 def test_a_job_is_cancelled_from_a_signal_handler_inside_its_own_watch(machine: Machine) -> None:
@@ -242,13 +205,6 @@ def test_a_job_is_cancelled_from_a_signal_handler_inside_its_own_watch(machine: 
     assert seen.final.cause_id == "interrupted"
 
 
-def test_cancelling_what_is_over_changes_nothing(machine: Machine) -> None:
-    running = machine.start(HELLO)
-    running.to_the_end()
-    machine.cluster.cancel(running.run_id, "too late", "interrupted")
-    assert running.seen.final.phase is Phase.SUCCEEDED
-
-
 def test_closing_ends_what_still_runs(machine: Machine) -> None:
     running = machine.start(FOR_EVER)
     running.until_line("up")
@@ -259,30 +215,7 @@ def test_closing_ends_what_still_runs(machine: Machine) -> None:
         machine.start(HELLO)
 
 
-def test_closing_waits_for_nobody_who_reads(make_machine: MakeMachine) -> None:
-    machine = make_machine(grace=0.2)
-    running = machine.start("while True: print('x' * 1000)")
-    running.until_line("x")
-    machine.cluster.close()
-    assert not processes_of(running.run_id)
-
-
 # -- watching -------------------------------------------------------------------------------------
-
-
-def test_one_who_waits_hears_of_all_jobs(machine: Machine) -> None:
-    port = "import os; print(os.environ['MASTER_PORT'])"
-    run_ids = {machine.start(port, replicas=1).run_id for _ in range(3)}
-    ended, ports = list[str](), set[str]()
-    while len(ended) < len(run_ids):
-        for event in machine.cluster.wait(None):
-            assert event.run_id not in ended
-            ports |= set() if event.line is None else {event.line.text}
-            if event.transition is not None and event.transition.phase.final:
-                ended.append(event.run_id)
-    assert set(ended) == run_ids
-    assert len(ports) == 3
-    assert machine.cluster.wait(0.0) == []
 
 
 def test_a_job_is_started_once_however_often_it_is_created(make_machine: MakeMachine) -> None:
@@ -290,13 +223,6 @@ def test_a_job_is_started_once_however_often_it_is_created(make_machine: MakeMac
     first, again = (machine.start(HELLO, run_id="once") for _ in range(2))
     assert first.to_the_end().final.phase is Phase.SUCCEEDED
     assert again.to_the_end().lines("master-0") == []
-
-
-def test_an_unknown_job_is_not_found(machine: Machine) -> None:
-    with pytest.raises(NotFound):
-        machine.cluster.job("nobody")
-    with pytest.raises(NotFound):
-        machine.cluster.cancel("nobody", "", "")
 
 
 # -- what may not run -----------------------------------------------------------------------------
@@ -340,13 +266,6 @@ THREE_GPUS: dict[str, Any] = {
 VISIBLE = "import os, signal; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True)"
 
 
-def test_replicas_see_gpus_of_their_own(make_machine: MakeMachine) -> None:
-    machine = make_machine(inventory=lambda: FOUR)
-    seen = machine.run(VISIBLE, gpus_per_replica=2, processes_per_replica=2, device="cuda")
-    assert seen.lines("master-0") == ["0,1"]
-    assert seen.lines("worker-0") == ["2,3"]
-
-
 def test_gpus_are_free_again_after_a_run_or_a_failed_start(make_machine: MakeMachine) -> None:
     machine = make_machine(inventory=lambda: FOUR)
     no_room = mock.patch.object(cluster, "held_port", side_effect=OSError("No space left"))
@@ -358,22 +277,6 @@ def test_gpus_are_free_again_after_a_run_or_a_failed_start(make_machine: MakeMac
     machine.cluster.cancel(running.run_id, "enough", "enough")
     running.to_the_end()
     assert machine.run(VISIBLE, **THREE_GPUS).lines("master-0") == ["0,1,2"]
-
-
-PRINTS = "import json, os; print(json.dumps({k: v for k, v in os.environ.items() if 'DEMO' in k}))"
-
-
-def test_a_made_up_kind_runs_here(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    demo_kind.add(monkeypatch)
-    seen = machine.run(PRINTS, kind="DemoJob", replicas=3)
-    assert seen.final.phase is Phase.SUCCEEDED
-    names = ("ruler-0", "helper-0", "helper-1")
-    assert seen.exit_codes() == dict.fromkeys(names, 0)
-    reported = [json.loads(seen.lines(name)[0]) for name in names]
-    assert [one["DEMO_RANK"] for one in reported] == ["0", "1", "2"]
-    assert {one["DEMO_WORLD"] for one in reported} == {"3"}
-    assert reported[0]["DEMO_CHIEF"] == "me"
-    assert reported[1]["DEMO_CHIEF"] == reported[2]["DEMO_CHIEF"] != "me"
 
 
 # -- what replicas print --------------------------------------------------------------------------
@@ -408,40 +311,8 @@ os._exit(0)
         assert seen.lines(replica) == expected
 
 
-def test_lines_are_stamped_in_the_order_of_arrival(machine: Machine) -> None:
-    seen = machine.run("for n in range(3): print(n, flush=True)", replicas=1)
-    stamps = [event.line.at for event in seen.events if event.line is not None]
-    assert stamps == sorted(stamps)
-    first, last = seen.events[0].transition, seen.final
-    assert first is not None
-    assert first.at <= stamps[0] <= stamps[-1] <= last.at
-
-
-def test_a_slow_reader_slows_the_replica_and_loses_nothing(machine: Machine) -> None:
-    """The replica is never further ahead than its pipe and one reading hold."""
-    trainer = """
-import os
-folder = os.environ["PYTHONPATH"].split(":")[0]
-ahead = os.open(os.path.join(folder, "ahead"), os.O_CREAT | os.O_WRONLY)
-for n in range(50_000):
-    os.pwrite(ahead, b"%08d" % n, 0)
-    os.write(1, b"%099d\\n" % n)
-"""
-    running = machine.start(trainer, replicas=1)
-    ahead = running.folder / "mounts/trainers/ahead"
-    most = (CHUNK + PIPE) // 100 + 1
-    for n in range(50_000):
-        running.until(_is_line)
-        assert int(ahead.read_bytes()) - n <= most
-    assert running.to_the_end().lines("master-0") == [f"{n:099d}" for n in range(50_000)]
-
-
 def _is_line(event: JobEvent) -> bool:
     return event.line is not None
-
-
-def test_a_replica_that_says_nothing_is_no_less_a_success(machine: Machine) -> None:
-    assert machine.run("pass").phases == [Phase.STARTING, Phase.SUCCEEDED]
 
 
 def test_output_that_a_stray_still_holds_open_ends_with_the_replica(machine: Machine) -> None:
@@ -521,15 +392,6 @@ def test_a_missing_program_and_a_missing_folder_are_named(make: Make) -> None:
     assert missing.code == 127
     with pytest.raises(FileNotFoundError, match="/nowhere"):
         make("/bin/true", cwd="/nowhere")
-
-
-def test_words_and_variables_of_any_kind_and_size_arrive_as_they_are(make: Make) -> None:
-    words = ["", " ", "$HOME", "'\"", "×", "a\tb", "\udcff"]
-    assert output_of(make("/usr/bin/printf", "[%s]\\n", *words)) == [
-        *("[]", "[ ]", "[$HOME]", "['\"]", "[×]", "[a\tb]", "[\N{REPLACEMENT CHARACTER}]")
-    ]
-    replica = make("/usr/bin/env", **{f"V{n}": "x" * 10_000 for n in range(50)})
-    assert sum(line.startswith("V") for line in output_of(replica)) == 50
 
 
 def test_the_replicas_environment_does_not_change_the_subreaper(make: Make, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import gc
 import itertools
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +14,6 @@ import psutil
 import pytest
 
 from k8sbench import trainers
-from k8sbench.adapters.local import cluster, launch
 from k8sbench.model.phase import Phase
 from tests.local.jobs import Machine, MakeMachine, processes_of, wait_for
 
@@ -185,25 +183,6 @@ def test_when_the_main_processes_end(machine: Machine) -> None:
     assert not processes_of(running.run_id)
 
 
-def test_when_a_process_forks_and_ends_again_and_again(machine: Machine) -> None:
-    """It may be between two processes at any look; its last one is killed."""
-    trainer = """
-import os, signal
-if os.fork() == 0:
-    os.setsid()
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    os.write(1, b"up\\n")
-    for _ in range(1000):
-        if os.fork() != 0:
-            os._exit(0)
-signal.pause()
-"""
-    running = machine.start(trainer, replicas=1)
-    running.until_line("up")
-    machine.cluster.close()
-    assert not processes_of(running.run_id)
-
-
 def open_files() -> list[str]:
     return sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names alone
 
@@ -224,12 +203,3 @@ def test_jobs_leave_nothing_open(tmp_path: Path) -> None:
     assert threading.active_count() == threads
     assert open_files() == files
     assert psutil.Process().children() == children
-
-
-def test_a_held_port_is_given_to_nobody_and_can_be_listened_on() -> None:
-    with cluster.held_port() as port:
-        address = (launch.LOOPBACK, port)
-        with socket.socket() as other, pytest.raises(OSError, match="in use"):
-            other.bind(address)
-        with socket.create_server(address) as server, socket.create_connection(address):
-            server.accept()[0].close()

@@ -1,15 +1,12 @@
 """A user's own program on this machine: confirmation and the operator's variables."""
 
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from k8sbench.cli.commands import submit
 from k8sbench.cli.main import main
 from k8sbench.operator import documents
 from tests.harness import benchmark_files
@@ -140,26 +137,3 @@ def test_yes_is_required(mine: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "python3 train.py --steps=20" in err
     assert err.endswith("give --yes.\n")
     assert not (tmp_path / "store").exists()
-
-
-@pytest.mark.parametrize(("answer", "code"), [(True, 0), (False, 2)])
-def test_on_a_terminal_it_is_asked(
-    mine: Path, monkeypatch: pytest.MonkeyPatch, answer: bool, code: int
-) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-
-    def agrees(text: str) -> bool:
-        asked.append(text)
-        return answer
-
-    monkeypatch.setattr(submit, "_confirm", agrees)
-    assert main(words(mine)) == code
-    assert len(asked) == 1
-    assert "python3 train.py" in asked[0]
-
-
-def test_cluster_options_are_refused(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for option in ("--data=pvc:imagenet", "--impl=upstream", "--preset=smoke"):
-        assert main(words(mine, "--yes", option)) == 2
-        assert os.fspath(mine) not in capsys.readouterr().out

@@ -17,7 +17,7 @@ from k8sbench.app.cases import resumed
 from k8sbench.app.context import run_context
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import PlannedCase, Stop
-from k8sbench.model.errors import EarlierAttempt, UsageError
+from k8sbench.model.errors import EarlierAttempt
 from k8sbench.model.phase import Phase
 from k8sbench.model.planning import DRAFT_ID
 from k8sbench.model.run import Run
@@ -49,13 +49,6 @@ while step < {STEPS}:
         os.kill(os.getpid(), signal.SIGKILL)
 child.kill()
 child.wait()
-"""
-COUNTING = """
-import os, pathlib, sys
-place = pathlib.Path(sys.argv[1], "attempts-" + os.environ["RANK"])
-done = int(place.read_text()) if place.exists() else 0
-print("from step", done, flush=True)
-place.write_text(str(done + 1))
 """
 ONE_RANK_ENDS = """
 import os, signal, sys
@@ -148,22 +141,6 @@ def test_an_attempt_does_not_begin_beside_processes_of_the_one_before() -> None:
         cluster.clear(run("another"))
         left.kill()
     cluster.clear(run("left-behind"))
-
-
-def test_a_training_that_is_to_be_longer_is_continued(store: SqlStore, tmp_path: Path) -> None:
-    def of(length: int, *words: str, **changes: Any) -> Run:
-        trains = TRAINS | {"training": msgspec.structs.replace(SHORT, length=length)}
-        return submitted(store, COUNTING, str(tmp_path), *words, **(trains | changes))
-
-    assert of(4).attempt == 1
-    run = of(6, "--length=6")
-    assert (run.phase, run.attempt) == (Phase.SUCCEEDED, 2)
-    assert printed(store, "worker-0") == ["from step 0", "from step 1"]
-    with pytest.raises(UsageError, match="other: training"):
-        of(4)
-    for name, value in {"batch_size": 3, "seed": 7, "checkpoints": None}.items():
-        with pytest.raises(UsageError, match=f"other: .*{name}"):
-            of(8, **{name: value})
 
 
 @pytest.mark.tier("frameworks")

@@ -104,18 +104,6 @@ def test_a_submit_of_several_replicas_ends_with_a_measured_row(shell: Shell) -> 
     assert len(list((shell.store / "runs").glob("*/logs/*.log"))) == 2
 
 
-def test_an_all_reduce_is_a_row_of_bandwidth(shell: Shell) -> None:
-    shell.run("submit", "allreduce", "--replicas", "2", "--batch-size", "1")
-    (row,) = shell.json("results")["rows"]
-    assert (row["case"], row["unit"], row["batch_size_per_gpu"]) == ("2x1-cpu", "GB/s", 1)
-    assert row["throughput"] > 0
-    (run,) = shell.json("list")
-    measured = shell.json("status", run["run_id"])["measurement"]
-    # Of two ranks 2(n-1)/n is 1: 20 steps of a megabyte each.
-    seconds = measured["window"]["seconds"]
-    assert row["throughput"] == pytest.approx(0.02 / seconds)
-
-
 @pytest.mark.parametrize(
     ("words", "number", "name"),
     [

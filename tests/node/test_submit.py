@@ -3,23 +3,17 @@
 import contextlib
 import json
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from k8sbench.model.kinds import PADDLE_JOB, TRAIN_JOB, JobKind
-from tests.harness.cluster import volumes
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
 from tests.harness.node import faults, image
 from tests.harness.node.cluster import NodeCluster
 from tests.harness.node.programs import GATE, Programs, variant
-from tests.tiers import ROOT
 
 FIRST, MANY, LAST = 100, 300, 10
 """Lines: a few, nearly a full log file, and a few in the next."""
@@ -42,15 +36,6 @@ for lines, length in {PARTS}:
 """
 LENGTHS = [length for lines, length in PARTS for _ in range(lines)]
 WRITTEN = [f"step {number} 5.0 {'x' * length}" for number, length in enumerate(LENGTHS, 1)]
-SAYS_WHEN_TOLD = """
-import signal, sys
-def reported(*_):
-    print("step 2 5.0 and asked to end", flush=True)
-    sys.exit(0)
-signal.signal(signal.SIGTERM, reported)
-print("step 1 5.0", flush=True)
-signal.pause()
-"""
 
 
 @pytest.mark.parametrize(
@@ -85,7 +70,7 @@ def test_a_job_trains_across_two_nodes_where_the_restricted_standard_is_enforced
 @pytest.fixture
 def programs(restricted: Namespace, tmp_path: Path) -> Programs:
     shell = Shell(restricted, restricted.user(tmp_path), tmp_path / "shell")
-    return Programs(shell, writes=variant(WRITES), waits=variant(SAYS_WHEN_TOLD))
+    return Programs(shell, writes=variant(WRITES))
 
 
 def test_a_rotated_log_is_whole_if_followed(node_cluster: NodeCluster, programs: Programs) -> None:
@@ -133,76 +118,3 @@ def test_a_rotated_log_is_whole_if_followed(node_cluster: NodeCluster, programs:
     reasons = shell.json("status", "left")["measurement"]["reasons"]
     assert "incomplete-log" in [one["id"] for one in reasons]
     assert "The log of master-0 lacks lines between" in collect.out
-
-
-def test_a_program_that_is_cancelled_says_its_last_words(programs: Programs) -> None:
-    shell, last = programs.shell, ["step 1 5.0", "step 2 5.0 and asked to end"]
-    shell.run(*programs.words("waits", "--run-id=left", "--detach"))
-    until(lambda: "step 1" in shell.run("logs", "left").out, "its first words")
-    with shell.started(*programs.words("waits", "--run-id=followed")) as submit:
-        submit.until("step 1")
-        shell.run("cancel", "followed")
-        submit.ends(3)
-    assert "Cancelled: Cancelled by k8sbench cancel." in submit.err
-    assert shell.archived("followed") == last
-    shell.run("cancel", "left")
-    assert shell.archived("left") == last
-    for run in ("left", "followed"):
-        status = shell.json("status", run)
-        assert (status["phase"], status["cause_id"]) == ("Cancelled", "cancelled")
-    assert shell.on_cluster() == []
-
-
-EPOCHS = 10
-
-
-@pytest.fixture
-def folder(trained_in: Namespace, tmp_path: Path) -> Iterator[Path]:
-    """Yield the local folder behind the claim ``training``; it holds a data set."""
-    made = volumes.shared(tmp_path / "volume")
-    program = (sys.executable, "-m", "k8sbench.trainers.check_data", "make-sample", "imagenet")
-    subprocess.run([*program, str(made / "imagenet")], check=True, cwd=ROOT, capture_output=True)
-    volumes.shared(made / "checkpoints")
-    with volumes.claimed(trained_in, "training", made):
-        yield made
-
-
-def events(lines: list[str], name: str) -> list[dict[str, Any]]:
-    found = (json.loads(line[len("K8SBENCH ") :]) for line in lines if line.startswith("K8SBENCH "))
-    return [event for event in found if event["event"] == name]
-
-
-@pytest.mark.soak
-def test_a_training_goes_on_from_its_checkpoint_when_a_pod_is_killed(
-    node_cluster: NodeCluster, trained_in: Namespace, folder: Path, tmp_path: Path
-) -> None:
-    shell = Shell(trained_in, trained_in.user(tmp_path), tmp_path / "shell")
-    what = ("resnet50", "--mode=train", "--preset=smoke", "--replicas=2", f"--epochs={EPOCHS}")
-    claims = ("--data=pvc:training/imagenet", "--checkpoints=pvc:training/checkpoints")
-    site = (f"--pools={node_cluster.pools}", f"--image={image.PYTHON}", "--run-id=run")
-    with shell.started("submit", *what, *claims, *site, "--to-the-end") as submit:
-        until(lambda: [*folder.glob("checkpoints/run/step-*")], "the first checkpoint")
-        first = trained_in.get("pod", "run-worker-0")["metadata"]["uid"]
-        trained_in.kubectl("delete", "pod", "run-worker-0", "--force", "--grace-period=0")
-        submit.until("Attempt 2 of 4")
-        submit.ends()
-    assert first
-    status = shell.json("status", "run")
-    assert [step["cause_id"] for step in status["history"]].count("restarting") == 1
-    lines = shell.archived("run")
-    # Both attempts are in one log: the second goes on from a step of the first.
-    assert len(events(lines, "start")) == 2
-    (resumed,) = events(lines, "resume")
-    saved = [event["step"] for event in events(lines, "checkpoint")]
-    assert resumed["step"] in saved
-    evaluated = [round(event["epoch"]) for event in events(lines, "evaluation")]
-    assert evaluated[-1] == EPOCHS
-    assert sorted(set(evaluated)) == [*range(1, EPOCHS + 1)]
-    measured = status["measurement"]
-    assert measured["verdict"] == "valid", measured["reasons"]
-    assert (measured["restarts"], measured["mode"]) == (1, "train")
-    assert measured["accuracy"]["evaluations"] == EPOCHS
-    assert re.search(r"^resnet50 .*2x1-cpu", shell.run("results").out, re.MULTILINE)
-    # Nothing is left but what the claim keeps: the last checkpoints.
-    until(lambda: not shell.on_cluster("pods"), "the end of the pods")
-    assert 1 <= len([*folder.glob("checkpoints/run/step-*")]) <= 2

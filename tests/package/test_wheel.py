@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import pathlib
@@ -18,7 +17,6 @@ import yaml
 from k8sbench import __version__
 from tests.tiers import CACHE, ROOT
 from tests.unit.kubernetes import servers
-from tests.unit.presence import present
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -92,25 +90,6 @@ def test_the_files_are_of_this_version_and_hold_the_pages_of_the_project(
     pages = ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")
     assert {f"{source}/{each}.md" for each in pages} <= names
     assert f"{source}/charts/Chart.yaml" in names
-
-
-# Of https://www.apache.org/licenses/LICENSE-2.0.txt, to the letter.
-APACHE = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
-
-
-def test_the_license_travels_with_wheel_and_source(dist: pathlib.Path, wheel: pathlib.Path) -> None:
-    (source,) = dist.glob("*.tar.gz")
-    with tarfile.open(source) as archive:
-        top = source.name.removesuffix(".tar.gz")
-        texts = [present(archive.extractfile(f"{top}/LICENSE")).read()]
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-        (about,) = (each for each in names if each.endswith("/METADATA"))
-        assert "License-Expression: Apache-2.0" in archive.read(about).decode()
-        texts += [archive.read(each) for each in names if each.endswith("licenses/LICENSE")]
-    assert len(texts) == 2
-    for text in texts:
-        assert hashlib.sha256(text).hexdigest() == APACHE
 
 
 def test_render_from_the_wheel_gives_what_the_source_tree_gives(installed: pathlib.Path) -> None:

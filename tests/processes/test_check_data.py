@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from k8sbench.trainers.check_data import SAMPLE, say
+from k8sbench.trainers.check_data import SAMPLE
 from k8sbench.trainers.data import sample_sets
-from tests.harness import disks
 from tests.tiers import ROOT
 
 PROGRAM = [sys.executable, "-m", "k8sbench.trainers.check_data"]
@@ -125,31 +124,8 @@ def test_each_kind_of_damage_is_found(kind: str, tmp_path: Path) -> None:
     assert why in line
 
 
-def test_clips_that_are_left_out_are_counted_and_named(tmp_path: Path) -> None:
-    sample_sets.kinetics(tmp_path, pictures=4)
-    with (tmp_path / "labels" / "train_videofolder.txt").open("a") as listed:
-        listed.write("short/one 2 0\nshort/two 0 1\n")
-    assert ends(tmp_path, "check", "kinetics").splitlines()[:3] == [
-        "Note: samples left out: 2",
-        "Note: train: short/one has 2 of at least 3 frames",
-        "Note: train: short/two has 0 of at least 3 frames",
-    ]
-
-
 def test_a_folder_that_holds_something_is_not_drawn_into(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     out = ends(tmp_path, "make-sample", "faces", code=2)
     assert "is not empty" in out
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-
-
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
-    with disks.small(tmp_path / "disk", "64k") as disk:
-        out = ends(disk / "set", "make-sample", "imagenet", "--size=256x256", code=3)
-    assert "No space left" in out
-    assert "make room" in out
-
-
-def test_a_name_of_a_file_cannot_begin_another_line(capsys: pytest.CaptureFixture[str]) -> None:
-    say("train: no pictures in a\nmissing: b\udcff")
-    assert capsys.readouterr().out == "train: no pictures in a missing: b\\udcff\n"

@@ -221,37 +221,6 @@ def test_at_the_end_only_what_was_printed_is_left(terminal: Terminal) -> None:
     assert terminal.out == ""
 
 
-def test_an_error_after_closing_twice_leaves_the_terminal_as_it_was(drawn: Terminal) -> None:
-    drawn.do("tell.close(); tell.close(); tell.planned(run('seg-2'))")
-    drawn.do("raise RuntimeError('broken')")
-    lines = drawn.end(code=1)
-    assert "run seg-2 (set nightly, repeat 1)" in lines
-    assert lines[-1] == "RuntimeError: broken"
-    assert not any("STATE" in line for line in lines)
-    assert not drawn.screen.cursor_hidden
-
-
-def test_what_others_print_goes_above_and_data_goes_its_own_way(drawn: Terminal) -> None:
-    drawn.do("output.note('a stray [b]note[/b]'); output.write('data\\n')")
-    drawn.do("output.write('a [b]line', sys.stderr)")
-    drawn.do("tell.on_event(run(), step(40))")
-    drawn.see("40/100")
-    lines = drawn.end()
-    assert lines[-2:] == ["a stray [b]note[/b]", "a [b]line"]
-    assert drawn.out == "data\n"
-
-
-def test_the_terminal_wraps_long_lines_for_copying(terminal: Terminal) -> None:
-    terminal.do("tell.planned(run())")
-    terminal.do("tell.on_event(run(), note('[b]\\x1b[31m' + 'a word ' * 20 + 'end'))")
-    terminal.do("tell.on_event(run(), note('next: k8sbench submit ' + 'word ' * 30 + 'last'))")
-    terminal.see("last")
-    lines = terminal.end()
-    drawn = "".join(line.ljust(80) for line in lines).rstrip()
-    assert "[b]" + "a word " * 20 + "end" in drawn
-    assert drawn.endswith("  next: k8sbench submit " + "word " * 30 + "last")
-
-
 def test_a_terminal_may_be_made_smaller(terminal: Terminal) -> None:
     terminal.do("for n in range(30): tell.planned(run(f'seg-{n}'))")
     terminal.see("and 10 more: all Created")

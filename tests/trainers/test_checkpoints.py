@@ -133,24 +133,6 @@ def test_no_damage_is_taken_for_whole(tmp_path: pathlib.Path) -> None:
     assert found.step == 20
 
 
-def test_what_stands_in_a_checkpoints_place_makes_room(tmp_path: pathlib.Path) -> None:
-    saved(tmp_path, 10)
-    (tmp_path / "step-0000000020").touch()
-    again = Checkpoints(tmp_path, same=SAME)
-    again.latest()
-    for step in (20, 30):
-        assert again.save(step, writes("x"), {}) is None
-    assert names(tmp_path) == ["step-0000000020", "step-0000000030"]
-
-
-def test_a_checkpoint_by_another_name_is_none(tmp_path: pathlib.Path) -> None:
-    saved(tmp_path, 10, 20)
-    (tmp_path / "step-0000000020").rename(tmp_path / "step-0000000030")
-    found = Checkpoints(tmp_path, same=SAME).latest()
-    assert found is not None
-    assert found.step == 10
-
-
 def test_one_without_a_digest_is_refused_and_stays(tmp_path: pathlib.Path) -> None:
     saved(tmp_path, 10)
     path = tmp_path / "step-0000000010" / "manifest.json"
@@ -173,15 +155,6 @@ def test_one_of_other_settings_is_refused(tmp_path: pathlib.Path) -> None:
     )
     assert not refused.value.passing
     assert names(tmp_path) == ["step-0000000010"]
-
-
-def test_a_folder_that_cannot_be_read_is_refused_for_now(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(
-        CheckpointError, match="file: Not a directory; mend the folder, or name one that all"
-    ) as refused:
-        Checkpoints(tmp_path / "file").latest()
-    assert refused.value.passing
 
 
 def test_what_cannot_be_written_is_told_and_the_older_ones_stay(tmp_path: pathlib.Path) -> None:
@@ -317,12 +290,3 @@ def test_one_failure_fails_all(tmp_path: pathlib.Path, capfd: pytest.CaptureFixt
     ]
     assert f"checkpoint of step 20: {tmp_path}: No space left on device" in capfd.readouterr().err
     assert names(tmp_path) == ["step-0000000010"]
-
-
-def test_a_rank_that_does_not_share_the_folder_refuses(tmp_path: pathlib.Path) -> None:
-    saved(tmp_path / "0", 10)
-    apart = Checkpoints(tmp_path / "1", same=SAME, rank=1, agree=lambda _: 10)
-    unread = f"{tmp_path}/1/step-0000000010/manifest.json: No such file or directory"
-    with pytest.raises(CheckpointError, match=f"cannot be read: {unread}; mend the") as refused:
-        apart.latest()
-    assert refused.value.passing

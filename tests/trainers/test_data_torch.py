@@ -11,7 +11,6 @@ import pytest
 
 from k8sbench.trainers.parts.events import Place
 from k8sbench.trainers.parts.samples import source
-from k8sbench.trainers.parts.segmentation import IGNORE
 from tests.trainers.checks import read, session
 
 if TYPE_CHECKING:
@@ -55,14 +54,6 @@ def test_a_sample_is_fixed_by_its_number(kind: str, way: str) -> None:
     assert np.array_equal(first[1], again[1])
     assert not np.array_equal(first[0], other[0])
     assert np.isfinite(first[0]).all()
-
-
-def test_every_street_has_equally_many_pixels_with_a_class() -> None:
-    streets, _, (height, width) = kinds()["streets"]
-    counts = {int((streets.ready(index)[1] != IGNORE).sum()) for index in range(20)}
-    assert counts == {(height - height // 16) * width}
-    labels = streets.ready(0)[1]
-    assert labels[labels != IGNORE].max() < 19
 
 
 @pytest.mark.parametrize("data", ["synthetic", "synthetic-host"])

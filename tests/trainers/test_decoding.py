@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 from k8sbench.trainers.data import decoding
 from k8sbench.trainers.parts.samples import BrokenSample, DataError
-from tests.trainers.references import coordinates, encoded
+from tests.trainers.references import coordinates
 
 PICTURE = Image.fromarray(coordinates(20, 30))
 
@@ -61,14 +59,6 @@ def test_grey_of_16_bits_keeps_its_upper_byte() -> None:
     levels = (np.arange(600).reshape(20, 30) * 109).astype(np.uint16)
     found = np.asarray(decoding.decoded(file_of(Image.fromarray(levels), "PNG"), "x"))
     assert np.array_equal(found, np.repeat((levels >> 8)[..., None], 3, 2))
-
-
-def test_what_follows_the_end_of_a_jpeg_is_no_damage() -> None:
-    """Nor are a preview in its header, and a second picture behind it."""
-    exif = b"Exif\0\0" + KINDS["grey JPEG"]
-    several = file_of(PICTURE, "MPO", save_all=True, append_images=[PICTURE])
-    for whole in (KINDS["JPEG"] + bytes(4096), file_of(PICTURE, "JPEG", exif=exif), several):
-        assert decoding.decoded(whole, "x").size == (30, 20)
 
 
 @pytest.mark.parametrize("form", ["JPEG", "progressive", "PNG", "preview", "several"])
@@ -125,17 +115,6 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_file_is_told_with_its_name(kind: str, tmp_path: Path) -> None:
-    data, why = BROKEN[kind]
-    path = tmp_path / "picture.JPEG"
-    path.write_bytes(data)
-    with pytest.raises(BrokenSample, match=why) as caught:
-        decoding.picture(path)
-    assert caught.value.path == str(path)
-    assert "\n" not in caught.value.why
-
-
 def test_what_is_no_readable_file_is_told(tmp_path: Path) -> None:
     os.mkfifo(pipe := tmp_path / "pipe.jpg")
     for path, why in (
@@ -156,30 +135,7 @@ def read_lines(path: Path, content: bytes) -> list[str]:
     return list(decoding.lines(path, str, "TEXT"))
 
 
-def test_each_kind_of_line_end_ends_a_line(tmp_path: Path) -> None:
-    for end in (b"\n", b"\r\n", b"\r"):
-        found = read_lines(
-            tmp_path / "list", end.join([b"a 1", b"b\x0b\xc2\x85c 2", b"", b"\xff 3"])
-        )
-        assert found == ["a 1", "b\x0b\x85c 2", "\udcff 3"]
-    assert read_lines(tmp_path / "list", "a 1\r\n".encode("utf-8-sig")) == ["a 1"]
-
-
 @pytest.mark.parametrize("content", [b"a\0b 1", b"a 1\n\0\0\0", "a 1\n".encode("utf-16")])
 def test_a_nul_in_a_list_is_named_by_its_line(content: bytes, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"list, line \d: a NUL; expected TEXT, found "):
         read_lines(tmp_path / "list", content)
-
-
-@pytest.mark.filterwarnings("ignore")
-@given(
-    st.sampled_from([KINDS["JPEG"], KINDS["PNG"], KINDS["palette"], encoded(coordinates(9, 9))]),
-    st.lists(st.tuples(st.integers(0, 10**4), st.binary(min_size=1, max_size=4)), max_size=8),
-)
-def test_damage_gives_a_broken_sample(whole: bytes, damage: list[tuple[int, bytes]]) -> None:
-    data = bytearray(whole)
-    for place, new in damage:
-        at = place % len(data)
-        data[at : at + len(new)] = new
-    with contextlib.suppress(BrokenSample):
-        assert decoding.decoded(bytes(data), "x").mode == "RGB"

@@ -67,17 +67,6 @@ def test_top_1_and_top_5_count_each_sample_once(samples: int, ranks: int, size: 
     assert (evaluation.metric, evaluation.batch_size) == ("top-1", size)
 
 
-def test_of_three_classes_all_are_among_the_best_five() -> None:
-    import torch
-
-    from k8sbench.trainers.models import resnet_torch
-
-    logits = torch.tensor([[0.1, 0.3, 0.2], [0.3, 0.1, 0.2]])
-    evaluation = resnet_torch.evaluation(2)
-    sums = evaluation.sums(as_they_are, logits, torch.tensor([1, 2]), [0, 1])
-    assert figures(evaluation, [sums]) == {"top-1": 50.0, "top-5": 100.0}
-
-
 SIZE, COUNT = 6, 24
 SAME = np.arange(COUNT) % 2 == 1
 

@@ -148,15 +148,6 @@ def test_the_summary_states_the_window(journal: events.Journal, written: Written
     assert told["machine"] == {"driver": "570.1", "ecc": None}
 
 
-def test_a_place_is_alone_without_a_launcher_and_never_guessed_with_one() -> None:
-    assert events.Place.from_environment({}) == events.Place(0, 0, 1)
-    found = events.Place.from_environment({"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8"})
-    assert found == events.Place(5, 1, 8)
-    given = {"A": "3", "B": "0", "C": "4", "RANK": "1"}
-    assert events.Place.from_environment(given, ("A", "B", "C")) == events.Place(3, 0, 4)
-    assert not found.first
-
-
 def test_lines_of_several_ranks_never_interleave() -> None:
     """Four processes write long lines into one pipe at the same time."""
     program = (

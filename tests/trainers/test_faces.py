@@ -11,7 +11,7 @@ from PIL import Image
 
 from k8sbench.trainers.data import faces, sample_sets
 from k8sbench.trainers.parts.samples import BrokenSample, DataError
-from tests.trainers.references import channels_first, coordinates, encoded, form, saved
+from tests.trainers.references import channels_first, coordinates, encoded, form
 
 BOTH = [encoded(coordinates(8, 8)), encoded(coordinates(8, 8)[:, ::-1])]
 
@@ -33,22 +33,6 @@ def test_a_face_to_train_on_is_mirrored_in_half_of_the_cases_and_else_as_it_is()
 def folder(tmp_path: Path) -> Path:
     sample_sets.faces(tmp_path, pictures=8, size=(16, 16))
     return tmp_path
-
-
-def test_a_line_has_a_tab_or_a_space_before_the_class(folder: Path) -> None:
-    for name, level in (("a b.png", 10), ("c.png", 20), ("d\te.png", 30)):
-        saved(folder / name, np.full((16, 16, 3), level, np.uint8))
-    (folder / "train.txt").write_text("a b.png\t4\nc.png 7\r\n\nd\te.png 0\n")
-    training = faces.open_set(folder, size=16).training
-    samples = [training.sample(number, np.random.default_rng(0)) for number in range(3)]
-    assert [(int(image.min()), int(label)) for image, label in samples] == [
-        (10, 4),
-        (20, 7),
-        (30, 0),
-    ]
-    assert form(samples[0][1]) == "int64 ()"
-    (folder / "train.txt").rename(folder / "label.txt")  # as PLSC calls it
-    assert len(faces.open_set(folder, size=16).training) == 3
 
 
 @pytest.mark.parametrize(
@@ -98,17 +82,6 @@ def python_2_arrays(texts: list[bytes]) -> bytes:
     return b"\x80\x02](" + arrays + b"e](\x88e\x86."
 
 
-@pytest.mark.parametrize("protocol", range(6))
-@pytest.mark.parametrize("kind", ["bytes", "arrays", "numpy's truth"])
-def test_pairs_of_any_protocol_are_read(tmp_path: Path, protocol: int, kind: str) -> None:
-    texts: list[Any] = list(BOTH)
-    if kind == "arrays":
-        texts = [np.frombuffer(text, np.uint8) for text in BOTH]
-    truth = np.bool_(True) if kind == "numpy's truth" else True
-    found = pairs(tmp_path / "lfw.bin", pickle.dumps((texts, [truth]), protocol=protocol))
-    assert (found.encoded, found.same.tolist()) == (BOTH, [True])
-
-
 def test_pairs_that_python_2_wrote_are_read(tmp_path: Path) -> None:
     assert pairs(tmp_path / "lfw.bin", python_2_arrays(BOTH)).encoded == BOTH
 
@@ -146,25 +119,6 @@ def test_a_pickle_cannot_do_anything(tmp_path: Path, protocol: int) -> None:
 def test_a_file_of_another_form_is_one_sentence(tmp_path: Path, content: bytes, why: str) -> None:
     with pytest.raises(DataError, match=why):
         pairs(tmp_path / "lfw.bin", content)
-
-
-def test_fewer_than_ten_pairs_are_refused(folder: Path) -> None:
-    encoded, same = pickle.loads((folder / "lfw.bin").read_bytes())
-    for count in (9, 10):
-        (folder / "lfw.bin").write_bytes(pickle.dumps((encoded[: 2 * count], same[:count])))
-        if count == 9:
-            with pytest.raises(
-                DataError, match=r"lfw\.bin has 9 pairs; an accuracy takes at least"
-            ):
-                faces.open_set(folder, size=16)
-    assert len(faces.open_set(folder, size=16).validation) == 10
-
-
-def test_missing_files_are_one_sentence(folder: Path) -> None:
-    for name in ("lfw.bin", "train.txt"):
-        (folder / name).unlink()
-        with pytest.raises(DataError, match=rf"{name} cannot be read: No such file"):
-            faces.open_set(folder)
 
 
 def test_a_broken_picture_of_a_pair_is_a_broken_sample(tmp_path: Path) -> None:

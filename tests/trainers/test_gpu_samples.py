@@ -133,15 +133,6 @@ def test_without_a_gpu_or_its_driver_nothing_is_sampled(
     assert written == []
 
 
-def test_the_metrics_are_those_that_the_table_has_of_nvml() -> None:
-    pytest.importorskip("msgspec", reason="k8sbench itself, which has the table, needs msgspec")
-    from k8sbench.model.gpu_metrics import METRICS
-
-    table = {metric.id for metric in METRICS if metric.nvml}
-    assert {*nvml.METRICS, nvml.PROCESSES} == table
-    assert set(nvml.OF_EACH_PART) < nvml.METRICS.keys()
-
-
 @pytest.mark.tier("frameworks")
 @pytest.mark.timeout(240)
 def test_a_log_of_a_trainer_alone_gives_the_metrics_of_its_gpu(tmp_path: pathlib.Path) -> None:

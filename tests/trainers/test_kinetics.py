@@ -7,7 +7,6 @@ import pytest
 from PIL import Image
 
 from k8sbench.trainers.data import kinetics, sample_sets
-from k8sbench.trainers.parts.samples import BrokenSample, DataError
 from tests.trainers.references import (
     Array,
     channels_first,
@@ -117,59 +116,3 @@ def test_a_sample_has_the_frames_and_the_class_of_its_line(tmp_path: Path) -> No
     assert (clip[:, 0, 0, 0].tolist(), int(label)) == ([1] * 8, 0)
     clip, label = files.validation.sample(0, random)
     assert (clip[:, 0, 0, 0].tolist(), int(label)) == ([3, 7, 11, 15, 19, 23, 27, 31], 1)
-
-
-def test_clips_of_fewer_than_three_frames_are_left_out(folder: Path) -> None:
-    for name in ("train", "val"):
-        numbered(folder, f"short/{name}", 2, 0, name)
-        numbered(folder, f"enough/{name}", 3, 0, name)
-    files = kinetics.open_set(folder)
-    assert (len(files.training), len(files.validation)) == (4 + 1, 2 + 1)
-    assert files.left_out == (
-        "train: short/train has 2 of at least 3 frames",
-        "val: short/val has 2 of at least 3 frames",
-    )
-
-
-@pytest.mark.parametrize(
-    ("line", "why"),
-    [
-        ("class_0/clip 12", "2 fields"),
-        ("class_0/my clip 12 0", "4 fields"),
-        ("class_0/clip  12 0", "4 fields"),
-        ("class_0/clip twelve 0", "'twelve' is not a whole number"),
-        ("class_0/clip 12 -1", "'-1' is not a whole number"),
-        ("class_0/clip 12 400", "class 400 is not one of 400"),
-        ("class_0/clip 99999999999999999999 0", "'99999999999999999999' is not a whole number"),
-    ],
-)
-def test_a_wrong_line_is_named_by_its_number(folder: Path, line: str, why: str) -> None:
-    path = folder / "labels" / "val_videofolder.txt"
-    path.write_text(path.read_text() + "\n" + line + "\n")
-    with pytest.raises(DataError) as caught:
-        kinetics.open_set(folder)
-    told = f"{path}, line 4: {why}; expected PATH FRAMES LABEL, found {line!r}"
-    assert str(caught.value) == told
-
-
-def test_a_list_that_is_missing_or_empty_is_one_sentence(folder: Path) -> None:
-    path = folder / "labels" / "train_videofolder.txt"
-    path.write_text("\n")
-    with pytest.raises(DataError, match="has no clips of at least 3 frames"):
-        kinetics.open_set(folder)
-    path.unlink()
-    with pytest.raises(DataError, match=r"train_videofolder\.txt cannot be read: No such file"):
-        kinetics.open_set(folder)
-
-
-def test_a_missing_frame_and_frames_of_several_sizes_are_broken_samples(folder: Path) -> None:
-    training = kinetics.open_set(folder, segments=12).training
-    frame = folder / "images/class_0/train_0000/img_00012.jpg"
-    frame.rename(frame.with_suffix(".lost"))
-    with pytest.raises(BrokenSample, match="No such file") as caught:
-        training.sample(0, np.random.default_rng(0))
-    assert caught.value.path == str(frame)
-    saved(frame, coordinates(9, 9))
-    with pytest.raises(BrokenSample, match="several sizes"):
-        training.sample(0, np.random.default_rng(0))
-    training.sample(1, np.random.default_rng(0))

@@ -13,7 +13,6 @@ import pytest
 from k8sbench.trainers.parts import machine, nvml
 from tests.trainers import stand_in
 from tests.trainers.conftest import Nvml
-from tests.trainers.runs import Captured
 
 
 def test_the_machine_is_described_in_words_that_json_knows() -> None:
@@ -77,8 +76,6 @@ def test_every_call_has_a_name_that_nvmls_own_module_knows(name: str) -> None:
 
 
 LEVELS = ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE")
-USING = "h:1:2 [0] NCCL INFO Using network Socket"
-WARNING = "h:1:2 [0] net.cc:7 NCCL WARN no route"
 
 
 class Nccl:
@@ -143,42 +140,6 @@ def test_nccl_tells_its_network_whatever_level_a_pool_sets_and_its_file_goes(
     assert machine.connect_by_nccl(nccl) == network
     assert nccl.asked["NCCL_DEBUG"] == (level if level in ("INFO", "TRACE") else "INFO")
     assert not list(temporary.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("given", "asked"),
-    [(None, "ENV,INIT,NET"), ("COLL,GRAPH", "COLL,GRAPH,INIT,NET"), ("^COLL", "^COLL")],
-)
-def test_the_parts_of_nccl_that_a_user_wants_to_hear_are_asked_for_as_well(
-    given: str | None, asked: str, nccl: Nccl, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if given is not None:
-        monkeypatch.setenv("NCCL_DEBUG_SUBSYS", given)
-    machine.connect_by_nccl(nccl)
-    if given != "^COLL":
-        assert nccl.asked["NCCL_DEBUG_SUBSYS"] == asked
-    assert os.environ["NCCL_DEBUG_SUBSYS"] == asked
-
-
-@pytest.mark.parametrize(
-    ("level", "shown", "goes_on"),
-    [(None, [WARNING], ""), ("WARN", [WARNING], "later\n"), ("INFO", [USING, WARNING], "later\n")],
-)
-def test_of_nccls_lines_the_log_has_what_was_asked_for(
-    level: str | None,
-    shown: list[str],
-    goes_on: str,
-    nccl: Nccl,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: Captured,
-) -> None:
-    if level is not None:
-        monkeypatch.setenv("NCCL_DEBUG", level)
-    nccl.said = f"{USING}\n{WARNING}\n"
-    assert machine.connect_by_nccl(nccl) == "Socket"
-    assert capfd.readouterr().err.splitlines() == shown
-    nccl.say("later\n")  # as it warns of a peer that is lost
-    assert capfd.readouterr().err == goes_on
 
 
 def test_a_log_that_nccl_did_not_write_is_no_answer() -> None:

@@ -169,32 +169,6 @@ def test_the_first_end_has_the_last_error(launch: Launch, end: str, code: int, t
     assert not job.others()
 
 
-# The test decides when the first of the ranks ends.
-ENDED_UNSEEN = """
-begin()
-wait((here / "now").exists)
-if rank == "0":
-    wait(lambda: has_ended("1"))
-    raise RuntimeError("connection reset by peer")
-os.kill(os.getpid(), {number})
-"""
-
-
-@linux
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_the_killed_rank_is_named_where_all_was_over_before_it_was_seen(
-    launch: Launch, tmp_path: pathlib.Path, number: signal.Signals
-) -> None:
-    job = launch(ENDED_UNSEEN.format(number=int(number)))
-    until(lambda: all((tmp_path / rank).exists() for rank in "01"))
-    job.process.send_signal(signal.SIGSTOP)  # as on a machine that is too busy to run it
-    (tmp_path / "now").touch()
-    until(lambda: not job.others())
-    job.process.send_signal(signal.SIGCONT)
-    assert job.end() == 128 + number
-    assert job.out.splitlines()[-1].startswith(f"paddle_launch.py: rank 1: Signal {int(number)}")
-
-
 @linux
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_whole_job_with_its_code(launch: Launch, number: signal.Signals) -> None:
@@ -256,40 +230,6 @@ def test_no_rank_outlives_a_killed_entry_point(launch: Launch) -> None:
     os.killpg(job.process.pid, signal.SIGKILL)
     job.process.wait()
     until(lambda: not job.others())
-
-
-def test_wrong_usage_is_one_line_and_code_2(tmp_path: pathlib.Path) -> None:
-    for arguments, said in (
-        ([], "usage:"),
-        (["--devices"], "usage:"),
-        (["missing.py"], "no such script: ['missing.py']"),
-    ):
-        ended = subprocess.run(
-            [sys.executable, "-I", str(LAUNCH), *arguments],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ended.returncode == 2
-        assert said in ended.stderr
-        assert len(ended.stderr.splitlines()) == 1
-
-
-@linux
-def test_the_first_rank_speaks_last(launch: Launch, tmp_path: pathlib.Path) -> None:
-    """Its summary is the job's last line, even if all was written before."""
-    job = launch(
-        "begin()\nwait((here / ('now' if rank == '1' else 'heard')).exists)\n"
-        "print('end of', rank)\n(here / ('heard' if rank == '1' else 'done')).touch()\n"
-    )
-    until(lambda: all((tmp_path / rank).exists() for rank in "01"))
-    job.process.send_signal(signal.SIGSTOP)
-    (tmp_path / "now").touch()
-    until((tmp_path / "done").exists)
-    job.process.send_signal(signal.SIGCONT)
-    assert job.end() == 0
-    assert job.out == "end of 1\nend of 0\n"
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,11 @@
 """Several ranks: they compute what one computes, agree on their end, and die together."""
 
 import functools
-import itertools
 import pathlib
 import re
 
 import pytest
 
-from k8sbench.adapters.local.launch import expanded
 from tests.trainers.checks import (
     FROZEN_TOLERANCE,
     STEEP,
@@ -20,7 +18,6 @@ from tests.trainers.checks import (
 from tests.trainers.killed_ranks import a_killed_rank_ends_its_job
 from tests.trainers.runs import Captured, Event, Job, free_port, losses, only, refuse, together
 from tests.trainers.torch_checks import meeting
-from tests.unit.render.plans import upstream
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 on_each = pytest.mark.parametrize("framework", ["pytorch", "paddle"])
@@ -161,16 +158,6 @@ def test_in_amp_mmseg_sums_all_gradients_at_once_unless_asked_to_overlap() -> No
     assert flat == pytest.approx(overlapped, rel=1e-3)
 
 
-def test_ranks_agree_on_how_long_they_go_on() -> None:
-    first, second = ran("pytorch")[1][-1]
-    seconds = [step["seconds"] for step in only(first, "step")]
-    summary = first[-1]
-    assert summary["steps"] == len(seconds)
-    assert summary["window"]["last_step"] == 1
-    assert sum(seconds) >= 1.0
-    assert not only(second, "step")
-
-
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_a_process_group_sums_up_and_agrees(world_size: int) -> None:
     """One rank uses the same path as many."""
@@ -188,41 +175,9 @@ def test_a_vector_is_summed_up_and_timed(framework: str) -> None:
     assert only(sums_up(framework, "cpu"), "environment")[0]["backend"] == "gloo"
 
 
-def test_a_rank_alone_has_nobody_to_sum_up_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    from k8sbench.trainers import allreduce
-    from k8sbench.trainers.parts import settings
-
-    monkeypatch.setattr(settings, "refuse", refuse)
-    with pytest.raises(SystemExit, match="start at least two"):
-        allreduce.main(["--device", "cpu"])
-    with pytest.raises(SystemExit, match="no --amp-dtype"):
-        allreduce.main(["--device", "cpu", "--amp-dtype", "bf16"])
-
-
 def test_a_killed_rank_ends_the_job_and_is_named() -> None:
     """PyTorch's launcher: tests/local/test_submit.py."""
     a_killed_rank_ends_its_job("paddle", "--device", "cpu", "--threads", "1")
-
-
-ONE_OF_2021 = """
-import argparse, os
-parser = argparse.ArgumentParser()
-parser.add_argument("--local_rank", type=int, default=0)
-parser.parse_args()
-os.write(1, b"local rank %s\\n" % os.environb[b"LOCAL_RANK"])  # at once: torch starts it with -u
-"""
-
-
-@pytest.mark.parametrize("benchmark", ["deeplabv3p", "tsm"])
-def test_torch_starts_a_program_of_2021(benchmark: str, tmp_path: pathlib.Path) -> None:
-    """It knows ``--local_rank`` alone, as mmsegmentation 0.x and TSM do."""
-    program = tmp_path / "program.py"
-    program.write_text(ONE_OF_2021)
-    given = {"RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    words = [expanded(w, given) for w in upstream(benchmark, "pytorch", "1x2", "fp32").command[1:]]
-    launcher = itertools.takewhile(lambda word: not word.endswith(".py"), words)
-    (out,) = together([*launcher, str(program)], [{}])
-    assert sorted(re.findall(r"local rank (\d)", out)) == ["0", "1"]
 
 
 MEETING = """

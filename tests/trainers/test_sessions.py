@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import inspect
 import os
 import subprocess
 import sys
@@ -182,20 +181,6 @@ def test_a_session_reports_its_own_gpu(framework: str, monkeypatch: pytest.Monke
     assert here.memory_mib() == 3.0
 
 
-def test_paddle_gets_the_ranks_gpu(paddle_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By default Paddle takes the first GPU for every rank, or refuses to begin."""
-    nccl = ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE")
-    for name in (*nccl, "FLAGS_selected_gpus", "PADDLE_DISTRI_BACKEND"):
-        monkeypatch.setenv(name, "")
-    for name in ("init_parallel_env", "barrier"):
-        monkeypatch.setattr(f"paddle.distributed.{name}", lambda: None)
-    monkeypatch.setattr(paddle_session.Session, "store", ALL_HERE)
-    place = Place(rank=0, local_rank=1, world_size=2)
-    paddle_session.Session(read(), place, 1).connect()
-    told = [os.environ[name] for name in ("FLAGS_selected_gpus", "PADDLE_DISTRI_BACKEND")]
-    assert told == ["1", "nccl"]
-
-
 @pytest.fixture
 def four_gpus(paddle_session: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """The flags of a Paddle that sees four GPUs."""
@@ -253,72 +238,6 @@ def test_a_rank_of_paddles_takes_the_gpu_that_the_launcher_gave_it_or_that_of_it
             paddle_session.open_session(read())
     else:
         assert paddle_session.open_session(read()).index == gpu
-
-
-def test_paddles_switches_are_set_where_they_exist(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = session("paddle", 0)
-    import paddle
-
-    told: dict[str, object] = {}
-    monkeypatch.setattr(paddle, "set_flags", told.update)
-    flags = {"FLAGS_check_nan_inf": False, "FLAGS_of_another_build": 1}
-    assert session("paddle", None, 1).set_flags(flags) == told == {}
-    assert here.set_flags(flags) == {"FLAGS_check_nan_inf": False}
-    assert told == {"FLAGS_check_nan_inf": False}
-
-
-@pytest.mark.parametrize("recipe", ["paddleseg", "matched"])
-def test_paddles_mixed_precision_has_the_recipe_s_own_lists(
-    recipe: str, paddle_session: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from paddle.amp import auto_cast
-
-    from k8sbench.trainers.deeplabv3p_paddle import AMP_LISTS
-
-    asked = []
-    named = inspect.signature(auto_cast).bind
-
-    def context(*given: Any, **more: Any) -> Any:
-        asked.append(named(*given, **more).arguments)
-        return contextlib.nullcontext()
-
-    monkeypatch.setattr("paddle.amp.auto_cast", context)
-    place = Place(rank=0, local_rank=0, world_size=1)
-    here = paddle_session.Session(read("--amp-dtype", "bf16"), place, 0)
-    here.amp_lists, here._amp = AMP_LISTS[recipe], True  # as on a GPU
-    asked.clear()
-    with here.autocast():
-        pass
-    assert asked == [{"enable": True, "level": "O1", "dtype": "bfloat16", **AMP_LISTS[recipe]}]
-    assert not here.scales
-
-
-def test_a_model_of_paddles_on_several_gpus_has_all_its_norms_synchronised_and_is_data_parallel(
-    paddle_session: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without a GPU: the layers, and that they keep their parameters.
-
-    PyTorch's: test_ranks.
-    """
-    from k8sbench.trainers.models.deeplab_paddle import DeepLabV3P
-
-    parallel = mock.Mock(side_effect=lambda model: model)
-    monkeypatch.setattr("paddle.DataParallel", parallel)
-    model = DeepLabV3P(5, layout="NHWC", width_divisor=8)
-
-    def norms() -> list[Any]:
-        ours = ("BatchNorm2D", "SyncBatchNorm")
-        return [each for each in model.sublayers() if type(each).__name__.endswith(ours)]
-
-    before = {id(parameter) for parameter in model.parameters()}
-    layouts = [norm._data_format for norm in norms()]
-    prepared, synced = session("paddle", 0, 2).prepare(model, sync_bn=True)
-    assert synced
-    assert prepared is model  # so that whoever holds the bare model trains these layers
-    assert {type(norm).__name__ for norm in norms()} == {"SyncBatchNorm"}
-    assert [norm._data_format for norm in norms()] == layouts
-    assert {id(parameter) for parameter in model.parameters()} == before
-    parallel.assert_called_once_with(model)
 
 
 @on_each

@@ -58,24 +58,6 @@ def test_gradients_that_are_added_up_are_saved_until_the_weights_change(
     assert later.bare.bias.grad is None
 
 
-def test_gradients_may_overflow_where_a_scale_adapts(tmp_path: pathlib.Path) -> None:
-    held = parts("paddle")
-    held.here.put_gradient(held.bare.bias, np.array([np.inf, 0.0], np.float32))
-    with pytest.raises(OSError, match="gradient of model/bias is not finite"):
-        checkpoints.save_state(tmp_path, held)
-    held.scaler = Scaler()
-    checkpoints.save_state(tmp_path, held)
-
-
-def test_paddles_momenta_outlast_attempts_without_a_step(tmp_path: pathlib.Path) -> None:
-    held, later = parts("paddle"), parts("paddle")
-    held.here.put_momenta(held.optimizer, [(held.bare.bias, np.array([1.0, 2.0], np.float32))])
-    checkpoints.save_state(tmp_path, held)
-    checkpoints.restore_state(tmp_path, tmp_path, later)
-    (momentum,) = later.here.momenta(later.optimizer, {"bias": later.bare.bias}).values()
-    assert momentum.numpy().tolist() == [1.0, 2.0]
-
-
 class Seeds:
     """A session as far as it seeds: what the trainers call before each step."""
 

@@ -1,6 +1,5 @@
 """Augmentation of street scenes: windows, labels that follow their pixels, colours, padding."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from PIL import Image
 
 from k8sbench.trainers.data import streets
-from k8sbench.trainers.data.streets import Crop, Scenes
+from k8sbench.trainers.data.streets import Crop
 from k8sbench.trainers.parts.segmentation import IGNORE
 from tests.trainers.references import Array, interpolated
 
@@ -59,14 +58,6 @@ def test_labels_and_pixels_are_moved_alike(augmented: Any, monkeypatch: pytest.M
     assert 8 < mirrored < 32
 
 
-@on_each
-def test_what_a_small_picture_lacks_is_padded_without_a_class(augmented: Any) -> None:
-    picture, labels = scene(16, 32)
-    _, classes = augmented(picture, labels, np.random.default_rng(0), (80, 80))
-    assert IGNORE in classes
-    assert set(classes.flatten().tolist()) - {IGNORE} <= set(labels.flatten().tolist())
-
-
 def test_mmsegs_crop_is_drawn_again_where_one_class_has_most_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -98,23 +89,3 @@ def test_colours_are_distorted_within_upstreams_limits(augmented: Any) -> None:
     low, high = np.min(list(found), 0), np.max(list(found), 0)
     assert low[0] > 40
     assert high[0] > 200
-
-
-def test_a_turn_of_hue_and_a_saturation_are_what_they_say() -> None:
-    red = Image.new("RGB", (2, 2), (200, 50, 50))
-    assert streets._coloured(red, 0.0).getpixel((0, 0)) == (200, 50, 50)
-    turned = streets._coloured(red, 256 / 3).getpixel((0, 0))
-    assert turned == pytest.approx((50, 200, 50), abs=4)
-    grey = streets._coloured(red, 0.0, 0.5).getpixel((0, 0))
-    assert grey == pytest.approx((200, 125, 125), abs=4)
-
-
-@on_each
-def test_scenes_of_loader_processes_go_through_the_same_augmentations(augmented: Any) -> None:
-    scenes = Scenes((32, 48), 5, 1, partial(augmented, crop=(32, 48)))
-    for index in range(20):
-        image, labels = scenes.decoded(index)
-        assert (str(image.dtype), image.shape) == ("uint8", (3, 32, 48))
-        assert image.flags.writeable  # PyTorch warns of arrays that are not
-        assert labels.flags.writeable
-        assert set(labels.flatten().tolist()) <= {0, 1, 2, 3, 4, IGNORE}

@@ -11,12 +11,9 @@ from typing import Any
 
 import pytest
 
-from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.measuring import measure
 from tests.trainers import runs
 from tests.trainers.runs import Event, events, free_port, losses, only, separate
 from tests.trainers.toy_training import TRAINING, VALIDATION
-from tests.unit.measure.support import Lines
 
 pytestmark = pytest.mark.tier("frameworks")
 
@@ -100,11 +97,6 @@ def test_a_run_is_evaluated_each_epoch_and_at_its_end(alone: tuple[str, list[lis
     assert summary["steps"] == 3 * OF_ONE
 
 
-def test_a_schedule_counts_the_epochs_of_the_data(alone: tuple[str, list[list[Event]]]) -> None:
-    rates = [step["lr"] for step in only(alone[1][0], "step")]
-    assert rates == pytest.approx([0.05] * (2 * OF_ONE) + [0.005] * OF_ONE)
-
-
 def test_no_step_contains_what_is_between_steps(alone: tuple[str, list[list[Event]]]) -> None:
     whole = alone[1][0]
     steps = {step["step"]: step for step in only(whole, "step")}
@@ -176,38 +168,6 @@ def test_a_run_ends_at_its_target_if_asked_to(alone: tuple[str, list[list[Event]
     assert len(losses(stopped)) == last
     took = only(stopped, "evaluation")[-1]["time"] - only(stopped, "data")[0]["time"]
     assert 0 < summary["time_to_target_seconds"] < took
-
-
-def test_another_target_is_not_reached_before(alone: tuple[str, list[list[Event]]]) -> None:
-    first, *_, other = alone[1]
-    assert any(event["reached"] for event in only(first, "evaluation")[:2])
-    (last,) = only(other, "evaluation")
-    assert (last["step"], last["target"]) == (3 * OF_ONE, 99.9)
-    assert (other[-1]["time_to_target_seconds"] is not None) == last["reached"]
-
-
-def test_ai_ranks_lines_tell_the_same(alone: tuple[str, list[list[Event]]]) -> None:
-    from k8sbench.parse import reading
-    from k8sbench.parse.lines import CleanLine
-
-    parts = alone[0].split('K8SBENCH {"event": "start"')[1:]
-    for text, run in zip(parts, alone[1], strict=True):
-        marks = [dict(mark.values) for mark in reading.airank_events(CleanLine(1, text, "log"))]
-        by_name = {mark["event"]: mark["value"] for mark in marks}
-        names = [mark["event"] for mark in marks]
-        resumed = bool(only(run, "resume"))
-        assert names[:2] == (
-            ["load_data", "eval_accuracy"] if resumed else ["load_data", "test_begin"]
-        )
-        accuracies = [mark["value"] for mark in marks if mark["event"] == "eval_accuracy"]
-        values = [event["value"] / 100 for event in only(run, "evaluation")]
-        assert accuracies == pytest.approx(values, abs=1e-6)
-        seconds = run[-1]["time_to_target_seconds"]
-        if seconds is not None and not resumed:
-            assert by_name["target_quality_time"] == pytest.approx(seconds, abs=0.01)
-        assert names[-3:] == ["test_finish", "total_use_time", "avg_ips"]
-        rate = run[-1]["window"]["samples_per_second"]
-        assert by_name["avg_ips"] == pytest.approx(rate, rel=1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -321,28 +281,6 @@ def test_an_evaluation_that_is_cut_short_is_made_again_after_its_own_step(
         whole, "step", "samples", "value"
     )
     assert resumed[-1]["evaluations"] == whole[-1]["evaluations"] == 2
-
-
-def test_a_wall_clock_that_is_set_changes_no_time_to_train(tmp_path: pathlib.Path) -> None:
-    saving = ("--length", "6", "--evaluate-every", "3", "--checkpoints", str(tmp_path))
-    lines = runs.alone(command("pytorch", *ALL, *saving, "--target", "1", "--set-clock")[1:])
-    found = events(lines)
-    first, last = only(found, "evaluation")
-    assert last["time"] - first["time"] > 3600
-    elapsed = next(event["elapsed"] for event in (first, last) if event["reached"])
-    assert 0 < elapsed < 3600
-    assert found[-1]["time_to_target_seconds"] == elapsed
-    measurement = measure([Lines(lines.splitlines())], Expectation(format="k8sbench"))
-    assert measurement.time_to_train_s == elapsed
-
-
-def test_checkpoints_are_saved_by_time(tmp_path: pathlib.Path) -> None:
-    saving = (str(free_port()), *ALL, "--length", "6", "--checkpoints", str(tmp_path))
-    jobs = [" ".join([*saving, "--checkpoint-every", every]) for every in ("1e-9", "600")]
-    arguments = ["-m", "tests.trainers.toy_training", "pytorch", "\n".join(jobs)]
-    both = separate(events(runs.alone(arguments)))
-    saved = [[event["step"] for event in only(run, "checkpoint")] for run in both]
-    assert saved == [[*range(1, 7)], []]  # the second time all steps had been done
 
 
 def test_a_run_that_diverges_ends_and_keeps_the_checkpoints_before(tmp_path: pathlib.Path) -> None:

@@ -65,19 +65,6 @@ def test_an_option_of_speed_changes_no_loss_and_is_reported(trainer: str, capfd:
 
 
 @on_each
-def test_a_fused_optimizer_is_one_where_it_is_asked_for(
-    framework: str, capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Other performance options affect convolutions: tests/cuda_stub."""
-    runs = noted_runs(monkeypatch, framework)
-    for options in ((), ("--fused-optimizer",)):
-        toy(capfd, framework, *options)
-        made = runs.pop().optimizer
-        fused = made.defaults["fused"] if framework == "pytorch" else made._use_multi_tensor
-        assert bool(fused) is bool(options)
-
-
-@on_each
 @pytest.mark.parametrize(
     ("checked", "training"),
     [((), (True, True)), (("--frozen-norm",), (False, False)), (("--no-dropout",), (True, False))],
@@ -113,17 +100,6 @@ def scaling(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
         gpu = types.SimpleNamespace(is_gpu_place=lambda: True)
         tracer = types.SimpleNamespace(_expected_place=gpu)
         monkeypatch.setattr(grad_scaler, "_dygraph_tracer", lambda: tracer)
-
-
-@on_each
-def test_a_fixed_scale_of_the_loss_changes_no_step(
-    framework: str, capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = losses(toy(capfd, framework))
-    scaling(framework, monkeypatch)
-    scaled = losses(toy(capfd, framework, "--amp-dtype", "fp16", static_scale=512.0))
-    assert len(set(plain)) == 4
-    assert scaled == pytest.approx(plain, rel=0.01 if framework == "pytorch" else 1e-4)
 
 
 def overflowing(
@@ -192,11 +168,3 @@ def test_an_overflow_leaves_its_step_out_and_halves_a_scale_that_adapts(
     assert found == scales
     kept = [bool((after == before).all()) for before, after in itertools.pairwise(weights)]
     assert kept == [step in bad for step in range(1, 6)]
-
-
-def test_a_fixed_scale_never_skips(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As mmcv's and apex's: to ask would bring the device to rest."""
-    scales, weights = overflowing("pytorch", (2,), capfd, monkeypatch, static_scale=512.0)
-    assert scales == [512.0] * 5
-    finite = [bool((abs(weight) < math.inf).all()) for weight in weights]
-    assert finite == [True, True, *[False] * 4]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from k8sbench.trainers.data.pictures import Pictures
-from tests.trainers.checks import STEEP, noted_runs, part, run, toy
+from tests.trainers.checks import STEEP, run, toy
 from tests.trainers.runs import Captured, losses, of, refusal
 
 pytestmark = [
@@ -116,39 +116,6 @@ def test_each_parameter_group_learns_at_its_own_rate(capfd: Captured) -> None:
     assert weight.abs().max() > 0
     assert still.abs().max() == 0
     assert fast.allclose(10.0 * bias, rtol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("options", "nhwc"),
-    [
-        ((), False),
-        (("--amp-dtype", "fp16"), True),
-        (("--amp-dtype", "fp16", "--recipe", "matched"), False),
-    ],
-)
-def test_images_are_laid_out_as_upstream_has_them_and_the_run_says_so(
-    options: tuple[str, ...], nhwc: bool, capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """PaddleSeg's run_fp16.sh trains in NHWC, its run_fp32.sh and mmsegmentation in NCHW.
-
-    PaddleSeg's count of parameters holds batch norm's statistics; mmsegmentation's does not.
-    """
-    noted = noted_runs(monkeypatch, "paddle")
-    layers = part("paddle").nn.Layer
-    call, seen = layers.__call__, []
-
-    def noting(layer: Any, *inputs: Any, **named: Any) -> Any:
-        seen.append(tuple(inputs[0].shape))
-        return call(layer, *inputs, **named)
-
-    monkeypatch.setattr(layers, "__call__", noting)
-    words = ("--crop", "32x64", "--classes", "4", *SHORT, *options)
-    found = run(capfd, "deeplabv3p_paddle", *words)
-    assert found[0]["options"]["channels_last"] is nhwc
-    assert seen[0] == ((2, 32, 64, 3) if nhwc else (2, 3, 32, 64))
-    trained = part("paddle").count_parameters(noted[0].bare)
-    statistics = found[-1]["parameters"] - trained
-    assert (statistics == 0) if "matched" in options else (statistics > 0)
 
 
 def test_a_machine_without_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

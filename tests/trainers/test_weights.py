@@ -72,28 +72,6 @@ def test_torchvisions_network_computes_the_same_here(tmp_path: Path) -> None:
     assert load(path, model_of("resnet_torch.Classifier", 7, width_divisor=8)).loaded == 5 * 53
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "prefix", "loaded"),
-    [
-        ("mmseg", "deeplabv3plus_torch.DeepLabV3Plus", "", 5 * 55),
-        ("torchvision", "resnet_torch.Classifier", "", 5 * 53 + 2),
-        ("torchvision", "resnet_torch.TSM", "", 5 * 53),  # it has a new classifier
-        ("paddleseg", "deeplabv3plus_torch.DeepLabV3Plus", "", 5 * 55),
-        # of a data parallel model
-        ("torchvision", "resnet_torch.Classifier", "module.", 5 * 53 + 2),
-    ],
-)
-def test_shapes_are_those_published(kind: str, name: str, prefix: str, loaded: int) -> None:
-    import torch
-
-    with torch.device("meta"):
-        tensors = model_of(name).state_dict()
-    published_ = published.tensors(kind, divisor=1, classes=1000)
-    found = {f"{prefix}{at}": each for at, each in published_.items()}
-    told = weights.load(Path(__file__), tensors, lambda _: found, lambda *_: None)
-    assert told.loaded == loaded
-
-
 def test_what_paddle_itself_saves_is_read(tmp_path: Path) -> None:
     here = session("paddle")
     import paddle
@@ -131,29 +109,6 @@ def test_a_file_is_never_executed(framework: str, tmp_path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(WeightsError, match=r"a\.file cannot be read: Not a regular file"):
         load(path, model, framework)
-
-
-@pytest.mark.parametrize(
-    ("kind", "changes", "said"),
-    [
-        ("torchvision", {"layer3.4.bn2.bias": None}, "model: layer3.4.bn2.bias are not in both"),
-        ("torchvision", {"head.weight": np.zeros(3)}, "model: head.weight are not in both"),
-        (
-            *("torchvision", {"layer1.0.conv2.weight": np.zeros((8, 2, 3, 3))}),
-            "model: layer1.0.conv2.weight [8, 2, 3, 3] for [2, 2, 3, 3] are not in both",
-        ),
-        ("mmseg", {}, "backbone.stem.1.bias and 17 more are not in both, or of another shape"),
-    ],
-)
-def test_a_misfit_is_named(kind: str, changes: dict[str, Any], said: str) -> None:
-    model = model_of("resnet_torch.Classifier", 10, width_divisor=32)
-    before = {name: each.clone() for name, each in model.state_dict().items()}
-    found = published.tensors(kind, divisor=32) | changes
-    put = session("pytorch").put
-    with pytest.raises(WeightsError) as refused:
-        weights.load(Path(__file__), model.state_dict(), lambda _: found, put)
-    assert said in str(refused.value)
-    assert all(bool((each == before[name]).all()) for name, each in model.state_dict().items())
 
 
 SHORT = ("--warmup", "0", "--iterations", "1", "--batch-size", "2", "--lr", "0", "--frozen-norm")

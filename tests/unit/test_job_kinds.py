@@ -15,11 +15,9 @@ from k8sbench.diagnose.job import facts, state
 from k8sbench.diagnose.preflight import facts as preflight_facts
 from k8sbench.model import identity
 from k8sbench.model.errors import UsageError
-from k8sbench.model.kinds import CONDITIONS, KINDS, JobKind, default_kind, kind_of, rank_order
+from k8sbench.model.kinds import KINDS, JobKind, default_kind, kind_of
 from k8sbench.model.phase import Phase
-from k8sbench.model.plan import RunPlan
 from k8sbench.render import templates
-from k8sbench.trainers import paddle_launch
 from tests.tiers import ROOT
 from tests.unit import demo_kind
 from tests.unit.doctor import clusters
@@ -71,14 +69,6 @@ def test_it_is_followed_and_looked_for(demo: JobKind) -> None:
     assert found[0].sentence == "DemoJob is not served by demo.example.org/v1alpha1."
 
 
-def test_the_kind_of_job_makes_no_other_case() -> None:
-    plain = plans.plan("2x8", run_id=objects.JOB)
-    assert identity.case_key(PLAN) == identity.case_key(plain)
-    old = msgspec.json.decode(msgspec.json.encode(plain))
-    del old["kind"]
-    assert msgspec.convert(old, RunPlan) == plain
-
-
 @pytest.mark.parametrize("framework", ["pytorch", "paddle"])
 def test_the_hosts_in_a_command_make_no_other_case(framework: str) -> None:
     cases = set()
@@ -107,21 +97,6 @@ def test_every_condition_of_the_operator_has_a_meaning(kind: JobKind) -> None:
 
     # The client's list lacks the condition of a suspended job, which the operator sets since v1.7.
     assert {name for name, _ in kind.conditions} == {*constants.JOB_CONDITIONS, "Suspended"}
-
-
-def test_of_several_conditions_the_end_counts_first() -> None:
-    order = [name for name, _ in CONDITIONS]
-    assert order[:2] == ["Failed", "Succeeded"]
-    kind = default_kind("pytorch")
-    assert kind.phase(["Created", "Running", "Failed"]) is Phase.FAILED
-    assert kind.phase(["Restarting", "Created"]) is Phase.RUNNING
-    assert kind.phase(["Novel"]) is None
-
-
-@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
-def test_names_leave_room_for_the_longest_replica_of_every_kind(kind: JobKind) -> None:
-    for replica in kind.types:
-        assert len(f"-{replica.lower()}-9999") <= len(identity.LONGEST_SUFFIX)
 
 
 @pytest.mark.parametrize(("replicas", "longest"), [(2, 48), (11, 47), (101, 46)])
@@ -186,15 +161,3 @@ def test_nothing_else_knows_a_kind_by_name() -> None:
     own |= {kind.runtime.template for kind in KINDS.values() if kind.runtime is not None}
     for name, text in packaged.template_texts().items():
         assert name in own or not NAMES.search(text)
-
-
-def test_replicas_stand_in_the_order_of_their_ranks(demo: JobKind) -> None:
-    for kind in KINDS.values():
-        names = kind.names(12)
-        assert sorted(set(names), key=rank_order) == names
-
-
-def test_torchrun_waits_as_long_for_a_node_as_a_rank_does_for_another() -> None:
-    """The trainers travel alone, and cannot share the number."""
-    words = [word for kind in KINDS.values() for word in kind.launcher if "timeout" in word]
-    assert set(words) == {f"--rdzv-conf=timeout={paddle_launch.LIMIT:.0f}"}

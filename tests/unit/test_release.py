@@ -1,13 +1,11 @@
 """Package, chart, changelog and pages are of one version."""
 
-import datetime
 import re
 
 import pytest
 import yaml
 
 from k8sbench import __version__
-from tests.docs import pages
 from tests.tiers import ROOT
 
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
@@ -26,23 +24,6 @@ def test_the_newest_release_of_the_changelog_is_the_version_of_the_package() -> 
 def test_chart_and_package_have_the_same_version() -> None:
     chart = yaml.safe_load((ROOT / "charts" / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
-
-
-def test_pages_name_images_and_chart_of_this_version() -> None:
-    found = {
-        (page.name, version) for page in pages.prose() for version in OURS.findall(page.read_text())
-    }
-    assert found == {("images.md", __version__), ("operator.md", __version__)}
-
-
-def test_the_changelog_lists_releases_with_the_newest_first() -> None:
-    headings = re.findall(r"^## (.+)$", CHANGELOG, re.MULTILINE)
-    assert headings == ["Unreleased", *(f"{version} - {day}" for version, day in RELEASES)]
-    order = [
-        (tuple(map(int, version.split("."))), datetime.date.fromisoformat(day))
-        for version, day in RELEASES
-    ]
-    assert order == sorted(order, reverse=True)
 
 
 @pytest.mark.parametrize("release", re.split(r"^## ", CHANGELOG, flags=re.MULTILINE)[1:])

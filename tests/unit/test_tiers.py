@@ -70,13 +70,6 @@ def test_unit_tests_have_no_fixture_with_a_tier(tmp_path: Path) -> None:
     assert "2 deselected" in pytest_of(tmp_path, UNMARKED, options=("-m", "not tier"))
 
 
-@pytest.mark.slow
-def test_a_fixture_that_a_test_asks_for_as_it_runs_demands_its_tier(tmp_path: Path) -> None:
-    out = pytest_of(tmp_path, "def test(store): pass", "postgres")
-    assert "1 passed, 1 skipped" in out
-    assert "tier postgres: SKIPPED in part, it is made up" in out
-
-
 @pytest.mark.parametrize(
     ("file", "tier"),
     [
@@ -89,24 +82,3 @@ def test_a_fixture_that_a_test_asks_for_as_it_runs_demands_its_tier(tmp_path: Pa
 )
 def test_a_file_has_the_tier_of_its_nearest_place(file: str, tier: str | None) -> None:
     assert tiers.of_file(tiers.ROOT / "tests" / file) == (() if tier is None else (tier,))
-
-
-def test_make_tests_ends_with_the_tiers_that_cannot_run_and_what_they_lack(tmp_path: Path) -> None:
-    words = ("make", "--dry-run", "--no-print-directory", "tests")
-    commands = subprocess.run(words, cwd=tiers.ROOT, text=True, capture_output=True, check=True)
-    assert commands.stdout.splitlines()[-1].endswith("python -m tests.tiers")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.tiers"],
-        cwd=tiers.ROOT,
-        env={"PATH": "", "HOME": str(tmp_path)},
-        text=True,
-        capture_output=True,
-        check=True,
-    )
-    first, *lacking = done.stdout.splitlines()
-    assert first == "Tiers that cannot run here, and what they lack:"
-    reasons = dict(line.strip().split(": ", 1) for line in lacking)
-    assert {"go", "cluster", "node", "helm", "browser", "prometheus"} <= reasons.keys()
-    assert "no go on PATH (Go " in reasons["helm"]
-    assert "Debian: iproute2" in reasons["cluster"]
-    assert "no go on PATH" in reasons["cluster"]

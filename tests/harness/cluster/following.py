@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -23,9 +22,7 @@ from k8sbench.model.pool import NodePool, Toleration
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine
 from k8sbench.render.manifest import manifests
-from tests.harness.cluster import users
 from tests.harness.cluster.limits import SECONDS, shorten
-from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import RUN_FOR
 from tests.unit.render import plans
 
@@ -149,19 +146,6 @@ def opened(kubeconfig: Path, **options: Any) -> Iterator[Port]:
             yield port
         finally:
             port.cluster.close()
-
-
-def deny(namespace: Namespace, resource: str) -> Callable[[], None]:
-    """Revoke a resource from the user's role; return a function that restores it."""
-    (role,) = namespace.get("roles")
-
-    def allow(rules: list[Any]) -> None:
-        patch = f"--patch={json.dumps({'rules': rules})}"
-        namespace.kubectl("patch", "role", role["metadata"]["name"], "--type=merge", patch)
-
-    allow([rule for rule in role["rules"] if resource not in rule["resources"]])
-    until(lambda: not users.may(namespace, "user", "list", resource))
-    return lambda: allow(role["rules"])
 
 
 def until(condition: Callable[[], object]) -> None:

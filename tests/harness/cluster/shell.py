@@ -17,14 +17,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import pytest
 
-from tests.harness.cluster import fault_proxy, forks
+from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.fault_proxy import FaultProxy
-from tests.harness.cluster.forks import Ended
 from tests.harness.cluster.limits import LOOKS, SECONDS, shortening
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import RUN_FOR
@@ -72,6 +71,14 @@ REPLICAS = 2
 ENDLESS = "--node-pool=endless"
 """Pods run until they are released."""
 CASE = ("resnet50", f"--replicas={REPLICAS}", "--gpus=1", "--preset=smoke")
+
+
+class Ended(NamedTuple):
+    """A command that has ended, and what it has printed."""
+
+    code: int
+    out: str
+    err: str
 
 
 class Shell:
@@ -132,20 +139,17 @@ class Shell:
 
     def run(self, *words: str, code: int | None = 0, **changes: str | None) -> Ended:
         """Run a command; check its exit code, unless None."""
-        if self.program == Shell.program and not self.limits:
-            done = forks.run(words, self.folder, self._changed(changes), SECONDS)
-        else:
-            ended = subprocess.run(
-                self.argv(words),
-                cwd=self.folder,
-                env=self._changed(changes),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=SECONDS,
-                check=False,
-            )
-            done = Ended(ended.returncode, ended.stdout, ended.stderr)
+        ended = subprocess.run(
+            self.argv(words),
+            cwd=self.folder,
+            env=self._changed(changes),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        done = Ended(ended.returncode, ended.stdout, ended.stderr)
         assert code in {None, done.code}, f"exit {done.code}\n{done.out}\n{done.err}"
         return done
 

@@ -40,12 +40,6 @@ def test_nothing_is_claimed_of_an_image_of_the_user_s_own(tmp_path: pathlib.Path
     ]
 
 
-def test_the_list_for_programs_has_the_document_of_each() -> None:
-    listed = json.loads(run("-o", "json").stdout)
-    assert listed == [json.loads(run(name, "-o", "json").stdout) for name in NAMES]
-    assert yaml.safe_load(run("-o", "yaml").stdout) == listed
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_json_of_one_holds_everything_that_its_file_holds(name: str) -> None:
     shown = json.loads(run(name, "-o", "json").stdout)
@@ -61,12 +55,6 @@ def test_json_of_one_holds_everything_that_its_file_holds(name: str) -> None:
 def test_what_the_reports_published_is_shown_golden(name: str) -> None:
     """All figures, runs, notes and sources of the catalog's YAML."""
     goldens.check(GOLDEN / f"{name}.txt", run(name).stdout)
-
-
-def test_a_file_of_the_users_is_shown_like_a_built_in_one() -> None:
-    shown = run(str(MINE)).stdout
-    assert f"Run it: k8sbench submit {MINE} --replicas 2 --gpus 8 --amp" in shown
-    assert "409.2" in shown
 
 
 def test_mistakes_end_with_code_2_and_one_clear_message(tmp_path: pathlib.Path, cli: Cli) -> None:

@@ -41,22 +41,6 @@ def test_a_name_is_a_built_in_file_whose_text_the_digest_is_of() -> None:
     assert found.digest == hashlib.sha256(text).hexdigest()
 
 
-@pytest.mark.parametrize("file", ["bench.yaml", "bench.yml", "bench"])
-def test_a_file_of_this_folder_needs_no_slash(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, file: str
-) -> None:
-    mine(tmp_path, file)
-    monkeypatch.chdir(tmp_path)
-    assert catalog.find(file).source == file
-
-
-def test_built_in_names_win(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine(tmp_path, "tsm")
-    monkeypatch.chdir(tmp_path)
-    assert catalog.find("tsm").source == "built-in"
-    assert catalog.find("./tsm").source == "./tsm"
-
-
 @pytest.mark.parametrize(
     ("name", "near"), [("resnet5", "resnet50"), ("deeplab", "deeplabv3p"), ("arcfaces", "arcface")]
 )
@@ -66,12 +50,6 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_the_list(name: str, ne
     assert repr(name) in caught.value.message
     assert f"Did you mean {near}?" in caught.value.action
     assert "arcface, deeplabv3p, resnet50, tsm" in caught.value.action
-
-
-@pytest.mark.parametrize("name", ["", "nul\0", "RESNET50"])
-def test_odd_names_are_not_found(name: str) -> None:
-    with pytest.raises(NotFound):
-        catalog.find(name)
 
 
 @pytest.mark.parametrize("path", ["./no/such.yaml", "no-such.yml", "/", "a\0b.yaml"])

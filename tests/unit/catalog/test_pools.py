@@ -8,7 +8,7 @@ import pytest
 
 from k8sbench.adapters.files import pools
 from k8sbench.model.errors import InputError, NotFound, UsageError
-from k8sbench.model.pool import NodePool, amount, problems
+from k8sbench.model.pool import amount
 
 ONE = "pools:\n- name: a\n  gpus_per_node: 1\n  gpu_model: X\n"
 POOL = "pools:\n- {{name: {name}, gpus_per_node: 4, gpu_model: Tesla T4}}\n"
@@ -18,22 +18,6 @@ def file(path: pathlib.Path, name: str) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(POOL.format(name=name))
     return str(path)
-
-
-def test_the_built_in_pools_are_the_reports_nodes_and_those_of_later_gpus() -> None:
-    found = pools.load()
-    assert found.source == "built-in"
-    assert list(found.pools) == ["v100-16gb", "v100-32gb", "a100", "h100", "h200"]
-    assert found.pool().name == found.default == "v100-32gb"
-    models = ["Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB", "NVIDIA A100-SXM4-80GB"]
-    models += ["NVIDIA H100 80GB HBM3", "NVIDIA H200"]
-    for pool, model in zip(found.pools.values(), models, strict=True):
-        assert (pool.gpu_model, pool.gpus_per_node) == (model, 8)
-        # feature discovery writes the driver's name with dashes
-        assert pool.selector == {"nvidia.com/gpu.product": model.replace(" ", "-")}
-        assert [t.key for t in pool.tolerations] == ["nvidia.com/gpu"]
-        assert (pool.host_network, pool.ipc_lock, pool.rdma) == (False, False, None)
-        assert [*problems(pool), *problems(pool, gpus=1)] == []
 
 
 def test_the_first_file_counts(tmp_path: pathlib.Path, private_home: pathlib.Path) -> None:
@@ -73,28 +57,6 @@ def test_a_cluster_gives_pools_only_to_users_without(tmp_path: pathlib.Path) -> 
     assert pools.load(environ=nobody, published=lambda: None).source == "built-in"
     variable = {**nobody, "K8SBENCH_POOLS": file(tmp_path / "v.yaml", "by-variable")}
     assert list(pools.load(environ=variable, published=pytest.fail).pools) == ["by-variable"]
-
-
-def test_a_cluster_s_pools_file_that_is_wrong_is_named_with_its_line() -> None:
-    wrong = "pools:\n- name: a\n  gpu: 1\n", "ConfigMap team-a/dlperf-pools"
-    with pytest.raises(InputError, match=r"ConfigMap team-a/dlperf-pools.*3"):
-        pools.load(environ={}, published=lambda: wrong)
-
-
-def test_a_named_file_that_is_missing_is_an_error(tmp_path: pathlib.Path) -> None:
-    missing = str(tmp_path / "missing.yaml")
-    with pytest.raises(InputError, match="no such file"):
-        pools.load(missing)
-    with pytest.raises(InputError, match="no such file"):
-        pools.load(environ={"K8SBENCH_POOLS": missing})
-
-
-def test_the_users_file_is_not_passed_over_where_it_is_broken(tmp_path: pathlib.Path) -> None:
-    own = tmp_path / "k8sbench" / "pools.yaml"
-    own.parent.mkdir()
-    own.symlink_to(tmp_path / "gone")
-    with pytest.raises(InputError, match="no such file"):
-        pools.load(environ={"XDG_CONFIG_HOME": str(tmp_path)})
 
 
 def test_an_unknown_pool_is_answered_with_the_nearest_and_the_list() -> None:
@@ -188,16 +150,6 @@ def test_kubernetes_fields_are_valid(tmp_path: pathlib.Path, line: str, said: st
     with pytest.raises(InputError, match=re.escape(said)) as caught:
         pools.load(str(path))
     assert caught.value.line == 5
-
-
-def test_shared_memory_must_fit_into_the_memory_of_the_gpus_that_a_pod_gets() -> None:
-    pool = NodePool(name="a", gpus_per_node=8, gpu_model="X", memory_per_gpu="4Gi", shm="16Gi")
-    assert list(problems(pool)) == []
-    assert list(problems(pool, gpus=4)) == []
-    [(path, text)] = problems(pool, gpus=3)
-    assert path == ("shm",)
-    assert "16Gi" in text
-    assert "3 × 4Gi" in text
 
 
 @pytest.mark.parametrize(

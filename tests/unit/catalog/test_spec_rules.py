@@ -9,7 +9,7 @@ import pytest
 from k8sbench.adapters.files import strict_yaml
 from k8sbench.model import spec_rules
 from k8sbench.model.errors import InputError
-from k8sbench.model.spec import BenchmarkSpec, FromSecret, Scaled, SecretKey, Upstream
+from k8sbench.model.spec import BenchmarkSpec, Upstream
 from k8sbench.parse.families import NAMES
 
 problems = functools.partial(spec_rules.problems, families=NAMES)
@@ -48,21 +48,6 @@ def said(text: str) -> tuple[int | None, str]:
 
 def parsed(text: str) -> BenchmarkSpec:
     return strict_yaml.parse(text, BenchmarkSpec, file="f", rules=problems)
-
-
-def test_a_sound_file_has_no_problem() -> None:
-    spec = parsed(SOUND)
-    assert list(problems(spec)) == []
-    assert spec.default_variant("pytorch") is spec.variants[0]
-    assert spec.variants[0].impl == "user"
-
-
-def test_variables_that_are_not_named_like_secrets_or_take_their_value_from_one_are_sound() -> None:
-    env = "{KEYS_PER_NODE: a, DB: 'db://u:$(P)@d', API_KEY: '', HF_TOKEN: "
-    spec = parsed(f"{SOUND}  env: {env}{{secretKeyRef: {{name: hub, key: token}}}}}}\n")
-    assert spec.variants[0].env["HF_TOKEN"] == FromSecret(
-        secret_key_ref=SecretKey(name="hub", key="token")
-    )
 
 
 @pytest.mark.parametrize(
@@ -156,13 +141,6 @@ def test_the_length_of_a_sequence_is_for_benchmarks_in_tokens() -> None:
     parsed(text.replace("unit: images\n", "unit: tokens\n").replace("images/s", "tokens/s"))
 
 
-@pytest.mark.parametrize("unit", ["tokens", "GB"])
-def test_a_rate_of_samples_is_none_of_tokens_or_gigabytes(unit: str) -> None:
-    text = with_log("summary: '(?P<rate>.)'").replace("unit: images\n", f"unit: {unit}\n")
-    line, message = said(text.replace("images/s", "samples/s"))
-    assert (line, "'samples/s'" in message) == (12, True)
-
-
 def test_a_rate_of_steps_is_not_read_as_the_seconds_of_a_step_nor_a_time_as_a_rate() -> None:
     text = with_log("summary: '(?P<step_seconds>.)'")
     line, message = said(text.replace("images/s", "steps/s"))
@@ -180,23 +158,9 @@ def second(**changes: str) -> str:
     return SOUND + block
 
 
-@pytest.mark.parametrize(
-    "stamp_format", ["%H:%M:%S", "%d.%m.%Y %H:%M:%S", "%I:%M:%S %p", "%m/%d %H:%M:%S,%f", "%c"]
-)
-def test_a_stamp_format_that_tells_seconds_is_of_use(stamp_format: str) -> None:
-    text = with_log(f"{RECORD}, stamp_format: '{stamp_format}'")
-    assert parsed(text).variants
-
-
 def test_two_variants_of_one_name_and_framework_are_an_error() -> None:
     text = second().replace("  title: Base", "  title: Base\n  default: true", 1)
     assert said(text) == (18, "f:18: variants[1].name says base a second time for pytorch.")
-
-
-def test_two_frameworks_may_have_a_variant_of_one_name() -> None:
-    text = second(framework="paddle")
-    spec = parsed(text)
-    assert spec.frameworks == ("pytorch", "paddle")
 
 
 def test_several_variants_need_one_default() -> None:
@@ -252,17 +216,3 @@ def test_upstreams_words_are_those_of_the_case() -> None:
     values = made.values({"gpus_per_replica": 8, "batch_size": 16, "replicas": 4})
     assert values["rate"] == "0.32"
     assert values["replicas"] == 4
-
-
-@pytest.mark.parametrize(
-    ("factor", "of", "word"),
-    [
-        (0.0025, ("gpus_per_replica",), "0.02"),
-        (0.001, ("batch_size", "gpus_per_replica"), "1.024"),
-        (1e-9, ("gpus_per_replica",), "0.000000008"),
-        (100, (), "100"),
-    ],
-)
-def test_numbers_are_written_readably(factor: float, of: tuple[Any, ...], word: str) -> None:
-    known: dict[str, int | str] = {"gpus_per_replica": 8, "batch_size": 128}
-    assert Scaled(factor=factor, of=of).value(known) == word

@@ -1,6 +1,5 @@
 """Strict reading of handwritten YAML, and the error of each mistake."""
 
-import contextlib
 import pathlib
 from typing import Annotated, Any, Literal
 
@@ -130,20 +129,6 @@ def test_the_error_says_what_to_write_instead(text: str, advice: str) -> None:
     assert advice in wrong(text).action
 
 
-def test_of_several_faults_the_first_line_is_reported() -> None:
-    assert wrong("name: x\nparts:\n- size: 1\n- size: 0\ncolour: blue\nzzz: 1\n").line == 4
-
-
-def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
-    content = "﻿name: x\n".encode()
-    assert parsed(strict_yaml.decode(content, file="f")).name == "x"
-
-
-def test_windows_line_ends_are_read_and_counted() -> None:
-    assert parsed("name: x\r\nflag: true\r\n").flag
-    assert wrong("name: x\r\nflag: true\r\nzzz: 1\r\n").line == 3
-
-
 def test_a_rule_about_the_whole_is_reported_with_the_line_of_its_key() -> None:
     def rules(thing: Thing) -> list[tuple[tuple[str | int, ...], str]]:
         return [
@@ -194,15 +179,6 @@ def unread(path: object) -> InputError:
     return caught.value
 
 
-def test_a_file_of_one_mebibyte_is_read_and_a_larger_one_is_not(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "large.yaml"
-    file.write_bytes(b"#" * strict_yaml.LIMIT)
-    assert len(strict_yaml.read_text(str(file))) == strict_yaml.LIMIT
-    with file.open("ab") as stream:
-        stream.truncate(1 << 40)  # a hole that no memory could take in
-    assert "larger than 1 MiB" in unread(file).message
-
-
 @pytest.mark.parametrize(
     ("path", "said"),
     [("/nowhere/at/all.yaml", "no such file or directory"), ("nul\0byte", "embedded null byte")],
@@ -238,9 +214,3 @@ def test_any_text_gives_a_value_or_one_clear_error(text: str) -> None:
         assert error.message.startswith("mine.yaml")
         assert "\n" not in error.message
         assert error.line is None or 1 <= error.line <= sum(map(text.count, "\n\r\x85\u2028")) + 2
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_give_text_or_one_clear_error(content: bytes) -> None:
-    with contextlib.suppress(InputError):
-        assert isinstance(strict_yaml.decode(content, file="f"), str)

@@ -6,8 +6,6 @@ Renew them with ``make golden``.
 from __future__ import annotations
 
 import json
-import re
-import tomllib
 from typing import Any
 
 import msgspec
@@ -17,8 +15,6 @@ from k8sbench.adapters.files import packaged
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.pool import NodePool
 from k8sbench.render import templates
-from tests.docs.pages import HEADING
-from tests.tiers import ROOT
 from tests.unit import goldens
 from tests.unit.chart import values
 from tests.unit.chart.values import CHART
@@ -106,24 +102,3 @@ def test_every_value_is_described_and_the_schema_knows_no_other() -> None:
                 declared(part["properties"][key], value, f"{above}{key}.")
 
     declared(json.loads(SCHEMA.read_text()), values.defaults(), "")
-
-
-def test_the_chart_names_the_page_and_license_of_the_project() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert chart.get("home") == project.get("urls", {}).get("Homepage")
-    assert chart["annotations"]["artifacthub.io/license"] == project["license"]
-
-
-def test_the_runbook_has_an_entry_for_each_alert_and_no_other() -> None:
-    rules = (CHART / "templates" / "monitoring" / "prometheusrule.yaml").read_text()
-    alerts = re.findall(r"- alert: (\w+)", rules)
-    assert len(alerts) >= 5
-    assert re.findall(r"\}\}#(\w+)\"", rules) == [name.lower() for name in alerts]
-    page = (ROOT / "docs" / "operator.md").read_text()
-    runbook = page.partition("\n## Runbook\n")[2].partition("\n## ")[0]
-    assert set(re.findall(r"^### (K8s\w+)$", runbook, re.MULTILINE)) == set(alerts)
-    anchors = {
-        re.sub(r"[^\w-]", "", title.lower().replace(" ", "-")) for title in HEADING.findall(page)
-    }
-    assert set(re.findall(r"\]\(#([\w-]+)\)", page)) <= anchors

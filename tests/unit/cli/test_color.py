@@ -28,10 +28,3 @@ def test_verdicts_are_coloured(cli: Cli, monkeypatch: pytest.MonkeyPatch, comman
     for name, value in (("TERM", "dumb"), ("NO_COLOR", "1")):
         monkeypatch.setenv(name, value)
         assert re.sub(r"\x1b\[\d+m", "", colored) == cli(command).out
-
-
-def test_pipes_and_programs_get_no_colour(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "\x1b" not in cli("results").out
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    for form in ("json", "csv", "markdown"):
-        assert "\x1b" not in cli("results", "-o", form).out

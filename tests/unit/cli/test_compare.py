@@ -6,19 +6,15 @@ import io
 import json
 import pathlib
 
-import msgspec
 import pytest
 
-from k8sbench.measure.group import grouping, history
 from k8sbench.model.errors import UNDECIDED_EXIT_CODE
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
-from k8sbench.report import history as history_report
-from k8sbench.report import tables
 from tests.unit.cli.conftest import Fill, Typed
 from tests.unit.measure.test_compare import A, B, new, old
 from tests.unit.measure.test_history import FLAT, dropped, sets
-from tests.unit.report.factory import START, repeats, run, smoke
+from tests.unit.report.factory import START, run
 from tests.unit.store import schemas
 
 START_OF_N9 = datetime.datetime.fromtimestamp(START + 9e5, datetime.UTC).isoformat()
@@ -48,21 +44,6 @@ def test_the_exit_code_is_7_for_a_regression_and_never_0_for_nothing(
     assert out.startswith("A: old   B: new\n")
     assert ("1 of 1 case slower by more than" in out) == (code == 7)
     assert ("less than these runs can show" in err) == (code == UNDECIDED_EXIT_CODE)
-
-
-def test_a_case_that_only_the_old_side_has_is_noted(fill: Fill, typed: Typed) -> None:
-    fill([*old(case="1x1"), *old(case="1x8"), *new(A, case="1x1")])
-    code, out, _ = typed("compare", "old", "new", "--fail-on-regression", "3%")
-    assert code == 0
-    assert "\n1 of 2 cases shows no change; 1 has no counterpart." in out
-
-
-def test_smoke_runs_alone_are_nothing_that_could_be_compared(fill: Fill, typed: Typed) -> None:
-    fill([smoke(3.0, set_name="old"), smoke(1.0, set_name="new", at=START + 1e6)])
-    code, out, err = typed("compare", "old", "new", "--fail-on-regression=3%")
-    assert code == 2
-    assert "Not comparable: smoke, cpu." in out
-    assert "Nothing could be compared, so no regression could be seen." in err
 
 
 @pytest.mark.parametrize("text", ["3", "0%", "-3%", "100%", "three %", "0.03", "3%%"])
@@ -129,30 +110,6 @@ def night(number: int, rate: float) -> list[Run]:
     ]
 
 
-def test_one_run_names_the_command_that_decides(fill: Fill, typed: Typed) -> None:
-    fill(night(5, 100.0))
-    fill(night(6, 93.0)[:1])
-    out = typed("compare", "night-5", "night-6")[1]
-    assert " undecided\n" in out
-    assert "--repeats 3 --resume night-6" in " ".join(out.split())
-
-
-def test_the_sets_of_the_store_tell_what_a_change_is(fill: Fill, typed: Typed) -> None:
-    for number, rate in enumerate((100.0, 100.4, 99.8, 100.1, 100.2)):
-        fill(night(number, rate))
-    fill(night(5, 98.2))
-    out = typed("compare", "night-4", "night-5")[1]
-    assert out.splitlines()[1].startswith("1 of 1 case slower: ")
-    assert "with the spread between 5 earlier sets." in out
-    # Of the first two sets there is none; the floor decides, which is an option.
-    out = typed("compare", "night-0", "night-1", "--floor=0.1%")[1]
-    assert "1 of 1 case faster between these two sets: " in out
-    assert "only a change of 0.1 % or more counts (--floor)" in " ".join(out.split())
-    assert "1 of 1 case shows no change." in typed("compare", "night-0", "night-1")[1]
-    code, _, err = typed("compare", "night-0", "night-1", "--floor=one")
-    assert (code, "--floor 'one' is not a percentage." in err) == (2, True)
-
-
 def test_a_regression_is_held_against_the_spread_between_sets(fill: Fill, typed: Typed) -> None:
     words = ("compare", "night-5", "night-6", "--fail-on-regression=2%")
     for number, rate in enumerate((100.0, 102.0, 98.5, 101.0, 97.8)):
@@ -212,16 +169,6 @@ def test_a_baseline_stays_what_it_was_when_its_runs_are_gone(fill: Fill, typed: 
     assert typed("baseline", "list", "-o", "name")[1] == "base\n"
 
 
-def test_advice_on_a_baseline_works_for_a_set(fill: Fill, typed: Typed) -> None:
-    fill([*old(), *old(benchmark="tsm"), *new()])
-    said = typed("baseline", "save", "old", "old")[2]
-    assert "10 runs of 2 cases" in said
-    command = said.rpartition("Compare with: k8sbench ")[2].split()
-    assert command == ["compare", "baseline:old", "SET"]
-    assert typed(*command[:-1], "new")[0] == 0
-    assert typed("compare", "old", "new")[0] == 2
-
-
 def test_only_runs_that_count_are_kept(fill: Fill, typed: Typed) -> None:
     fill([*old(), run(None, set_name="old", repeat=6, phase=Phase.FAILED)])
     fill([run(None, set_name="bad", case="1x1", phase=Phase.FAILED)])
@@ -267,25 +214,6 @@ def test_a_history_marks_the_change(fill: Fill, typed: Typed) -> None:
     rows = list(csv.DictReader(io.StringIO(typed("history", "resnet50", "-o", "csv")[1])))
     assert [row["set"] for row in rows if row["change"]] == ["n10"]
     assert len(rows) == 16
-
-
-def test_a_set_takes_one_line_of_80_columns_whatever_its_name_and_state() -> None:
-    named = [
-        *sets([2200.0 + rate for rate in FLAT]),
-        *repeats([None, None], set_name="failed", at=START + 2e6),  # type: ignore[list-item]
-    ]
-    for name in ("n", "nightly-2026-11-27-resnet50-", "x" * 40):
-        runs = [
-            msgspec.structs.replace(
-                one, plan=msgspec.structs.replace(one.plan, set_name=name + one.plan.set_name)
-            )
-            for one in named
-        ]
-        (table,) = history_report.tables(history.history(grouping.groups(runs)))
-        lines = tables.text([table], width=80).partition("\n\n")[0].splitlines()
-        rows = [line for line in lines if line.startswith((name, "SET "))]
-        assert len(lines[lines.index(rows[0]) :]) == len(rows) == 1 + len(FLAT) + 1, name
-        assert max(map(len, lines)) <= 80
 
 
 def test_a_history_is_of_what_is_asked_for(fill: Fill, typed: Typed) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 
@@ -83,14 +82,6 @@ def test_a_wrong_file_of_settings_keeps_no_shell_from_completing(
     (tmp_path / "k8sbench.toml").write_text("nonsense")
     assert names("submit", "tsm", "--preset", "s") == ["smoke"]
     cli("completion", "bash")
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_has_a_script_that_asks_k8sbench(cli: Cli, shell: str) -> None:
-    script = cli("completion", shell).out
-    assert f"_K8SBENCH_COMPLETE={shell}_complete" in script
-    if shutil.which(shell):
-        subprocess.run([shell, "-n"], input=script, text=True, check=True)
 
 
 def test_bash_completes_the_name_of_a_command() -> None:

@@ -52,15 +52,6 @@ def plan_of(cli: Cli, *words: str) -> str:
     return cli("render", "resnet50", "--gpus", "1", *words).err
 
 
-def test_flags_override_files(project: Write, user: Write, cli: Cli) -> None:
-    assert given("submit") == {}
-    user("batch-size = 32\n[render]\nbatch-size = 48\n")
-    assert "batch 48 " in plan_of(cli)
-    project("batch-size = 64\n")
-    assert "batch 64 " in plan_of(cli)
-    assert "batch 16 " in plan_of(cli, "--batch-size", "16")
-
-
 def test_the_environment_comes_before_a_file_where_no_option_names_the_variable(
     project: Write, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:

@@ -10,7 +10,6 @@ from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model.phase import Phase
 from tests.unit.command_line import Cli
 from tests.unit.store.examples import measurement, plan, step
-from tests.unit.store.index_checks import damage
 
 
 @pytest.mark.parametrize("columns", [74, 120])
@@ -70,9 +69,3 @@ def test_without_a_store_commands_on_runs_say_how_to_make_one(words: list[str], 
     assert "k8sbench submit" in err
     assert "k8sbench import" in err
     assert "k8sbench list" not in err
-
-
-def test_a_run_that_cannot_be_read_is_a_warning(runs: SqlStore, cli: Cli) -> None:
-    damage(runs, "seg-2", "{}")
-    assert cli("list", "-o", "name").out.split() == ["seg-1", "far-1", "far-2", "arc-1", "old-1"]
-    assert "warning: run seg-2 is damaged: The row of run seg-2 cannot be read" in cli("list").err

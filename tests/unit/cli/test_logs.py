@@ -39,24 +39,6 @@ def test_binary_is_printed(store: SqlStore, capfdbinary: pytest.CaptureFixture[b
 
 
 @pytest.mark.slow
-def test_a_running_run_is_followed_until_it_ends(store: SqlStore) -> None:
-    store.record(plan(replicas=2), at=time.time(), owner=processes.this_process())
-    store.move("seg-1", step(Phase.RUNNING, time.time()))
-    archive(store, "before", at=time.time())
-    reader = logs(store, "-f")
-    assert reader.stdout is not None
-    assert reader.stdout.readline() == "[master-0] before\n"
-    archive(store, "a new file", replica="worker-0", at=time.time())
-    assert reader.stdout.readline() == "[worker-0] a new file\n"
-    archive(store, "last", at=time.time())
-    store.move("seg-1", step(Phase.SUCCEEDED, time.time(), cause="All ended."))
-    out, err = reader.communicate(timeout=PATIENCE)
-    assert out == "[master-0] last\n"
-    assert err == "Run seg-1 is Succeeded. All ended.\n"
-    assert reader.returncode == 0
-
-
-@pytest.mark.slow
 def test_following_ends_when_the_runs_process_is_killed(store: SqlStore) -> None:
     owner = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=-1)
     store.record(plan(), at=time.time(), owner=processes.describe(owner.pid))

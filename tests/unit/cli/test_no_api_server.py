@@ -120,16 +120,6 @@ def test_nodes_is_not_sent_to_this_machine_where_the_cluster_cannot_be_used(
         assert "--backend local" not in cli("nodes", "resnet50", code=6).err
 
 
-@pytest.mark.usefixtures("no_cluster", "root")
-@pytest.mark.parametrize(
-    "words", [("list", "-n", "team"), ("collect", "--all"), ("submit", "resnet50", "-n", "team")]
-)
-def test_without_a_cluster_the_exit_code_is_6(words: tuple[str, ...], cli: Cli) -> None:
-    out, err = cli(*words, code=6)
-    assert out == ""
-    assert "No cluster is configured" in err
-
-
 @pytest.mark.timeout(60, func_only=True)
 @pytest.mark.parametrize(
     "words", [("watch",), ("cancel",), ("delete",), ("collect",), ("logs", "-f")]

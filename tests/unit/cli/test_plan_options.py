@@ -1,6 +1,5 @@
 """The options that ``submit`` and ``render`` share, from the command line to the container."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +43,6 @@ def test_paths_are_made_absolute_and_reach_the_trainer(cli: Cli, files: Path) ->
     assert " · train 2 epochs, evaluated every 1, to top-1 90 % · local · " in reported
     assert f" · data path:{files}/pictures · weights path:{files}/start.pth · " in reported
     assert f"checkpoints path:{files}/kept · up to 3 restarts" in reported
-
-
-def test_a_configuration_file_s_paths_start_at_its_folder(cli: Cli, files: Path) -> None:
-    (files / "k8sbench.toml").write_text(
-        '[render]\nbackend = "local"\nmode = "train"\ndata = "pictures"\ntarget = "none"\n'
-    )
-    (files / "below").mkdir()
-    os.chdir(files / "below")
-    command, reported = render(cli)
-    assert command[command.index("--data") + 1] == f"{files}/pictures"
-    assert "--target" not in command
-    assert "evaluated every 1 · local" in reported
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])

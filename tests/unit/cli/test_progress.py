@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.cli.terminal.live import LAST_LINES
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.phase import Phase
@@ -140,26 +139,6 @@ SCENES: dict[str, tuple[Told, ...]] = {
 def test_what_is_printed_is_the_golden_text(printed: Printed) -> None:
     parts = [f"# {name}\n{printed(*told)}" for name, told in SCENES.items()]
     goldens.check(FOLDER / "told.txt", "\n".join(parts))
-
-
-def test_the_first_replicas_to_fail_are_heard_out(printed: Printed) -> None:
-    said = printed(
-        *(
-            line(f"line {number} \x1b[31mof\r {'x' * 1000}", replica=f"worker-{each}")
-            for each in range(6)
-            for number in range(LAST_LINES + 5)
-        ),
-        *(replica(f"worker-{each}", Phase.FAILED, exit_code=1) for each in (4, 2, 1, 0)),
-        moved(Phase.FAILED, "worker-4 ended with exit code 1."),
-    )
-    _, *lines, last = said.splitlines()
-    heads = [text for text in lines if not text.startswith("    ")]
-    assert heads == [f"  last lines of worker-{each}:" for each in (4, 2, 1)]
-    assert len(lines) == 3 * (1 + LAST_LINES)
-    assert lines[1].startswith("    line 5 of  xxx")
-    assert lines[LAST_LINES].startswith(f"    line {LAST_LINES + 4} ")
-    assert max(len(text) for text in lines) < 600
-    assert last == "  last lines of 1 more: k8sbench logs seg-1"
 
 
 def test_a_run_that_is_left_alone_has_not_ended() -> None:

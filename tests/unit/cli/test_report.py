@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase
 from tests.tiers import ROOT
 from tests.unit.cli.conftest import Fill, Typed
-from tests.unit.report.factory import run, smoke
+from tests.unit.report.factory import run
 
 EXAMPLES = "docs/examples/tensorflow"
 
@@ -85,26 +84,6 @@ def test_a_folder_with_something_else_is_left_alone(imported: Path, typed: Typed
     assert typed("report", "march", "-o", str(imported / "thesis.txt"))[0] == 2
 
 
-def test_digests_of_other_files_are_no_former_report(imported: Path, typed: Typed) -> None:
-    imported.mkdir()
-    (imported / "thesis.txt").write_text("mine")
-    digest = hashlib.sha256(b"mine").hexdigest().encode()
-    for sums in (digest + b"  thesis.txt\n", b"\xff\xfe no text"):
-        (imported / "SHA256SUMS").write_bytes(sums)
-        code, _, err = typed("report", "march", "-o", str(imported))
-        assert (code, sorted(content(imported))) == (2, ["SHA256SUMS", "thesis.txt"])
-        assert "no report of k8sbench" in err
-
-
-def test_a_former_file_that_was_edited_is_kept(imported: Path, typed: Typed, fill: Fill) -> None:
-    typed("report", "march", "-o", str(imported))
-    logs = sorted(path for path in content(imported) if path.startswith("logs/"))
-    (imported / logs[0]).write_text("with my remarks")
-    fill([run(2.0, set_name="april", run_id="one")])
-    typed("report", "april", "-o", str(imported))
-    assert [path for path in logs if (imported / path).exists()] == logs[:1]
-
-
 def test_environment_and_notes_stay_in_the_folder(imported: Path, typed: Typed) -> None:
     own = imported.parent / "own.yaml"
     rows = {"gpu8_amp_bs256": {"driver": "535.2"}}
@@ -164,37 +143,6 @@ def test_a_file_that_was_changed_by_hand_is_overwritten_with_force_alone(
     assert "My remark." in readme.read_text("utf-8")
     assert typed("report", "march", "-o", str(imported), "--force")[0] == 0
     assert readme.read_text("utf-8") == made
-
-
-def test_the_command_and_the_readme_count_valid_rows_alike(
-    imported: Path, typed: Typed, fill: Fill
-) -> None:
-    fill([smoke(2.0, set_name="april", run_id="one")])
-    _, _, err = typed("report", "march", "april", "-o", str(imported))
-    text = (imported / "README.md").read_text("utf-8")
-    (counted,) = re.findall(r"\d+ of \d+ rows are valid[^.]*", err)
-    assert f"\n{counted}. " in text
-
-
-def test_a_report_of_two_sets_has_the_figures_of_both_in_its_tables(
-    imported: Path, typed: Typed, fill: Fill
-) -> None:
-    fill([run(rate, set_name=name, run_id=name) for name, rate in (("a", 200.5), ("b", 300.5))])
-    typed("report", "a", "b", "-o", str(imported))
-    tables = (imported / "README.md").read_text("utf-8").partition("### All rows")[0]
-    assert "200.5" in tables
-    assert "300.5" in tables
-
-
-def test_a_folder_that_may_not_be_read_is_an_error(
-    imported: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    imported.mkdir()
-    monkeypatch.setattr(Path, "iterdir", forbidden)
-    code, _, err = typed("report", "march", "-o", str(imported))
-    assert code == StoreError.exit_code
-    assert f"Cannot read {imported}: Permission denied" in err
-    assert "another place with -o" in err
 
 
 def test_a_missing_or_active_set_is_wrong(imported: Path, typed: Typed, fill: Fill) -> None:

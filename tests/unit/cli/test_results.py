@@ -4,14 +4,12 @@ import csv
 import io
 import json
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
 from tests.unit.cli.conftest import Fill, Typed
 from tests.unit.report import example
-from tests.unit.report.factory import START, repeats, run, smoke
+from tests.unit.report.factory import START, repeats, run
 
 
 def test_runs_are_named_by_ids_or_beginnings_of_them(fill: Fill, typed: Typed) -> None:
@@ -68,15 +66,3 @@ def test_a_plot_joins_the_table(fill: Fill, typed: Typed, tmp_path: pathlib.Path
     assert "100.50" in out
     assert "plot: rows.svg" in err
     assert (tmp_path / "rows.svg").read_text().startswith("<svg ")
-
-
-def test_printing_rows_takes_no_drawing_and_no_framework(fill: Fill, root: pathlib.Path) -> None:
-    fill([smoke(1.0)])
-    code = (
-        "import sys; from k8sbench.cli import main; main.main(['results']);"
-        "heavy = {'matplotlib', 'numpy', 'torch', 'paddle', 'kubernetes', 'rich', 'jinja2'};"
-        "found = heavy & set(sys.modules); assert not found, found"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "smoke (CPU): a functional test, not a speed measurement" in done.stdout

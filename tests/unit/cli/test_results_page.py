@@ -1,6 +1,5 @@
 """``results -o html`` and ``--lang``, and each row's command on the page."""
 
-import json
 import pathlib
 import shlex
 
@@ -14,7 +13,6 @@ from k8sbench.report import group_words
 from tests.tiers import ROOT
 from tests.unit.cli.conftest import Fill, Typed
 from tests.unit.command_line import Cli
-from tests.unit.report import example
 from tests.unit.report.factory import START, run
 from tests.unit.store.examples import archive
 
@@ -36,14 +34,6 @@ def test_the_page_draws_its_runs(fill: Fill, typed: Typed, root: pathlib.Path) -
     assert out.count('class="more"') == 1
     assert 'aria-label="throughput, samples/s"' not in out
     assert "warning: without the steps of seen: " in err
-
-
-def test_titles_are_chinese_and_the_page_has_all_rows(fill: Fill, typed: Typed) -> None:
-    fill(example.runs())
-    for form in ("table", "wide", "markdown", "html"):
-        assert "吞吐" in typed("results", "-o", form, "--lang", "zh")[1]
-    rows = json.loads(typed("results", "-o", "json")[1])["rows"]
-    assert typed("results", "-o", "html")[1].count('class="more"') == len(rows)
 
 
 def planned(cli: Cli, words: str) -> RunPlan:

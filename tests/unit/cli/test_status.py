@@ -12,7 +12,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.report import group_words
 from k8sbench.report.run_document import RunStatus
 from tests.unit.command_line import Cli
-from tests.unit.store.examples import NOW, OWNER, measurement, plan, step
+from tests.unit.store.examples import NOW, OWNER, plan, step
 
 
 @pytest.mark.usefixtures("runs")
@@ -25,16 +25,6 @@ def test_json_and_yaml_say_the_same(cli: Cli) -> None:
     assert said["phase"] == "Succeeded"
     assert said["measurement"]["throughput"]["time_weighted"] == 12.5
     assert said["owner_alive"] is None
-
-
-def test_image_and_nodes_of_a_run_are_shown(store: SqlStore, cli: Cli) -> None:
-    store.record(plan(), at=NOW, owner=OWNER)
-    store.move("seg-1", step(Phase.SUCCEEDED), image="sha256:abc")
-    known = {"os": "Ubuntu 20.04", "node_os": "Ubuntu 22.04", "kubelet": "v1.31.2"}
-    store.measured("seg-1", measurement(environment=known))
-    lines = [" ".join(line.split()) for line in cli("status", "seg-1").out.splitlines()]
-    assert "Image: sha256:abc" in lines
-    assert "Environment: os Ubuntu 20.04, node_os Ubuntu 22.04, kubelet v1.31.2" in lines
 
 
 def test_a_run_that_nobody_measures_any_more_says_how_to_do_that(

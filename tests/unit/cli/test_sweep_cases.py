@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import re
 from collections.abc import Sequence
 
 import pytest
@@ -32,25 +31,6 @@ def test_cases_that_cannot_run_are_named_and_left_out_golden(told: Told) -> None
     words = ("deeplabv3p --all-cases", "deeplabv3p --replicas=4 --gpus=8", "resnet50 --replicas=3")
     lines = (f"submit {each} {' '.join(HERE)}" for each in (*words, "all --framework=paddle"))
     told("sweeps", lines, data=False)
-
-
-def test_processes_are_limited_to_cores_with_a_command_that_fits(cli: Cli) -> None:
-    err = cli("submit", "resnet50", "--gpus=8", *HERE, code=2).err
-    assert "too many for 2 cores" in err
-    command = re.search("k8sbench (submit .*)", err)
-    assert command
-    cli(*command[1].split(), "--dry-run")
-
-
-def test_all_benchmarks_begin_with_baselines(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    lines = cli("submit", "all", "--all-cases", *HERE).err.splitlines()
-    plans = [line.split(" · ") for line in lines if " iterations · " in line]
-    shapes = [f"{plan[0]} {plan[4].split(' = ')[0]}" for plan in plans]
-    names = ["arcface", "deeplabv3p", "resnet50", "tsm"]
-    assert shapes[:4] == [f"{name} 1 replica × 1 process" for name in names]
-    assert not any(shape.endswith("1 replica × 1 process") for shape in shapes[4:])
-    assert {shape.split()[0] for shape in shapes[4:]} == {*names, "allreduce"}
 
 
 def test_all_benchmarks_skip_a_missing_framework(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:

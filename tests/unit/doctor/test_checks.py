@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 import yaml
 
 from k8sbench import __version__
@@ -183,16 +182,6 @@ CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
 """Name, severity and changed facts of each finding."""
 
 
-@pytest.mark.parametrize(
-    "flavors",
-    [{"a": {"pool": "a100"}, "v": {"pool": "v100"}}, {"any": {}}, {"zonal": {"zone": "b"}}],
-    ids=["one of them", "any node", "by another label"],
-)
-def test_a_queue_that_may_fit_is_no_finding(flavors: dict[str, dict[str, str]]) -> None:
-    found = findings(**queued(flavors=flavors))
-    assert [one for one in found if one.id == "queue-nodes"] == []
-
-
 def test_a_cluster_that_differs_gets_its_finding_whose_sentence_is_golden() -> None:
     blocks = []
     for name, expected, facts in CASES:
@@ -246,21 +235,6 @@ def test_each_warning_of_a_default_installation_of_the_chart_names_the_value_to_
     # Where the operator's own init container would be refused, somebody else must look at it.
     restricted = findings(**default | {"namespace": namespace(**{ENFORCE: "restricted"})})
     assert "operator-init-container" in {one.id for one in restricted if one.severity == "warn"}
-
-
-def test_each_resource_that_is_not_allowed_is_a_finding_with_its_verbs() -> None:
-    found = findings(
-        access=access("create", "pytorchjobs.kubeflow.org", allowed=False)
-        | access("delete", "pytorchjobs.kubeflow.org", allowed=False)
-        | access("get", "pods/log", allowed=False)
-        | access("get", "pods")
-        | access("list", "nodes", allowed=False, namespaced=False)
-    )
-    assert [(one.severity, one.sentence) for one in found if one.id == "permissions"] == [
-        ("fail", "You may not create, delete pytorchjobs.kubeflow.org in the namespace team-a."),
-        ("fail", "You may not get pods/log in the namespace team-a."),
-        ("warn", "You may not list nodes of the cluster."),
-    ]
 
 
 def test_what_is_missing_is_reported_once() -> None:

@@ -1,7 +1,5 @@
 """Facts from the operator's Deployment."""
 
-from typing import Any
-
 import pytest
 import yaml
 
@@ -9,20 +7,6 @@ from k8sbench.app import doctor
 from k8sbench.diagnose.preflight import checks
 from k8sbench.model.operators import TRAINING_OPERATOR
 from tests.unit.doctor.clusters import deployment
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["--kube-api-qps=50"], {"kube-api-qps": "50"}),
-        (["--kube-api-qps", "50"], {"kube-api-qps": "50"}),
-        (["-kube-api-qps=50"], {"kube-api-qps": "50"}),
-        (["--leader-elect", "--kube-api-qps=50"], {"leader-elect": "true", "kube-api-qps": "50"}),
-        (["/manager"], {}),
-    ],
-)
-def test_flags_are_read_as_go_reads_them(words: list[str], expected: dict[str, str]) -> None:
-    assert checks.flags(deployment(*words)) == expected
 
 
 def test_flags_may_stand_in_the_command_and_of_several_containers_the_operator_s_is_read() -> None:
@@ -44,24 +28,6 @@ def test_flags_may_stand_in_the_command_and_of_several_containers_the_operator_s
 )
 def test_an_image_s_tag_may_tell_the_version(image: str, version: tuple[int, int] | None) -> None:
     assert checks.version(deployment(image=image), TRAINING_OPERATOR) == version
-
-
-@pytest.mark.parametrize(
-    ("mount", "args", "has"),
-    [
-        ({"mountPath": "/etc/config"}, [], True),
-        ({"mountPath": "/etc/other"}, [], False),
-        ({"mountPath": "/etc/config/initContainer.yaml", "subPath": "template"}, [], True),
-        ({"mountPath": "/init/"}, ["--pytorch-init-container-template-file=/init/t.yaml"], True),
-    ],
-)
-def test_templates_are_found_by_flag(mount: dict[str, Any], args: list[str], has: bool) -> None:
-    found = deployment(*args)
-    pod = found["spec"]["template"]["spec"]
-    pod["containers"][0]["volumeMounts"] = [{"name": "init", **mount}]
-    assert checks.has_init_template(found) == has
-    pod["volumes"] = [{"name": "init", "emptyDir": {}}]
-    assert not checks.has_init_template(found)
 
 
 def test_our_template_is_what_the_operator_reads() -> None:

@@ -68,23 +68,6 @@ def test_equal_nodes_are_one_pool_with_their_label_taints_cores_and_memory(tmp_p
     assert pool.rdma is None
 
 
-def test_nodes_that_do_not_say_their_cores_are_proposed_all_the_same(tmp_path: Path) -> None:
-    bare = node("A", {GPU: 8})
-    del bare["status"]["allocatable"]["cpu"]
-    assert alone(tmp_path, bare).cpu_per_gpu == "1"
-
-
-def test_long_names_stay_within_63_characters_and_unique(tmp_path: Path) -> None:
-    names = proposed(tmp_path, *(node("A" * 63, {GPU: count}) for count in (8, 4))).pools
-    assert sorted(map(len, names)) == [58, 60]
-
-
-def test_the_largest_nodes_are_the_default_and_names_are_unique(tmp_path: Path) -> None:
-    found = proposed(tmp_path, node("A", {GPU: 1}), node("A", {GPU: 8}), node("B", {GPU: 4}))
-    assert [pool.gpus_per_node for pool in found.pools.values()] == [8, 4, 1]
-    assert found.default == next(iter(found.pools))
-
-
 @pytest.mark.parametrize(
     ("resource", "offered", "count"),
     [("rdma/hca_shared_devices_a", 1000, 1), ("vpc.amazonaws.com/efa", 32, 32)],
@@ -149,17 +132,6 @@ def test_more_gpus_than_the_operator_counts_are_shared_ones(tmp_path: Path) -> N
     assert "other pods share" in str(shared.note).lower()
 
 
-@pytest.mark.parametrize("strategy", ["single", "mixed"])
-def test_a_strategy_for_slices_does_not_slice_whole_gpus(strategy: str, tmp_path: Path) -> None:
-    labels = {"nvidia.com/mig.strategy": strategy, f"{GPU}.replicas": "1", f"{GPU}.count": "4"}
-    sliced = {"nvidia.com/mig-1g.5gb": 28} if strategy == "mixed" else {}
-    found = proposed(tmp_path, node(A100, {GPU: 4, **sliced}, labels=labels))
-    assert [pool.gpus_per_node for pool in found.pools.values()] == [4, 1][: 1 + len(sliced)]
-    models = [pool.gpu_model for pool in found.pools.values()]
-    assert models == ["NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB MIG 1g.5gb"][: len(models)]
-    assert found.default == "nvidia-a100-sxm4-40gb"
-
-
 TROUBLE = (
     "karpenter.sh/disrupted",
     "karpenter.sh/disruption",
@@ -195,27 +167,6 @@ def test_nodes_in_trouble_are_no_pool_and_are_named(
     assert (pool.tolerations, str(pool.note)[:7]) == ((), "1 node.")
 
 
-def test_a_node_that_an_autoscaler_may_remove_later_is_in_its_pool(tmp_path: Path) -> None:
-    idle = ("DeletionCandidateOfClusterAutoscaler",)
-    pool = alone(tmp_path, node("A", {GPU: 8}, idle, effect="PreferNoSchedule"))
-    assert pool.tolerations == ()
-
-
-@pytest.mark.parametrize(
-    ("resource", "says"),
-    [
-        ("nvidia.com/mig-1g.10gb", "slice"),
-        ("nvidia.com/gpu.shared", "gpu-shared"),
-        ("amd.com/gpu", "not NVIDIA's"),
-    ],
-)
-def test_other_resources_have_an_explanation(tmp_path: Path, resource: str, says: str) -> None:
-    pool = alone(tmp_path, node("NVIDIA-H100-80GB-HBM3-SHARED", {resource: 4}))
-    assert pool.gpu_resource == resource
-    assert pool.note is not None
-    assert says in pool.note
-
-
 @pytest.mark.parametrize(
     ("label", "name"),
     [
@@ -228,7 +179,3 @@ def test_other_resources_have_an_explanation(tmp_path: Path, resource: str, says
 )
 def test_a_label_is_written_as_the_driver_names_the_gpu(label: str, name: str) -> None:
     assert preflight.gpu_model(label) == name
-
-
-def test_nodes_without_gpus_propose_nothing() -> None:
-    assert preflight.proposed([node(), node("A", {GPU: 0})]) == ""

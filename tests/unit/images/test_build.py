@@ -5,21 +5,16 @@ The programs are stand-ins that write down how they were called; nothing is buil
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
 
-import pytest
-
 from k8sbench import __version__
 from k8sbench.adapters.files import packaged
-from k8sbench.model.image import built_image
 from tests.tiers import ROOT
 from tests.unit import goldens
-from tests.unit.images import dockerfiles
 
 SCRIPT = ROOT / "images" / "build.py"
 STAND_IN = """#!/bin/sh
@@ -62,19 +57,6 @@ class Machine:
             text=True,
             check=False,
         )
-
-    def calls(self, verb: str) -> list[list[str]]:
-        lines = [line.split() for line in self.log.read_text().splitlines()]
-        return [words for words in lines if words[1] == verb]
-
-
-@pytest.fixture
-def machine(tmp_path: pathlib.Path) -> Machine:
-    return Machine(tmp_path)
-
-
-def option(words: list[str], name: str) -> list[str]:
-    return [words[i + 1] for i, word in enumerate(words) if word == name]
 
 
 AI = {"REGISTRY": "registry.example/ai"}
@@ -134,33 +116,3 @@ def test_which_program_is_called_how_is_golden(tmp_path: pathlib.Path) -> None:
             text = text.replace(value, mask)
         parts.append(f"# {name}\n{text}")
     goldens.check(pathlib.Path(__file__).parent / "golden" / "builds.txt", "\n".join(parts))
-
-
-def test_the_name_is_the_one_that_image_registry_asks_for(machine: Machine) -> None:
-    machine.has("podman").run("paddle", REGISTRY="registry.example/ai")
-    [words] = machine.calls("build")
-    digest = packaged.trainer_sources().digest
-    asked = built_image(
-        "registry.example/ai", "paddle", version=__version__, trainers_digest=digest
-    )
-    assert option(words, "--tag") == [asked]
-    assert f"TRAINERS_DIGEST={digest}" in option(words, "--build-arg")
-
-
-def test_every_argument_of_the_dockerfiles_is_given(machine: Machine) -> None:
-    machine.has("podman").run(BASE="mirror.example/python:3.11.14-slim-bookworm")
-    for framework, words in zip(dockerfiles.IMAGES, machine.calls("build"), strict=True):
-        given = dict(value.split("=", 1) for value in option(words, "--build-arg"))
-        declared = {rest.partition("=")[0] for rest in dockerfiles.rests(framework, "ARG")}
-        assert set(given) == declared
-        assert given["BASE"] == "mirror.example/python:3.11.14-slim-bookworm"
-        assert given["VERSION"] == __version__
-        assert given["REVISION"] == "unknown"  # there is no git on this machine
-
-
-def test_it_needs_python_alone() -> None:
-    """No package of ours or anyone's: ``make images`` needs no virtual environment."""
-    lines = SCRIPT.read_text().splitlines()
-    names = {line.split()[1] for line in lines if line.startswith(("import ", "from "))}
-    assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
-    assert os.access(SCRIPT, os.R_OK)

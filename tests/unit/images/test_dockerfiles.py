@@ -11,7 +11,6 @@ import sys
 
 import pytest
 
-from k8sbench.adapters.files import catalog
 from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.render.pod import USER
 from tests.tiers import ROOT
@@ -62,18 +61,6 @@ def test_the_image_is_checked_as_its_user_at_the_end_of_its_build(image: str) ->
 
 
 @each_image
-def test_everything_that_is_written_goes_to_tmp(framework: str) -> None:
-    environment = dockerfiles.environment(framework)
-    # What manifests set as well; set here for those who start the image by hand.
-    assert {environment[name] for name in ("HOME", "TMPDIR")} == {"/tmp"}
-    assert environment["PYTHONDONTWRITEBYTECODE"] == "1"
-    assert dockerfiles.rests(framework, "WORKDIR") == ["/tmp"]
-    compiled = f"python3 -m compileall -q {TRAINERS_MOUNT}"
-    assert compiled in " ".join(dockerfiles.rests(framework, "RUN"))
-    assert not dockerfiles.rests(framework, "VOLUME")
-
-
-@each_image
 def test_the_trainers_lie_where_plans_look_without_visible_gpus(framework: str) -> None:
     copied = f"k8sbench/trainers {TRAINERS_MOUNT}/k8sbench/trainers"
     assert dockerfiles.rests(framework, "COPY") == [copied]
@@ -107,35 +94,6 @@ def test_nothing_is_fetched_but_pinned_packages_and_no_secret_is_in_it(image: st
     for file in (*dockerfiles.path(image).parent.iterdir(), ROOT / "images" / "check.py"):
         found = re.findall(f"(?i){names}|{secrets}", file.read_text())
         assert not found, file
-
-
-@pytest.mark.parametrize("image", dockerfiles.UPSTREAM)
-def test_a_program_s_image_ends_as_the_pods_user_in_its_folder(image: str) -> None:
-    users = [i.rest for i in dockerfiles.read(image) if i.word == "USER"]
-    assert users == ["0:0", f"{USER}:{USER}"]
-    programs = (v.upstream for v in catalog.find("deeplabv3p").spec.variants)
-    (program,) = (each for each in programs if each is not None and each.image == image)
-    assert dockerfiles.rests(image, "WORKDIR") == [program.workdir]
-    assert program.commit == f"v{dockerfiles.requirements(image)[PROGRAMS[image]]}"
-
-
-@pytest.mark.parametrize(
-    ("framework", "word", "text"),
-    [
-        # Built with a base that is pinned by its tag and can be replaced.
-        ("*", "ARG", r"BASE=python:3\.11\.\d+-slim-bookworm"),
-        ("*", "FROM", r"\$\{BASE\}"),
-        # The layers keep no cache.
-        ("*", "RUN", r".*apt-get.* rm -rf /var/lib/apt/lists/\*"),
-        # NCCL finds what it needs for InfiniBand, and torch.compile a compiler.
-        ("*", "RUN", r".*apt-get.* ibverbs-providers .*libibverbs1 .*"),
-        ("pytorch", "RUN", r".*apt-get.* g\+\+ .*"),
-    ],
-)
-def test_the_image_is_built_with(framework: str, word: str, text: str) -> None:
-    for name in dockerfiles.FRAMEWORKS if framework == "*" else (framework,):
-        rests = dockerfiles.rests(name, word)
-        assert any(re.fullmatch(text, rest) for rest in rests), (name, rests)
 
 
 def test_paddle_finds_cuda_by_names_without_a_version(tmp_path: pathlib.Path) -> None:

@@ -1,6 +1,5 @@
 """GPU architectures of each build's kernels, and the advice for others."""
 
-import msgspec
 import pytest
 
 from k8sbench.adapters.files import catalog, packaged, pools
@@ -41,14 +40,6 @@ def build(*capabilities: str) -> Build:
 )
 def test_a_gpu_is_known_by_its_name_in_any_form(capability: str, names: tuple[str, ...]) -> None:
     assert {TABLE.capability(name) for name in names} == {capability}
-
-
-def test_the_longest_name_decides_where_one_is_part_of_another() -> None:
-    rows = list(TABLE.gpus)
-    rows[3] = msgspec.structs.replace(rows[3], other=("RTX 6000",))
-    table = msgspec.structs.replace(TABLE, gpus=tuple(rows))
-    assert table.capability("Quadro RTX 6000") == "7.5"
-    assert table.capability("NVIDIA RTX 6000 Ada Generation") == "8.9"
 
 
 @pytest.mark.parametrize("name", ["NVIDIA T400", "NVIDIA X100", "NVIDIA GH200 480GB", "", "MI300X"])
@@ -101,19 +92,6 @@ def test_machine_code_needs_its_major_and_minor(built: str, capability: str, run
 def test_any_registry_is_known(name: str, framework: Framework, version: str, cuda: str) -> None:
     there = present(TABLE.content(name))
     assert (there.framework, there.version, there.cuda) == (framework, version, cuda)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("registry.example/me/mine:1", "pytorch/pytorch:latest", "pytorch/pytorch"),
-        *("registry.example:5000/pytorch/pytorch", "nvcr.io/nvidia/pytorch:25.01-py3"),
-        *(f"not{TORCH}", "paddlepaddle/paddle:2.6.2", "", ":", "@"),
-    ],
-)
-def test_any_other_image_is_not_guessed_at(name: str) -> None:
-    assert TABLE.content(name) is None
-    assert images.image_failure(TABLE, gpu_model="Tesla K80", image=name) is None
 
 
 # --- what is said ---------------------------------------------------------------------------------

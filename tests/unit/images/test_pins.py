@@ -43,52 +43,9 @@ def test_a_pin_is_the_version_that_the_tests_run_with(image: str) -> None:
             assert (name, version) == (name, tested.get(name))
 
 
-@pytest.mark.parametrize("image", dockerfiles.UPSTREAM)
-def test_a_program_s_pin_is_the_version_that_its_tests_run_with(image: str) -> None:
-    folder = ROOT / "tests" / "upstream" / "requirements"
-    tested = dockerfiles.pins("constraints.txt")
-    for file in sorted(folder.glob("*.txt")):
-        tested |= dockerfiles.pins(str(file.relative_to(ROOT)))
-    pinned = dockerfiles.requirements(image)
-    # Only the build of mmcv's operators, which no test compiles, takes it.
-    pinned.pop("ninja", None)
-    assert pinned == {name: tested.get(name) for name in pinned}
-    base = dockerfiles.requirements(dockerfiles.UPSTREAM[image])
-    assert not [name for name, pin in pinned.items() if base.get(name) == pin]
-
-
-@each_image
-def test_the_framework_is_the_one_of_the_package_s_own_extra(framework: Framework) -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extra = {"pytorch": "torch", "paddle": "paddle-gpu"}[framework]
-    pinned = dockerfiles.requirements(framework)
-    for text in extras["optional-dependencies"][extra]:
-        wanted = Requirement(text)
-        assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)])
-    assert PACKAGES[framework] in pinned
-
-
 @pytest.mark.tier("frameworks")
 def test_pytorch_s_pins_are_all_that_it_needs_and_nothing_else() -> None:
     assert set(dockerfiles.requirements("pytorch")) == closure("torch", "numpy", "pillow")
-
-
-@pytest.mark.tier("frameworks")
-def test_paddle_s_pins_are_all_that_it_needs_and_cuda_s_libraries() -> None:
-    pinned = set(dockerfiles.requirements("paddle"))
-    cuda = {name for name in pinned if name.endswith(CUDA_OF_PADDLE)}
-    # setuptools it needs without declaring it; the CPU build declares the same as the GPU build.
-    needed = closure("paddlepaddle", "numpy") | {"setuptools", "paddlepaddle-gpu"}
-    assert pinned - cuda == needed - {"paddlepaddle"}
-    assert {name.removeprefix("nvidia-").removesuffix(CUDA_OF_PADDLE) for name in cuda} == {
-        *("cublas", "cuda-cupti", "cuda-nvrtc", "cudnn", "cufft", "curand"),
-        *("cusolver", "cusparse", "nccl", "nvtx"),
-    }
-
-
-def test_paddles_protobuf_is_one_that_its_fleet_works_with() -> None:
-    # Not tried here: the environment may hold another. 4.25.9 works, 7.36.2 does not.
-    assert dockerfiles.requirements("paddle")["protobuf"].startswith("4.")
 
 
 @each_image
@@ -111,20 +68,6 @@ def test_the_labels_say_what_is_pinned(framework: Framework) -> None:
     assert labels["org.opencontainers.image.version"] == "${VERSION}"
     assert labels["org.opencontainers.image.revision"] == "${REVISION}"
     assert labels["k8sbench.io/trainers-digest"] == "${TRAINERS_DIGEST}"
-
-
-@each_image
-def test_the_table_of_images_says_what_the_labels_say(framework: Framework) -> None:
-    labels = dockerfiles.labels(framework)
-    table = packaged.image_table()
-    image = table.image(framework, "built")
-    build = present(table.build(image))
-    assert {
-        "framework-version": image.version,
-        "cuda": image.cuda,
-        "compute-capabilities": " ".join(build.capabilities),
-    }.items() <= {key.removeprefix("k8sbench.io/"): text for key, text in labels.items()}.items()
-    assert labels["org.opencontainers.image.title"] == image.name
 
 
 @pytest.mark.tier("frameworks")

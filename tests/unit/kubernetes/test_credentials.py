@@ -122,17 +122,6 @@ def test_a_plugin_that_gives_a_certificate_runs_once(tmp_path: Path) -> None:
     assert (tmp_path / "runs").read_text() == "x"
 
 
-def test_what_is_rejected_twice_is_reported(tmp_path: Path) -> None:
-    asked: list[str] = []
-    with (
-        serving(guarded(asked)) as address,
-        servers.reached(tmp_path, f"http://{address}") as api,
-        pytest.raises(Unreachable, match="does not accept these credentials"),
-    ):
-        check_answers(api)
-    assert asked == ["t", "t"]
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -171,18 +160,6 @@ def test_a_plugin_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.M
         login(tmp_path, exec=plugin(tmp_path, "import time; time.sleep(1000)"))
     commands = (one.info["cmdline"] or [] for one in psutil.process_iter(["cmdline"]))
     assert not [words for words in commands if str(tmp_path / "plugin.py") in words]
-
-
-def test_after_a_plugin_failed_no_request_is_sent_without_credentials(tmp_path: Path) -> None:
-    asked: list[str] = []
-    user = {"exec": plugin(tmp_path, "import sys; sys.exit(1)")}
-    with (
-        serving(guarded(asked)) as address,
-        servers.reached(tmp_path, f"http://{address}", user) as api,
-        pytest.raises(Unreachable, match=r"The credential plugin .* failed"),
-    ):
-        check_answers(api)
-    assert asked == []
 
 
 HINT = "Install it with: krew install it"
@@ -232,25 +209,6 @@ def test_an_auth_provider_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigFault, match="has an auth-provider") as wrong:
         login(tmp_path, **user)
     assert "kubelogin" in wrong.value.action
-
-
-def test_a_token_in_a_file_comes_before_the_one_beside_it(tmp_path: Path) -> None:
-    user = {"tokenFile": "token", "token": "beside"}
-    assert token(tmp_path, **user) == "Bearer beside"
-    (tmp_path / "token").write_text("of-the-file\n")
-    assert token(tmp_path, **user) == "Bearer of-the-file"
-
-
-def test_files_of_kubeconfigs_are_relative_to_their_own(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "b" / "token").write_text("of-b")
-    whole = json.loads(servers.kubeconfig(tmp_path / "config", "https://a.example").read_text())
-    (tmp_path / "a" / "config").write_text(json.dumps(whole | {"users": []}))
-    user = {"name": "ann", "user": {"tokenFile": "token"}}
-    (tmp_path / "b" / "config").write_text(json.dumps({"users": [user]}))
-    api = connect(environ={"KUBECONFIG": f"{tmp_path}/a/config:{tmp_path}/b/config"})
-    assert api.sender.login().headers()["Authorization"] == "Bearer of-b"
 
 
 def test_another_user_is_impersonated(tmp_path: Path) -> None:
@@ -346,9 +304,6 @@ def test_secrets_are_in_files_of_a_private_folder_that_is_removed_at_exit(tmp_pa
 
 
 GOOD = ("20200101000000Z", "20990101000000Z")
-EXPIRED = ("20200101000000Z", "20210203040506Z")
-LATER = ("20800101000000Z", "20990101000000Z")
-CLOCK = r"this machine's clock shows \d{4}-\d\d-\d\d \d\d:\d\d UTC"
 
 
 NOBODY: Mapping[str, Any] = {}
@@ -369,49 +324,6 @@ def assert_refused(
         check_answers(api)
     assert refused.value.exit_code == 6
     assert refused.value.cause_id == "api-not-trusted" or user
-
-
-@pytest.mark.parametrize(
-    ("dates", "sentence"),
-    [
-        (EXPIRED, f"its certificate: certificate has expired, and {CLOCK}"),
-        (LATER, f"its certificate: certificate is not yet valid, and {CLOCK}"),
-    ],
-    ids=["expired", "not yet valid"],
-)
-def test_a_server_s(tmp_path: Path, dates: tuple[str, str], sentence: str) -> None:
-    pair = servers.certificate(tmp_path / "pki", *dates)
-    says = rf"of context lab is not trusted; {sentence}\."
-    with serving(saying(answer()), tls=servers.tls_of(pair)) as address:
-        trusted: dict[str, Any] = {"certificate-authority-data": data(pair[0])}
-        assert_refused(tmp_path, f"https://{address}", says, **trusted)
-
-
-def test_an_authority_that_is_no_certificate_is_named(tmp_path: Path) -> None:
-    nothing: dict[str, Any] = {"certificate-authority-data": "bm8="}
-    says = "is not trusted; the certificate authority that is given holds"
-    pair = servers.certificate(tmp_path / "pki", *GOOD)
-    with serving(saying(answer()), tls=servers.tls_of(pair)) as address:
-        assert_refused(tmp_path, f"https://{address}", says, **nothing)
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"client-key": "gone.pem"}, "cannot be used: File does not exist: .*gone.pem"),
-        (
-            {"client-key-data": "bm8="},
-            "our client certificate cannot be used: it is not a certificat",
-        ),
-        ({"client-key": "other/key.pem"}, "cannot be used: it is not a certificate with its key"),
-    ],
-)
-def test_a_client_s_that_is_no_use(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
-    certificate, key = servers.certificate(tmp_path / "user", *GOOD)
-    servers.certificate(tmp_path / "other", *GOOD)
-    user = {"client-certificate": str(certificate), "client-key": str(key), **changes}
-    with serving(saying(answer()), tls=servers.tls_of((certificate, key))) as address:
-        assert_refused(tmp_path, f"https://{address}", sentence, user)
 
 
 def test_a_server_s_certificate_may_be_ignored_or_be_for_another_name(tmp_path: Path) -> None:

@@ -557,11 +557,6 @@ def test_events_of_what_the_operator_made_for_an_earlier_attempt_do_not_count() 
         assert result.cause_id == cause_id
 
 
-def test_an_end_that_may_still_be_told_is_looked_at_again() -> None:
-    assert read(ENDED_ALONE, after=85).look_again_s == 30.0
-    assert read(SIDECARS, after=61).look_again_s == 30.0
-
-
 def test_of_many_pods_the_event_that_stands_for_all_tells_of_no_restart() -> None:
     names = [f"worker-{number}" for number in range(31)]
     events = made(*names[:9])
@@ -577,18 +572,6 @@ def test_a_pod_that_was_seen_to_be_replaced_counts_though_no_event_says_so() -> 
     result = read(seen(pod(), of=RUNNING, earlier=[GONE]))
     assert result.cause_id == "replica-replaced"
     assert [one.restarts for one in result.replicas] == [0, 1]
-
-
-def test_a_container_that_has_ended_ran_while_its_pod_has_not_ended() -> None:
-    result = read(seen(pod(state=ended(1), phase="Running"), of=RUNNING))
-    assert (result.phase, result.replicas[1].phase) == (Phase.RUNNING, Phase.RUNNING)
-
-
-def test_an_image_without_a_registry_has_no_digest() -> None:
-    found = seen(pod())
-    status = found.pods[WORKER]["status"]["containerStatuses"][0]
-    status["imageID"] = "sha256:4567"
-    assert read(found).replicas[1].image is None
 
 
 def test_a_deletion_that_was_asked_for_waits_for_finalizers() -> None:
@@ -631,10 +614,6 @@ def differences(found: dict[str, Any], of: RunPlan = PLAN) -> list[str]:
 @pytest.mark.parametrize("of", PLANS, ids=lambda one: f"{one.framework}-{one.case}")
 def test_a_job_that_nobody_has_touched_is_as_it_was_planned(of: RunPlan) -> None:
     assert differences(plans.job(of), of) == []
-
-
-def test_of_a_job_that_was_not_seen_nothing_is_said() -> None:
-    assert list(facts.differences({}, PLAN)) == []
 
 
 def container(roles: dict[str, Any], role: str = "Worker") -> dict[str, Any]:

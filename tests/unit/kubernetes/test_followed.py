@@ -19,7 +19,6 @@ from k8sbench.model.identity import WAITS_ANNOTATION
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.ports import JobEvent, LogLine
-from tests.bench import memory
 from tests.unit.kubernetes.objects import JOB, PLAN, START, condition, ended, job, pod, stamp, waits
 from tests.unit.local.test_exits import torchrun
 from tests.unit.presence import present
@@ -113,19 +112,6 @@ DELETED = {"deletionTimestamp": stamp(70), "deletionGracePeriodSeconds": 30}
 
 
 @pytest.mark.parametrize(
-    ("worker", "stays"),
-    [(pod(state=ended(0)), True), (pod(state=ended(3)), True), (pod(metadata=DELETED), False)],
-    ids=["succeeded", "failed", "being deleted"],
-)
-def test_only_logs_of_pods_that_stay_are_waited_for(worker: dict[str, Any], stays: bool) -> None:
-    one, failing = followed(), Failing(0.0, {"worker-0": "HTTP status 502"})
-    take(one, worker)
-    _, replicas = one.read(START + LATER)
-    assert bool(logs_to_wait_for(one, replicas, failing)) is stays
-    assert logs_to_wait_for(one, replicas, None) == {}
-
-
-@pytest.mark.parametrize(
     "end",
     [
         Changed("PyTorchJob", job(condition("Succeeded"), annotations={CANCEL_ANNOTATION: "{}"})),
@@ -187,17 +173,6 @@ def test_a_job_of_the_name_that_is_not_the_runs_is_named_and_not_read() -> None:
 
 
 # -- clocks, and names that are given again -------------------------------------------------------
-
-AHEAD = 600.0
-
-
-def test_how_long_a_job_waits_is_counted_by_one_clock() -> None:
-    """Ours is ten minutes ahead, and the job ten seconds old."""
-    ours = Transition(phase=Phase.CREATED, at=START + AHEAD + 10, cause="")
-    one = Followed(PLAN, reported=ours, since=0.0)
-    one.take(Changed("PyTorchJob", job()))
-    assert one.read(START + 10)[0].cause_id is None
-    assert one.read(START + 40)[0].cause_id == "operator-down"
 
 
 def test_a_pod_of_another_job_that_was_given_the_name_does_not_take_the_place_of_ours() -> None:
@@ -294,10 +269,3 @@ def test_the_nodes_of_a_large_job_are_read_by_one_list(count: int, requests: int
     found = listing.node_facts(cast("Api", SimpleNamespace(list=answer)), names)
     assert found == {name: {"kubelet": f"v1 of {name}"} for name in names}
     assert len(asked) == requests
-
-
-# -- memory ---------------------------------------------------------------------------------------
-
-
-def test_a_followed_job_of_four_pods_takes_less_than_60_kilobytes() -> None:
-    assert memory.bytes_each(30) < memory.LIMIT * 1000

@@ -19,7 +19,7 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.leadership import Leadership
 from k8sbench.adapters.kubernetes.operator_lease import PLACE_ANNOTATION, Lease
 from k8sbench.model.benchmark_object import SCHEMA
-from k8sbench.model.errors import StoreError, Unreachable
+from k8sbench.model.errors import StoreError
 from k8sbench.model.run import Location
 from tests.harness.cluster.limits import shorten
 
@@ -171,16 +171,6 @@ def test_a_namespace_that_fails_does_not_end_the_others_and_is_named(clock: Cloc
     server.refuses.clear()
     assert it.turn()
     assert it.it.waits_for == ""
-
-
-def test_at_the_beginning_one_namespace_that_fails_is_reason_to_serve_none(clock: Clock) -> None:
-    server = Server()
-    it = Replica(clock, server, "one", "a", "b")
-    server.refuses["b"] = ApiFault(503, "", "overloaded")
-    with pytest.raises(Unreachable):
-        it.turn()
-    assert not it.it.is_held
-    assert server.writes == []
 
 
 def rounds(monkeypatch: pytest.MonkeyPatch, it: Leadership, answers: list[Any]) -> list[Any]:

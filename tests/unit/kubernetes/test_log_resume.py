@@ -76,60 +76,6 @@ def test_marks_are_right_or_absent(steps: list[int], texts: str, ended: int, bac
     assert [tuple(line) for line in new] == (file[ended:] if resume.found else [])
 
 
-def test_texts_alone_say_nothing_where_a_line_keeps_its_stamp() -> None:
-    """A rotated log whose program repeats the same lines."""
-    file = [(T0 + number * SECOND, f"step {number % 70}") for number in range(700)]
-    for first in (200, 270, 350, 690):
-        new, resume = go_on(mark_of(file[:130]), file[first:])
-        assert (new, resume.found) == ([], False)
-
-
-@pytest.mark.parametrize("first", [20, 21, 25])
-@pytest.mark.parametrize("seconds", [0, 30, 3600])
-def test_a_file_that_begins_after_the_mark_does_not_have_it(first: int, seconds: int) -> None:
-    """The node's clock may have been set back."""
-    new, resume = go_on(mark_of(set_back(seconds)[:20]), set_back(seconds)[first:])
-    assert (new, resume.found, resume.served) == ([], False, 30 - first)
-
-
-def test_a_file_that_begins_amid_the_marks_lines_is_gone_on_with() -> None:
-    file = numbered(100)
-    for first in (0, 30, 78, 79):
-        assert go_on(mark_of(file[:80]), file[first:])[0] == file[80:]
-
-
-def test_a_file_that_begins_amid_lines_of_one_time_has_the_mark_if_it_can_be_told() -> None:
-    """Among equal lines, the number of earlier ones is unknown."""
-    file = [(T0, "."), (T0, "."), (T0, "."), (T0 + 10, "later")]
-    new, resume = go_on(mark_of(file[:3]), file[1:])
-    assert (new, resume.found) == ([], False)
-    file[2] = (T0, ":")
-    assert go_on(mark_of(file[:3]), file[1:])[0] == file[3:]
-
-
-def test_a_log_without_lines_does_not_have_the_mark() -> None:
-    _, resume = go_on(mark_of(numbered(3)), [])
-    assert (resume.served, resume.found) == (0, False)
-
-
-def test_a_mark_without_texts_is_found_by_its_stamp() -> None:
-    file = numbered(100, step=0)
-    assert go_on(LogMark(T0 / SECOND, 40), file)[0] == file[40:]
-
-
-def test_another_containers_log_is_all_new_and_its_mark_goes_on() -> None:
-    resume = Resume(mark_of([(T0, "of the first")]), anew=True)
-    assert len(resume.feed([Line(T0 + 5, "a"), Line(T0 + 5, "b")])) == 2
-    assert resume.mark == mark_of([(T0, "of the first"), (T0 + 5, "a"), (T0 + 5, "b")])
-
-
-def test_a_line_without_a_stamp_has_the_time_of_the_one_before() -> None:
-    text = f"{stamp(T0)} a\nb\n".encode()
-    resume = Resume(None, now=T0 - 1)
-    assert resume.feed(LogText().feed(text)) == [Line(T0, "a"), Line(T0, "b")]
-    assert Resume(None, now=T0 - 1).feed([Line(None, "b")]) == [Line(T0 - 1, "b")]
-
-
 # -- text -----------------------------------------------------------------------------------------
 
 
@@ -158,18 +104,6 @@ def read(*pieces: bytes) -> list[Line]:
 )
 def test_a_line_has_its_time(text: str, lines: list[Line]) -> None:
     assert read(text.encode()) == lines
-
-
-def test_bytes_that_are_no_text_are_kept() -> None:
-    (line,) = read(f"{stamp(T0)} ".encode() + b"\xff\xfe\n")
-    assert line.text.encode(errors="surrogateescape") == b"\xff\xfe"
-
-
-def test_a_line_without_an_end_is_left_to_the_end() -> None:
-    text = LogText()
-    assert text.feed(f"{stamp(T0)} torn".encode()) == []
-    assert text.end() == [Line(T0, "torn")]
-    assert text.error is None
 
 
 @pytest.mark.parametrize("before", ["", f"{stamp(T0)} x\n"])

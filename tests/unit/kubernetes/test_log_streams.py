@@ -20,7 +20,7 @@ from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent
 from tests.harness.cluster.limits import shorten
-from tests.unit.kubernetes.log_files import T0, served, stamp
+from tests.unit.kubernetes.log_files import T0, served
 
 SECONDS = 100.0
 MISSING = 'previous terminated container "pytorch" in pod "p" not found'
@@ -285,26 +285,6 @@ def test_a_log_is_requested_until_it_is_read(pod: Pod, failure: ApiFault | bytes
     assert pod.streams.failing("run") is None
 
 
-def test_a_log_that_is_read_in_pieces_does_not_fail_for_as_long_as_it_goes_on(pod: Pod) -> None:
-    first = fail(pod, FAILURES["broken"][0])
-    failure, piece = pod.node.answers[0], served(lines(0, 2))
-
-    def go_on(node: Node) -> None:
-        node.now, node.answers = lines(0, 5), [len(piece), *[failure] * 100_000]
-
-    pod.node.do(go_on)
-    pod.until_lines(2)
-    assert pod.until_failing().since > first.since
-
-
-def test_what_the_node_says_of_a_log_that_need_not_exist_may_be_final(pod: Pod) -> None:
-    """As of a container that was evicted: the caller need not wait for it."""
-    pod.node.answers, pod.node.runs = [b"rpc error: code = NotFound"] * 100_000, False
-    pod.want(exists=False)
-    pod.streams.ended("run", "master-0")
-    assert pod.until_failing().why == {}
-
-
 @pytest.mark.parametrize("patience", [0.0, 1000.0])
 def test_an_error_in_place_of_a_previous_log_is_final_after_some_time(
     pod: Pod, monkeypatch: pytest.MonkeyPatch, patience: float
@@ -338,25 +318,6 @@ def test_unreadable_logs_are_noted_once_a_cause(pod: Pod, monkeypatch: pytest.Mo
     assert len(pod.notes) == 2
 
 
-def test_what_passes_is_not_noted_and_a_missing_permission_is_at_once(pod: Pod) -> None:
-    fail(pod, FAILURES["503"][0])
-    assert pod.notes == []
-    pod.node.do(lambda node: setattr(node, "answers", [FAILURES["403"][0]] * 100_000))
-    pod.node.until(lambda _: bool(pod.notes))
-    assert "pods/log is forbidden" in pod.notes[0]
-
-
-def test_of_several_restarts_only_the_last_log_is_kept(pod: Pod) -> None:
-    pod.node.before, pod.node.now, pod.restarts = lines(4, 6), lines(8, 9), 3
-    pod.want()
-    pod.until_lines(3)
-    pod.end()
-    assert pod.lines == texts((4, 6), (8, 9))
-    (gap,) = pod.gaps
-    assert (gap.after, gap.before) == (None, T0 / 1_000_000 + 4)
-    assert "restarted" in gap.why
-
-
 def test_a_pod_that_is_gone_is_not_asked_for_by_its_name(pod: Pod) -> None:
     """Another job's pod may bear it by now."""
     pod.node.now = lines(0, 3)
@@ -370,32 +331,6 @@ def test_a_pod_that_is_gone_is_not_asked_for_by_its_name(pod: Pod) -> None:
     assert pod.lines == texts((0, 5))
     assert pod.gaps == []
     assert all("follow" in asked for asked in pod.node.asked)
-
-
-def test_a_last_line_without_an_end_is_reported_once(pod: Pod) -> None:
-    last = f"{stamp(T0)} the last".encode()
-    pod.node.answers = [ApiFault(None, "", "reset"), *[last] * 1000]
-    pod.want()
-    pod.node.until(lambda node: len(node.asked) >= 1)
-    pod.end()
-    assert pod.lines == ["the last"]
-
-
-def test_a_long_log_is_read_from_its_last_lines(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "NEAR_LINES", 10)
-    pod.node.now = lines(0, 100)
-    pod.want()
-    pod.until_lines(100)
-    pod.cut(lines(100, 105))
-    pod.until_lines(105)
-    assert all("tailLines" in asked for asked in pod.node.asked[1:])
-    pod.cut(lines(105, 150))
-    pod.until_lines(150)
-    pod.end()
-    assert pod.lines == texts((0, 150))
-    assert pod.gaps == []
-    assert sum("tailLines" not in asked for asked in pod.node.asked) == 2
-    assert not any("sinceTime" in asked for asked in pod.node.asked)
 
 
 # -- whatever happens to a log, in any order ------------------------------------------------------

@@ -12,8 +12,6 @@ import pytest
 from k8sbench.adapters.kubernetes import operator_lease
 from k8sbench.adapters.kubernetes.operator_lease import OperatorSeen, seen
 from k8sbench.model import times
-from k8sbench.model.errors import Unreachable
-from tests.harness.cluster.limits import shorten
 from tests.unit.kubernetes.servers import Act, answer, reached, saying, serving
 
 NOW = 1_800_000_000.0
@@ -54,21 +52,3 @@ def test_its_age_is_the_server_clocks_also_of_a_released_lease(
 @pytest.mark.parametrize("act", [status(404), lease({}, NOW)], ids=["no Lease", "nobody's"])
 def test_without_a_lease_or_a_place_in_it_no_operator_serves(tmp_path: Path, act: Act) -> None:
     assert look(tmp_path, act) is None
-
-
-@pytest.mark.parametrize(
-    "act",
-    [status(503), status(500), status(429, Retry_After="1"), saying(b"")],
-    ids=["503", "500", "429", "broken"],
-)
-def test_a_failure_that_passes_is_retried(tmp_path: Path, act: Act) -> None:
-    assert look(tmp_path, act, lease(PLACE, NOW)) is not None
-
-
-@pytest.mark.parametrize("act", [status(503), saying(b""), status(403)], ids=["503", "lost", "403"])
-def test_one_that_stays_is_an_error_and_never_no_operator(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Act
-) -> None:
-    shorten(monkeypatch, lease_seen=0.3)
-    with pytest.raises(Unreachable):
-        look(tmp_path, act)

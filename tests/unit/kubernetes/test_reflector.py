@@ -8,7 +8,6 @@ from k8sbench import limits
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.watching import reflector, trimming
 from k8sbench.adapters.kubernetes.watching.reflector import Failed, Watches, Works
-from k8sbench.model.kube import RUN_LABEL
 
 
 @pytest.mark.parametrize("failures", [1, 2, 5, 10, 1000])
@@ -17,11 +16,6 @@ def test_pauses_grow_to_a_bound(failures: int) -> None:
     top = min(reflector.FIRST_PAUSE * 2.0 ** (failures - 1), 15.0) if failures < 100 else 15.0
     assert all(top / 2 <= one <= top for one in pauses)
     assert len(set(pauses)) > 1
-
-
-def test_a_pause_is_as_long_as_the_server_asks_within_the_bound() -> None:
-    assert reflector.pause(1, 7.0) == 7.0
-    assert reflector.pause(1, 3600.0) == 15.0
 
 
 AWAY = ApiFault(None, "", "connection refused")
@@ -63,13 +57,6 @@ def test_an_outage_is_worth_a_word_after_some_seconds_and_at_its_end() -> None:
 def test_an_event_belongs_to_the_run_whose_object_it_is_about(kind: str, name: str) -> None:
     event = {"metadata": {}, "involvedObject": {"kind": kind, "name": name}}
     assert trimming.run_of("Event", event) == "resnet50-261120-081500-x7k2qd"
-
-
-@pytest.mark.parametrize(("kind", "name"), [("PyTorchJob", "run"), ("Pod", "run-worker-0")])
-def test_an_object_whose_label_was_taken_off_still_belongs_to_its_run(kind: str, name: str) -> None:
-    assert trimming.run_of(kind, {"metadata": {"name": name}}) == "run"
-    labelled = {"metadata": {"name": name, "labels": {RUN_LABEL: "other"}}}
-    assert trimming.run_of(kind, labelled) == "other"
 
 
 def test_nothing_that_may_be_secret_or_large_is_kept_of_a_pod() -> None:

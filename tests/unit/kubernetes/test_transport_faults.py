@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -20,7 +19,6 @@ from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.client.connection import check_answers
 from k8sbench.adapters.kubernetes.operator_lease import PLACE_ANNOTATION
 from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
-from k8sbench.app.context import run_context
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.identity import PLAN_ANNOTATION
 from tests.harness.cluster.limits import shorten
@@ -177,18 +175,6 @@ def test_one_answer_that_is_lost_is_asked_for_again(tmp_path: Path, first: Act) 
         assert api.sender.requests["get /version"] == 2
 
 
-@pytest.mark.parametrize("is_served_then", [True, False])
-def test_the_server_s_pause_is_waited_for_in_part(tmp_path: Path, is_served_then: bool) -> None:
-    busy = saying(answer(429, Retry_After="3600", Connection="close"))
-    with (
-        serving(busy, saying(answer()) if is_served_then else busy) as address,
-        reached(tmp_path, f"http://{address}") as api,
-    ):
-        fault = api.no_answer(1.0, retry_s=1.0)
-        assert api.sender.requests["get /version"] == 2
-    assert fault is None if is_served_then else fault is not None and fault.status == 429
-
-
 def test_a_long_wait_is_logged_with_the_answer_and_the_time_of_the_next_try(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -207,29 +193,6 @@ def test_a_long_wait_is_logged_with_the_answer_and_the_time_of_the_next_try(
 
 def closing(body: object, status: int = 200) -> Act:
     return saying(answer(status, json.dumps(body).encode(), Connection="close"))
-
-
-@pytest.mark.parametrize(
-    ("status", "message"),
-    [
-        ({"code": None, "message": None, "reason": None}, "Internal Server Error"),
-        ({"code": "x", "message": ["full"], "reason": {"a": 1}}, "['full']"),
-    ],
-)
-def test_no_status_is_a_refusal(tmp_path: Path, status: dict[str, object], message: str) -> None:
-    with serving(closing({"kind": "Status"} | status, 500)) as address:
-        fault = fault_of(tmp_path, f"http://{address}")
-    assert (fault.message, fault.status, fault.passes) == (message, 500, True)
-
-
-@pytest.mark.parametrize("item", [1, {}, {"metadata": None}])
-def test_a_list_of_what_are_no_objects_is_no_api_servers(tmp_path: Path, item: object) -> None:
-    with (
-        serving(closing({"metadata": {}, "items": [item]})) as address,
-        reached(tmp_path, f"http://{address}") as api,
-        pytest.raises(ApiFault, match="not an object of its API"),
-    ):
-        api.list("/api/v1/pods")
 
 
 @pytest.mark.parametrize(
@@ -264,14 +227,6 @@ def test_names_of_an_operator_stay_parts_of_a_path(tmp_path: Path, token: dict[s
     assert asked == [b"GET /api/v1/namespaces/a%3F/secrets/b%2Fc%23-token"]
 
 
-def test_only_faults_of_the_named_statuses_are_tolerated() -> None:
-    with faults.Tolerated(404):
-        raise ApiFault(404, "", "It is gone.")
-    for error in (ApiFault(403, "", ""), ApiFault(None, "", ""), KeyError()):
-        with pytest.raises(type(error)), faults.Tolerated(404):
-            raise error
-
-
 # -- the server's clock ---------------------------------------------------------------------------
 
 
@@ -297,34 +252,6 @@ def test_the_server_s_time_is_that_of_its_latest_answer(tmp_path: Path, seconds:
         assert is_ahead(api), "ours, before it has answered"
         assert api.no_answer() is None
         assert is_ahead(api, seconds)
-
-
-@pytest.mark.parametrize("seconds", [3600.0, -3600.0])
-def test_a_clock_that_is_set_meanwhile_moves_neither_the_cluster_s_time_nor_that_of_a_local_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
-) -> None:
-    with dated(tmp_path, formatdate(time.time() - 7200, usegmt=True)) as api:
-        assert api.no_answer() is None
-        local = run_context(store=Mock(), cluster=Mock()).clock
-        before = api.time(), local()
-        real = time.time
-        monkeypatch.setattr(time, "time", lambda: real() + seconds)
-        assert api.time() - before[0] < 60
-        assert local() - before[1] < 60
-        assert (api.time(), local()) >= before
-
-
-def test_a_pod_s_clock_behind_the_server_s_proxy_is_not_the_server_s(tmp_path: Path) -> None:
-    with dated(tmp_path, formatdate(time.time() + 3600, usegmt=True)) as api:
-        api.get("/api/v1/namespaces/n/pods/p/proxy/metrics")
-        assert is_ahead(api)
-
-
-@pytest.mark.parametrize("is_date", [True, False])
-def test_an_answer_without_a_date_leaves_our_time(tmp_path: Path, is_date: bool) -> None:
-    with dated(tmp_path, formatdate(usegmt=True) if is_date else "soon") as api:
-        assert api.no_answer() is None
-        assert is_ahead(api)
 
 
 def test_a_job_of_others_was_never_created_later_than_now(tmp_path: Path) -> None:

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from k8sbench.lifecycle.active_run import ActiveRun
-from k8sbench.lifecycle.context import How, Rules, Stop
+from k8sbench.lifecycle.context import Rules, Stop
 from k8sbench.lifecycle.decide import JobView, View
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.model.errors import StoreError
-from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import TAKEN_OVER, Run
+from k8sbench.model.run import TAKEN_OVER
 from k8sbench.ports import JobEvent, Store
 from k8sbench.threads import Threads
 from tests.unit.lifecycle.played import (
@@ -27,7 +26,6 @@ from tests.unit.lifecycle.played import (
     line,
     planned_case,
 )
-from tests.unit.store.examples import measurement
 
 
 class NeverAnswered(Threads):
@@ -145,24 +143,3 @@ def test_nothing_waits_for_a_measurement(store: Store) -> None:
         assert steps(3) == [run_id]
         assert store.run(run_id).measurement is not None
     assert measures.calls == []
-
-
-def test_a_measurement_that_fails_delays_no_other_run(store: Store) -> None:
-    def measure(run: Run, _: object) -> Measurement:
-        if run.run_id == "seg-0":
-            raise StoreError("Its process ended.")
-        return measurement()
-
-    cluster, measures = FakeCluster(at(Phase.SUCCEEDED), outlives=True), Started()
-    here = context(store, cluster, measures=measures, measure=measure)
-    executor = Executor(here, Silent(), Rules(passes_over=True))
-    for number in range(2):
-        plan = planned_case("kubernetes").plan(f"seg-{number}", "night", number + 1)
-        executor.create(store.record(plan, at=10.0, owner=None), (JOB,))
-    hows: dict[str, How] = {}
-    while len(hows) < 2:
-        hows |= {one.run.run_id: one.how for one in executor.step(0.0)}
-        if measures.calls:
-            measures.finish()
-    assert hows == {"seg-0": How.PASSED_OVER, "seg-1": How.CLOSED}
-    assert store.run("seg-0").needs_collection

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 
 from k8sbench.app.context import _measure
 from k8sbench.lifecycle import collecting
-from k8sbench.lifecycle.active_run import GAPS, kept
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.phase import LOGS_INCOMPLETE, Phase, Transition
+from k8sbench.model.phase import LOGS_INCOMPLETE, Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Store
+from k8sbench.ports import JobEvent, LogMark, Store
 from tests.unit.lifecycle.played import (
-    LOCATION,
     FakeCluster,
     Silent,
     at,
@@ -37,15 +34,6 @@ from tests.unit.lifecycle.played import (
 )
 from tests.unit.presence import present
 from tests.unit.store.examples import measurement
-
-
-def test_what_a_run_waited_for_is_reported_when_its_time_is_up(store: Store) -> None:
-    waiting = at(Phase.PULLING, "The image cannot be pulled.", "image-not-found")
-    (run,) = submit(store, FakeCluster(waiting, outlives=True, now=51.0), timeout_s=30.0)
-    assert run.history[-1].cause == (
-        "The run took longer than its --timeout of 30s, Pulling (image-not-found): The image"
-        " cannot be pulled."
-    )
 
 
 def test_what_concerns_the_cluster_is_noted_once_for_all_runs(store: Store) -> None:
@@ -103,16 +91,6 @@ def test_what_nodes_say_of_themselves_is_in_the_environment(
     assert present(one.run.measurement).environment == environment
     again = _measure(store, (), one.run, [])  # as the logs are, it is on record
     assert present(again).environment == environment
-
-
-def test_a_job_that_somebody_else_needs_stays_and_how_to_delete_it_is_said(store: Store) -> None:
-    reporter, cluster = Silent(), FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    cluster.stays = "k8sbench on lab-7 follows it, too. End it there."
-    (run,) = submit(store, cluster, reporter=reporter)
-    assert run.measurement is not None
-    assert reporter.reported[-1] == (
-        "seg-1 stays on the cluster: k8sbench on lab-7 follows it, too. End it there."
-    )
 
 
 @pytest.mark.parametrize("broken", ["move", "measured"])
@@ -181,16 +159,6 @@ def end(run: Run) -> tuple[Phase, str, str | None]:
 # -- to cancel ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.FAILED])
-def test_a_job_that_ended_by_itself_keeps_its_end(store: Store, run: Run, phase: Phase) -> None:
-    store.wish(run.run_id, CANCEL)
-    cluster = FakeCluster(at(phase, "By itself.", "own-end"), outlives=True)
-    cluster.is_deaf = True
-    (closed,) = collect(store, cluster).closed
-    assert end(closed) == (phase, "By itself.", "own-end")
-    assert store.run(run.run_id).wishes == (), "the wish is moot"
-
-
 def test_a_job_that_does_not_end_is_not_waited_for_without_end(store: Store, run: Run) -> None:
     wished = store.wish(run.run_id, CANCEL)
     cluster = FakeCluster(at(Phase.RUNNING), outlives=True, passes=20.0)
@@ -236,43 +204,7 @@ def test_a_time_limit_is_recorded_before_the_cluster_is_asked(store: Store) -> N
 # -- to delete ------------------------------------------------------------------------------------
 
 
-def test_a_refused_deletion_is_not_asked_for_all_the_time(store: Store, run: Run) -> None:
-    def look() -> None:
-        if cluster.now > 250.0:
-            stop("Interrupted (SIGTERM)")
-
-    stop = Stop()
-    cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True, passes=4.0, meanwhile=look)
-    cluster.denies = UsageError("Not on Fridays.")
-    result = served(store, cluster, stop)
-    assert [one.run_id for one in result.closed] == [run.run_id], "it has one row"
-    assert 2 <= len(cluster.removed) <= 6, "the pauses grow"
-
-
 # -- collected later ------------------------------------------------------------------------------
-
-
-def test_a_job_that_another_process_records_at_the_same_moment_is_one_run(store: Store) -> None:
-    (run,) = detached(store)
-    found = FoundJob(run_id=run.run_id, known_plan=run.plan, created_at=5.0, phase=Phase.RUNNING)
-    assert collecting.recorded(found, context(store, FakeCluster(outlives=True))) == run
-
-
-def test_runs_of_another_place_are_not_owed_here(store: Store) -> None:
-    detached(store)
-    there = msgspec.structs.replace(LOCATION, namespace="other")
-    elsewhere = context(store, FakeCluster(outlives=True), location=there)
-    assert collecting.open_runs(elsewhere) == []
-
-
-def test_a_place_has_more_than_one_url(store: Store) -> None:
-    class There(FakeCluster):
-        def look(self, run: Run) -> Sequence[JobEvent]:
-            return [at(Phase.RUNNING)]
-
-    (run,) = detached(store)
-    inside = msgspec.structs.replace(LOCATION, server="https://10.96.0.1")
-    collecting.check_place(run, There(outlives=True), inside)
 
 
 @pytest.mark.parametrize("follow", [False, True])
@@ -312,20 +244,6 @@ def test_a_run_that_cannot_be_measured_never_stops_the_others(store: Store) -> N
     assert cluster.removed == [runs[1].run_id]
 
 
-def test_a_run_is_cancelled_also_where_what_it_printed_cannot_be_read(store: Store) -> None:
-    class Unread(FakeCluster):
-        def printed(self, run: Run) -> Iterator[LogLine]:
-            raise Unreachable("The kubelet does not answer.")
-
-    (run,) = detached(store)
-    cluster, reporter = Unread(at(Phase.RUNNING), outlives=True), Silent()
-    wish = Wish(kind="cancel", at=9.0, cause="By hand.", cause_id="cancelled")
-    wished = store.wish(run.run_id, wish)
-    closed = present(collecting.cancel(wished, context(store, cluster), reporter, Stop()))
-    assert closed.phase is Phase.CANCELLED
-    assert any("kubelet does not answer" in text for text in reporter.reported)
-
-
 def test_one_that_serves_takes_up_again_what_it_had_to_leave(store: Store) -> None:
     def mended() -> None:
         if cluster.now > 1000.0:
@@ -340,33 +258,3 @@ def test_one_that_serves_takes_up_again_what_it_had_to_leave(store: Store) -> No
     assert [one.run_id for one in result.closed] == [run.run_id]
     assert result.failed == {}
     assert 2 <= len(cluster.resumed) <= 6, "it is tried again, but not all the time"
-
-
-@pytest.mark.parametrize("ends", [True, False])
-def test_the_time_of_a_resumed_job_counts_once_its_state_is_known(store: Store, ends: bool) -> None:
-    """It may have ended in time, and only be collected late."""
-
-    class Slow(FakeCluster):
-        def wait(self, seconds: float | None) -> Sequence[JobEvent]:
-            events = super().wait(seconds) if self.now >= 1050.0 else []
-            self.now += 10.0
-            return events
-
-    (run,) = detached(store, timeout_s=30.0)
-    run = store.move(run.run_id, Transition(phase=Phase.RUNNING, at=20.0, cause=""))
-    more = [at(Phase.SUCCEEDED)] if ends else []
-    cluster = Slow(ran("sha256:a"), *more, outlives=True, now=1000.0)
-    (closed,) = collect(store, cluster, [run], follow=True).closed
-    assert closed.phase is (Phase.SUCCEEDED if ends else Phase.CANCELLED)
-    assert [cause_id for _, cause_id in cluster.cancelled] == ([] if ends else ["timeout"])
-
-
-def test_gaps_that_an_earlier_process_recorded_are_not_forgotten(store: Store) -> None:
-    (run,) = detached(store)
-    gap = LogGap(replica="master-0", after=1.0, before=2.0, why="The file was rotated.")
-    store.keep(run.run_id, GAPS, msgspec.json.encode([gap]).decode())
-    again = JobEvent(run_id="", gap=gap)
-    cluster = FakeCluster(line("x"), again, at(Phase.SUCCEEDED), outlives=True)
-    (closed,) = collect(store, cluster, [run]).closed
-    assert kept(store, run.run_id, GAPS, list[LogGap]) == [gap, gap]
-    assert present(closed.measurement).records == 2  # the fake measures nothing but gaps

@@ -11,9 +11,8 @@ import msgspec
 import pytest
 
 from k8sbench.app import connections, lookup
-from k8sbench.lifecycle import collecting, owners
+from k8sbench.lifecycle import owners
 from k8sbench.lifecycle.context import RunContext
-from k8sbench.model import creation
 from k8sbench.model.errors import NotFound, PlanUnreadable, UsageError
 from k8sbench.model.ownership import JobOwner, Ownership
 from k8sbench.model.phase import Phase
@@ -59,35 +58,6 @@ def test_they_are_filtered_as_runs_are(wanted: RunFilter, found: str) -> None:
 
 def record(cluster: FakeCluster, here: RunContext, notes: list[str]) -> None:
     owners.record_ours(cluster.jobs(), here, notes.append)
-
-
-def test_a_job_of_a_run_that_was_thought_never_created_reopens_it(store: Store) -> None:
-    store.record(plan("late", backend="kubernetes"), at=NOW, owner=None)
-    store.move("late", creation.never("late", NOW))
-    cluster = FakeCluster(outlives=True)
-    cluster.found = [msgspec.structs.replace(job("late", backend="kubernetes"), uid="uid-1")]
-    record(cluster, context(store, cluster), [])
-    run = store.run("late")
-    assert (run.needs_collection, run.job_uid) == (True, "uid-1")
-
-
-def test_no_other_process_follows_half_a_record(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster, order = FakeCluster(outlives=True), list[str]()
-    found = msgspec.structs.replace(job("theirs"), attempt=2)
-
-    def noted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def called(*args: Any) -> Any:
-            order.append(name)
-            return call(*args)
-
-        return called
-
-    for of, name in ((store.claims, "claim"), (store.claims, "release"), (store, "move")):
-        monkeypatch.setattr(of, name, noted(name, getattr(of, name)))
-    collecting.recorded(found, context(store, cluster))
-    assert order == ["claim", "move", "move", "release"]
 
 
 def test_all_are_recorded_and_keep_their_repeat_numbers(store: Store) -> None:
@@ -147,28 +117,6 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Answering:
 def on_cluster(run_id: str, **about: Any) -> FoundJob:
     readable = {"known_plan": plan(run_id)} | about
     return FoundJob(run_id=run_id, created_at=NOW, phase=Phase.RUNNING, **readable)
-
-
-@pytest.mark.parametrize("text", ["night", "nig"])
-@pytest.mark.parametrize("has_job", [True, False], ids=["its job exists", "no job yet"])
-def test_a_run_that_is_recorded_while_it_is_looked_for_is_found(
-    store: Store, answering: Answering, text: str, has_job: bool
-) -> None:
-    jobs = [on_cluster("night")] if has_job else []
-    answering(*jobs, before=lambda: store.record(plan("night"), at=NOW, owner=None))
-    run = lookup.look_up(store, text, NOWHERE)
-    assert run == store.run("night")
-    assert lookup.look_up(store, text, NOWHERE, records=True).run_id == "night"
-
-
-def test_another_job_that_begins_alike_is_not_it(store: Store, answering: Answering) -> None:
-    """Cancelling ``night`` must not cancel ``night-2``."""
-    answering(
-        on_cluster("night"),
-        on_cluster("night-2", known_plan=plan("night-2", repeat=2)),
-        before=lambda: store.record(plan("night"), at=NOW, owner=None),
-    )
-    assert lookup.look_up(store, "night", NOWHERE, records=True).run_id == "night"
 
 
 def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near(

@@ -5,14 +5,11 @@ The runs' results are kept whatever happens.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from k8sbench.adapters.metrics.trainer import TrainerSource
 from k8sbench.lifecycle import collecting, gathering, serving, submitting
@@ -155,49 +152,6 @@ def test_the_figures_complete_the_measurement_and_its_series_are_kept(store: Sto
     assert said[0]["warnings"] == ["a warning"]
 
 
-@pytest.mark.parametrize("ahead", [0.0, 3600.0])
-def test_a_row_comes_before_figures_that_are_still_to_come(store: Store, ahead: float) -> None:
-    """Those of a cluster whose clock is ahead are not waited for longer."""
-    source = Source(250.0, settles_in=60.0)
-    bench = Bench(store, source, now=END - ahead)
-    (run,) = bench.submit()
-    assert run.measurement == measured(missing={"gpu_metrics": OWED})
-    assert not source.asked
-    bench.finish()
-    assert bench.announced == [60.0]
-    assert bench.cluster.now >= END - ahead + 60
-    assert set(bench.gathering.completed) == {"seg-1"}
-
-
-@pytest.mark.parametrize("without", ["sources", "gpus", "times"])
-def test_nothing_is_waited_for_without_sources_gpus_or_times(store: Store, without: str) -> None:
-    source = Source(250.0, settles_in=60.0)
-    changes: dict[str, Any] = {"steady": None} if without == "times" else {}
-    bench = Bench(store, *([] if without == "sources" else [source]), **changes)
-    bench.submit(device="cpu" if without == "gpus" else "cuda")
-    bench.finish()
-    assert bench.cluster.now == END
-    assert not source.asked
-    assert bench.announced == []
-    assert not (store.folder("seg-1") / "gpu").exists()
-
-
-def test_runs_are_fetched_a_few_at_a_time_while_others_go_on(store: Store) -> None:
-    source = Source(250.0)
-    source.gate.clear()
-    bench = Bench(store, source)
-    bench.submit(cases=gathering.FETCHES + 3, parallel=9)
-    while len(source.asked) < gathering.FETCHES:
-        bench.gathering.step()
-    bench.gathering.step()
-    working = [one for one in threading.enumerate() if one.name == "gpu-metrics"]
-    assert len(working) == gathering.FETCHES
-    assert not bench.gathering.completed
-    source.gate.set()
-    bench.finish()
-    assert len(bench.gathering.completed) == gathering.FETCHES + 3
-
-
 def test_ctrl_c_leaves_the_run_as_it_was_measured_and_collect_fetches_later(store: Store) -> None:
     bench = Bench(store, Source(250.0, settles_in=60.0))
     bench.submit()
@@ -268,39 +222,3 @@ def test_a_source_that_breaks_costs_the_run_nothing(store: Store) -> None:
         bench.reporter.reported
     )
     assert kept.throughput == measured().throughput
-
-
-def test_metrics_that_reject_keep_their_acceptance(store: Store) -> None:
-    class Idle(Source):
-        def fetch(self, wanted: SeriesQuery) -> Fetched:
-            found = super().fetch(wanted)
-            (one,) = found.series
-            idle = msgspec.structs.replace(one, metric="gpu_utilization", values=(0.0,) * 10)
-            return msgspec.structs.replace(found, series=(idle,))
-
-    for accept, verdict in (((), "rejected"), (("metrics-at-odds",), "valid")):
-        bench = Bench(store, Idle(1.0), accept=accept)
-        (run,) = bench.submit(run_id=verdict)
-        bench.finish()
-        kept = present(store.run(run.run_id).measurement)
-        assert kept.verdict == verdict
-        assert [one.id for one in kept.reasons if one.severity == "reject"] == ["metrics-at-odds"]
-
-
-def test_what_the_trainers_printed_is_there_at_once_and_kept(store: Store, tmp_path: Path) -> None:
-    """The logs alone, without any other source: nothing is waited for."""
-    about = {"event": "environment", "rank": 0, "gpu_model": "V100", "gpu_uuid": "1"}
-    at = [START + 1 + second for second in range(198)]
-    samples = {"event": "gpu", "rank": 0, "every": 1.0, "at": at, "power": [250.0] * 198}
-    log = tmp_path / "master-0.log"
-    log.write_text("".join(f"K8SBENCH {json.dumps(each)}\n" for each in (about, samples)))
-    bench = Bench(store, TrainerSource(lambda _: [log]))
-    bench.submit()
-    bench.finish()
-    assert bench.announced == []
-    measurement = present(store.run("seg-1").measurement)
-    figure = present(measurement.gpu_metrics).figures["power"]
-    assert (round(figure.value, 6), figure.source, figure.samples) == (250.0, "trainer", 198)
-    kept = (store.folder("seg-1") / "gpu" / "trainer.jsonl").read_bytes()
-    (one,) = [msgspec.json.decode(line, type=Series) for line in kept.splitlines()]
-    assert (one.metric, one.gpu.model, len(one.at)) == ("power", "V100", 198)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,22 +10,18 @@ import msgspec
 import pytest
 import yaml
 
-from k8sbench import limits
 from k8sbench.adapters.files import packaged
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app.context import run_context
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import MANIFEST, How, Stop
-from k8sbench.model import attempts, creation
 from k8sbench.model.errors import Interrupted, NoRoom, StoreError, Unreachable, UsageError
-from k8sbench.model.identity import case_key
 from k8sbench.model.kube import attempt_of
-from k8sbench.model.phase import RESTARTING, Phase
+from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.ports import FoundJob, JobEvent, Manifest, RunFilter, Store
+from k8sbench.ports import JobEvent, Manifest, RunFilter, Store
 from k8sbench.render.trainer_sources import TrainerSources, mounted_by
-from tests.tiers import ROOT
 from tests.unit.lifecycle.played import (
     LOCATION,
     FakeCluster,
@@ -39,8 +34,6 @@ from tests.unit.lifecycle.played import (
     submit,
 )
 from tests.unit.render import plans
-from tests.unit.report.factory import run
-from tests.unit.store.examples import OWNER
 
 CTRL_C = "Interrupted (Ctrl-C)"
 
@@ -59,15 +52,6 @@ def test_when_k8sbench_itself_breaks_the_run_says_so(store: Store) -> None:
     run = store.run("seg-1")
     assert run.phase is Phase.FAILED
     assert "No space left" in run.history[-1].cause
-
-
-def test_the_next_run_starts_when_the_one_before_is_measured(store: Store) -> None:
-    class Asking(FakeCluster):
-        def create(self, plan: RunPlan, *more: Any) -> None:
-            assert all(store.run(run_id).measurement for run_id in self.created)
-            super().create(plan, *more)
-
-    assert len(submit(store, Asking(at(Phase.SUCCEEDED)), cases=3)) == 3
 
 
 def test_what_cannot_be_rendered_leaves_no_run(store: Store) -> None:
@@ -95,22 +79,6 @@ def test_a_stop_of_local_runs_ends_them_and_says_what_is_missing(store: Store) -
     assert cluster.created == ["seg-1"]
 
 
-@pytest.mark.parametrize("outlives", [False, True])
-def test_a_stop_just_after_the_last_end_leaves_its_row(store: Store, outlives: bool) -> None:
-    class Stopped(FakeCluster):
-        def wait(self, seconds: float | None) -> Any:
-            found = super().wait(seconds)
-            if self.created and not self.going_on:
-                stop(CTRL_C)
-            return found
-
-    stop = Stop()
-    (run,) = submit(store, Stopped(at(Phase.SUCCEEDED), outlives=outlives), stop=stop)
-    assert run.phase is Phase.SUCCEEDED
-    assert run.measurement is not None
-    assert store.run("seg-1") == run
-
-
 def test_a_second_interruption_is_no_failure_of_the_run(store: Store) -> None:
     def again() -> None:
         stop(CTRL_C)
@@ -122,14 +90,6 @@ def test_a_second_interruption_is_no_failure_of_the_run(store: Store) -> None:
     last = store.run("seg-1").history[-1]
     assert (last.phase, last.cause_id) == (Phase.CANCELLED, "interrupted")
     assert last.cause.startswith(CTRL_C)
-
-
-def test_a_stop_before_anything_was_started_says_so(store: Store) -> None:
-    stop = Stop()
-    stop(CTRL_C)
-    with pytest.raises(Interrupted, match=r"\(Ctrl-C\): nothing was started\.") as raised:
-        submit(store, FakeCluster(at(Phase.SUCCEEDED)), stop=stop)
-    assert "--resume" not in raised.value.action
 
 
 def test_a_stop_between_creations_says_how_many_are_left(store: Store) -> None:
@@ -149,17 +109,6 @@ def test_a_stop_between_creations_says_how_many_are_left(store: Store) -> None:
 # -- runs that there are --------------------------------------------------------------------------
 
 
-def test_a_run_id_of_another_case_on_the_cluster_leaves_no_trace(store: Store) -> None:
-    cluster = FakeCluster(outlives=True)
-    plan = planned_case("kubernetes", replicas=2).plan("mine", "elsewhere", 1)
-    cluster.found = [
-        FoundJob(run_id=plan.run_id, known_plan=plan, created_at=5.0, phase=Phase.RUNNING)
-    ]
-    with pytest.raises(UsageError, match=r"another case: .*\(other: .*replicas"):
-        submit(store, cluster, run_id="mine")
-    assert store.ids() == []
-
-
 @pytest.mark.parametrize(("name", "value"), [("replicas", 2), ("seed", 7)])
 def test_a_run_id_of_other_options_is_refused(store: Store, name: str, value: int) -> None:
     plan = planned_case().plan("mine", "night", 1)
@@ -177,16 +126,6 @@ def test_a_run_of_another_place_is_not_joined_where_it_is_not(store: Store) -> N
     assert store.run("mine") == run
 
 
-def test_what_a_set_already_has_need_not_be_repeated(store: Store) -> None:
-    (run,) = submit(store, FakeCluster(at(Phase.SUCCEEDED)))
-    submit(store, FakeCluster(at(Phase.FAILED)), run_id="failed")
-    here = context(store, FakeCluster())
-    assert submitting.repeats(here, "night") == {
-        case_key(run.plan): submitting.Repeats(finished=[run])
-    }
-    assert submitting.repeats(here, "day") == {}
-
-
 def test_what_goes_on_of_a_set_is_taken_up_and_not_started_a_second_time(store: Store) -> None:
     """One run is active; another was killed before job creation."""
     detached(store)
@@ -201,17 +140,6 @@ def test_what_goes_on_of_a_set_is_taken_up_and_not_started_a_second_time(store: 
     assert cluster.created == ["recorded"]
 
 
-def test_what_a_kill_ended_on_this_machine_is_missing_of_its_set(store: Store) -> None:
-    case = planned_case("local")
-    store.record(case.plan("killed", "night", 1), at=11.0, owner=OWNER)
-    going = context(store, FakeCluster())
-    (found,) = submitting.repeats(going, "night").values()
-    assert [run.run_id for run in found.open] == ["killed"]
-    dead = msgspec.structs.replace(going, alive=lambda _: False)
-    assert submitting.repeats(dead, "night") == {case_key(case.draft): submitting.Repeats()}
-    assert store.run("killed").phase is Phase.LOST
-
-
 def test_joining_a_run_that_another_process_follows_is_an_outcome_and_no_error(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,20 +150,6 @@ def test_joining_a_run_that_another_process_follows_is_an_outcome_and_no_error(
         (joined,) = outcomes(store, cluster, run_id="mine", detach=detach)
         assert (joined.run, joined.how) == (created, How.FOLLOWED_ELSEWHERE)
         assert cluster.created == []
-
-
-def test_hosts_in_an_upstream_command_are_those_of_each_run(store: Store) -> None:
-    case = planned_case()
-    draft = case.draft
-    words = (*draft.command, f"{draft.run_id}-master-0:29500")
-    hosts = {"HOST": f"{draft.run_id}-worker-1"}
-    case = msgspec.structs.replace(
-        case, draft=msgspec.structs.replace(draft, command=words, env=hosts)
-    )
-    one, two = case.plan("one", "night", 1), case.plan("two", "night", 2)
-    assert (one.command[-1], two.command[-1]) == ("one-master-0:29500", "two-master-0:29500")
-    assert (one.env, two.env) == ({"HOST": "one-worker-1"}, {"HOST": "two-worker-1"})
-    assert case_key(one) == case_key(two) == case_key(case.draft)
 
 
 # -- what is known of a job's creation ------------------------------------------------------------
@@ -257,29 +171,10 @@ def reported(run: Run) -> list[tuple[str, str | None]]:
 # -- what is recorded -------------------------------------------------------------------------
 
 
-def test_a_confirmed_creation_is_on_record_also_of_a_run_that_nobody_follows(store: Store) -> None:
-    (one,) = outcomes(store, FakeCluster(outlives=True), detach=True, run_id="mine")
-    assert one.run.history[-1].cause == "Its job was created."
-    assert reported(store.run("mine")) == [("Created", None), ("Created", "job-created")]
-    (followed,) = outcomes(store, cluster_of(), run_id="other")
-    assert reported(followed.run)[-1] == ("Succeeded", None)
-
-
 def test_an_error_of_ours_does_not_say_that_there_is_no_job(store: Store) -> None:
     with pytest.raises(ZeroDivisionError):
         outcomes(store, cluster_of(ZeroDivisionError()), run_id="mine")
     assert reported(store.run("mine"))[-1] == ("Created", "creation-unknown")
-
-
-def test_the_page_says_what_each_state_of_a_creation_means() -> None:
-    page = (ROOT / "docs" / "reasons.md").read_text()
-    section = page.partition("### Creation\n")[2].partition("\n## ")[0]
-    ids = {creation.JOB_CREATED, creation.CREATION_UNKNOWN, creation.QUOTA_FULL}
-    ids |= {RESTARTING, creation.RESTART_WAITS, attempts.RESTART_REFUSED}
-    assert set(re.findall(r"^\| \w+ \| `(.+?)`", section, re.MULTILINE)) == {
-        *ids,
-        creation.NOT_CREATED,
-    }
 
 
 # -- submitted again --------------------------------------------------------------------------
@@ -314,16 +209,6 @@ def test_one_refusal_does_not_keep_the_others_from_their_ends(store: Store, para
     assert store.claims.claim(refused.run.run_id)
 
 
-@pytest.mark.parametrize("detach", [True, False])
-def test_what_every_job_would_meet_ends_the_creating_alone(store: Store, detach: bool) -> None:
-    reporter = Silent()
-    cluster = cluster_of(None, DOWN)
-    ends = outcomes(store, cluster, cases=5, parallel=1, detach=detach, reporter=reporter)
-    made = How.CREATED if detach else How.CLOSED
-    assert [one.how for one in ends] == [made, How.REFUSED]
-    assert f"3 more are not started: {DOWN}" in reporter.reported
-
-
 # -- quotas -----------------------------------------------------------------------------------
 
 FULL = NoRoom("Job x is not created: quota few allows 2, of which 2 used, and 1 more asked for.")
@@ -346,14 +231,6 @@ def test_a_run_whose_quota_is_full_can_be_submitted_again_after_a_stop(store: St
 
 
 # -- stopped ----------------------------------------------------------------------------------
-
-
-def test_a_job_whose_creation_is_unknown_may_come_until_it_has_settled() -> None:
-    asked = at(Phase.CREATED, cause_id=creation.CREATION_UNKNOWN).transition
-    assert asked is not None
-    unknown = msgspec.structs.replace(run(), history=(asked,))
-    assert creation.settles_in(unknown, asked.at) == limits.now.creation_settle
-    assert creation.settles_in(unknown, asked.at + 1e6) == 0.0
 
 
 # -- attempts -------------------------------------------------------------------------------------
@@ -426,16 +303,6 @@ def test_nothing_is_deleted_where_the_next_attempt_cannot_be_made_here(store: St
         f"{KILLED} Attempt 2 of 4 is not created: Run mine was planned with other trainers."
     )
     assert cluster.there == 1
-
-
-def test_an_internal_error_is_not_taken_for_an_answer(store: Store) -> None:
-    class Broken(Restarted):
-        def clear(self, run: Run) -> None:
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        attempted(store, Broken([FAILED]))
-    assert attempts.is_restarting(store.run("mine"))
 
 
 # -- kept manifests -------------------------------------------------------------------------------

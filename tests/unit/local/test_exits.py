@@ -52,7 +52,6 @@ def torchrun(*entries: tuple[int, int], ends: tuple[int, ...] = ()) -> list[str]
 
 
 LOST_PEER = ["[rank0]: RuntimeError: [../gloo/tcp/pair.cc:534] Connection closed by peer [::1]:7"]
-LOST_BY_RANK_1 = LOST_PEER[0].replace("rank0", "rank1")
 LOST_PEER_PADDLE = [
     "RuntimeError: [/paddle/gloo/tcp/pair.cc:598] Connection closed by peer [::1]:7"
 ]
@@ -283,50 +282,9 @@ def test_the_silent_rank_is_named_and_not_the_one_that_waited(
     assert failure.id == "replica-failed"
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "failed (exitcode: -9) local_rank: 0 (pid: 14080) of binary: python",
-        "  exitcode  : -9 (pid: 14080)",
-        "  traceback : Signal 9 (SIGKILL) received by PID 14080",
-        "LAUNCH ERROR 2026-11-20 Container rank 0 status failed cmd [] code -9 log /tmp/x",
-    ],
-)
-def test_a_launcher_tells_that_its_process_was_killed(line: str) -> None:
-    failure = exits.cause(ended("worker-1", 1, line), [])
-    assert failure.id == "oom"
-    assert "code 1 after signal 9 (SIGKILL) had killed a process of it" in failure.sentence
-
-
-@pytest.mark.parametrize(
-    ("code", "lines", "cause_id"),
-    [
-        # Of ranks that torchrun found dead together, the one that refused.
-        (1, [LOST_BY_RANK_1, REFUSAL, *torchrun((0, 2), (1, 1))], "usage-error"),
-        (1, [REFUSAL, LOST_BY_RANK_1, *torchrun((0, 2), (1, -6), ends=(2, 3))], "usage-error"),
-        # What fails otherwise may be better next time.
-        (1, [REFUSAL, *TRACEBACK], "replica-failed"),  # it was quoted
-        (1, [REFUSAL, *torchrun((0, 1))], "replica-failed"),  # no rank ended with 2
-        (1, [REFUSAL, *torchrun((0, -11))], "replica-failed"),
-        (1, ["k8sbench: failed: 3 samples cannot be read"], "replica-failed"),
-        (127, ["k8sbench: error: /nowhere/python: No such file"], "replica-failed"),
-        (139, [REFUSAL], "replica-failed"),
-    ],
-)
-def test_a_usage_error_is_known_by_its_exit_code(
-    code: int, lines: list[str], cause_id: str
-) -> None:
-    assert exits.cause(ended("worker-0", code, *lines), []).id == cause_id
-
-
 def test_what_torchrun_reports_of_its_ranks_is_told_apart_from_what_they_wrote() -> None:
     report = exits.TorchrunReport()
     written = ["step 1", "train.py: error: no such file", "====", "step 2"]
     table = torchrun((1, 2))
     for lines in (written[:2], written):  # the program may be started again
         assert [line for line in [*lines, *table] if not report.has(line)] == lines
-
-
-def test_a_long_line_is_cut() -> None:
-    cause = exits.cause(ended("worker-1", 1, "x" * 10_000), [])
-    assert len(cause.sentence) < 400

@@ -11,7 +11,6 @@ import pytest
 from k8sbench.adapters import lines
 from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.launch import Launch, Machine, ManifestJob
-from k8sbench.diagnose.job import exits as endings
 from k8sbench.model.errors import UsageError
 from tests.tiers import ROOT
 from tests.unit.local import examples
@@ -20,12 +19,6 @@ from tests.unit.local.examples import FOLDER, STARTS, launches, machine, plan
 
 def first(here: Machine | None = None, **wanted: Any) -> Launch:
     return launches(plan(**wanted), here)[0]
-
-
-def test_the_command_is_the_manifests_on_k8sbenchs_own_python() -> None:
-    wanted = plan("--data", "path:/tmp/mine", launcher=True)
-    for each in launches(wanted):
-        assert each.command == ("/venv/bin/python", *wanted.command[1:])
 
 
 def test_the_trainers_path_becomes_the_materialised_folder() -> None:
@@ -57,11 +50,6 @@ def test_a_replica_has(wanted: dict[str, Any], here: dict[str, Any], expected: s
     assert expected in {f"{name}={value}" for name, value in environ.items()}
 
 
-def test_a_paddle_replica_knows_its_number_without_a_pods_name() -> None:
-    ranks = [each.environ["PADDLE_RANK"] for each in launches(plan(framework="paddle", replicas=3))]
-    assert ranks == ["0", "1", "2"]
-
-
 def test_a_folder_of_the_trainers_is_kept_and_one_of_the_image_left_out() -> None:
     of_image, of_trainers = first(workdir="/workspace"), first(workdir="/opt/k8sbench/k8sbench")
     assert of_image.cwd == of_image.scratch
@@ -78,31 +66,7 @@ def test_replicas_of_a_users_program_and_paddles_launcher_have_folders_of_their_
     assert first(here, framework="paddle", **theirs).environ["PADDLE_LOG_DIR"] == "mine"
 
 
-def test_variables_are_filled_into_the_command() -> None:
-    filled = launches(plan("--rank=$(RANK)", "$$(RANK)", "$(NOBODY)"))[0]
-    assert filled.command[-3:] == ("--rank=0", "$(RANK)", "$(NOBODY)")
-
-
 PLACES = {"/opt/k8sbench": "/here", "/opt": "/there", "/a": "/b", "/b": "/c"}
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("/opt/k8sbench", "/here"),
-        ("/opt/k8sbench/a.py", "/here/a.py"),
-        ("--dir=/opt/x", "--dir=/there/x"),
-        ("/opt/k8sbench:/opt/lib", "/here:/there/lib"),
-        ("/optional", "/optional"),
-        ("/my/opt/x", "/my/opt/x"),
-        ("s3://opt/x", "s3://opt/x"),
-        ("/opt/k8sbenchmarks", "/there/k8sbenchmarks"),
-        ("", ""),
-        ("/a/x", "/b/x"),
-    ],
-)
-def test_paths_are_replaced_once_where_they_are_paths(text: str, expected: str) -> None:
-    assert launch.placed(text, PLACES) == expected
 
 
 # -- environment ----------------------------------------------------------------------------------
@@ -152,11 +116,6 @@ def injected(job: ManifestJob, replica: str) -> list[str]:
     return [f"{name}={value}" for name, value in found]
 
 
-def test_auto_counts_as_one_process_as_in_the_operator() -> None:
-    job = msgspec.structs.replace(examples.job(plan()), processes="auto")
-    assert {"WORLD_SIZE=2", "PET_NPROC_PER_NODE=auto"} <= {*injected(job, "master-0")}
-
-
 def test_variables_refer_to_earlier_ones_as_the_kubelet_has_it() -> None:
     given = "LATE=$(EARLY) EARLY=1 BOTH=$(EARLY)-$(EARLY) ESCAPED=$$(EARLY) SHELL=${EARLY} EARLY=2"
     filled = "LATE=$(EARLY) EARLY=2 BOTH=1-1 ESCAPED=$(EARLY) SHELL=${EARLY}"
@@ -185,12 +144,6 @@ def test_the_page_names_what_is_kept_and_what_is_not() -> None:
     assert not {"RANK", "NCCL_DEBUG"} & launch.KEPT
 
 
-def test_every_cause_is_on_the_page() -> None:
-    for code, line in ((1, "x"), (137, "x"), (1, "EADDRINUSE")):
-        found = endings.cause(endings.Ended(replica="r", code=code, last=[line]), [])
-        assert found.id in NAMES
-
-
 def test_the_limit_of_a_line_is_the_pages() -> None:
     assert f"{lines.LIMIT // 1024} KiB" in PAGE
 
@@ -217,18 +170,6 @@ def test_command_and_variables_are_the_manifests_own() -> None:
     job = launch.read_job(examples.rendered(plan, FILES), node="box")
     assert all(replica.command == plan.command for replica in job.replicas)
     assert dict(job.replicas[0].env)["A"] == "'\"\\"
-
-
-def test_the_trainers_come_out_of_the_configmap_as_they_went_in() -> None:
-    (files,) = launch.read_job(objects(), node="box").files.values()
-    assert files["k8sbench/trainers/little.py"] == FILES["little.py"].encode()
-    assert "k8sbench/__init__.py" in files
-
-
-def test_arguments_follow_the_command() -> None:
-    given = objects()
-    container(given)["args"] = ["--last"]
-    assert launch.read_job(given, node="box").replicas[0].command[-1] == "--last"
 
 
 def test_a_field_of_the_pod_is_this_machines() -> None:
@@ -266,7 +207,7 @@ def test_a_claim_in_the_command_is_refused() -> None:
 
 
 @pytest.mark.parametrize("command", STARTS.values(), ids=" ".join)
-def test_the_commands_that_planning_makes_run(command: tuple[str, ...]) -> None:
+def test_the_commands_that_planning_makes_raise_no_error(command: tuple[str, ...]) -> None:
     launch.check_command(plan(), (*command, "--batch-size", "2"))
 
 
@@ -286,11 +227,6 @@ def test_the_commands_that_planning_makes_run(command: tuple[str, ...]) -> None:
 def test_anything_else_is_refused(command: str) -> None:
     with pytest.raises(UsageError, match="k8sbench's own trainers alone"):
         launch.check_command(plan(), command.split(" "))
-
-
-def test_a_plan_without_a_trainer_is_refused() -> None:
-    with pytest.raises(UsageError, match="k8sbench's own trainers alone"):
-        launch.check_command(plan(trainer=None), ("python3", "-m", "k8sbench.trainers.None"))
 
 
 @pytest.mark.parametrize(
@@ -313,5 +249,5 @@ def test_variables_that_load_other_code_are_refused(name: str, value: str) -> No
 @pytest.mark.parametrize(
     "name", ["NCCL_DEBUG", "LD_LIBRARY_PATH", "PYTHONUNBUFFERED", "PET_MONITOR_INTERVAL"]
 )
-def test_other_variables_are_the_benchmarks_own(name: str) -> None:
+def test_other_variables_raise_no_error(name: str) -> None:
     launch.check_variables({name: "1", "PYTHONPATH": "/opt/k8sbench"})

@@ -33,13 +33,6 @@ def test_bytes_become_lines(pieces: list[bytes], expected: list[str]) -> None:
     assert split(*pieces) == expected
 
 
-def test_a_line_comes_as_soon_as_it_is_whole() -> None:
-    splitter = Lines()
-    assert splitter.feed(b"on") == []
-    assert splitter.feed(b"e\ntwo") == ["one"]
-    assert Lines().feed(b" 1%\r") == [" 1%"], "a state does not wait for the next"
-
-
 def test_an_endless_line_is_cut_and_says_so() -> None:
     splitter = Lines()
     for _ in range(100):
@@ -47,12 +40,6 @@ def test_an_endless_line_is_cut_and_says_so() -> None:
     (line,) = splitter.feed(b"\n")
     assert line == "x" * lines.LIMIT + f" [k8sbench: line cut, {99 * lines.LIMIT} more bytes]"
     assert splitter.feed(b"next\n") == ["next"]
-
-
-def test_a_long_line_in_one_piece_is_cut_as_well() -> None:
-    long, short = split(b"x" * (lines.LIMIT + 1) + b"\nshort\n")
-    assert long.endswith("[k8sbench: line cut, 1 more bytes]")
-    assert short == "short"
 
 
 @given(st.lists(st.binary(max_size=8) | st.sampled_from([b"\r", b"\n", b"\r\n"])))

@@ -28,21 +28,6 @@ def trained(*accuracies: str, last: str = "test_finish") -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "target", [Accuracy(metric="x", value=75.9), Accuracy(metric="x", value=0.759, unit="fraction")]
-)
-def test_percent_and_fractions_are_the_same_accuracy(target: Accuracy) -> None:
-    for accuracies in (("60.0", "76.0"), ("0.600", "0.760")):
-        assert measured(trained(*accuracies), target=target).time_to_train_s == pytest.approx(20.0)
-
-
-def test_a_first_accuracy_below_one_percent_does_not_make_fractions_of_the_rest() -> None:
-    found = measured(trained("0.9", "76.0"), target=Accuracy(metric="x", value=75.9))
-    assert found.time_to_train_s == pytest.approx(20.0)
-    assert found.accuracy is not None
-    assert (found.accuracy.unit, found.accuracy.best) == ("%", 76.0)
-
-
-@pytest.mark.parametrize(
     ("best", "seconds", "unit"),
     [("1.0", 20.0, "fraction"), ("0.759", 20.0, "fraction"), ("1.1", None, "%")],
 )
@@ -77,16 +62,6 @@ def test_an_evaluation_that_is_stamped_before_the_test_begins_gives_no_time() ->
 
 
 # Accuracy.
-
-
-def test_the_best_is_not_the_last() -> None:
-    lines: list[str] = []
-    for index, (line, value) in enumerate(zip(run([0.5] * 6), (1, 5, 9, 3, 4, 2), strict=True)):
-        lines += [line, f"Iter(val) [{index}]\tmIoU: 0.{value}000, aAcc: 0.9000"]
-    found = measured(lines)
-    assert found.accuracy == AccuracyResult(
-        metric="mIoU", best=0.9, final=0.2, unit="fraction", evaluations=6
-    )
 
 
 def test_the_programs_own_evaluations_come_before_airanks() -> None:

@@ -1,14 +1,10 @@
 """Batch and epochs from a log, and the figures that follow."""
 
-import re
 from typing import Any
 
 import pytest
 
-from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.measuring import measure
-from tests.unit.measure.support import FIXTURES, Lines, ids, measured, mmseg, run, tsm
-from tests.unit.presence import present
+from tests.unit.measure.support import FIXTURES, ids, measured
 
 MISMATCH = "batch-mismatch"
 
@@ -17,58 +13,7 @@ def fixture_text(name: str) -> str:
     return (FIXTURES / name).read_text(encoding="utf-8")
 
 
-def test_two_statements_of_the_gpus_that_differ_are_shown_with_both_lines() -> None:
-    """A job on one node: the environment's variable counts nodes there."""
-    log = ["PADDLE_TRAINERS_NUM=1", *fixture_text("paddleseg.log").splitlines()]
-    known: dict[str, Any] = {"format": "paddleseg", "batch_size": 2, "warmup": 10}
-    found = measured(log, gpus=None, **known)
-    (reason,) = (each for each in found.reasons if each.severity == "reject")
-    assert [place.text for place in reason.evidence] == ["GPUs used: 4", "PADDLE_TRAINERS_NUM=1"]
-    assert found.gpus == 4
-    assert measured(log, gpus=4, **known).throughput == present(found.unverified)
-
-
-def test_a_last_loss_that_is_no_number_is_absent_with_the_reason() -> None:
-    found = measured([*run([0.5] * 7), mmseg(80, at=40, loss="nan", total=80)])
-    assert found.final_loss is None
-    assert "nan" in found.missing["final_loss"]
-
-
 # Batches.
-
-
-def test_a_batch_that_the_log_does_not_state_is_remarked_per_gpu_and_per_step_of_the_job() -> None:
-    lines = [tsm(0, step, 0.5, 0.5, total=1832) for step in range(0, 99, 9)]
-    known: dict[str, Any] = {"format": "tsm", "gpus": 4, "batch_size": 64, "by_user": True}
-    (reason,) = (each for each in measured(lines, **known).reasons if each.id == "batch-unverified")
-    assert re.findall(r"\d+", reason.sentence) == ["64", "256"]
-    assert "node" in (reason.action or "")
-
-
-def test_a_log_whose_data_set_tells_the_samples_of_a_step_needs_one_of_gpus_and_batch() -> None:
-    head = "- AI-Rank-log 1618109465.579 load_data, checksum:{}"
-    lines = [head.format(234584), *(tsm(0, step, 0.5, 0.5, total=1832) for step in range(0, 99, 9))]
-    known: dict[str, Any] = {"format": "tsm", "gpus": None, "batch_size": None, "by_user": True}
-    both = measured(lines, **(known | {"gpus": 8, "batch_size": 16}))
-    assert both.environment["global_batch"] == 128
-    # Either confirms the other.
-    assert ids(both) == []
-    for given, remarked in (
-        ({"gpus": 8}, "gpus-unverified"),
-        ({"batch_size": 16}, "batch-unverified"),
-    ):
-        found = measured(lines, **(known | given))
-        assert (found.gpus, found.batch_size_per_gpu, ids(found)) == (8, 16, [remarked])
-        assert found.throughput == both.throughput
-    with pytest.raises(Exception, match="how many GPUs the job had"):
-        measured(lines, **known)
-    # 2975 samples in 8 steps are 331 to 425 for each.
-    vague = [head.format(2975), *(tsm(0, step, 0.5, 0.5, total=8) for step in range(8))]
-    with pytest.raises(Exception, match=r"how many GPUs the job had\."):
-        measured(vague, **known)
-    found = measured(vague, **(known | {"gpus": 8}))
-    assert "batch-unknown" in ids(found)
-    assert "global_batch" not in found.environment
 
 
 def paddleseg(iteration: int, epoch: int, last: int, rate: float) -> str:
@@ -110,19 +55,6 @@ def test_a_stated_batch_of_the_job_tells_the_gpus(total: str, gpus: int | None) 
 # Epochs.
 
 
-def test_epochs_do_not_count_where_iterations_go_on_through_them() -> None:
-    known: dict[str, Any] = {"format": "paddleseg", "gpus": None, "batch_size": None, "warmup": 500}
-    head = ["GPUs used: 1", "batch_size: 4"]
-    lines = [paddleseg(n, (n - 1) // 50 + 1, 1000, 10.0) for n in range(100, 1001, 100)]
-    # Each of its records ends an epoch; of the first one here only the second tells the length.
-    resumed = measured([*head, *lines[5:]], **known)
-    assert (resumed.iterations, ids(resumed)) == (500, [])
-    # Two files that both begin with the first iterations are two runs.
-    files = [*head, *lines], [line.replace("/1000", "/2000") for line in [*head, *lines]]
-    both = measure([*map(Lines, files)], Expectation(format="paddleseg", warmup=0))
-    assert "two-runs" in ids(both, "reject")
-
-
 def paddleclas(mean: float, total: float, epoch: int = 0) -> list[str]:
     """An epoch whose lines reach iteration 91, and its total."""
     lines = [
@@ -137,37 +69,6 @@ def paddleclas(mean: float, total: float, epoch: int = 0) -> list[str]:
         "ips: 21.60906 images/sec."
     )
     return lines
-
-
-@pytest.mark.parametrize("total", [9.5, 12.5])
-def test_the_steps_after_an_epochs_last_line_are_in_its_total(total: float) -> None:
-    """The total says 95 steps since step 5."""
-    known: dict[str, Any] = {"format": "paddleclas", "batch_size": None}
-    lines = [*paddleclas(0.1, 9.5), *paddleclas(total / 95, total, epoch=1)]
-    found = measured(lines, **known)
-    assert present(found.window).last_iteration == 200
-    assert found.rate == pytest.approx(64 * 192 / (9.7 + total))
-    # The window's end may lie between the last line and the end of the epoch.
-    cut = measured(lines, warmup=0, iterations=195, **known)
-    assert present(cut.window).last_iteration == 191
-
-
-@pytest.mark.parametrize(
-    ("warmup", "first"),
-    [
-        (0, 1),
-        (1, 6),  # The next four steps are in no mean.
-        (81, 82),
-        (82, 92),  # The record at 91 begins in the warm-up.
-        (91, 92),  # Of the epoch its rest alone lies in the window.
-        (92, 101),
-        (105, 106),
-    ],
-)
-def test_the_window_begins_with_its_first_record_or_epochs_rest(warmup: int, first: int) -> None:
-    lines = [*paddleclas(0.1, 9.5), *paddleclas(0.1, 9.5, epoch=1)]
-    window = present(measured(lines, format="paddleclas", batch_size=None, warmup=warmup).window)
-    assert (window.first_iteration, window.last_iteration) == (first, 200)
 
 
 def test_a_first_step_that_is_in_no_running_mean_is_in_no_figure() -> None:
@@ -205,41 +106,3 @@ def paddlevideo(epoch: int, seconds: list[float], total: float, steps: int = 161
         f"ips: {16 * steps / total:.5f} instance/sec."
     )
     return lines
-
-
-def test_an_epochs_total_is_the_headline_where_single_steps_are_printed() -> None:
-    """Printed steps over-weight the first: 9 steps take 5.6 s, all 161 36 s."""
-    lines = paddlevideo(1, [0.2] * 8, 36.0)
-    known: dict[str, Any] = {"format": "paddlevideo", "gpus": 2, "batch_size": 16}
-    known["accept"] = ("below-median",)
-    found = measured(lines, **known)
-    figures, window = present(found.throughput), present(found.window)
-    assert (found.estimator, found.iterations, found.records) == ("time_weighted", 161, 9)
-    assert found.rate == figures.time_weighted_steady == pytest.approx(2 * 16 * 161 / 36)
-    assert figures.printed_steps == pytest.approx(2 * 16 * 9 / 5.6)
-    assert (window.first_iteration, window.last_iteration) == (1, 161)
-    assert window.seconds == pytest.approx(36.0)
-    # Of three epochs, the one that begins in the warm-up does not count.
-    two = [line for epoch in (2, 3) for line in paddlevideo(epoch, [0.2] * 8, 32.0, 160)]
-    found = measured([*lines, *two], warmup=20, **known)
-    assert (found.iterations, present(found.window).first_iteration) == (320, 162)
-    assert found.rate == pytest.approx(2 * 16 / 0.2, rel=1e-6)
-    # Without a total only the printed steps are known, and the name says so.
-    found = measured(lines[1:-1], **known)
-    assert (found.estimator, found.iterations) == ("printed_steps", 8)
-    assert ids(found, "reject") == []
-    assert found.rate == pytest.approx(2 * 16 / 0.2)
-    # A total of other steps does not count, and another rank's line of it counts once.
-    found = measured(paddlevideo(1, [0.2] * 8, 36.0, 322), **known)
-    assert (found.estimator, found.iterations) == ("printed_steps", 9)
-    assert measured([*lines, lines[-1]], **known).iterations == 161
-
-
-@pytest.mark.parametrize(("every", "estimator"), [(1, "time_weighted"), (2, "printed_steps")])
-def test_single_steps_are_all_steps_where_each_is_printed(every: int, estimator: str) -> None:
-    lines = [
-        f"[03/02 10:00:{i:02d}] epoch:[  1/50 ] train step:{i * every} loss: 6.0 lr: 0.08 "
-        "top1: 0.1 top5: 0.2 elapse: 0.200 reader: 0.001s ips: 80.00000 instance/sec."
-        for i in range(10)
-    ]
-    assert measured(lines, format="paddlevideo", batch_size=16).estimator == estimator

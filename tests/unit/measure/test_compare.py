@@ -7,16 +7,14 @@ import pytest
 
 from k8sbench.measure.group import compare as comparing
 from k8sbench.measure.group.grouping import groups
-from k8sbench.measure.group.sides import Side, chosen
+from k8sbench.measure.group.sides import Side
 from k8sbench.model.compared import Compared, Comparison
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import GpuFigure, GpuMetrics
-from k8sbench.model.phase import Phase
-from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from tests.unit.measure.support import NOT_COMPARABLE
 from tests.unit.presence import present
-from tests.unit.report.factory import START, V100_16, V100_32, repeats, run
+from tests.unit.report.factory import START, V100_32, repeats
 
 A, B = (100.0, 101.0, 102.0, 100.5, 101.5), (90.0, 91.0, 92.0, 90.5, 91.5)
 
@@ -123,12 +121,6 @@ def test_sets_that_differ_from_day_to_day_show_less_than_their_runs() -> None:
     assert only(old(a), new(b), among=others).earlier_sets is None
 
 
-def test_a_step_before_the_comparison_is_no_spread() -> None:
-    a, b = (93.0, 93.05, 92.95), (91.0, 91.05, 90.95)
-    stepped = earlier(100.0, 100.1, 99.9, 100.05, 93.1, 92.9, 93.0)
-    assert only(old(a), new(b), among=stepped).finding == "slower"
-
-
 def test_what_one_case_shows_alone_many_cases_may_not_show_together() -> None:
     near = (98.0, 98.7, 99.3, 99.8, 101.2)
     assert only(old(), new(near), 0.01).regression
@@ -155,20 +147,6 @@ def test_cases_meet_their_like_and_what_has_none_says_so() -> None:
     assert {one.finding for one in found.values()} == {"slower", "one-side"}
 
 
-def test_of_two_single_cases_each_is_the_others_counterpart() -> None:
-    assert only(old(case="1x8"), new(case="1x4")).not_comparable == ("case",)
-    found = only(old(), new(benchmark="tsm"))
-    assert "benchmark" in found.not_comparable
-    # Speed options, another pool of the same GPU, another window: noted, not forbidden.
-    other = NodePool(name="v100-b", gpus_per_node=8, gpu_model=V100_16)
-    found = only(old(), new(options={"compile": True}, pool=other))
-    assert found.ratio is not None
-    assert found.notes == (
-        "pool: v100-16gb in A, v100-b in B",
-        "options: - in A, compile=True in B",
-    )
-
-
 @pytest.mark.parametrize(
     ("unlike", "fields"),
     [
@@ -184,23 +162,6 @@ def test_unequal_things_have_no_ratio(unlike: str, fields: dict[str, Any]) -> No
     found = only(old(), new(**fields))
     assert (found.ratio, found.p, found.regression) == (None, None, False)
     assert {unlike} <= {*found.not_comparable} <= {*NOT_COMPARABLE}
-
-
-def test_the_same_program_is_comparable_where_neither_side_states_its_model() -> None:
-    unknown: dict[str, Any] = {
-        "fingerprint": None,
-        "measured": {"parameters": None, "precision_effective": None},
-    }
-    assert only(old(**unknown), new(**unknown)).ratio is not None
-    # Of two frameworks the models must be known.
-    assert "model" in only(old(**unknown), new(framework="paddle", **unknown)).not_comparable
-
-
-def test_a_side_whose_runs_do_not_count_has_no_figure() -> None:
-    found = only(old(), [run(None, set_name="new", phase=Phase.FAILED)])
-    assert "no-figure" in found.not_comparable
-    assert found.b is not None
-    assert (found.b.values, found.b.runs) == ((), 1)
 
 
 def test_several_sets_of_a_side_count_as_so_many_sets_and_not_as_their_runs() -> None:
@@ -219,14 +180,6 @@ def test_several_sets_of_a_side_count_as_so_many_sets_and_not_as_their_runs() ->
     assert (found.finding, found.earlier_sets) == ("no-difference", 4)
     one = present(only(nights(0, 100.0), new()).a)
     assert (len(one.values), one.sets) == (8, ("n0", "n1", "n2", "n3"))
-
-
-def test_named_runs_of_a_group_are_taken_alone() -> None:
-    runs = old((100.0, 101.0, 102.0, 103.0))
-    ids = {runs[0].run_id, runs[3].run_id}
-    (group,) = chosen(groups(runs), ids)
-    assert (present(group.spread).median, group.counted) == (101.5, 2)
-    assert chosen(groups(runs), set()) == []
 
 
 # What differs besides
@@ -277,18 +230,3 @@ def test_gpu_metrics_are_listed_from_a_change_of_2_percent_on() -> None:
         "Throttled": ("0.0 %", "10.0 %"),
         "Temperature": (None, "88 °C"),
     }
-
-
-def test_the_2_percent_are_of_the_first_side() -> None:
-    one, two = {"gpu_metrics": gpu(sm_clock=1500.0)}, {"gpu_metrics": gpu(sm_clock=1470.0)}
-    assert differences(one, two) == {}
-    assert differences(two, one) == {"SM clock": ("1,470 MHz", "1,500 MHz", 0.02)}
-
-
-def test_a_difference_names_the_cases_that_have_it() -> None:
-    a = [*old(case="1x1"), *old(case="1x8")]
-    changed = {"environment": {"driver": "550.90"}}
-    b = [*new(case="1x1"), *new(case="1x8", measured=changed)]
-    found = compared(a, b)
-    (driver,) = (one for one in found.differences if one.name == "driver")
-    assert [found.cases[n].group.key.case for n in driver.cases] == ["1x8"]

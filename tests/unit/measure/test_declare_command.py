@@ -475,32 +475,6 @@ def test_stamps_of_many_forms_are_found(form: str, line: str) -> None:
     assert f'stamp_format: "{form}"' in str(guessed["more"])
 
 
-@pytest.mark.parametrize("clock", ["[00:10<01:30]", "elapsed 0:00:{step:02}", "ETA 1:00:00"])
-def test_a_duration_is_no_stamp(clock: str) -> None:
-    guessed = guessing.guess(stamped(f"step {{step}} {clock} 5 img/s", 2))
-    assert guessed is not None
-    assert "stamp_format" not in str(guessed["more"])
-
-
-def guessed_at(key: str, *logs: list[str]) -> list[str | int | None]:
-    return [(guessing.guess(lines) or {}).get(key) for lines in logs]
-
-
-def test_a_value_with_a_mean_in_brackets_is_of_one_step() -> None:
-    assert guessed_at("averaged", TIMM, OWN) == ["step", "interval"]
-
-
-def test_a_rate_counts_what_the_word_beside_it_says() -> None:
-    found = guessed_at("unit", OWN, JSON, ARCFACE, SHORT_DATE)
-    assert found == ["images/s", "tokens/s", "samples/s", "s/step"]
-
-
-def test_a_batch_that_is_given_is_no_guess(tmp_path: Path, cli: Cli) -> None:
-    (tmp_path / "a.log").write_text("\n".join(SHORT_DATE))
-    text, _ = cli("measure", str(tmp_path / "a.log"), "--declare", "--batch-size", "24")
-    assert "{fp32: 24}" in text
-
-
 @pytest.mark.parametrize(
     "line",
     [

@@ -5,13 +5,12 @@ from typing import Any
 import pytest
 
 from k8sbench.measure.group.grouping import groups
-from k8sbench.measure.group.ratios import data_source
 from k8sbench.measure.group.speedup import results
 from k8sbench.model.group import Deviation
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.unit.measure.rows import catalog
-from tests.unit.report.factory import V100_32, repeats, run, throughput
+from tests.unit.report.factory import V100_32, run, throughput
 
 TF32 = {"options": {"tf32": True}, "measured": {"gpu_model": "NVIDIA A100-SXM4-40GB"}}
 OTHERS: dict[str, Any] = {"impl": "upstream", "trainer": None, "trainers_digest": None}
@@ -38,11 +37,6 @@ def test_loaders_and_speed_options_are_named_beside_a_deviation() -> None:
     assert deviation(quick).notes == ("impl k8sbench", "data synthetic-host", "compile")
     # As ours, theirs is synthetic; what loading costs is in ours alone.
     assert "data synthetic-host" in deviation(quick, data="synthetic").notes
-
-
-def test_the_published_system_itself_needs_no_note() -> None:
-    own: dict[str, Any] = {"impl": "upstream", "trainer": None, "trainers_digest": None}
-    assert deviation(run(2900.0, data="pvc:imagenet", **own)).notes == ()
 
 
 @pytest.mark.parametrize(
@@ -80,29 +74,8 @@ def test_an_unknown_averaging_rule_gives_the_range_over_all_rules() -> None:
     assert found.ratios == pytest.approx((-0.001, 0.003))
 
 
-def test_a_corrected_figure_takes_the_place_of_one_that_is_wrong() -> None:
-    found = deviation(run(2900.0), throughput=2000.0, corrected=2900.0, anomalous=True)
-    assert found.ratio == pytest.approx(0.0, abs=2e-3)
-    assert (found.published, found.corrected) == (2000.0, 2900.0)
-    assert "published 2000 is wrong by its own logs (2900)" in found.notes
-
-
-def test_unsteady_runs_have_no_deviation() -> None:
-    assert deviation(*repeats((2500.0, 2900.0, 3300.0))).not_comparable == ("no-figure",)
-
-
-def test_amp_in_the_reports_own_half_type_matches() -> None:
-    one = run(2900.0, precision="amp", amp_dtype="fp16")
-    assert deviation(one, precision="amp").ratio is not None
-
-
 def test_what_is_special_of_a_published_figure_stands_beside_the_deviation() -> None:
     odd = deviation(run(2900.0), anomalous=True)
     assert "the published figure is odd by its own report" in odd.notes
     assert "published mean of runs, our median" in deviation(run(1.0), aggregate="mean").notes
     assert deviation(run(2900.0), note="Wrong by its own logs.").remark == "Wrong by its own logs."
-
-
-def test_image_data_and_volumes_are_real_data() -> None:
-    assert data_source("synthetic") == data_source("synthetic-host") == "synthetic"
-    assert data_source("pvc:cityscapes") == data_source("image") == "real"

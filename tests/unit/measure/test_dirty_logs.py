@@ -50,15 +50,6 @@ def test_of_several_ranks_the_one_with_the_most_records_speaks_for_the_job() -> 
     assert (found.records, found.verdict) == (10, "valid")
 
 
-@pytest.mark.parametrize("end", [20, 60, 100, 130])
-def test_a_last_line_that_broke_off_is_left_out_and_no_number_of_it_is_believed(end: int) -> None:
-    torn = [*STEADY[:-1], STEADY[-1][:end]]
-    found = measured(torn, warmup=20)
-    whole = measured(STEADY[:-1], warmup=20)
-    assert found.throughput == whole.throughput
-    assert found.verdict == "valid"
-
-
 # Several runs in one file, and one run in several.
 
 RESUMED = "2026-03-02 11:00:00,000 - mmseg - INFO - resumed from epoch: 0, iter 120"
@@ -150,20 +141,3 @@ def test_logs_are_of_one_run_or_of_several(case: str, blocks: bool) -> None:
     assert (reasons, found.records) == (expected, records)
     rejects = {*TWO_RUNS, *BACK, "iterations-missing"}
     assert not rejects & {*ids(found, "warn")}
-
-
-def test_another_run_is_rejected_with_what_shows_it_and_the_lines() -> None:
-    found = of_files(CASES["files of another batch"][0])
-    (reason,) = (each for each in found.reasons if each.id == "two-runs")
-    assert "batch_size 4 and 8" in reason.sentence
-    assert [place.file for place in reason.evidence] == ["1.log", "2.log"]
-    assert found.files == ("1.log", "2.log")
-
-
-def test_of_several_repeats_as_one_run_the_first_gives_the_figure() -> None:
-    repeats = [run([0.5 + 0.1 * i] * 12, at=500 * i) for i in range(3)]
-    found = measure(
-        [Lines(lines) for lines in repeats],
-        Expectation(format="mmseg", gpus=1, batch_size=4, warmup=0),
-    )
-    assert found.rate == pytest.approx(8.0)

@@ -7,7 +7,7 @@ import pytest
 
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
-from tests.unit.measure.support import Lines, fixture, ids, lines_of, measured
+from tests.unit.measure.support import Lines, fixture, ids, measured
 from tests.unit.presence import present
 
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
@@ -253,23 +253,6 @@ def test_the_figures_are_those_computed_by_hand(name: str) -> None:
         )
 
 
-def test_the_first_interval_of_arcface_torch_has_no_line_and_is_not_missing() -> None:
-    found = measured(fixture("arcface_torch.log"), format="arcface-torch", gpus=None)
-    assert (found.verdict, found.window and found.window.first_iteration) == ("valid", 11)
-    later = [line for line in lines_of("arcface_torch.log") if "Step: 20 " not in line]
-    found = measured(later, format="arcface-torch", gpus=None, batch_size=None)
-    assert ids(found, "reject") == ["iterations-missing"]
-
-
-@pytest.mark.parametrize("mark", ["'", ""])
-def test_the_last_line_of_hugging_face_s_trainer_has_the_rate_of_the_whole_run(mark: str) -> None:
-    values = {"runtime": 12.5, "samples_per_second": 93.23, "steps_per_second": 5.9, "loss": 1.25}
-    last = ", ".join(f"'train_{name}': {mark}{value}{mark}" for name, value in values.items())
-    lines = ["{'loss': 2.5, 'epoch': 0.5}", f"{{{last}, 'epoch': 1.0}}"]
-    found = measured(lines, format="hf-trainer", gpus=2, batch_size=None)
-    assert (found.rate, found.final_loss, ids(found)) == (93.23, 1.25, ["summary-only"])
-
-
 def head(steps: int, *, begun: int = 0, examples: str = "2,000", epochs: int = 10) -> list[str]:
     """The head of an attempt of Hugging Face's Trainer; batches of 16."""
     resumed = [f"  Continuing training from global step {begun}"] if begun else []
@@ -357,16 +340,6 @@ def test_a_last_line_that_contradicts_its_head_is_refused_with_both_numbers(
     (said,) = (each for each in found.reasons if each.severity == "reject")
     assert said.id == "summary-mismatch"
     assert all(number in said.sentence for number in numbers)
-
-
-def test_several_last_lines_are_several_runs_with_all_figures_named() -> None:
-    log = [last(40.0, 1.0), last(10.0, 1.0), last(20.0, 1.0)]
-    found = measured(log, format="hf-trainer", batch_size=None)
-    (said,) = (each for each in found.reasons if each.severity == "reject")
-    assert (said.id, len(said.evidence)) == ("two-runs", 3)
-    assert "500 and 2000 and 1000" in said.sentence
-    # A copy of a line is no other run.
-    assert measured([log[0], log[0]], format="hf-trainer", batch_size=None).rate == 500
 
 
 @pytest.mark.parametrize(("second", "reasons"), [(39.8, []), (20.0, ["two-runs"])])

@@ -643,12 +643,6 @@ def test_a_case_has_its_findings_with_the_actions_of_their_rules(case: str) -> N
     assert [found.action for found in findings] == [RULES[found.id].action for found in findings]
 
 
-def test_an_unsteady_run_without_records_left_out_names_none_to_look_at() -> None:
-    (found,) = log(run([*[0.5] * 8, 0.76]))()
-    assert (found.id, found.evidence) == ("unsteady", ())
-    assert "time_weighted_steady" not in str(found.action)
-
-
 def test_every_rule_has_a_case_and_its_sentence_is_golden() -> None:
     first: dict[str, Finding] = {}
     for make, _ in CASES.values():

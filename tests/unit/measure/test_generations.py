@@ -4,15 +4,10 @@ import datetime
 from collections.abc import Callable, Iterator
 
 import pytest
-from msgspec.structs import replace
 
-from k8sbench.adapters.files import catalog
-from k8sbench.measure.run.expectation import from_variant
-from k8sbench.measure.run.measuring import measure
 from k8sbench.model.errors import InputError
 from k8sbench.model.spec import Accuracy
-from tests.unit.measure.support import Lines, ids, measured
-from tests.unit.presence import present
+from tests.unit.measure.support import ids, measured
 
 BEGAN = datetime.datetime(2021, 8, 10, tzinfo=datetime.UTC)
 EVALUATION = "aAcc: 0.7926, mIoU: 0.4183, mAcc: 0.5349, "
@@ -58,25 +53,6 @@ def test_a_training_line_with_an_evaluation_is_that_of_the_next_interval(
     assert found.accuracy.metric == metric
 
 
-def test_a_log_that_goes_back_without_an_evaluation_is_still_rejected() -> None:
-    lines = mmcv13(800, 500, evaluation="")
-    found = measured(lines, format="mmseg", gpus=4, batch_size=2)
-    assert "iterations-back" in ids(found, "reject")
-
-
-@pytest.mark.parametrize(
-    "order", ["mIoU: 0.8000, mAcc: 0.9, aAcc: 0.9250", "aAcc: 0.9250, mIoU: 0.8000"]
-)
-def test_the_accuracy_is_the_miou_in_whatever_order_metrics_are_printed(order: str) -> None:
-    lines = [
-        *mmcv13(10_000, 0),
-        f"2021-08-10 01:00:00,000 - mmseg - INFO - Iter(val) [500]\t{order}",
-    ]
-    found = measured(lines, format="mmseg", gpus=4, batch_size=2)
-    assert found.accuracy is not None
-    assert (found.accuracy.metric, found.accuracy.best) == ("mIoU", 0.8)
-
-
 @pytest.mark.parametrize(("metric", "best"), [("mIoU", 0.4183), ("aAcc", 0.7926)])
 def test_the_accuracy_is_of_the_benchmarks_metric(metric: str, best: float) -> None:
     target = Accuracy(metric=metric, value=79.0)
@@ -106,15 +82,6 @@ def test_the_json_of_mmcv_is_read_by_how_its_iterations_are_counted(counts_on: b
         lines[4] = lines[4].replace('"iter": 50', '"iter": 500, "mIoU": 0.6')
         found = measured(lines, warmup=10)
         assert (found.verdict, found.iterations) == ("valid", slow + fast)
-
-
-def test_without_a_target_the_metric_of_the_benchmarks_training_decides() -> None:
-    spec = replace(catalog.find("deeplabv3p").spec, target_accuracy=None)
-    variant = present(spec.default_variant("pytorch"))
-    train = replace(present(variant.train), metric="aAcc")
-    expected = from_variant(spec, replace(variant, train=train), gpus=4, batch_size=2)
-    found = present(measure([Lines(mmcv13(800, 500))], expected).accuracy)
-    assert (found.metric, found.best) == ("aAcc", 0.7926)
 
 
 def logged_by(logger: str, mean: Callable[[int], float]) -> list[str]:
@@ -164,23 +131,3 @@ def test_plsc_2_4_prints_running_means_of_a_classification() -> None:
     assert ids(found, "reject") == []
     assert found.rate == pytest.approx(IMAGES / SECONDS, rel=1e-4)
     assert "clock-mismatch" in ids(measured(lines[1:], format="plsc", gpus=8, batch_size=128))
-
-
-def test_lines_of_paddleclas_in_the_same_form_are_running_means_of_one_card() -> None:
-    lines = logged_by("ppcls INFO: ", running)
-    found = measured(lines, format="paddleclas", gpus=8, batch_size=None, warmup=50)
-    assert ids(found, "reject") == []
-    assert found.rate == pytest.approx(8 * IMAGES / SECONDS, rel=1e-4)
-
-
-def test_paddleclas_of_late_2020_puts_a_comma_behind_the_epoch() -> None:
-    """64 samples in 0.3 s; the means begin at step 5."""
-    lines = [
-        f"2020-11-04 17:{step * 3 // 600:02}:{step * 3 // 10 % 60:02} INFO: epoch:0  , "
-        f"train step:{step}  , loss: 6.92608, lr: 0.1, batch_cost: 0.30000 s, "
-        "reader_cost: 0.00056 s, ips: 213.33333 images/sec."
-        for step in range(0, 400, 10)
-    ]
-    found = measured(lines, format="paddleclas", gpus=1, batch_size=None)
-    assert found.verdict == "valid"
-    assert found.rate == pytest.approx(640 / 3)

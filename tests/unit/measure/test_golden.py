@@ -1,26 +1,19 @@
-"""Measurements of each fixture log, and of changed logs and options.
+"""Measurements of logs, changed logs and options, a line each."""
 
-Of a sentence the golden file holds only the numbers: its words may change.
-"""
-
+import math
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import pytest
-
 from k8sbench.measure.run import measuring
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.model.errors import BenchError
-from k8sbench.model.measurement import Measurement
 from k8sbench.model.spec import Accuracy, Fingerprint
 from k8sbench.parse.families import NAMES
 from tests.unit import goldens
 from tests.unit.measure.support import Lines, lines_of
 
-FOLDER = Path(__file__).parent / "golden"
 OPTIONS: dict[str, dict[str, Any]] = {
     "airank_mmseg.log": {"gpus": 8, "warmup": 10},
     "dle_resnet50_2020.log": {"gpus": 8, "warmup": 5},
@@ -120,38 +113,31 @@ EDITS: dict[str, Callable[[list[str]], list[str]]] = {
 }
 
 
-def measured(lines: list[str], options: dict[str, Any]) -> dict[str, Any]:
-    """All that is measured, by names; or the error."""
+def measured(lines: list[str], options: dict[str, Any]) -> str:
+    """Return verdict, estimator, rate, iterations and finding ids; or the error."""
     known: dict[str, Any] = {"batch_size": None} | options
     try:
         found = measuring.measure(
             [Lines(lines)], [Expectation(format=name, **known) for name in NAMES]
         )
     except BenchError as error:
-        return {"error": goldens.numbers(error.message)}
-    return dict(described(found))
+        return f"error {type(error).__name__}"
+    figures = found.throughput or found.unverified
+    rate = getattr(figures, found.estimator) if figures and found.estimator else math.nan
+    ids = " ".join(finding.id for finding in found.reasons)
+    return f"{found.verdict} {found.estimator} {rate:.2f} {found.iterations} {ids}".rstrip()
 
 
-def described(found: Measurement) -> Iterator[tuple[str, Any]]:
-    """Name every value of a measurement; of evidence its lines."""
-    for finding in found.reasons:
-        lines = [place.line for place in finding.evidence]
-        sentence = goldens.numbers(finding.sentence)
-        yield f"reasons.{finding.severity}.{finding.id}", f"{sentence} at {lines}"
-    for name, value in goldens.flat(msgspec.structs.replace(found, reasons=(), files=())):
-        if not name.endswith((".text", ".file", "digest")):
-            yield name.replace("unverified.", "throughput."), value
-
-
-def written(name: str) -> str:
-    """Return a log's golden text: its measurement and the changes' effects."""
+def written(name: str) -> Iterator[str]:
+    """Yield a log's golden lines: as it is, changed, and with other options."""
     lines, options = lines_of(name), OPTIONS[name]
-    found = {"the log": measured(lines, options)}
-    found |= {edit: measured(change(lines), options) for edit, change in EDITS.items()}
-    found |= {what: measured(lines, options | other) for what, other in OTHER_OPTIONS.items()}
-    return goldens.table(found.items())
+    yield f"{name}: {measured(lines, options)}"
+    for edit, change in EDITS.items():
+        yield f"  {edit}: {measured(change(lines), options)}"
+    for what, other in OTHER_OPTIONS.items():
+        yield f"  {what}: {measured(lines, options | other)}"
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_what_is_measured_of_a_log_and_of_one_that_was_changed(name: str) -> None:
-    goldens.check((FOLDER / name).with_suffix(".txt"), written(name))
+def test_what_is_measured_of_logs_and_of_changed_ones() -> None:
+    text = "\n".join(line for name in OPTIONS for line in written(name))
+    goldens.check(Path(__file__).parent / "golden" / "logs.txt", f"{text}\n")

@@ -1,6 +1,5 @@
 """GPU metrics of a run: from series to figures, reasons and judgement."""
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -240,32 +239,6 @@ def test_each_metric_is_from_the_source_that_covers_it_best() -> None:
     assert (figures["power"].coverage, figures["power"].samples) == (1.0, 10)
 
 
-def test_preference_at_a_tie_does_not_depend_on_the_order_of_sources() -> None:
-    order: tuple[SourceName, ...] = ("prometheus", "dcgm", "trainer", "nvml")
-    for chosen in itertools.permutations(order, 2):
-        fetched = [of(series("power", [200] * 10, source=name)) for name in chosen]
-        found = completed(*fetched)
-        assert present(found.gpu_metrics).figures["power"].source == min(chosen, key=order.index)
-
-
-def test_one_gpu_that_sources_name_differently_is_one() -> None:
-    by_uuid = Gpu(uuid="0", pod="seg-1-master-0", model="Tesla V100")
-    found = completed(
-        of(series("power", [200] * 10)),
-        of(series("sm_clock", [1500] * 10, source="trainer", of=by_uuid)),
-        of(series("temperature", [60] * 10, source="dcgm", of=Gpu(node="node-1", index="0"))),
-    )
-    (one,) = present(found.gpu_metrics).gpus
-    assert one.gpu == gpu(pod="seg-1-master-0", model="Tesla V100")
-    assert one.figures == {"power": 200, "sm_clock": 1500, "temperature": 60}
-
-
-def test_parts_of_a_divided_gpu_are_gpus_of_their_own() -> None:
-    parts = [series("power", [100] * 10, of=gpu(0, mig=f"{i} (1g.5gb)")) for i in (1, 2)]
-    found = completed(of(*parts), gpus=2)
-    assert [one.gpu.mig for one in present(found.gpu_metrics).gpus] == ["1 (1g.5gb)", "2 (1g.5gb)"]
-
-
 def test_over_gpus_means_are_averaged_peaks_highest_and_energy_summed() -> None:
     every = [
         one
@@ -297,19 +270,6 @@ def test_gpus_without_series_lower_the_coverage_and_leave_no_sum() -> None:
     assert found.gpu_metrics.energy_per_1000_samples == pytest.approx(64000)
 
 
-def test_what_is_missing_says_why_by_source() -> None:
-    found = completed(
-        of(series("power", [200] * 10), missing={"sm_active": "The exporter has no such field."}),
-        Fetched(source="trainer", missing={"*": "The program prints none."}),
-    )
-    assert found.missing["gpu_metrics.sm_active"] == (
-        "Prometheus: The exporter has no such field. trainer: The program prints none."
-    )
-    assert "gpu_metrics" not in found.missing
-    assert "gpu_metrics.power" not in found.missing
-    assert {name for name in BY_ID if f"gpu_metrics.{name}" not in found.missing} == {"power"}
-
-
 def test_without_any_series_there_is_one_reason_and_no_zero() -> None:
     found = completed(
         Fetched(source="prometheus", missing={"*": "It answers 503."}),
@@ -322,35 +282,7 @@ def test_without_any_series_there_is_one_reason_and_no_zero() -> None:
     assert reasons(found) == reasons(measurement())
 
 
-def test_completing_again_replaces_what_was_there() -> None:
-    first = completed(of(series("power", [200] * 10)))
-    again = gpu_metrics.completed(
-        first,
-        plan(device="cuda"),
-        SeriesQuery(run_id="seg-1", namespace=None, nodes={}, start=START, end=END),
-        [of(series("sm_clock", [1500] * 10))],
-    )
-    assert set(present(again.gpu_metrics).figures) == {"sm_clock"}
-    assert "gpu_metrics.power" in again.missing
-    assert "gpu_metrics.sm_clock" not in again.missing
-
-
 # Reasons
-
-
-def test_throttling_over_the_steady_part_rejects_and_names_how_long_and_where() -> None:
-    bits = [0x40, 0x40, 0x40, *[0x4] * 197]
-    throttled = series("throttled", bits, at=range(1000, 1200), every=1.0)
-    found = completed(of(series("power", [1] * 10), throttled))
-    assert found.verdict == "rejected"
-    assert reasons(found)["gpu-throttled"] == (
-        "The GPU clock of GPU 0 of node-1 was held down by heat, by the hardware for 1.2 % of the"
-        " time."
-    )
-    (reason,) = (one for one in found.reasons if one.id == "gpu-throttled")
-    assert (reason.evidence[0].file, reason.evidence[0].line) == ("gpu/prometheus.jsonl", 2)
-    accepted = completed(of(throttled), accept=("gpu-throttled",))
-    assert (accepted.verdict, accepted.throughput is None) == ("valid", False)
 
 
 # The judgement
@@ -401,9 +333,3 @@ def test_a_judgement_is_given_where_figures_show_it(
     found = completed(of(*every), gpus=gpus, environment=environment, data_fraction=waiting)
     told = present(found.gpu_metrics).judgement
     assert told is None if judgement is None else judgement in present(told)
-
-
-@pytest.mark.parametrize(("count", "judged"), [(4, False), (5, True)])
-def test_half_of_the_steady_part_is_enough_for_a_judgement(count: int, judged: bool) -> None:
-    hole = series("dram_active", [0.9] * count, at=[1010 + 20 * n for n in range(count)])
-    assert (present(completed(of(hole)).gpu_metrics).judgement is not None) == judged

@@ -1,6 +1,5 @@
 """Runs that count in their group, and reasons of the others."""
 
-import random
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -16,19 +15,15 @@ from k8sbench.measure.run.rules import EXIT_CODE
 from k8sbench.model.group import Group, Member
 from k8sbench.model.measurement import SteadyPart
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from tests.unit.measure.support import Lines
 from tests.unit.report.factory import (
-    V100_16,
     V100_32,
     accuracy,
     changed,
     measurement,
-    reject,
     repeats,
     run,
-    smoke,
     throughput,
 )
 
@@ -118,12 +113,6 @@ def test_outliers_count_if_ambiguous(rates: tuple[float, ...], state: str, count
         assert (group.spread.low, group.spread.interval_reason) == (None, "the runs are unsteady")
 
 
-def test_smoke_runs_claim_no_speed_that_could_be_an_outlier() -> None:
-    group = only([smoke(100.0), smoke(10.0, repeat=2)])
-    assert group.counted == 2
-    assert group.reasons == ()
-
-
 @given(st.lists(st.floats(1.0, 1e5), min_size=1, max_size=9))
 def test_what_stays_agrees_and_is_a_clear_majority_apart_from_the_rest(rates: list[float]) -> None:
     inside = rejections.agreeing(rates)
@@ -138,65 +127,16 @@ def test_what_stays_agrees_and_is_a_clear_majority_apart_from_the_rest(rates: li
             assert max(rate / high, low / rate) > high / low
 
 
-@given(
-    st.lists(st.floats(100.0, 112.0), min_size=4, max_size=6),
-    st.lists(st.floats(1.0, 79.0) | st.floats(141.0, 1e5), max_size=2),
-)
-def test_a_clear_majority_is_always_found(near: list[float], others: list[float]) -> None:
-    assert rejections.agreeing([*near, *others]) == sorted(near)
-
-
 def test_a_run_that_is_given_twice_is_one_run() -> None:
     runs = repeats([100.0, 101.0])
     early = changed(runs[0], history=runs[0].history[:2], measurement=None)
     assert groups([early, *runs, runs[1]]) == groups(runs)
 
 
-def test_a_group_is_cancelled_only_if_all_its_runs_were() -> None:
-    cancelled = [run(None, repeat=n, phase=Phase.CANCELLED) for n in (1, 2)]
-    assert only(cancelled).state == "cancelled"
-    assert only([*cancelled, run(None, repeat=3, phase=Phase.FAILED)]).state == "failed"
-
-
 def test_a_run_that_failed_when_its_window_was_complete_counts() -> None:
     reasons = (EXIT_CODE.finding("The window is complete."),)
     group = only([run(100.0, phase=Phase.FAILED, measured={"reasons": reasons})])
     assert (group.counted, group.members[0].rate, group.state) == (1, 100.0, "valid")
-
-
-def test_a_failed_run_does_not_count_even_with_a_measurement() -> None:
-    group = only([run(100.0, phase=Phase.FAILED)])
-    assert group.spread is None
-    assert group.members[0].unverified == 100.0
-    assert group.members[0].verdict == "rejected"
-
-
-def test_the_same_log_is_found_in_another_set_too() -> None:
-    one = run(100.0, measured={"log_digest": "same"})
-    two = run(100.0, measured={"log_digest": "same"}, set_name="set-b", at=one.created_at + 1)
-    first, second = groups([two, one])
-    assert (first.counted, second.counted) == (1, 0)
-
-
-def test_the_same_records_at_other_times_are_another_log() -> None:
-    # Runs of constant rates print the same records; a log without times may be any of theirs.
-    def timed(repeat: int, began: float | None) -> Run:
-        steady = None if began is None else SteadyPart(started_at=began, ended_at=began + 60)
-        return run(100.0, measured={"log_digest": "same", "steady": steady}, repeat=repeat)
-
-    assert only([timed(n, 1000.0 * n) for n in range(1, 61)]).counted == 60
-    assert only([timed(1, 1000.0), timed(2, 2000.0), timed(3, 1000.0)]).counted == 2
-    assert only([timed(1, 1000.0), timed(2, None)]).counted == 1
-    assert only([timed(1, None), timed(2, None)]).counted == 1
-
-
-def test_a_log_whose_first_owner_does_not_count_may_count_for_the_second() -> None:
-    wrong = run(None, measured={"log_digest": "same", "reasons": (reject("benchmark"),)})
-    right = run(100.0, measured={"log_digest": "same"}, repeat=2)
-    again = run(101.0, measured={"log_digest": "same"}, repeat=3)
-    group = only([wrong, right, again])
-    assert group.counted == 1
-    assert rejected(group)[101.0] == ["log-counted-twice"]
 
 
 MIXED: dict[str, dict[str, Any]] = {
@@ -216,24 +156,6 @@ def test_without_a_majority_nothing_mixed_counts_unless_it_was_accepted(reason: 
     assert only(runs, accept={reason}).counted == 2
 
 
-def test_an_accepted_mixture_of_gpus_is_named_in_the_key() -> None:
-    runs = [run(100.0), run(100.5, repeat=2, **MIXED["mixed-gpu-model"])]
-    group = only(runs, accept={"mixed-gpu-model"})
-    assert group.key.gpu_model == f"{V100_16} + {V100_32}"
-
-
-def test_what_a_run_does_not_tell_is_held_against_nobody() -> None:
-    quiet = run(100.5, repeat=2, measured={"gpu_model": None, "environment": {}})
-    group = only([run(100.0), quiet])
-    assert group.counted == 2
-    assert group.key.gpu_model == V100_16
-
-
-def test_a_note_on_the_pool_makes_no_other_plan() -> None:
-    pool = NodePool(name="v100-16gb", gpus_per_node=8, gpu_model=V100_16, note="new rack")
-    assert only([run(100.0), run(100.0, repeat=2, pool=pool)]).counted == 2
-
-
 def test_a_figure_of_printed_steps_is_none_of_all_steps() -> None:
     printed = run(100.0, repeat=3)
     figures = throughput(100.0, printed_steps=100.0)
@@ -244,12 +166,6 @@ def test_a_figure_of_printed_steps_is_none_of_all_steps() -> None:
     assert rejected(only([*repeats([100.0, 101.0]), printed])) == {None: ["mixed-estimator"]}
 
 
-def test_an_accepted_efficiency_leaves_the_figures() -> None:
-    eight = groups([run(100.0, case="1x1"), run(850.0)], accept={"efficiency-above-limit"})[1]
-    assert eight.spread is not None
-    assert eight.accepted_ids == ("efficiency-above-limit",)
-
-
 def to_target(*seconds: float | None) -> Group:
     def measured(number: int, each: float | None) -> dict[str, Any]:
         return {"accuracy": accuracy(70.0 + number), "time_to_train_s": each}
@@ -258,26 +174,11 @@ def to_target(*seconds: float | None) -> Group:
     return only(run(100.0, repeat=n, measured=measured(n, each)) for n, each in every)
 
 
-def test_accuracy_and_time_are_those_of_the_middle_run_and_not_of_the_best() -> None:
-    bests = [to_target(*seconds).accuracy for seconds in ([1.0], [1.0] * 4, [1.0] * 5)]
-    assert [each and each.best for each in bests] == [71.0, 72.0, 73.0]
-    times = [to_target(1.0, *others).time_to_train_s for others in ([None], [None, 3.0])]
-    assert times == [None, 3.0], "half of the runs are no majority"
-
-
 def waiting(*shares: float | None) -> Group:
     return only(
         run(100.0, repeat=number, measured={"data_fraction": share})
         for number, share in enumerate(shares, 1)
     )
-
-
-def test_the_wait_for_data_is_the_median_of_the_runs_that_report_it() -> None:
-    assert waiting(0.0).data_fraction == 0.0
-    assert waiting(0.3, 0.02, None, 0.04).data_fraction == 0.04
-    group = waiting(None, None)
-    assert group.data_fraction is None
-    assert "do not report" in group.missing["data_fraction"]
 
 
 def requeued(waits: Sequence[float]) -> Run:
@@ -311,13 +212,19 @@ def test_hours_that_the_history_does_not_tell_are_missing_and_not_zero() -> None
     assert only([changed(done, history=(*done.history[:2], back))]).gpu_hours == 0.0
 
 
-def test_groups_come_in_the_order_of_their_keys() -> None:
-    runs = [run(800.0, case="4x8"), run(800.0), run(100.0, case="1x1"), run(1.0, benchmark="a")]
-    random.Random(1).shuffle(runs)
-    cases = [(g.key.benchmark, g.key.case) for g in groups(runs)]
-    assert cases == [("a", "1x8"), ("resnet50", "1x1"), ("resnet50", "1x8"), ("resnet50", "4x8")]
+def test_runs_that_report_models_of_different_size_have_no_number_of_parameters() -> None:
+    group = only([*repeats([100.0, 101.0]), run(100.5, repeat=3, measured={"parameters": 5})])
+    assert group.parameters is None
+    assert group.missing["parameters"] == "the runs report different numbers of parameters"
 
 
-def test_no_accept_makes_a_figure_where_there_is_none() -> None:
-    runs = [run(None, phase=Phase.FAILED), run(None, repeat=2)]
-    assert only(runs, accept={"run-failed", "not-measured"}).counted == 0
+def test_the_same_records_at_other_times_are_another_log() -> None:
+    # Runs of constant rates print the same records; a log without times may be any of theirs.
+    def timed(repeat: int, began: float | None) -> Run:
+        steady = None if began is None else SteadyPart(started_at=began, ended_at=began + 60)
+        return run(100.0, measured={"log_digest": "same", "steady": steady}, repeat=repeat)
+
+    assert only([timed(n, 1000.0 * n) for n in range(1, 61)]).counted == 60
+    assert only([timed(1, 1000.0), timed(2, 2000.0), timed(3, 1000.0)]).counted == 2
+    assert only([timed(1, 1000.0), timed(2, None)]).counted == 1
+    assert only([timed(1, None), timed(2, None)]).counted == 1

@@ -9,7 +9,7 @@ from k8sbench.measure.group.grouping import groups
 from k8sbench.model.compared import Series
 from k8sbench.model.run import Run
 from tests.unit.measure.nights import night
-from tests.unit.report.factory import START, repeats, smoke
+from tests.unit.report.factory import START, repeats
 
 FLAT = [100.0, 100.3, 99.8, 100.1, 99.9, 100.2, 99.7, 100.4, 100.05, 99.95]
 
@@ -85,20 +85,6 @@ def test_many_cases_of_a_night_are_judged_together() -> None:
     ]
 
 
-def test_the_spread_between_sets_is_that_within_the_levels() -> None:
-    def of(values: Sequence[float]) -> tuple[float, int]:
-        made = history.between(night(n, "1x8", [value]) for n, value in enumerate(values))
-        (found,) = made.values()
-        return found.estimate.variance, found.sets
-
-    flat, count = of(FLAT)
-    assert [count, flat] == pytest.approx([10, 0.0023**2], rel=0.3)
-    variance, count = of([*FLAT, *dropped(0.05, 6)])
-    assert [count, variance] == pytest.approx([16, flat], rel=0.1)
-    assert of([*FLAT, 60.0]) == (flat, 10), "an odd set is no part of it"
-    assert not history.between(night(n, "1x8", [100.0]) for n in range(3))
-
-
 def sets(levels: list[float], **fields: object) -> list[Run]:
     return [
         one
@@ -113,31 +99,3 @@ def test_a_history_has_the_sets_in_the_order_of_their_begin_whatever_their_names
     runs = [*sets([*FLAT, *dropped(0.05, 6)]), *repeats([7.0], set_name="a-first", at=START - 9e5)]
     (found,) = history.history(groups(runs))
     assert [point.group.key.set_name for point in found.points][:2] == ["a-first", "n00"]
-
-
-def test_a_set_without_a_figure_stands_in_its_place_and_counts_for_nothing() -> None:
-    runs = sets([*FLAT, *dropped(0.05, 6)])
-    failed = [one for one in runs if one.plan.set_name == "n03"]
-    others = [one for one in runs if one.plan.set_name != "n03"]
-    lost = repeats([None] * len(failed), set_name="n03", at=START + 3e5)  # type: ignore[list-item]
-    (found,) = history.history(groups([*others, *lost]))
-    assert [point.group.key.set_name for point in found.points][3] == "n03"
-    assert [p.group.key.set_name for p in found.points if p.step] == ["n10"]
-
-
-def test_cases_are_series_of_their_own_and_a_new_image_is_none() -> None:
-    runs = [*sets(FLAT, case="1x1"), *sets(FLAT[:5], case="1x8")]
-    runs += repeats(
-        [100.0], set_name="later", case="1x8", image="registry.example/new", at=START + 9e6
-    )
-    found = history.history(groups(runs))
-    assert [(one.group.key.case, len(one.points)) for one in found] == [("1x1", 10), ("1x8", 6)]
-
-
-def test_why_no_set_could_be_judged_is_said() -> None:
-    (few,) = history.history(groups(sets(FLAT[:4])))
-    assert few.unmarked == "a set is judged by at least 4 sets before it; there are 3"
-    (enough,) = history.history(groups(sets(FLAT[:5])))
-    assert enough.unmarked is None
-    (small,) = history.history(groups([smoke(2.0, set_name=f"s{n}") for n in range(12)]))
-    assert small.unmarked == "smoke runs are functional tests, not speed measurements"

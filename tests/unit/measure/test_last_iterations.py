@@ -1,7 +1,6 @@
 """Lines that print the mean of the last few iterations, as mmengine's do."""
 
 import datetime
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -78,26 +77,6 @@ def test_the_stamps_tell_nothing_where_something_else_lies_between(events: Seque
     assert present(found.throughput).timestamps == pytest.approx(8 * 1900 / (38 * 20 + 2 * 15))
 
 
-def test_means_of_all_iterations_since_the_line_before_are_the_lines_own() -> None:
-    """As many as ``window_size``: stamps in whole seconds are less exact, and must agree."""
-    head = WINDOW.format(50)
-    lines = [head, *logged([20.0] * 20, every=50, printed=0.4002)]
-    found = mmengine(lines, warmup=50)
-    assert (found.verdict, found.iterations) == ("valid", 950)
-    assert found.rate == pytest.approx(8 / 0.4002)
-    assert present(found.throughput).printed_steps is None
-    assert "sampled-steps" not in ids(found)
-    other = [head, *logged([24.0] * 20, every=50, printed=0.4)]
-    assert "clock-mismatch" in ids(mmengine(other, warmup=50), "reject")
-
-
-def test_stamps_that_leave_too_little_time_for_the_printed_iterations_are_rejected() -> None:
-    """50 iterations at 0.4 s take 20 s; unprinted ones cannot be faster."""
-    for seconds, verdict in ((10.0, "rejected"), (20.0, "valid"), (24.0, "valid")):
-        found = mmengine(logged([seconds] * 20, every=50, printed=0.4), warmup=50)
-        assert (found.verdict, "clock-mismatch" in ids(found)) == (verdict, verdict == "rejected")
-
-
 def overlapping(
     times: Sequence[float], *, every: int, size: int, epoch: int, json: bool = False
 ) -> Iterator[str]:
@@ -167,58 +146,6 @@ def test_lines_whose_time_does_not_follow_are_left_out_and_named() -> None:
     assert "leave out 80 of 530" in said.sentence
 
 
-def test_the_log_of_a_resumed_run_is_added_up_from_its_first_line() -> None:
-    times = slow_starts(1000, 100)
-    lines = list(overlapping(times, every=10, size=50, epoch=100))
-    later = [lines[0], "resumed epoch: 3, iter: 320", *lines[36:]]
-    found = mmengine(later, warmup=20)
-    window = present(found.window)
-    first, last = window.first_iteration - 1, window.last_iteration
-    assert (found.verdict, first, last) == ("valid", 320, 1000)
-    assert found.rate == pytest.approx(8 * (last - first) / sum(times[first:last]), rel=0.01)
-
-
-def test_last_digits_do_not_add_up() -> None:
-    """A line may add less than its mean's last digit, or a negative time."""
-    times = [0.0102 + 0.0009 * (step % 7 == 0) for step in range(2000)]
-    found = mmengine(overlapping(times, every=1, size=100, epoch=2000), warmup=500)
-    assert (found.verdict, found.iterations, found.records) == ("valid", 1500, 1500)
-    assert found.rate == pytest.approx(8 * 1500 / sum(times[500:]), rel=0.005)
-    assert present(found.throughput).median == pytest.approx(found.rate, rel=0.01)
-
-
-@pytest.mark.parametrize("kept", [True, False], ids=["kept", "forgotten"])
-def test_after_a_restart_means_may_reach_back_or_begin_anew(kept: bool) -> None:
-    """Steps after 400 run again; the first takes 5 s longer."""
-    times = slow_starts(1000, 100)
-    again = [5.5, *times[401:]]
-    before = list(overlapping(times[:430], every=10, size=50, epoch=1000))
-    after = list(overlapping([*times[:400], *again], every=10, size=50, epoch=1000))[41:]
-    if not kept:
-        fresh = overlapping(again, every=10, size=50, epoch=1000)
-        means = [line.partition("  time: ")[2][:6] for line in fresh][1:]
-        after = [
-            re.sub("time: .{6}", f"time: {mean}", line, count=1)
-            for line, mean in zip(after, means, strict=True)
-        ]
-    found = mmengine([*before, "resumed epoch: 0, iter: 400", *after], warmup=20)
-    assert (found.verdict, found.iterations) == ("valid", 980)
-    assert found.rate == pytest.approx(8 * 980 / sum(times[20:]), rel=0.015)
-
-
-def test_overlapping_means_must_agree_with_the_stamps() -> None:
-    """By the means, 0.5 s a step; by the stamps, 0.8 s."""
-    lines = list(logged([0.8 * 10] * 40, every=10, printed=0.5))
-    assert ids(mmengine([WINDOW.format(50), *lines], warmup=10), "reject") == ["clock-mismatch"]
-
-
-def test_the_first_lines_of_a_log_are_of_no_more_than_they_say() -> None:
-    """The line of 50 covers 41 to 50, in 4 s, despite slow starts."""
-    found = mmengine(logged([60.0, *[20.0] * 19], every=50, printed=0.4), warmup=0)
-    assert (found.verdict, found.iterations) == ("valid", 10 + 950)
-    assert found.rate == pytest.approx(8 * 960 / (4 + 19 * 20))
-
-
 def by_epoch(interval: str, *steps: int) -> list[str]:
     """Ten epochs of 137 iterations, each with an evaluation."""
     head = ["default_hooks = dict(", f"    logger=dict(interval={interval}, type='L'))"]
@@ -232,14 +159,6 @@ def by_epoch(interval: str, *steps: int) -> list[str]:
             )
         lines.append(f"{at:%Y/%m/%d %H:%M:%S} - mmengine - INFO - Epoch(val) [{epoch + 1}][9/9]  ")
     return lines
-
-
-@pytest.mark.parametrize("interval", ["", "100"])
-def test_one_line_per_epoch_tells_the_log_interval(interval: str) -> None:
-    found = mmengine(by_epoch(interval, 100), warmup=20)
-    assert (found.verdict, found.estimator, found.rate) == ("valid", "printed_steps", 40.0)
-    (said,) = (each for each in found.reasons if each.id == "sampled-steps")
-    assert "90 of 100 are in none" in said.sentence
 
 
 def test_a_line_at_the_end_of_an_epoch_is_no_shorter_interval() -> None:
@@ -258,34 +177,6 @@ def test_a_line_at_the_end_of_an_epoch_is_no_shorter_interval() -> None:
     whole = measured(lines, warmup=20)
     assert (whole.verdict, whole.iterations, whole.rate) == ("valid", 600, 8.0)
     assert ids(measured([*lines[:7], *lines[8:]], warmup=20), "reject") == ["iterations-missing"]
-
-
-def test_lines_that_the_stated_log_interval_asks_for_are_missing() -> None:
-    (missing,) = mmengine(by_epoch("50", 100), warmup=20).reasons[:1]
-    assert missing.sentence.endswith("(10 times; usual are 50 per line).")
-    assert ids(mmengine(by_epoch("50", 50, 100), warmup=20), "reject") == []
-
-
-def test_an_epochs_first_line_is_no_log_interval_where_others_follow() -> None:
-    """The log begins in the middle of an epoch."""
-    lines = by_epoch("", 50, 100)
-    whole, torn = mmengine(lines[1:], warmup=100), mmengine([*lines[1:9], *lines[10:]], warmup=100)
-    assert (ids(whole, "reject"), ids(torn, "reject")) == ([], ["iterations-missing"])
-
-
-@pytest.mark.parametrize(
-    ("lost", "verdict"), [([], "valid"), ([4], "rejected"), ([5], "rejected")], ids=str
-)
-def test_json_may_lack_an_epochs_last_iterations_only(lost: list[int], verdict: str) -> None:
-    """Epochs of 130 iterations, lines at 50 and 100 of each."""
-    steps = [(epoch, (epoch - 1) * 130 + step) for epoch in range(1, 11) for step in (50, 100)]
-    lines = [
-        f'{{"lr": 0.1, "time": 0.4, "epoch": {epoch}, "loss": 2.0, "step": {step}}}'
-        for index, (epoch, step) in enumerate(steps)
-        if index not in lost
-    ]
-    found = mmengine(lines)
-    assert (found.verdict, ids(found, "reject")) == (verdict, ["iterations-missing"] * len(lost))
 
 
 @pytest.mark.parametrize(

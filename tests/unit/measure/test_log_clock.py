@@ -198,47 +198,6 @@ def test_an_hour_in_which_nothing_was_trained_rejects_a_figure_by_the_stamps_how
     assert ids(stalled, "reject") == []
 
 
-@pytest.mark.parametrize(
-    ("factor", "rate", "says"),
-    [
-        (1000, 8.0, "the stamps are in milliseconds"),
-        (1, 0.008, "the printed times are in milliseconds, or the rates in thousands"),
-        (1, 8e-6, "the printed times are in microseconds, or the rates in millions"),
-        (3, 8.0, "60.00 s"),
-    ],
-)
-def test_a_factor_of_a_thousand_names_the_unit(factor: int, rate: float, says: str) -> None:
-    own = LogFormat(
-        name="mine",
-        unit="images",
-        per="job",
-        record=r"(?P<stamp>\d+) step (?P<iteration>\d+) ips (?P<rate>\S+)",
-    )
-    lines = [f"{1700000000 + 5 * factor * i} step {i * 10} ips {rate}" for i in range(1, 14)]
-    found = measured(lines, format=own)
-    (reason,) = (each for each in found.reasons if each.id == "clock-mismatch")
-    assert says in reason.sentence
-    assert ("--gpus" in present(reason.action)) == (factor == 3)
-
-
-def test_a_unit_of_stamps_that_time_the_figure_is_no_hour_and_no_stall() -> None:
-    """Ten steps of 0.36 s, of which five are printed: 3600 ms."""
-    own = LogFormat(
-        name="mine",
-        unit="s/step",
-        per="job",
-        averaged="last",
-        last=5,
-        record=r"(?P<stamp>\d+) step (?P<iteration>\d+) time (?P<step_seconds>\S+)",
-        evaluation="eval",
-        checkpoint="save",
-    )
-    lines = [f"{1700000000000 + 3600 * i} step {i * 10} time 0.36" for i in range(1, 14)]
-    (reason,) = (each for each in measured(lines, format=own).reasons if each.severity == "reject")
-    assert (reason.id, reason.evidence) == ("clock-mismatch", ())
-    assert reason.sentence.endswith(": the stamps are in milliseconds.")
-
-
 # Stamps without a year or a date.
 
 
@@ -264,41 +223,32 @@ def test_stamps_of_a_declared_format_begin_anew(begin: str, stamp_format: str) -
     assert present(found.throughput).timestamps == pytest.approx(8.0)
 
 
-@pytest.mark.parametrize(("per", "rate"), [("card", 64.0), ("job", 8.0)])
-def test_a_cards_rate_declared_as_the_jobs_and_vice_versa(per: str, rate: float) -> None:
-    stamps = stamps_from(BEGIN, 5, "%Y-%m-%d %H:%M:%S")
-    other = "job" if per == "card" else "card"
-    known: dict[str, Any] = {"rate": rate, "gpus": 8, "batch_size": 4}
-    assert ids(declared(stamps, "%Y-%m-%d %H:%M:%S", per=per, **known), "reject") == MISMATCH
-    assert ids(declared(stamps, "%Y-%m-%d %H:%M:%S", per=other, **known)) == []
-
-
 # Evaluations in the window.
-
-
-def test_an_evaluation_is_no_wait_for_data() -> None:
-    """mmcv counts it as data_time of the iteration after it."""
-    lines = [mmseg(i * 10, 0.5, at=5 * i, total=160) for i in range(1, 9)]
-    lines.append("2026-03-02 10:02:00,000 - mmseg - INFO - Iter(val) [90]\tmIoU: 0.5000")
-    lines.append(mmseg(100, 10.5, at=150, waiting=10.01, total=160))
-    lines += [mmseg(i * 10, 0.5, at=150 + 5 * (i - 10), total=160) for i in range(11, 17)]
-    found = measured(lines)
-    assert found.data_fraction == pytest.approx(0.02)
-    assert "loader-stall" not in ids(found)
-    assert present(found.throughput).time_weighted_steady == pytest.approx(8.0)
-    assert [place.line for place in present(found.window).left_out] == [10]
-    # A loader that really is slow is still seen.
-    slow = [line.replace("data_time: 0.010", "data_time: 0.100") for line in lines]
-    assert "loader-stall" in ids(measured(slow))
-
-
-def test_evaluations_of_programs_that_time_them_apart_are_in_no_figure() -> None:
-    plain, found = measured(SEG_LINES, **SEG), measured(paused(8), **SEG)
-    assert ids(found) == ids(plain) == []
-    assert (found.rate, found.data_fraction) == (plain.rate, plain.data_fraction)
-    assert present(found.window).left_out_count == 0
 
 
 def test_every_family_whose_times_must_agree_with_its_stamps_has_its_tolerance() -> None:
     shapes = {rule.shape for family in FAMILIES.values() for rule in family.records}
     assert set(log_clock.TOLERANCES) == {each.name for each in shapes if each.complete}
+
+
+@pytest.mark.parametrize(
+    ("factor", "rate", "says"),
+    [
+        (1000, 8.0, "the stamps are in milliseconds"),
+        (1, 0.008, "the printed times are in milliseconds, or the rates in thousands"),
+        (1, 8e-6, "the printed times are in microseconds, or the rates in millions"),
+        (3, 8.0, "60.00 s"),
+    ],
+)
+def test_a_factor_of_a_thousand_names_the_unit(factor: int, rate: float, says: str) -> None:
+    own = LogFormat(
+        name="mine",
+        unit="images",
+        per="job",
+        record=r"(?P<stamp>\d+) step (?P<iteration>\d+) ips (?P<rate>\S+)",
+    )
+    lines = [f"{1700000000 + 5 * factor * i} step {i * 10} ips {rate}" for i in range(1, 14)]
+    found = measured(lines, format=own)
+    (reason,) = (each for each in found.reasons if each.id == "clock-mismatch")
+    assert says in reason.sentence
+    assert ("--gpus" in present(reason.action)) == (factor == 3)

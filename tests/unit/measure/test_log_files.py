@@ -9,13 +9,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.files.log_files import LONGEST_LINE, LogFile, find, names
+from k8sbench.adapters.files.log_files import LONGEST_LINE, LogFile, find
 from k8sbench.model.errors import InputError
 from k8sbench.parse.lines import LogLines
 
@@ -64,22 +63,6 @@ def test_what_is_no_log_does_not_count_in_a_folder(tmp_path: Path, name: str) ->
     assert [Path(each).name for each in find([str(tmp_path)])] == ["a.log"]
 
 
-def test_a_file_that_is_named_counts_whatever_its_ending(tmp_path: Path) -> None:
-    path = str(written(tmp_path, b"x", "log.md"))
-    assert find([path]) == [path]
-
-
-def test_each_log_comes_once_in_the_order_given(tmp_path: Path) -> None:
-    one, two = (str(written(tmp_path, b"x", name)) for name in ("b.log", "a.log"))
-    assert find([one, str(tmp_path), "-", two]) == [one, two, "-"]
-
-
-def test_links_in_a_circle_end(tmp_path: Path) -> None:
-    (tmp_path / "again").symlink_to(tmp_path)
-    written(tmp_path, b"x", "a.log")
-    assert [Path(each).name for each in find([str(tmp_path)])] == ["a.log"]
-
-
 @pytest.mark.parametrize("path", ["gone.log", "gone/deeper.log", "\x00"])
 def test_a_path_that_leads_nowhere_is_an_error_that_names_it(tmp_path: Path, path: str) -> None:
     with pytest.raises(InputError) as caught:
@@ -88,23 +71,6 @@ def test_a_path_that_leads_nowhere_is_an_error_that_names_it(tmp_path: Path, pat
 
 
 # Naming.
-
-
-def test_an_absolute_path_is_named_from_the_folder_that_was_given(tmp_path: Path) -> None:
-    for name in ("a/train.log", "b/train.log"):
-        (tmp_path / name).parent.mkdir()
-        written(tmp_path, b"x", name)
-    folder, one, two = (str(tmp_path / name) for name in ("", "a/train.log", "b/train.log"))
-    assert list(names([folder], find([folder])).values()) == ["a/train.log", "b/train.log"]
-    assert list(names([one, two], [one, two]).values()) == ["a/train.log", "b/train.log"]
-    assert names([one], [one]) == {one: "train.log"}
-    below = str(tmp_path / "a")
-    assert names([below, two], [one, two]) == {one: "a/train.log", two: "b/train.log"}
-
-
-def test_a_relative_path_and_standard_input_are_named_as_they_were_typed() -> None:
-    typed = ["logs/a.log", "../b.log", "-"]
-    assert names(typed, typed) == dict.fromkeys(typed)
 
 
 # Refusing.
@@ -133,23 +99,6 @@ def test_a_gzip_file_that_ends_in_the_middle_is_an_error(tmp_path: Path, lost: i
         read(written(tmp_path, packed[:-lost], "train.log.gz"))
 
 
-def test_a_gzip_file_that_was_changed_is_an_error(tmp_path: Path) -> None:
-    packed = bytearray(gzip.compress(b"line\n" * 5000))
-    packed[len(packed) // 2] ^= 0xFF
-    with pytest.raises(InputError, match="damaged gzip data"):
-        read(written(tmp_path, bytes(packed), "train.log.gz"))
-
-
-def test_unopenable_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = written(tmp_path, b"x")  # root, who runs tests in containers, may read everything
-    for wrong in (PermissionError(13, "Permission denied"), OSError(5, "Input/output error")):
-        monkeypatch.setattr("builtins.open", Mock(side_effect=wrong))
-        with pytest.raises(InputError, match=r"permission denied|input/output error") as error:
-            read(path)
-        assert error.value.message.startswith(f"{path}: ")
-        assert error.value.action
-
-
 def test_a_device_is_no_log() -> None:
     with pytest.raises(InputError, match="neither file nor pipe"):
         list(LogFile("/dev/zero"))
@@ -174,24 +123,11 @@ def test_lines_have_numbers(tmp_path: Path, data: bytes, lines: list[tuple[int, 
     assert read(written(tmp_path, data)) == lines
 
 
-def test_a_run_of_nuls_before_the_text_is_survived(tmp_path: Path) -> None:
-    """A log that was cut to nothing while its writer went on."""
-    found = read(written(tmp_path, b"\x00" * 5000 + b"loss: 1.0\n"))
-    assert [text.strip("\x00") for _, text in found] == ["loss: 1.0"]
-
-
 def test_endless_lines_are_cut(tmp_path: Path) -> None:
     path = written(tmp_path, b"x" * (5 * LONGEST_LINE) + b"\nnext\n")
     log = LogFile(str(path))
     found = pieces(log)
     assert [(number, len(text)) for number, text in found] == [(1, LONGEST_LINE), (2, 4)]
-
-
-def test_a_record_behind_an_endless_progress_bar_is_found(tmp_path: Path) -> None:
-    bar = b"".join(b"\r[>>> ] %d/9999" % i for i in range(60_000))
-    log = LogFile(str(written(tmp_path, bar + b"\rloss: 1.0\nnext")))
-    found = pieces(log)
-    assert found[-2:] == [(1, "loss: 1.0"), (2, "next")]
 
 
 @given(st.lists(st.text(PRINTED, min_size=1), min_size=1), st.integers(1, 40))

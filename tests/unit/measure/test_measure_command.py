@@ -84,26 +84,6 @@ def test_unmeasurable_logs_are_named(logs: Path, cli: Cli, name: str, what: str)
     assert second.startswith("  ")
 
 
-def test_one_run_of_several_files_is_one_object(logs: Path, cli: Cli) -> None:
-    (logs / "second.log").write_text("\n".join(run([0.5] * 6, first=80, at=300)))
-    (found,) = cli.json("measure", "good.log", "second.log", *BASE, "--one-run", "-o", "json")
-    assert found["files"] == ["good.log", "second.log"]
-    assert found["iterations"] == 140
-
-
-@pytest.mark.parametrize("which", [["--format", "mmseg"], ["--benchmark", "deeplabv3p"]])
-@pytest.mark.parametrize(("asked", "rejected"), [("amp", False), ("fp16", False), ("bf16", True)])
-def test_another_half_type_than_was_asked_for_is_rejected(
-    logs: Path, cli: Cli, which: list[str], asked: str, rejected: bool
-) -> None:
-    (logs / "half.log").write_text("\n".join(["fp16 = dict(loss_scale=512.)", *GOOD]))
-    (found,) = cli.json(
-        "measure", "half.log", *which, "--gpus=1", "--precision", asked, "-o", "json", code=None
-    )
-    assert (found["precision"], found["amp_dtype"]) == ("amp", "fp16")
-    assert ("precision" in {each["id"] for each in found["reasons"]}) is rejected
-
-
 def test_the_table_names_figure_estimator_unit_verdict_and_reasons(logs: Path, cli: Cli) -> None:
     out, err = cli("measure", "good.log", "short.log", *BASE, code=5)
     assert err == ""
@@ -133,21 +113,6 @@ def test_errors_name_what_is_wrong(logs: Path, cli: Cli, words: list[str], what:
     assert out in ("", "[]\n")
     assert err.startswith("error: ")
     assert what in err
-
-
-def test_a_rejection_can_be_overruled_by_name(logs: Path, cli: Cli) -> None:
-    out = cli("measure", "short.log", *BASE, "--accept", "too-few-records").out
-    assert "valid, some reasons accepted" in out
-    assert "reject, accepted too-few-records" in out
-
-
-def test_control_characters_of_a_log_do_not_reach_the_terminal(logs: Path, cli: Cli) -> None:
-    lines = list(GOOD)
-    lines[4] = lines[4].replace("Iter [50/", "Iter [90/").replace("lr:", "lr:\x07\x08")
-    (logs / "odd.log").write_text("\n".join(lines))
-    out = cli("measure", "odd.log", *BASE, code=5).out
-    assert "\x07" not in out
-    assert "\x08" not in out
 
 
 # Logs without a training line

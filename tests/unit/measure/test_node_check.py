@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
-from k8sbench.measure.group import node_check
 from k8sbench.measure.group.node_check import Judged, NodeFigures, check
 
 V100 = ("Tesla V100", "fp32", "time_weighted")
@@ -24,18 +23,6 @@ def nodes(rates: Sequence[float]) -> list[NodeFigures]:
 
 def states(found: Judged) -> dict[str, str]:
     return {one.node: one.state for one in found.nodes if one.state != "ok"}
-
-
-@pytest.mark.parametrize(("rate", "slow"), [(971.0, False), (969.0, True)])
-def test_less_than_three_percent_is_never_enough(rate: float, slow: bool) -> None:
-    found = check(nodes([1000] * 9 + [rate]))
-    assert bool(found.to_cordon) is slow
-
-
-def test_a_node_at_the_limit_itself_is_not_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_check, "LEAST", 0.25)
-    assert check(nodes([1024.0] * 9 + [768.0])).to_cordon == ()
-    assert check(nodes([1024.0] * 9 + [767.0])).to_cordon == ("gpu-9",)
 
 
 def test_fewer_than_five_nodes_are_not_judged() -> None:

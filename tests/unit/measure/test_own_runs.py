@@ -6,7 +6,6 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-from k8sbench.adapters.files import catalog
 from k8sbench.measure.run import expectation
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
@@ -62,13 +61,6 @@ def both(
     return measure(logs, expected or expectation.from_plan(PLAN))
 
 
-def test_a_run_that_goes_on_after_its_window_is_one_run() -> None:
-    """12 iterations, then 16 from there on, also with duplicate lines."""
-    step = [n for n, line in enumerate(MASTER) if '"event": "step", "step": 1' in line]
-    for master in (MASTER, [*MASTER[: step[-1]], *MASTER[step[-3] :]]):
-        assert "two-runs" not in ids(both(master))
-
-
 def test_all_replicas_logs_are_one_measurement_against_the_plan() -> None:
     found = both()
     assert (found.verdict, found.reasons) == ("valid", ())
@@ -91,17 +83,6 @@ def test_a_step_of_an_all_reduce_counts_what_each_rank_sends_of_its_vector() -> 
     # Eight steps in 4 s, each of 2 × 1/2 × 4 MB. The log's own summary counts samples.
     assert present(found.unverified).time_weighted == pytest.approx(0.008)
     assert ids(found) == ["summary-mismatch"]
-
-
-@pytest.mark.parametrize("cut", [3, 14, 36], ids=["before its steps", "within", "at its end"])
-def test_of_a_run_that_began_anew_the_last_attempt_is_measured_alone(cut: int) -> None:
-    whole = both()
-    before = edited(MASTER, "step", seconds=3.0)[:cut]
-    found = both([*before, *MASTER])
-    assert (found.verdict, ids(found), found.restarts) == ("valid", ["restarted"], 1)
-    assert (found.throughput, found.window) == (whole.throughput, whole.window)
-    assert (found.iterations, found.records) == (whole.iterations, whole.records)
-    assert both([*MASTER, *before]).verdict == "rejected"
 
 
 TYPES = {"conv": "bfloat16", "loss": "float32", "resize": "2 bfloat16 + 2 float32"}
@@ -147,28 +128,3 @@ def test_a_record_that_holds_an_evaluation_is_no_steady_one() -> None:
         for line in MASTER
     ]
     assert present(both(lines).window).left_out_count == 1
-
-
-@pytest.mark.parametrize(("by_catalog", "warmup"), [(True, 4), (False, 2)])
-def test_a_planned_window_overrides_the_catalogs_only(by_catalog: bool, warmup: int) -> None:
-    known = Expectation(format="mmseg", warmup=2, at_least=8, window_by_catalog=by_catalog)
-    assert both(expected=known).warmup_iterations == warmup
-
-
-def test_without_a_planned_window_the_catalogs_holds() -> None:
-    known = Expectation(format="mmseg", warmup=6, window_by_catalog=True)
-    found = both(edited(MASTER, "start", warmup=None), expected=known)
-    assert found.warmup_iterations == 6
-
-
-def test_a_planned_run_is_held_against_its_model_and_the_gpu_of_its_pool() -> None:
-    model = present(catalog.find("resnet50").spec.default_variant("pytorch")).fingerprint
-    pool = msgspec.structs.replace(PLAN.pool, gpu_model="V100")
-    on_gpu, on_cpu = (
-        expectation.from_plan(
-            msgspec.structs.replace(PLAN, fingerprint=model, pool=pool, device=device)
-        )
-        for device in ("cuda", "cpu")
-    )
-    assert (on_gpu.fingerprint, on_gpu.gpu_model) == (model, "V100")
-    assert on_cpu.gpu_model is None

@@ -10,8 +10,7 @@ from k8sbench.measure.group.ratios import parities
 from k8sbench.model.group import Parity
 from k8sbench.model.measurement import Arithmetic, arithmetic_digest
 from k8sbench.model.spec import Fingerprint
-from tests.unit.measure.support import NOT_COMPARABLE
-from tests.unit.report.factory import V100_32, repeats, run
+from tests.unit.report.factory import V100_32, run
 
 MODEL = Fingerprint(model="same", parameters=26_000_000, gmac=4.0, input="3×224×224")
 PADDLE: dict[str, Any] = {"framework": "paddle", "variant": "ps", "image": "paddle:2"}
@@ -72,12 +71,6 @@ def test_bandwidths_have_no_parity() -> None:
     assert parities(made) == []
 
 
-def test_a_side_of_unsteady_runs_has_no_ratio() -> None:
-    unsteady = repeats((100.0, 115.0, 135.0), fingerprint=MODEL, **PADDLE)
-    (found,) = parities(groups([*unsteady, run(110.0, fingerprint=MODEL)]))
-    assert (found.ratio, found.not_comparable) == (None, ("no-figure",))
-
-
 @pytest.mark.parametrize("side", ["paddle", "pytorch"])
 @pytest.mark.parametrize("name", DIFFER)
 def test_one_difference_and_there_is_no_ratio_but_its_id(name: str, side: str) -> None:
@@ -95,11 +88,6 @@ def test_models_are_the_same_up_to_a_thousandth(side: str, parameters: int, same
     assert pair(**{side: other}).not_comparable == (() if same else ("model",))
 
 
-def test_a_gpu_is_not_set_against_a_cpu() -> None:
-    for on_cpu, on_gpu in ((PADDLE, {}), ({}, PADDLE)):
-        assert parities(groups([run(900.0, device="cpu", **on_cpu), run(900.0, **on_gpu)])) == []
-
-
 HALF = {"conv": "float16", "depthwise_conv": "float16", "loss": "float32", "resize": "float16"}
 
 
@@ -111,12 +99,6 @@ def stated(by: str = "seen", **types: str) -> Arithmetic:
 def amp(arithmetic: Arithmetic | None) -> dict[str, Any]:
     """A side in mixed precision whose runs state this."""
     return {"precision": "amp", "amp_dtype": "fp16", "measured": {"arithmetic": arithmetic}}
-
-
-def test_a_ratio_in_amp_is_of_one_arithmetic() -> None:
-    found = pair(amp(stated(by="derived")), amp(stated()))
-    assert found.ratio == pytest.approx(0.9)
-    assert (found.not_comparable, found.notes) == ((), ())
 
 
 def test_kinds_of_operations_in_other_types_forbid_a_ratio_and_are_named() -> None:
@@ -139,36 +121,6 @@ def test_amp_must_say_fp32(paddle: Arithmetic | None, pytorch: Arithmetic | None
     assert found.notes == (f"types of AMP's operations not reported by {who}",)
 
 
-def test_in_fp32_all_is_fp32_whether_it_is_stated_or_not() -> None:
-    whole = {"measured": {"arithmetic": stated(**dict.fromkeys(HALF, "float32"))}}
-    for sides in ((whole, {}), ({}, whole), (whole, whole), ({}, {})):
-        found = pair(*sides)
-        assert found.ratio == pytest.approx(0.9)
-        assert found.notes == ()
-    # What is stated counts, whatever the precision is called.
-    found = pair(whole, {"measured": {"arithmetic": stated()}})
-    assert found.not_comparable == ("arithmetic",)
-
-
-def test_repeats_of_unlike_arithmetic_have_none() -> None:
-    fp16 = amp(stated())
-    runs = [run(900.0, repeat=1, **fp16), run(901.0, repeat=2, **fp16)]
-    (alike,) = groups(runs)
-    assert alike.arithmetic == stated()
-    runs[1] = run(901.0, repeat=2, **amp(stated(resize="float32")))
-    (unlike,) = groups(runs)
-    assert unlike.arithmetic is None
-    assert unlike.missing["arithmetic"] == "the runs state different ones"
-    (unstated,) = groups([run(900.0, **amp(None))])
-    assert unstated.missing["arithmetic"] == "the runs do not state it"
-
-
-def test_amp_types_are_precisions() -> None:
-    fp16 = amp(stated())
-    assert pair(fp16, fp16).ratio is not None
-    assert pair(fp16, fp16 | {"amp_dtype": "bf16"}).not_comparable == ("precision",)
-
-
 def test_each_group_is_paired_with_the_counterpart_it_has_least_against() -> None:
     small, older = run(1000.0, batch_size=64), run(1000.0, set_name="older", at=1.0)
     runs = [run(900.0, **PADDLE), run(1000.0), small]
@@ -179,10 +131,3 @@ def test_each_group_is_paired_with_the_counterpart_it_has_least_against() -> Non
     pairs = parities(groups([*runs, run(900.0, batch_size=64, **PADDLE)]))
     batches = [(p.paddle.key.batch_size, p.pytorch.key.batch_size) for p in pairs]
     assert sorted(batches) == [(64, 64), (128, 128)]
-
-
-def test_every_id_is_in_the_table() -> None:
-    used = {name for name in DIFFER if " " not in name}
-    used |= {"smoke", "cpu", "case", "gpu-model", "arithmetic", "benchmark"}
-    used |= {"metric", "target", "weights", "length"}  # of an accuracy beside a published one
-    assert used == set(NOT_COMPARABLE)

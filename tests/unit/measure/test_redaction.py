@@ -31,20 +31,6 @@ def test_addresses_hosts_ports_and_folders_go(line: str, shown: str | None) -> N
         assert secret not in found
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Iter [50/80000]\tlr: 9.995e-03, eta: 17:49:18, time: 0.802",
-        "Epoch: [0][32/14661], lr: 0.00250\tPrec@1 0.000 (0.947)",
-        "ips: 5.5365 samples/sec | ETA 00:00:00",
-        "PyTorch: 1.6.0a0+9907a3e",
-        "2021-05-31 00:01:11,032 - mmseg - INFO - text",
-    ],
-)
-def test_training_lines_and_versions_stay(line: str) -> None:
-    assert redact(line) == line
-
-
 def test_evidence_and_environment_of_a_measurement_are_shown_without_them() -> None:
     secret = "/home/jane/exp7/ 10.1.2.3"
     start = '"event": "start", "rank": 0, "world_size": 1, "warmup": 0, "iterations": 8'
@@ -62,13 +48,6 @@ def test_evidence_and_environment_of_a_measurement_are_shown_without_them() -> N
     for text in texts:
         assert "jane" not in text
         assert "10.1.2.3" not in text
-
-
-def test_evidence_is_cut_to_a_readable_length() -> None:
-    found = place("train.log", 7, "x" * 10_000)
-    assert (found.file, found.line) == ("train.log", 7)
-    assert len(found.text) == LONGEST
-    assert found.text.endswith("…")
 
 
 @given(st.text())

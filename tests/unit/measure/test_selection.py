@@ -33,24 +33,6 @@ def shown(made: Report) -> list[tuple[str, str]]:
 NIGHTS = [night(1, case="1x1", rate=100.0), night(1), night(2), night(2, case="4x8", rate=2500.0)]
 
 
-@pytest.mark.parametrize(
-    ("wanted", "rows", "older"),
-    [
-        (Wanted(), [("night-1", "1x1"), ("night-2", "1x8"), ("night-2", "4x8")], 1),
-        (
-            Wanted(every=True),
-            [("night-1", "1x1"), ("night-1", "1x8"), ("night-2", "1x8"), ("night-2", "4x8")],
-            0,
-        ),
-        (Wanted(set_name="night-1"), [("night-1", "1x1"), ("night-1", "1x8")], 0),
-    ],
-    ids=["latest", "all", "named"],
-)
-def test_the_latest_set_is_shown(wanted: Wanted, rows: list[tuple[str, str]], older: int) -> None:
-    made = report(NIGHTS, wanted)
-    assert (shown(made), made.older) == (rows, older)
-
-
 def test_since_shows_every_set_with_a_run_since_then_whole() -> None:
     late = run(701.0, set_name="night-1", at=START + 3 * DAY, repeat=2, trainers_digest="1" * 64)
     made = report([*NIGHTS, late], Wanted(since=START + 2.5 * DAY))
@@ -99,10 +81,3 @@ def test_rows_have_the_order_that_is_asked_for(sort: Any, cases: list[str]) -> N
     ]
     keys = [result.group.key for result in report(runs, Wanted(sort=sort)).results]
     assert [f"{key.case} {key.precision}" for key in keys] == cases
-
-
-def test_submit_shows_the_whole_group_of_its_run() -> None:
-    runs = [run(700.0), run(710.0, repeat=2), run(100.0, case="1x1")]
-    (result,) = report(runs, Wanted(runs=(runs[1].run_id,))).results
-    assert result.group.counted == 2
-    assert result.speedup.value == pytest.approx(7.05)

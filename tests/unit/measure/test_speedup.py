@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from k8sbench.measure.group import speedup
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.speedup import results
 from k8sbench.model.identity import GroupKey, fields_for
@@ -12,7 +11,7 @@ from k8sbench.model.measurement import DataSet
 from k8sbench.model.plan import PlannedWindow
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
-from tests.unit.measure.rows import by_case, catalog
+from tests.unit.measure.rows import by_case
 from tests.unit.presence import present
 from tests.unit.report.factory import V100_16, V100_32, repeats, run, smoke, throughput
 
@@ -69,12 +68,6 @@ def test_imported_logs_of_different_length_have_a_speedup_with_a_note() -> None:
     assert sorted(speedups) == [("1x1", 1.0), ("1x1", 1.0), ("1x8", pytest.approx(700 / 101))]
 
 
-@pytest.mark.parametrize("other", [{"benchmark": "tsm"}, {"framework": "paddle"}])
-def test_the_1x1_case_of_something_else_is_not_even_named(other: dict[str, Any]) -> None:
-    found = by_case([run(100.0, case="1x1", **other), run(700.0)])["1x8"]
-    assert found.speedup.reason == "no 1x1 case to refer to"
-
-
 @pytest.mark.parametrize(
     ("one", "reason"),
     [
@@ -128,19 +121,6 @@ def test_the_ratio_is_by_one_estimator_on_both_sides() -> None:
     assert reason.endswith("has no figure by time_weighted")
 
 
-def test_the_catalogs_notes_on_a_case_are_footnotes_of_its_speedup() -> None:
-    found = by_case([run(100.0, case="1x1"), run(700.0)], find=lambda _: catalog())
-    assert found["1x8"].speedup.notes == ("1x1: no all-reduce", "1x8: a full node")
-    assert found["1x1"].speedup.notes == ("1x1: no all-reduce",)
-
-
-def test_the_catalogs_note_on_batch_norm_stands_in_for_ours() -> None:
-    runs = [run(100.0, case="1x1"), run(700.0, sync_bn=True)]
-    assert by_case(runs)["1x8"].speedup.notes == (speedup.SYNC_BN_NOTE,)
-    noted = by_case(runs, find=lambda _: catalog())
-    assert noted["1x8"].speedup.notes == ("1x1: no all-reduce", "1x8: a full node")
-
-
 def test_every_field_of_a_group_key_is_judged_in_a_speedup() -> None:
     allowed = {"replicas", "processes_per_replica", "case", "set_name"}
     # A step is as fast whatever it starts from and aims at.
@@ -148,7 +128,3 @@ def test_every_field_of_a_group_key_is_judged_in_a_speedup() -> None:
     judged = set(GroupKey.__struct_fields__) - allowed
     assert set(fields_for("baseline")) == judged
     assert set(UNLIKE) | {"benchmark", "framework"} == judged
-
-
-def test_the_catalog_is_not_read_where_it_adds_nothing() -> None:
-    results(groups([smoke(1.0), run(None)]), find=lambda _: pytest.fail("read in vain"))

@@ -53,12 +53,6 @@ def test_of_other_programs_it_is_of_the_times_at_which_lines_were_received() -> 
     assert whole.started_at == received + 1
 
 
-def test_a_last_line_whose_time_is_not_known_leaves_none() -> None:
-    lines = [mmseg(i, at=i, total=20) for i in range(1, 21)]
-    lines[:-1] = [f"2026-03-02T10:00:{10 + i:02d}Z {line}" for i, line in enumerate(lines[:-1])]
-    assert measured(lines, warmup=5).steady is None
-
-
 def test_without_known_times_there_is_none_and_a_reason() -> None:
     found = measured([mmseg(i, at=i, total=20) for i in range(1, 21)], warmup=5)
     assert found.steady is None

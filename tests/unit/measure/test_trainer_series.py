@@ -85,14 +85,6 @@ def test_a_reason_of_a_log_alone_has_its_evidence_in_the_log(tmp_path: Path) -> 
     assert found.verdict == "rejected"
 
 
-@pytest.mark.parametrize("more", [{}, {"gpu": False, "power": 200.0}], ids=["no sample", "no GPU"])
-def test_without_samples_or_gpu_a_log_has_none(more: dict[str, Any], tmp_path: Path) -> None:
-    """Samples of a rank that names no GPU are nobody's."""
-    found = measured(log(tmp_path / "log", printed(0, of=1, **more)))
-    assert found.gpu_metrics is None
-    assert found.missing["gpu_metrics"] == "no source of GPU metrics was asked"
-
-
 def fetched(*logs: Path) -> Any:
     source = TrainerSource(lambda run_id: logs if run_id == "r-1" else ())
     assert source.settles_in(WANTED) == 0
@@ -113,15 +105,6 @@ def test_the_source_has_the_series_of_archived_logs(tmp_path: Path) -> None:
     assert found.series[1].values[:10] == (*map(float, range(9)), 0.0)
     assert found.series[1].at[8:10] == (T + 9, T + 11)
     assert set(found.missing) == {metric.id for metric in METRICS} - {"power"}
-
-
-def test_a_rank_that_begins_again_on_another_gpu_has_two_series(tmp_path: Path) -> None:
-    again = (line.replace("8c6f-0", "9d70-0") for line in printed(0, power=300.0))
-    found = fetched(log(tmp_path / "log", printed(0, power=200.0), again))
-    assert [(one.gpu.uuid, set(one.values)) for one in found.series] == [
-        ("8c6f-0", {200.0}),
-        ("9d70-0", {300.0}),
-    ]
 
 
 def test_the_source_says_why_it_has_none(tmp_path: Path) -> None:

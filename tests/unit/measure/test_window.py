@@ -10,24 +10,12 @@ from tests.unit.measure.support import ids, measured, mmseg, plsc, run
 from tests.unit.presence import present
 
 
-def test_a_record_that_reaches_over_the_planned_window_does_not_count() -> None:
-    assert measured(run([0.5] * 10), warmup=20, iterations=55).iterations == 50
-
-
 def test_the_first_record_covers_what_lies_before_it() -> None:
     """A log of iteration 1 and then every tenth; its first record is one."""
     lines = [mmseg(1, 9.0, at=9), *run([0.5] * 6, first=1, at=9, total=1000)]
     found = measured(lines)
     assert (found.iterations, found.records) == (61, 7)
     assert present(found.throughput).time_weighted == pytest.approx(61 * 4 / (9 + 30))
-
-
-@pytest.mark.parametrize(
-    ("given", "planned", "warmup"), [(None, 1000, 20), (None, 40, 10), (0, 1000, 0), (30, 40, 30)]
-)
-def test_the_default_warm_up_is_the_formats(given: int | None, planned: int, warmup: int) -> None:
-    found = measured(run([0.5] * 10, total=planned), warmup=given)
-    assert (found.warmup_iterations, found.iterations) == (warmup, 100 - warmup)
 
 
 # Epochs of 6 iterations with one line each: three of 1 s per iteration, all others of 0.5 s.
@@ -76,18 +64,6 @@ def test_the_default_warm_up_is_at_most_a_quarter_of_all_planned_epochs(
     usual = {"tsm": 100, "plsc": 50}.get(family, 20)
     assert found.warmup_iterations == min(usual, share or usual)
     assert (present(found.throughput).median, ids(found, "reject")) == (8.0, [])
-
-
-def test_epochs_of_which_the_log_states_no_number_do_not_shorten_the_warm_up() -> None:
-    lines = [MMCV.format(epoch=epoch, time=0.5) for epoch in range(1, 41)]
-    assert measured(lines, warmup=None).warmup_iterations == 20
-
-
-def test_a_window_that_the_log_never_reaches_has_no_figure() -> None:
-    found = measured(run([0.5] * 6), warmup=1000)
-    assert (found.throughput, found.unverified, found.window) == (None, None, None)
-    assert found.missing["throughput"] == "No training line lies in the window."
-    assert (found.records, found.iterations) == (0, 0)
 
 
 @pytest.mark.parametrize(("records", "verdict"), [(15, "valid"), (14, "rejected")])

@@ -24,12 +24,6 @@ def an_object(status: dict[str, Any] | None = None, **spec: Any) -> Benchmark:
     return benchmark_object.read(found if status is None else {**found, "status": status})
 
 
-def test_an_object_without_options_asks_for_what_a_submit_without_options_does() -> None:
-    (asked,) = an_object().requests()
-    usual = SubmitRequest(benchmark="resnet50", backend="kubernetes", set_name="night")
-    assert asked == usual
-
-
 def test_each_batch_size_is_a_request_with_all_other_options() -> None:
     asked = an_object(
         set="s", batchSizes=[64, 128], timeout="1h30m", target="75.9", nodePool="a", maxRestarts=2
@@ -80,14 +74,6 @@ def test_every_option_of_submit_is_a_field_or_has_a_reason_not_to_be() -> None:
 def test_no_time_at_all_is_an_error(timeout: str) -> None:
     with pytest.raises(UsageError, match="timeout"):
         an_object(timeout=timeout).requests()
-
-
-@pytest.mark.parametrize(
-    ("run_id", "number"),
-    [("night-1", 1), ("night-12", 12), ("night-01", None), ("night", None), ("nights-1", None)],
-)
-def test_a_runs_number_is_read_from_its_name(run_id: str, number: int | None) -> None:
-    assert an_object().number_of(run_id) == number
 
 
 @pytest.mark.parametrize(

@@ -28,13 +28,6 @@ def plan(run_id: str = "seg-1", set_name: str = "s", repeat: int = 1, **asked: A
     )
 
 
-def test_a_run_id_reads_as_benchmark_time_and_chance() -> None:
-    assert (
-        identity.draw_run_id("deeplabv3p", at=1795161600.0, token="x7k2qd")
-        == "deeplabv3p-261120-080000-x7k2qd"
-    )
-
-
 @example(name="a" * 40, at=0.0, token="x7k2qd")
 @given(
     name=st.from_regex(r"\A[a-z][a-z0-9-]{0,39}\Z"),

@@ -1,6 +1,5 @@
 """A request becomes a concrete plan, or one clear error."""
 
-import contextlib
 from typing import Any
 
 import msgspec
@@ -14,7 +13,6 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.spec import FromSecret, SecretKey
 from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, V100, planned, spec
-from tests.unit.presence import present
 
 
 def on_pool(**changes: Any) -> Site:
@@ -40,48 +38,6 @@ def test_a_variable_from_a_secret_needs_a_cluster() -> None:
     assert planned(of=of).secret_env == {"HF_TOKEN": secret.secret_key_ref}
     with pytest.raises(UsageError, match="HF_TOKEN comes from a Secret"):
         planned(LAPTOP, of=of)
-
-
-def test_a_published_program_runs_in_an_image_of_ours_if_there_is_one() -> None:
-    asked: dict[str, Any] = {"impl": "upstream", "image_registry": "registry.example/ai"}
-    with pytest.raises(UsageError, match="needs an image") as caught:
-        planned(**asked)
-    assert caught.value.action == "Give it with --image NAME:TAG."
-    first, *others = spec().variants
-    program = msgspec.structs.replace(present(first.upstream), image="upstream-mine")
-    variants = (msgspec.structs.replace(first, upstream=program), *others)
-    of = msgspec.structs.replace(spec(), variants=variants)
-    plan = planned(of=of, **asked)
-    assert present(plan.image).startswith("registry.example/ai/k8sbench-upstream-mine:")
-    assert plan.trainers_by is None
-    with pytest.raises(UsageError, match="needs an image") as caught:
-        planned(of=of, impl="upstream")
-    assert "k8sbench-upstream-mine" in present(caught.value.action)
-
-
-@pytest.mark.parametrize(
-    ("gpu_model", "has"),
-    [
-        ("Tesla V100-SXM2-16GB", False),
-        ("Quadro RTX 6000", False),
-        ("RTX 6000 Ada Generation", True),
-        ("NVIDIA A100-SXM4-80GB", True),
-        ("A GPU of next year", True),
-    ],
-)
-def test_bf16_is_refused_where_the_gpu_is_known_to_lack_it(gpu_model: str, has: bool) -> None:
-    pool = msgspec.structs.replace(V100, gpu_model=gpu_model)
-    refused = contextlib.nullcontext() if has else pytest.raises(UsageError, match="has no bf16")
-    with refused:
-        planned(msgspec.structs.replace(CLUSTER, pool=pool), precision="bf16")
-
-
-def test_local_gpus_are_divided_over_the_replicas() -> None:
-    assert planned(GPU_BOX, replicas=2).case == "2x4"
-    with pytest.raises(UsageError, match="do not divide over 3 replicas"):
-        planned(GPU_BOX, replicas=3)
-    with pytest.raises(UsageError, match="more than the 8 of this machine"):
-        planned(GPU_BOX, replicas=3, gpus=4)
 
 
 @pytest.mark.parametrize(
@@ -114,23 +70,12 @@ def test_a_variant_that_only_one_framework_has_names_the_framework() -> None:
         planned(framework="pytorch", variant="matched")
 
 
-def test_too_many_cpu_processes_are_refused_before_they_thrash_the_machine() -> None:
-    assert planned(LAPTOP, replicas=2).world_size == 2
-    with pytest.raises(UsageError, match="too many for 2 cores"):
-        planned(LAPTOP, replicas=3)
-
-
 @pytest.mark.parametrize(
     "asked", [{"impl": "upstream"}, {"framework": "paddle", "variant": "matched"}]
 )
 def test_the_local_backend_runs_only_what_the_catalog_marks_local(asked: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="local: true"):
         planned(LAPTOP, **asked)
-
-
-def test_a_foreign_program_s_volume_stands_in_the_plan_s_line() -> None:
-    assert " · data pvc:city · " in describe(planned(impl="upstream", image="x", data="pvc:city"))
-    assert " · data " not in describe(planned(impl="upstream", image="x"))
 
 
 def test_a_speed_option_overrules_the_catalog_s_and_the_preset_s() -> None:
@@ -186,24 +131,6 @@ def test_a_gpu_that_the_image_has_no_kernels_for_is_refused_unless_forced() -> N
         assert not any("no kernels" in note for note in plan.notes)
 
 
-@pytest.mark.parametrize(
-    ("resource", "product", "note"),
-    [
-        ("nvidia.com/gpu", "Tesla-T4", None),
-        ("nvidia.com/gpu", "Tesla-T4-SHARED", "not comparable"),
-        ("nvidia.com/mig-1g.10gb", "NVIDIA-H100-80GB-HBM3", "slices"),
-        ("nvidia.com/gpu.shared", "Tesla-T4", "not comparable"),
-        ("amd.com/gpu", "MI300X", "no GPU metrics"),
-    ],
-)
-def test_a_plan_notes_what_its_pool_s_gpus_are(
-    resource: str, product: str, note: str | None
-) -> None:
-    site = on_pool(gpu_resource=resource, selector={"nvidia.com/gpu.product": product})
-    found = [text for text in planned(site=site, image="mine:1").notes if resource in text]
-    assert note in found[0] if note else found == []
-
-
 def test_k8sbench_s_images_are_refused_on_gpus_of_other_vendors() -> None:
     site = on_pool(gpu_resource="habana.ai/gaudi")
     with pytest.raises(DoesNotFit, match="is for CUDA") as caught:
@@ -217,15 +144,6 @@ def test_replicas_on_the_nodes_network_are_not_packed() -> None:
     with pytest.raises(UsageError, match="cannot share a node"):
         planned(site=site, replicas=2, gpus=1, pack=True)
     assert planned(site=site, replicas=2, gpus=1).spread
-
-
-@pytest.mark.parametrize(
-    ("replicas", "gpus", "case"), [(2, 1, "2x1-packed"), (2, 8, "2x8"), (1, 1, "1x1")]
-)
-def test_replicas_are_packed_where_a_node_fits_two(replicas: int, gpus: int, case: str) -> None:
-    packed, spread = (planned(replicas=replicas, gpus=gpus, pack=pack) for pack in (True, False))
-    assert (packed.case, packed.spread) == (case, case == "2x8")
-    assert (spread.pack, spread.spread) == (False, replicas > 1)
 
 
 ASKED = st.fixed_dictionaries(

@@ -17,15 +17,6 @@ def test_every_field_has_a_flag_and_every_flag_a_field() -> None:
     assert {*request.ACCESS_FLAGS} == {*ClusterAccess.__struct_fields__}
 
 
-def test_no_two_fields_are_typed_alike() -> None:
-    names = [
-        name
-        for field, flag in (request.FLAGS | request.ACCESS_FLAGS).items()
-        for name in request.option_names(field, flag)
-    ]
-    assert len(names) == len({*names})
-
-
 BOUNDED = {name: flag.bounds for name, flag in request.FLAGS.items() if flag.bounds is not None}
 
 
@@ -69,11 +60,6 @@ def test_fields_that_exclude_each_other_are_not_taken_together(pair: tuple[str, 
     ]
     assert any(option in refused.value.message for option in options)
     assert refused.value.action
-
-
-def test_a_speed_option_that_does_not_exist_is_refused_with_the_request() -> None:
-    with pytest.raises(UsageError, match="'worker'"):
-        a_request(speed_options=("worker=2",))
 
 
 def test_the_command_that_resumes_a_set_has_the_options_that_were_given() -> None:

@@ -9,11 +9,10 @@ from k8sbench.model import identity, sources
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.spec import Accuracy, BenchmarkSpec
+from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.render.pod import environment
 from tests.unit.model import specs
-from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP
-from tests.unit.presence import present
+from tests.unit.model.specs import CLUSTER, LAPTOP
 
 DATA = "pvc:sets/streets"
 TRAIN = {
@@ -61,11 +60,6 @@ def told(plan: RunPlan) -> dict[str, str]:
     }
 
 
-def test_one_gpu_is_evaluated_as_upstream_evaluates_it() -> None:
-    plan = trained(gpus=1)
-    assert present(plan.training).evaluate_every == 4_000
-
-
 def test_no_gpu_takes_the_small_training_without_a_target() -> None:
     plan = trained(LAPTOP)
     options = told(plan)
@@ -77,21 +71,6 @@ def test_no_gpu_takes_the_small_training_without_a_target() -> None:
     assert "--poly" not in plan.command
     assert plan.timeout_s == 7200
     assert told(planned(LAPTOP))["crop"] == "64x64"
-
-
-@pytest.mark.parametrize(
-    ("asked", "length", "unit", "every"),
-    [
-        ({"iterations": 20_000}, 20_000, "iterations", 8_000),
-        ({"iterations": 500}, 500, "iterations", 500),
-        ({"epochs": 30}, 30, "epochs", 1),
-        ({"epochs": 30, "evaluate_every": 10}, 30, "epochs", 10),
-        ({"evaluate_every": 1_000}, 80_000, "iterations", 1_000),
-    ],
-)
-def test_options_override_singly(asked: dict[str, Any], length: int, unit: str, every: int) -> None:
-    found = present(trained(**asked).training)
-    assert (found.length, found.unit, found.evaluate_every) == (length, unit, every)
 
 
 def test_the_window_stays_within_the_length_and_needs_no_steps_after_it() -> None:
@@ -119,39 +98,12 @@ def test_a_training_of_another_seed_is_the_same_case_also_as_earlier_versions_pl
     assert identity.case_key(before) == identity.case_key(plan)
 
 
-def test_a_target_in_fractions_is_planned_in_percent() -> None:
-    fraction = Accuracy(metric="mIoU", value=0.75, unit="fraction")
-    plan = trained(of=msgspec.structs.replace(spec(), target_accuracy=fraction))
-    assert present(plan.training).target == 75.0
-
-
 def test_weights_and_checkpoints_of_claims_are_named_where_they_are_mounted() -> None:
     plan = trained(weights="pvc:w/r50/start.pth", checkpoints="pvc:kept/team//")
     assert told(plan)["weights"] == "/weights/start.pth"
     assert told(plan)["checkpoints"] == "/checkpoints/$(K8SBENCH_RUN_ID)"
     assert (plan.weights, plan.checkpoints) == ("pvc:w/r50/start.pth", "pvc:kept/team")
     assert sources.claims(plan) == {"sets": False, "w": False, "kept": True}
-
-
-def test_paddle_starts_from_its_own_files() -> None:
-    assert planned(framework="paddle", weights="pvc:w/v.pdparams").weights == "pvc:w/v.pdparams"
-    with pytest.raises(UsageError, match=r"a\.pth is not a \.pdparams file"):
-        planned(framework="paddle", weights="pvc:w/a.pth")
-
-
-def test_paths_of_this_machine_go_into_the_command_as_they_are() -> None:
-    plan = trained(GPU_BOX, data="/s/$(HOME)", weights="/w/a.pth", checkpoints="/c")
-    options = told(plan)
-    # $$ is how Kubernetes and the local backend read a dollar sign that begins no variable.
-    assert (options["data"], options["weights"]) == ("/s/$$(HOME)", "/w/a.pth")
-    assert options["checkpoints"] == "/c/$(K8SBENCH_RUN_ID)"
-    assert sources.claims(plan) == {}
-
-
-@pytest.mark.parametrize(("asked", "restarts"), [(None, 3), (1, 1), (0, 0)])
-def test_a_training_with_checkpoints_is_taken_up_again(asked: int | None, restarts: int) -> None:
-    assert trained(checkpoints="pvc:kept", max_restarts=asked).max_restarts == restarts
-    assert trained(max_restarts=0).max_restarts == trained().max_restarts == 0
 
 
 def test_what_the_row_cannot_be_compared_by_is_noted() -> None:

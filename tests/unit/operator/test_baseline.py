@@ -13,11 +13,9 @@ import pytest
 from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import comparing, served_runs
-from k8sbench.measure.group.compare import Held
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.operator import documents
-from k8sbench.operator import metrics as exposed
 from k8sbench.operator.controller import OperatorSettings, State
 from k8sbench.operator.metrics import Metrics
 from tests.unit.command_line import Cli
@@ -80,31 +78,6 @@ def test_a_set_with_runs_that_go_on_waits_and_other_cases_have_no_series(
     going_on = run(None, phase=Phase.RUNNING, set_name="newest", case="1x8", at=START + 2e6)
     put(where, [*repeats(A, set_name="newest", case="1x8", at=START + 2e6), going_on][1:])
     assert samples(made)[RATIO] == {CASE: pytest.approx(91 / 101)}
-
-
-def test_without_a_baseline_there_are_no_series(where: Path, made: Metrics) -> None:
-    put(where, new(case="1x8"))
-    for name in (None, "other"):
-        settings = OperatorSettings(store=str(where), baseline=name)
-        made.state = State(settings=settings, is_leader=True)
-        assert RATIO not in samples(made)
-    save(where, "other")
-    made.closed(run(1.0, case="1x8"))
-    assert CASE in samples(made)[RATIO]
-
-
-def test_however_many_cases_there_are_the_series_are_bounded(
-    made: Metrics, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = Held(ratio=1.0, is_separated=False)
-    held = {(f"{n:03}{'x' * 100}", *"abcdef"): one for n in range(1000)}
-    monkeypatch.setattr(comparing, "held_against", lambda *_: held)
-    assert samples(made)[RATIO]
-    # The store is not read at each scrape.
-    monkeypatch.setattr(comparing, "held_against", None)
-    found = samples(made)
-    assert len(found[RATIO]) == len(found[SEPARATED]) == exposed.MOST_CASES
-    assert max(len(labels[0]) for labels in found[RATIO]) == exposed.LONGEST_LABEL
 
 
 # Read from elsewhere

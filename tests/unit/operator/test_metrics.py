@@ -106,12 +106,3 @@ def test_however_many_names_there_are_the_series_are_bounded(exposed: Metrics) -
     assert any(
         label.startswith("999-") for labels in found["k8sbench_run_valid"] for label in labels
     )
-
-
-def test_the_room_of_the_store_is_exposed(exposed: Metrics, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"x" * 1000)
-    found = samples(exposed)
-    assert found["k8sbench_store_bytes"] == {(): 1000.0}
-    assert found["k8sbench_store_free_bytes"][()] > 0
-    (tmp_path / "file").write_bytes(b"x" * 2000)
-    assert samples(exposed)["k8sbench_store_bytes"] == {(): 1000.0}, "it is not counted every time"

@@ -15,9 +15,7 @@ from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import (
     collect,
-    connections,
     follow,
-    listing,
     lookup,
     objects,
     results,
@@ -27,11 +25,10 @@ from k8sbench.app import (
 from k8sbench.lifecycle.context import Stop
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import NotFound, Unreachable
-from k8sbench.model.group import GroupFilter
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
-from k8sbench.ports import RunFilter, Store
+from k8sbench.ports import Store
 from k8sbench.report import run_document
 from tests.harness.cluster.limits import shorten
 from tests.unit.cli import live_runs
@@ -160,25 +157,6 @@ def test_a_run_that_only_the_operator_has_is_over_for_every_command(
             follow.end(["y"], kind, *where, reporter, Stop())
 
 
-@pytest.mark.parametrize("where", [None, stores.CLUSTER])
-def test_list_rejects_the_runs_that_results_rejects(
-    proxy: Proxy, store: str, where: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The log of "c" is that of "a", which is in another set and older than what is asked for.
-    monkeypatch.setattr(connections, "configured", lambda _: True)
-    a, c = (run(name, Phase.SUCCEEDED, measured=True, at=at) for name, at in (("a", 1), ("c", 60)))
-    same = measurement(log_digest="same")
-    proxy.has = tuple(msgspec.structs.replace(one, measurement=same) for one in (a, c))
-    everywhere = ClusterAccess()
-    report = results.results(Wanted(every=True), where or store, print, access=everywhere)
-    verdicts = {m.run_id: m.verdict for row in report.results for m in row.group.members}
-    for wanted, ids in ((RunFilter(since=40.0), {"b", "c"}), (RunFilter(set_name="c"), {"c"})):
-        rows = listing.list_runs(wanted, where or store, everywhere, print)
-        shown = {row.run_id: row.verdict for row in rows}
-        assert shown == {name: verdicts[name] for name in ids & verdicts.keys()}
-        assert rows[-1].reasons == ("log-counted-twice",)
-
-
 @pytest.fixture
 def many(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids of 25 runs, served in pages of ten; two share a time."""
@@ -218,11 +196,3 @@ def test_where_the_older_ones_do_not_come_the_newest_are_shown_and_it_is_said(
         proxy.asked.clear()
         with pytest.raises(Unreachable, match="The operator cannot be read: The operator does"):
             served_runs.runs(HERE, lambda _: None, insist=True)
-
-
-def test_results_of_some_time_ask_for_whole_sets_and_what_speedups_refer_to(
-    proxy: Proxy, store: str
-) -> None:
-    wanted = Wanted(since=1.0, chosen=GroupFilter(benchmark="seg"))
-    results.results(wanted, store, lambda _: None, access=HERE)
-    assert [sorted(query) for query in proxy.asked] == [["benchmark", "detail", "limit"]]

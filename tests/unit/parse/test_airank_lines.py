@@ -25,12 +25,6 @@ def test_an_event_is_read(words: str, event: str, value: float | None, dash: str
     assert (mark.values, mark.stamp) == ({"event": event, "value": value}, 1618109465.579)
 
 
-def test_the_prefix_before_a_loggers_own_line_is_no_event() -> None:
-    found = items("mmseg", "AI-Rank-log " + MMSEG)
-    assert marks(found) == []
-    assert len(found) == 1
-
-
 def test_events_stand_in_the_log_of_any_family_before_and_after_its_first_record() -> None:
     found = items(
         "mmseg",

@@ -70,10 +70,6 @@ def test_step_times_and_running_means() -> None:
     assert (found.mean_seconds, found.seconds, found.waiting) == (0.5, None, 0.2)
 
 
-def test_a_pattern_is_not_tried_on_endless_lines() -> None:
-    assert read(BY_RATE, "x" * declared.MAX_LINE + LINE) == []
-
-
 BY_KEYS = LogFormat(
     name="mine",
     unit="images/s",
@@ -144,18 +140,6 @@ def facts(*lines: str) -> dict[str, str]:
     return {each.name: each.value for each in read(FACTS, *lines) if isinstance(each, Fact)}
 
 
-def test_facts_are_read_before_and_after_the_first_training_line() -> None:
-    head = ["GPUs: 16 on 2", "batch 32, amp True"]
-    found = facts(*head, "step 10 rate 5", "device Tesla T4 ")
-    assert found == {
-        "gpus": "16",
-        "replicas": "2",
-        "batch_size": "32",
-        "precision": "amp",
-        "gpu_model": "Tesla T4",
-    }
-
-
 @pytest.mark.parametrize("lines", [["each node has 8", "2 nodes"], ["2 nodes", "each node has 8"]])
 def test_gpus_of_one_node_are_those_of_the_job_once_its_nodes_are_known(lines: list[str]) -> None:
     assert facts(*lines, "step 1 rate 5")["gpus"] == "16"
@@ -175,8 +159,3 @@ def test_gpus_of_one_node_are_those_of_the_job_once_its_nodes_are_known(lines: l
 )
 def test_a_precision_is_read_from_the_words_of_programs(text: str, stated: dict[str, str]) -> None:
     assert facts(f"amp {text}", "step 1 rate 5") == stated
-
-
-@pytest.mark.parametrize("text", ["0", "1.5", "many"])
-def test_what_is_no_number_of_gpus_states_nothing(text: str) -> None:
-    assert facts(f"GPUs: {text} on 2", "step 1 rate 5") == {"replicas": "2"}

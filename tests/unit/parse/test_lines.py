@@ -82,10 +82,6 @@ def test_lines_of_a_prologue_that_hold_none_of_the_texts_are_passed_over(prefix:
     assert {number for number, _ in lines.holding(lambda: wanted)} == {7001}
 
 
-def test_lines_are_split_with_their_ends() -> None:
-    assert ended("a\n\nb\rc") == ["a\n", "\n", "b\r", "c"]
-
-
 @pytest.mark.parametrize("family", NAMES)
 def test_what_a_rule_matches_holds_its_needle(family: str) -> None:
     rules = FAMILIES[family]

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Mark, Record
+from k8sbench.model.sample import Evaluation, Fact, GpuSamples
 from k8sbench.trainers.parts import events
 from tests.unit.parse.support import items, marks, records
-from tests.unit.parse.test_records_by_family import MMSEG
 
 START: dict[str, Any] = json.loads(
     '{"event": "start", "schema": 1, "impl": "k8sbench", "rank": 0, "world_size": 2, '
@@ -42,26 +41,6 @@ def test_a_step_covers_several_iterations_and_says_so() -> None:
     assert (found.iteration, found.steps, found.seconds, found.total) == (10, 5, 0.5, 100)
     assert (found.loss, found.waiting, found.memory_mib) == (1.5, 0.1, 100.5)
     assert found.stamp == 1772445600.5
-
-
-def test_the_start_line_decides_over_the_familys_own_lines() -> None:
-    found = items("mmseg", line(START), MMSEG, line(STEP))
-    assert [item.iteration for item in found if isinstance(item, Record)] == [10]
-
-
-@pytest.mark.parametrize("text", ["nan", "inf", "-inf"])
-def test_what_json_has_no_word_for_is_read_back(text: str) -> None:
-    (found,) = records("k8sbench", line(START), line({**STEP, "loss": text}))
-    assert found.loss is not None
-    assert str(found.loss) == text
-
-
-def test_glued_and_torn_lines_are_distinguished() -> None:
-    torn = line(STEP)[:40]
-    found = records(
-        "k8sbench", line(START), torn + line(STEP) + line({**STEP, "step": 15}) + "tail"
-    )
-    assert [each.iteration for each in found] == [10, 15]
 
 
 @pytest.mark.parametrize(
@@ -149,14 +128,6 @@ def test_broken_samples_of_a_gpu_are_none(changes: dict[str, object], values: ob
     )
 
 
-def test_which_gpu_a_rank_has_is_marked_where_it_has_one() -> None:
-    about = {"event": "environment", "rank": 1, "pod": "p-0", "node": None, "host": "h"}
-    gpu = {"gpu_model": "V100", "gpu_uuid": "8c6f"}
-    found = items("k8sbench", line(START), line(about), line({**about, **gpu}))
-    (mark,) = [item for item in found if isinstance(item, Mark) and item.kind == "gpu"]
-    assert mark.values == {"rank": 1.0, "pod": "p-0", "host": "h", **gpu}
-
-
 def evaluations(event: Mapping[str, object]) -> list[Evaluation]:
     found = items("k8sbench", line(START), line(event))
     return [item for item in found if isinstance(item, Evaluation)]
@@ -168,28 +139,6 @@ def test_an_evaluation_is_its_headline_and_then_its_other_figures() -> None:
     assert (first.step, first.samples, first.of) == (8000, 499, 500)
     assert first.stamp == 1772445600.5
     assert (second.metric, second.value, second.target) == ("aAcc", 95.0, None)
-
-
-@pytest.mark.parametrize(
-    ("changes", "metrics"),
-    [
-        ({"value": None}, ["aAcc"]),
-        ({"value": "nan"}, ["aAcc"]),
-        ({"value": True}, ["aAcc"]),
-        ({"figures": None}, ["mIoU"]),
-        ({"figures": {"aAcc": None}}, ["mIoU"]),
-    ],
-)
-def test_what_is_no_number_is_no_evaluation(changes: dict[str, object], metrics: list[str]) -> None:
-    assert [each.metric for each in evaluations({**EVALUATION, **changes})] == metrics
-
-
-def test_a_step_says_what_its_time_leaves_out() -> None:
-    (found,) = records("k8sbench", line(START), line({**STEP, "paused_seconds": 31.6}))
-    assert (found.paused, found.seconds) == (31.6, 0.5)
-    for odd in (None, "31", -1.0, "inf", 0):
-        (found,) = records("k8sbench", line(START), line({**STEP, "paused_seconds": odd}))
-        assert found.paused == 0.0
 
 
 def test_restarts_checkpoints_and_broken_samples_are_marks() -> None:
@@ -207,3 +156,17 @@ def test_restarts_checkpoints_and_broken_samples_are_marks() -> None:
     assert found[0].values["step"] == 1200
     assert found[1].values["failed"] == "No space left."
     assert (found[2].values["part"], found[2].values["path"]) == ("val", "a.png")
+
+
+@pytest.mark.parametrize(
+    ("changes", "metrics"),
+    [
+        ({"value": None}, ["aAcc"]),
+        ({"value": "nan"}, ["aAcc"]),
+        ({"value": True}, ["aAcc"]),
+        ({"figures": None}, ["mIoU"]),
+        ({"figures": {"aAcc": None}}, ["mIoU"]),
+    ],
+)
+def test_what_is_no_number_is_no_evaluation(changes: dict[str, object], metrics: list[str]) -> None:
+    assert [each.metric for each in evaluations({**EVALUATION, **changes})] == metrics

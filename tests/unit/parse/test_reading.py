@@ -25,12 +25,6 @@ def test_the_first_record_decides_among_all_families(family: str) -> None:
     assert [type(item) for item in found] == [Record]
 
 
-def test_a_log_of_another_family_is_of_none() -> None:
-    log, found = read(["noise", ALL["tsm"]], "mmseg")
-    assert (log.family, found) == (None, [])
-    assert not log.empty
-
-
 def test_facts_are_found_in_blocks_that_hold_little_else() -> None:
     noise = "warnings.warn(\n" * 50
     blocks = [noise] * 40
@@ -43,13 +37,6 @@ def test_facts_are_found_in_blocks_that_hold_little_else() -> None:
     assert facts["batch_size"] == ("4", 1756)
 
 
-@pytest.mark.parametrize(("between", "models"), [(0, ["FCN"]), (2_000, [])])
-def test_a_section_has_an_end_even_if_none_is_printed(between: int, models: list[str]) -> None:
-    section = ["model:", *["- of another program"] * between, "  type: FCN"]
-    _, found = read([*section, ALL["paddleseg"]], "paddleseg")
-    assert [item.value for item in found if isinstance(item, Fact)] == models
-
-
 def test_facts_of_the_head_come_before_the_first_record_and_carry_their_line() -> None:
     _, found = read(["", "    samples_per_gpu=4,", "PyTorch: 1.7.1", MMSEG], "mmseg")
     facts = [item for item in found if isinstance(item, Fact)]
@@ -57,17 +44,6 @@ def test_facts_of_the_head_come_before_the_first_record_and_carry_their_line() -
         ("batch_size", "4", 2),
         ("framework_version", "1.7.1", 3),
     ]
-
-
-def test_facts_after_the_first_record_are_not_looked_for() -> None:
-    _, found = read([MMSEG, "PyTorch: 1.7.1"], "mmseg")
-    assert [type(item) for item in found] == [Record]
-
-
-def test_what_stands_behind_the_deciding_record_on_its_line_is_read() -> None:
-    glued = f"[1,0]<stdout>:{MMSEG}[1,0]<stdout>:{MMSEG.replace('[10/', '[20/')}"
-    _, found = read([glued], "mmseg")
-    assert [item.iteration for item in found if isinstance(item, Record)] == [10, 20]
 
 
 def test_a_mark_is_of_the_piece_that_holds_it_alone() -> None:

@@ -4,10 +4,8 @@ import math
 import re
 from collections.abc import Mapping
 
-import msgspec
 import pytest
 
-from k8sbench.model.sample import Record
 from tests.unit.parse.support import evaluations, items, marks, record, records
 
 MMSEG = (
@@ -42,10 +40,6 @@ PADDLEVIDEO = (
     "[06/04 09:34:21] epoch:[  1/50 ] \x1b[95mtrain step:20  \x1b[0m \x1b[92mloss: 4.75431 "
     "lr: 0.080000 top1: 0.18750 top5: 0.37500 elapse: 0.245 reader: 0.049\x1b[0ms "
     "ips: 65.41214 instance/sec."
-)
-DLE_2020 = (
-    "DLL 2020-12-16 11:32:19.886390 - Epoch: 0 Iteration: 1  train.loss : 7.10564  "
-    "train.total_ips : 33.91 img/s"
 )
 DLE_2022 = (
     "DLL 2023-08-04 05:46:28.892809 - Epoch: 0 Iteration: 2  train.loss : 7.85750 None "
@@ -114,7 +108,6 @@ DLE_JSON = (
     '"elapsedtime": "9.1", "type": "LOG", "step": [1, 2], "data": {"train.loss": 7.7502, '
     '"train.compute_ips": 400.0, "train.total_ips": 300.0, "train.lr": 0.1}}'
 )
-DLE_AT = DLE_JSON.partition("[")[0]
 JSON_LINES = {"mmengine": MMENGINE_JSON, "mmseg": MMCV_JSON, "dle-resnet50": DLE_JSON}
 MMSEG_EPOCH = MMSEG.replace("Iter [10/100]", "Epoch [3][10/100]")
 RUNNING = {"averaged": "running", "skips": 5}
@@ -196,49 +189,9 @@ def test_a_line_of_a_release_is_read_number_by_number(line: str) -> None:
     assert len(records(family, line + line)) == 2
 
 
-@pytest.mark.parametrize("family", JSON_LINES)
-def test_the_keys_of_a_json_line_come_in_any_order(family: str) -> None:
-    head, values = JSON_LINES[family].rstrip("}").rsplit("{", 1)
-    end = "}" * (1 + head.count("{"))
-    turned = f"{head}{{{', '.join(reversed(values.split(', ')))}{end}"
-    assert turned != JSON_LINES[family]
-    found = record(family, turned)
-    own = turned.removeprefix("DLLL ")
-    assert found == msgspec.structs.replace(record(family, JSON_LINES[family]), text=own)
-
-
-@pytest.mark.parametrize("family", JSON_LINES)
-def test_a_json_line_that_was_torn_is_no_record(family: str) -> None:
-    line = JSON_LINES[family]
-    assert not any(records(family, line[:end]) for end in range(len(line)))
-    assert len(records(family, line[:-20] + line)) == 1
-
-
-def test_no_loss_is_read_of_a_line_that_another_one_is_glued_to() -> None:
-    for torn in ("loss: 3.3517", "loss: 3.351748", "loss: 3.3"):
-        line = re.sub("loss: .*", torn, MMENGINE)
-        assert [each.loss for each in records("mmengine", line + MMENGINE)] == [None, 3.3517]
-
-
 def test_the_wait_for_data_is_the_share_of_the_loader() -> None:
     for line in (PADDLEVIDEO, PADDLEVIDEO_2021):
         assert record("paddlevideo", line).waiting == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize("line", ["ips: 127.0.0.1", "ips: 10.1.2.3,10.1.2.4", "ips: None"])
-def test_the_launchers_addresses_are_no_rates(line: str) -> None:
-    for family in ("paddleseg", "paddleclas", "paddlevideo"):
-        assert records(family, line) == []
-
-
-def test_dle_validation_lines_are_no_records() -> None:
-    line = (
-        "DLL 2021-03-23 09:49:52.071453 - Epoch: 0 Iteration: 5005 Validation Iteration: 100  "
-        "val.top1 : 4.21 % val.top5 : 13.88 % val.loss : 5.78965  val.total_ips : 2455.77 img/s"
-    )
-    found = items("dle-resnet50", DLE_2020, line)
-    assert len([item for item in found if type(item).__name__ == "Record"]) == 1
-    assert [mark.kind for mark in marks(found)] == ["evaluation"]
 
 
 ALL = {
@@ -300,23 +253,6 @@ def test_a_loss_that_is_nan_is_read_as_nan(family: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "line"),
-    [
-        ("mmseg", MMSEG.replace("time: 2.042", "time: 0.000")),
-        ("mmengine", MMENGINE.replace("time: 0.4125", "time: 0.0000")),
-        ("paddleseg", PADDLESEG.replace("ips: 5.5365", "ips: 0.0000")),
-        ("dle-resnet50", DLE_2020.replace("33.91", "0.00")),
-        ("tsm", TSM.replace("(0.429)", "(0.000)")),
-        ("mmengine", MMENGINE_JSON.replace("0.4125372", "0.0")),
-        ("mmseg", MMCV_JSON.replace("2.04213", "null")),
-        ("dle-resnet50", DLE_JSON.replace("300.0", "NaN")),
-    ],
-)
-def test_a_time_or_rate_of_zero_is_no_measurement(family: str, line: str) -> None:
-    assert records(family, line) == []
-
-
-@pytest.mark.parametrize(
     ("computed", "waiting"), [("400.00", 0.25), ("300.00", 0.0), ("299.00", 0.0), ("0.00", None)]
 )
 def test_dle_s_wait_is_the_rest_of_its_rate(computed: str, waiting: float | None) -> None:
@@ -332,47 +268,6 @@ def test_mmseg_prints_accuracy_as_a_fraction() -> None:
     found, other = evaluations(items("mmseg", MMSEG, line))
     assert (other.metric, other.value) == ("aAcc", 0.9647)
     assert (found.metric, found.value, found.unit) == ("mIoU", 0.7991, "fraction")
-
-
-@pytest.mark.parametrize(
-    ("family", "line", "expected"),
-    [
-        (
-            "mmengine",
-            '{"aAcc": 89.17, "mIoU": 68.7, "time": 0.03, "step": 500}',
-            [("mIoU", 68.7, "%"), ("aAcc", 89.17, "%")],
-        ),
-        (
-            "mmengine",
-            '{"acc/top1": 1e-05, "time": 0.03, "step": 1}',
-            [("acc/top1", 1e-05, "fraction")],
-        ),
-        ("mmengine", '{"other": 1.0, "time": 0.03, "step": 1}', []),
-        # Before mmengine 0.7.4, and with log_with_hierarchy.
-        ("mmengine", '{"mIoU": 68.7, "step": 500}', [("mIoU", 68.7, "%")]),
-        ("mmengine", '{"val/mIoU": 68.7, "val/time": 0.1, "step": 500}', [("mIoU", 68.7, "%")]),
-        (
-            "mmseg",
-            '{"mode": "val", "epoch": 3, "iter": 500, "aAcc": 0.9647, "mIoU": 0.7991}',
-            [("mIoU", 0.7991, "fraction"), ("aAcc", 0.9647, "fraction")],
-        ),
-        ("dle-resnet50", DLE_AT + '[0], "data": {"val.top1": 75.9}}', [("val.top1", 75.9, "%")]),
-        ("dle-resnet50", DLE_AT + '[0, 5005, 100], "data": {"val.loss": 5.7}}', []),
-    ],
-)
-def test_evaluations_in_json_are_no_records(
-    family: str, line: str, expected: list[tuple[str, float, str]]
-) -> None:
-    found = items(family, JSON_LINES[family], line)
-    assert [(each.metric, each.value, each.unit) for each in evaluations(found)] == expected
-    assert len([item for item in found if isinstance(item, Record)]) == 1
-    assert "evaluation" in {mark.kind for mark in marks(found)}
-
-
-def test_a_step_in_dles_json_may_be_an_epoch_or_the_end() -> None:
-    lines = (DLE_AT + '[0], "data": {"train.total_ips": 300.0}}', DLE_AT + '[], "data": {}}')
-    found = marks(items("dle-resnet50", DLE_JSON, *lines))
-    assert [mark.kind for mark in found] == ["epoch-end", "finished"]
 
 
 VAL = "2023/06/14 10:03:35 - mmengine - INFO - "

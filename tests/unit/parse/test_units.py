@@ -88,11 +88,6 @@ def test_the_unit_of_a_rate_stands_before_or_after_it(
     assert (found.noun, found.per_card) == (noun, per_card)
 
 
-def test_a_unit_between_two_numbers_and_spaces_is_that_of_the_first() -> None:
-    assert units.before("412.7 it/s ", is_time=False) is None
-    assert units.before("loss 2.1 12 ms ", is_time=True) is None
-
-
 # One line of a declared format
 
 
@@ -170,35 +165,3 @@ def test_a_number_with_another_unit_than_the_declared_one_is_not_read(
     found = read(line, number, unit)
     assert isinstance(found, str)
     assert why in found
-
-
-@pytest.mark.parametrize(
-    ("record", "line"),
-    [
-        (r"^(?P<iteration>\d+),(?P<rate>[\d.]+),(?P<loss>\S+)", "10,412,0.5"),
-        (r"^(?P<iteration>\d+),(?P<rate>[\d.]+)", "10,412,0.5"),
-        (r"^(?P<iteration>\d+),(?P<rate>\d+),\d+,", "10,412,100,0.5"),
-        (r"^(?P<iteration>\d+),\d,(?P<rate>\d+)", "10,2,412"),
-    ],
-)
-def test_a_number_of_another_column_does_not_continue_this_one(record: str, line: str) -> None:
-    form = LogFormat(name="csv", per="job", unit="images/s", record=record)
-    (item,) = FamilyLog(ended([line]), [declared.family(form, "paddle")])
-    assert isinstance(item, Record)
-    assert (item.iteration, item.rate) == (10, 412.0)
-
-
-def test_a_key_of_json_names_its_unit() -> None:
-    for unit, seconds in (("ms/step", 0.5), ("s/step", None)):
-        fields = {"iteration": "step", "step_seconds": "perf.step_time_ms"}
-        form = LogFormat(name="mine", per="job", unit=unit, fields=fields)
-        line = '{"step": 7, "perf": {"step_time_ms": 500.0}}'
-        (item,) = FamilyLog(ended([line]), [declared.family(form, "paddle")])
-        assert (item.seconds if isinstance(item, Record) else None) == seconds
-
-
-@pytest.mark.parametrize(("unit", "text"), [("s", "1618109465.5"), ("ms", "1618109465500")])
-def test_unix_times_may_be_milliseconds(unit: str, text: str) -> None:
-    record = read(f"{text} 5.0", r"(?P<stamp>\S+) (?P<rate>\S+)", "images/s", stamp_format=unit)
-    assert isinstance(record, Record)
-    assert record.stamp == 1618109465.5

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from k8sbench.model.kube import annotations_of, attempt_of, labels_of
 from k8sbench.render.manifest import numbered
 from tests.unit.render import plans
@@ -27,8 +25,3 @@ def test_job_and_pods_bear_the_number_and_nothing_else_is_changed() -> None:
         assert labels_of(one)[ATTEMPT] == annotations_of(one)[ATTEMPT] == "2"
     assert [without_number(one) for one in second] == [without_number(dict(one)) for one in first]
     assert numbered(second, 3)[-1]["metadata"]["labels"][ATTEMPT] == "3"
-
-
-@pytest.mark.parametrize("text", ["", "two", "-1"])
-def test_a_number_that_is_none_is_the_first_attempt_s(text: str) -> None:
-    assert attempt_of({"metadata": {"labels": {ATTEMPT: text}}}) == 1

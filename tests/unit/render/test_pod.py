@@ -15,7 +15,6 @@ from k8sbench.model.pool import CPU_POOL, amount, times
 from k8sbench.model.spec import SecretKey
 from tests.unit import goldens
 from tests.unit.render.plans import (
-    POOLS,
     PROGRAMS,
     container,
     job,
@@ -38,35 +37,6 @@ def test_a_quantity_is_multiplied(number: int, fraction: str, unit: str, count: 
     assert amount(product) == amount(f"{number}{fraction}{unit}") * Decimal(count)
 
 
-def test_a_pinned_run_asks_for_its_node_by_name_beside_the_pool_s_labels() -> None:
-    pinned = msgspec.structs.replace(plan(pool=POOLS["full"]), node="gpu-7")
-    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gpu-7"]}]}]
-    spec = pod(pinned)["spec"]
-    assert spec["nodeSelector"] == POOLS["full"].selector
-    assert spec["affinity"] == {
-        "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}
-        }
-    }
-    assert "affinity" not in pod(plan())["spec"]
-
-
-@pytest.mark.parametrize(
-    ("data", "folder"),
-    [
-        ("pvc:imagenet/", None),
-        ("pvc:imagenet/train/jpeg/", "train/jpeg"),
-        ("pvc:data.sets/städte & $(X) {{ y }}", "städte & $(X) {{ y }}"),
-    ],
-)
-def test_a_claim_is_mounted_read_only_at_data(data: str, folder: str | None) -> None:
-    wanted = plan(data=data)
-    claim = data.removeprefix("pvc:").split("/")[0]
-    assert volume(wanted, "data")["persistentVolumeClaim"] == {"claimName": claim, "readOnly": True}
-    expected = {"name": "data", "mountPath": "/data", "readOnly": True}
-    assert mounts(wanted)["/data"] == (expected | ({"subPath": folder} if folder else {}))
-
-
 PACKAGES = pool(python_packages="pvc:python/torch-2.10")
 
 
@@ -79,24 +49,6 @@ def test_a_pool_s_packages_are_mounted_read_only_and_found_after_our_trainers(pr
     assert (mount["readOnly"], mount["subPath"]) == (True, "torch-2.10")
     ours = ["/opt/k8sbench"] if program.startswith("ours") else []
     assert variables(wanted)["PYTHONPATH"].split(":") == [*ours, "/opt/python-packages"]
-
-
-def test_one_claim_is_one_volume_of_which_only_the_checkpoints_can_be_written() -> None:
-    wanted = plan(data="pvc:all/sets", weights="pvc:all/start.pth", checkpoints="pvc:all/kept")
-    names = {path: mounts(wanted)[path]["name"] for path in ("/data", "/weights", "/checkpoints")}
-    assert set(names.values()) == {"data"}
-    claim = {"claimName": "all", "readOnly": False}
-    assert volume(wanted, "data")["persistentVolumeClaim"] == claim
-    read_only = {path: mounts(wanted)[path]["readOnly"] for path in names}
-    assert read_only == {"/data": True, "/weights": True, "/checkpoints": False}
-
-
-def test_a_local_process_has_the_machine_s_packages_and_a_program_may_set_its_own_path() -> None:
-    wanted = plan("2x1-cpu", pool=PACKAGES, backend="local", image=None)
-    assert "/opt/python-packages" not in mounts(wanted)
-    assert variables(wanted)["PYTHONPATH"] == "/opt/k8sbench"
-    found = variables(plan(env={"PYTHONPATH": "/workspace/mmseg"}, **PROGRAMS["upstream"]))
-    assert found["PYTHONPATH"] == "/workspace/mmseg"
 
 
 def test_a_variable_whose_value_is_a_secret_names_the_secret_and_no_value() -> None:
@@ -178,3 +130,13 @@ def test_only_packed_replicas_share_nodes(case: str, changes: dict[str, Any], ap
     (one,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
     for template in (pod(wanted), one["template"]["spec"]["template"]):
         assert ("podAntiAffinity" in template["spec"].get("affinity", {})) is apart
+
+
+def test_one_claim_is_one_volume_of_which_only_the_checkpoints_can_be_written() -> None:
+    wanted = plan(data="pvc:all/sets", weights="pvc:all/start.pth", checkpoints="pvc:all/kept")
+    names = {path: mounts(wanted)[path]["name"] for path in ("/data", "/weights", "/checkpoints")}
+    assert set(names.values()) == {"data"}
+    claim = {"claimName": "all", "readOnly": False}
+    assert volume(wanted, "data")["persistentVolumeClaim"] == claim
+    read_only = {path: mounts(wanted)[path]["readOnly"] for path in names}
+    assert read_only == {"/data": True, "/weights": True, "/checkpoints": False}

@@ -5,19 +5,15 @@ from collections.abc import Callable
 from typing import Any
 
 import jinja2
-import msgspec
 import pytest
 import yaml
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.model import identity
 from k8sbench.model.plan import RunPlan
-from k8sbench.render.manifest import manifests, to_yaml
 from k8sbench.render.templates import environment, quote, render
-from k8sbench.render.trainer_sources import TrainerSources
 from tests.unit.render import plans
-from tests.unit.render.plans import plan, pool, ready
+from tests.unit.render.plans import plan, pool
 
 HOSTILE = (
     *('"', "'", "\\", '"\n  hostPID: true\n#', "a: b # c", "{{ 7 * 7 }}", "{% raw %}"),
@@ -102,27 +98,3 @@ def test_a_hostile_value_stays_where_it_was_put(way: str, value: str) -> None:
     assert at[place[-1]] == form.format("harmless")
     at[place[-1]] = form.format(value)
     assert found == expected
-
-
-@given(note=text, annotation=text, source=text, option=text)
-def test_hostile_texts_stay_in_place(note: str, annotation: str, source: str, option: str) -> None:
-    wanted = plan(
-        notes=(note,),
-        spec_source=source,
-        options={option: option},
-        pool=pool(annotations={"example.com/note": annotation}),
-    )
-    found = plans.job(wanted)
-    carried = found["metadata"]["annotations"][identity.PLAN_ANNOTATION]
-    assert msgspec.json.decode(carried, type=RunPlan) == wanted
-    assert plans.pod(wanted)["metadata"]["annotations"]["example.com/note"] == annotation
-
-
-@given(source=st.text(unicode, max_size=80))
-@example("#" * 2000 + "\n\n\t{{ x }}\n")
-@example("".join(HOSTILE))
-def test_sources_arrive_to_the_letter(source: str) -> None:
-    sources = TrainerSources.of({"k8sbench/trainers/x.py": source})
-    config, _ = manifests(plan(trainers_digest=sources.digest), templates=ready(), trainers=sources)
-    assert config["data"] == {"k8sbench.trainers.x.py": source}
-    assert next(yaml.safe_load_all(to_yaml([config]))) == config

@@ -8,30 +8,16 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.files import catalog
 from k8sbench.measure.run import expectation, measuring
 from k8sbench.model.kinds import WORDS, kind_of
 from k8sbench.model.spec import Framework
 from tests.unit.measure.support import Lines, ids
 from tests.unit.render.plans import rendered, upstream
-from tests.unit.render.test_goldens import PUBLISHED
 
 PROGRAMS: tuple[tuple[str, Framework], ...] = (
     *(("deeplabv3p", "pytorch"), ("deeplabv3p", "paddle"), ("resnet50", "pytorch")),
     *(("tsm", "pytorch"), ("arcface", "paddle")),
 )
-
-
-def test_every_program_that_the_catalog_has_is_among_the_goldens() -> None:
-    having = {
-        (found.spec.name, framework)
-        for found in catalog.load_all()
-        for framework in found.spec.frameworks
-        for variant in [found.spec.default_variant(framework)]
-        if variant is not None and variant.upstream is not None
-    }
-    assert having == set(PROGRAMS)
-    assert {(plan.benchmark, plan.framework) for plan in PUBLISHED.values()} == having
 
 
 @pytest.mark.parametrize(("benchmark", "framework"), PROGRAMS)

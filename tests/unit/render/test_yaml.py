@@ -43,21 +43,8 @@ def test_any_text_reads_back_equal_in_any_style(value: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("text", TEMPTING)
-def test_a_string_that_looks_like_something_else_is_quoted(text: str) -> None:
-    assert read_back([{"key": text}]) == [{"key": text}]
-    written = to_yaml([{"key": text}]).removeprefix("---\nkey:").strip()
-    assert written[:1] in ('"', "'", "|")
-
-
 # Breaks that a block scalar would turn into others, and what it may not hold.
 ODD = ("a\u0085b\nc\n", "a\u2028b\nc\n", "a\u2029b\nc\n", "a\rb\nc\n", "a\r\nb\n", "\ufeffa\nb\n")
-
-
-@pytest.mark.parametrize("text", ODD, ids=ascii)
-def test_a_text_with_odd_line_breaks_is_not_written_as_a_block(text: str) -> None:
-    assert read_back([{"key": text}]) == [{"key": text}]
-    assert to_yaml([{"key": text}]).startswith('---\nkey: "')
 
 
 @pytest.mark.timeout(FETCHING_SECONDS)

@@ -71,11 +71,6 @@ def test_its_phase_follows_from_those_of_the_runs(
     assert conditions(found)[0] == ("Complete", str(is_over), reason)
 
 
-def test_a_run_that_is_not_measured_has_not_ended() -> None:
-    unmeasured = msgspec.structs.replace(a_run(1, DONE), measurement=None)
-    assert status(unmeasured)["phase"] == "Running"
-
-
 @pytest.mark.parametrize(("later", "phase"), [(10, "Running"), (1000, "Succeeded")])
 def test_gpu_metrics_which_may_reject_a_run_are_waited_for_but_not_for_ever(
     later: float, phase: str
@@ -84,31 +79,11 @@ def test_gpu_metrics_which_may_reject_a_run_are_waited_for_but_not_for_ever(
     assert status(run, now=NOW + later)["phase"] == phase
 
 
-def test_runs_that_are_not_planned_yet_are_not_counted_as_none() -> None:
-    found = status(planned=None)
-    assert (found["phase"], found["summary"]["runs"]) == ("Pending", "0/?")
-    assert conditions(found) == [
-        ("Complete", "False", "Planning"),
-        ("Valid", "Unknown", "RunsActive"),
-    ]
-
-
 def test_what_cannot_be_planned_has_failed_with_sentence_and_action() -> None:
     found = status(planned=None, problem=UsageError("No pool a.", "Name another."))
     assert found["phase"] == "Failed"
     assert conditions(found)[0] == ("Complete", "True", "NotPlanned")
     assert found["conditions"][0]["message"] == "No pool a. Name another."
-
-
-def test_a_single_row_is_the_summary_and_of_several_their_number() -> None:
-    one = status(a_run(1, DONE))
-    assert one["summary"]["throughput"] == one["rows"][0]["throughput"] == 12.5
-    assert (one["summary"]["unit"], one["summary"]["verdict"]) == ("images/s", "valid")
-    second = a_run(2, DONE)
-    second = msgspec.structs.replace(second, plan=plan("a-2", set_name="a", replicas=2))
-    two = status(a_run(1, DONE), second)
-    assert (two["summary"]["throughput"], two["summary"]["verdict"]) == (None, "2 rows")
-    assert [row["runs"] for row in two["rows"]] == ["1/1", "1/1"]
 
 
 def test_valid_is_false_if_a_row_is_not() -> None:
@@ -126,20 +101,6 @@ def test_the_time_of_a_condition_is_that_of_its_last_change() -> None:
     assert times[0] == times[1] < times[2]
     assert not benchmark_status.differs(later, first)
     assert benchmark_status.differs(over, first)
-
-
-def test_the_newest_hundred_runs_are_listed() -> None:
-    found = status(*map(waiting, range(1, 131)))
-    names = [run["name"] for run in found["runs"]]
-    assert (len(names), names[0], names[-1]) == (100, "a-31", "a-130")
-    assert len(msgspec.json.encode(found)) < 64 * 1024
-
-
-def test_a_list_has_no_null_which_the_schema_refuses() -> None:
-    found = status(a_run(1, Phase.RUNNING))
-    assert None not in [
-        value for item in (*found["rows"], *found["runs"]) for value in item.values()
-    ]
 
 
 def told(known: dict[str, Any], found: dict[str, Any]) -> list[tuple[str, bool]]:

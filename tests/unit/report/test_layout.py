@@ -12,13 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from k8sbench.measure.group.selection import Report, Wanted, report
-from k8sbench.model.finding import Finding
 from k8sbench.model.measurement import DataSet
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
-from k8sbench.model.sample import Place
-from k8sbench.report import document, formats, group_words, layout
+from k8sbench.report import document, formats, layout
 from k8sbench.report.columns import Form
 from k8sbench.report.tables import Cell, text
 from tests.unit import goldens
@@ -152,14 +150,6 @@ def test_rows_fit_80_columns() -> None:
     )
 
 
-def test_a_reason_in_full_names_its_first_evidence() -> None:
-    places = tuple(Place(file="master-0.log", line=n) for n in (7, 8, 9))
-    wrong = Finding(id="loss-nan", severity="reject", sentence="NaN.", evidence=places)
-    made = report([run(None, measured={"reasons": (wrong,)})], Wanted())
-    (text,) = group_words.reasons(made.results[0].group, "reject")
-    assert text.endswith("NaN. See master-0.log:7 and 2 more.")
-
-
 def printed(runs: list[Run], width: int | None = 80, **options: Any) -> list[str]:
     """Return the lines of runs on a terminal."""
     made = report(runs, Wanted(every=True))
@@ -192,17 +182,6 @@ def test_no_figure_is_ever_0_for_not_measured(kinds: list[Any], small: bool) -> 
     for cells in rows(made, form="wide"):
         for title in figures:
             assert not re.match(r"[0.]+( |$)", cells[title].text)
-
-
-def test_the_columns_of_the_flat_rows_are_the_same_without_any_row() -> None:
-    made = example.made()
-    fields = document.document(made.results, made.parities)["rows"][0]
-    spread = {"by_estimator", "accuracy", "changed", "newer", "reasons", "members"}
-    told = {"published", "missing", "notes", "marks", "judgements"}
-    assert {*document.PLAIN} == fields.keys() - spread - told
-    header, _ = document.flat(made.results)
-    of_sources = {name for name in header if name.startswith(("published ", "deviation "))}
-    assert document.flat([]) == ([name for name in header if name not in of_sources], [])
 
 
 @pytest.mark.parametrize(

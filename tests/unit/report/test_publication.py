@@ -61,11 +61,6 @@ def test_the_readme_is_the_golden_one() -> None:
     goldens.check(FOLDER / "report.md", text)
 
 
-def test_the_digest_of_the_image_that_ran_is_in_the_readme() -> None:
-    ran = run(366.14, case="1x1", run_id="one", image_digest="sha256:abc")
-    assert "| resnet50 pytorch dle | sha256:abc |" in readme.text(made([ran]))
-
-
 def test_every_word_is_there_in_both_languages_with_the_same_placeholders() -> None:
     def fields(text: str) -> set[str | None]:
         return {name for _, name, _, _ in string.Formatter().parse(text)} - {None}
@@ -132,13 +127,6 @@ def test_rows_are_named_as_the_reports_name_their_logs_and_never_alike() -> None
     assert all(re.fullmatch(r"gpu8_fp32_bs128_g-\w+", name) for name in images)
 
 
-def test_logs_are_named_by_the_first_rank_of_their_replica() -> None:
-    (result,) = made([run(1.0, case="2x8")]).results
-    (member,) = result.group.members
-    names = publication.log_names(result.group, "gpu16_fp32_bs128", member, 2)
-    assert names == ["logs/gpu16_fp32_bs128/rank0.log", "logs/gpu16_fp32_bs128/rank8.log"]
-
-
 def test_the_readme_keeps_every_note_of_the_terminal() -> None:
     odd = Finding(id="gpus-unverified", severity="warn", sentence="Nothing states its GPUs.")
     warned = {"reasons": (odd,)}
@@ -165,11 +153,3 @@ def test_a_fact_of_some_rows_alone_names_them_and_contradictions_are_named() -> 
     assert "| Python | 3.10 (gpu1_fp32_bs128, cpu2_fp32_bs2, gpu8_fp32_bs128) |" in text
     assert "| GPU driver | 470 | environment.yaml |" in text
     assert "state different values of: GPU driver.\n" in text
-
-
-def test_what_differs_between_the_machines_is_named_with_the_rows() -> None:
-    text = readme.text(made(some_runs()))
-    assert "of the counted runs differ in: GPU driver." in text
-    assert "| GPU driver | 550 (gpu1_fp32_bs128); 535 (cpu2_fp32_bs2, gpu8_fp32_bs128) |" in text
-    alike = [one for one in some_runs() if one.run_id.startswith("eight")]
-    assert "differ in" not in readme.text(made(alike))

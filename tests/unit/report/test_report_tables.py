@@ -8,8 +8,7 @@ from k8sbench.measure.group.selection import Wanted, report
 from k8sbench.model.run import Run
 from k8sbench.report import report_tables
 from tests.unit import goldens
-from tests.unit.report import example
-from tests.unit.report.factory import V100_16, accuracy, run, smoke
+from tests.unit.report.factory import accuracy, run, smoke
 
 CASES = {1: "1x1", 4: "1x4", 8: "1x8", 16: "2x8", 32: "4x8"}
 AMP = {"precision": "amp", "amp_dtype": "fp16"}
@@ -96,20 +95,6 @@ def test_smoke_and_unsteady_runs_are_no_figures_of_a_report_and_are_named_with_t
     assert small.startswith("left out, functional tests: ")
     assert unsteady.startswith("left out, not valid: resnet50 pytorch fp32 1x1")
     assert report_tables.left_out(report(published({1: 1.0}), Wanted(every=True)).results) == []
-
-
-def test_gpu_models_have_tables_of_their_own() -> None:
-    a100 = {"gpu_model": "A100"}
-    runs = published({1: 100.0}) + published({1: 900.0}, set_name="b", measured=a100)
-    made = report_tables.tables(report(runs, Wanted(every=True)).results)
-    assert [(table.title or "").split(" · ")[-2] for table in made] == ["A100", V100_16]
-
-
-def test_the_published_figure_stands_in_the_cell_where_it_is_asked_for() -> None:
-    made = report_tables.tables(example.made().results)
-    cells = [row[2].text for row in made[-1].rows]
-    assert cells[0] == "366.14 (published 366.14, −0.1 % by timestamps)"
-    assert cells[1] == "1448.06"
 
 
 def test_sets_have_tables_of_their_own_with_the_other_framework_of_their_set() -> None:

@@ -225,19 +225,6 @@ def files(samples: int) -> Any:
     return lambda _: Files("set", Numbers(samples), Numbers(1), "0" * 64)
 
 
-def test_samples_that_are_left_out_are_counted_and_named(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    names = tuple(f"clip {number} is short" for number in range(4))
-    found = Files("set", Numbers(8), Numbers(1), "0" * 64, names)
-    for rank in range(2):
-        opened(lambda _: found, read("--data", "/data/set", "--batch-size", "4"), Place(rank, 0, 2))
-    assert capsys.readouterr().err == (
-        "k8sbench: samples left out of /data/set: 4: "
-        "clip 0 is short; clip 1 is short; clip 2 is short; …\n"
-    )
-
-
 def test_real_data_must_be_there_and_fill_a_global_batch() -> None:
     def missing(folder: object) -> Files:
         raise DataError(f"{folder}/train has no pictures")

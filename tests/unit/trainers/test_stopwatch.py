@@ -25,15 +25,6 @@ class Machine:
         return watch
 
 
-def test_a_wall_clock_that_is_set_changes_nothing() -> None:
-    machine = Machine("a", 1000.0, 5e8)
-    watch = machine.attempt()
-    for seconds in (3600.0, -7200.0):
-        machine.passes(2.0)
-        machine.wall += seconds
-    assert watch.seconds() == 4.0
-
-
 def test_a_pause_on_one_machine_counts_whatever_the_wall_clock_says() -> None:
     machine = Machine("a", 1000.0, 5e8)
     watch = machine.attempt()

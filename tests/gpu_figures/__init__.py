@@ -1,1 +1,0 @@
-"""Figures of a GPU machine in under nine minutes: ``python3 -m tests.gpu_figures``."""
