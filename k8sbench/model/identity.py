@@ -315,8 +315,40 @@ CASE_FIELDS: tuple[CaseField, ...] = (
 )
 """Fields that make two runs the same case; every comparison uses this list.
 
-docs/results.md lists the other fields of a plan, each with the reason.
+:data:`NOT_DECIDING` has the other fields of a plan.
 """
+NOT_DECIDING = {
+    "schema": "version of the document",
+    "run_id": "names one run",
+    "repeat": "repeats are grouped",
+    "spec_digest": "a comment changes it",
+    "spec_source": "a path",
+    "program_digest": "the resulting command decides",
+    "gpus_per_replica": "from processes and device",
+    "image_reason": "the image decides",
+    "trainers_by": "same sources",
+    "trainers_digest": "`program` tells versions apart",
+    "timeout_s": "a limit only",
+    "fingerprint": "from program and options",
+    "queue": "before the start",
+    "kind": "same pods",
+    "checkpoints": "a location",
+    "max_restarts": "the row shows restarts",
+    "requested_by": "a Benchmark object or a command: the same job",
+    "seed": "each repeat has one",
+    "secret_env": "credentials",
+    "notes": "remarks",
+    "window.rule": "origin of the window",
+    "log.name": "the format's name",
+    "log.framework": "same as `framework`",
+    "training.start": "the report's; ours is `weights`",
+    "log.facts": "already in the plan",
+    "pool.tolerations": "the selector decides",
+    "pool.priority_class": "when a job runs",
+    "pool.image_pull_secrets": "access only",
+    "pool.note": "a remark",
+}
+"""Fields of a plan that decide nothing → why not."""
 
 
 @functools.cache

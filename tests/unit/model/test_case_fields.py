@@ -1,6 +1,5 @@
 """The list of fields that define a case, and its consequences."""
 
-import re
 from typing import Any, get_args
 
 import msgspec
@@ -46,10 +45,7 @@ PLAN = plans.plan(
     ),
     **plans.PROGRAMS["user"],
 )
-PAGE = (ROOT / "docs" / "results.md").read_text()
-SAME_CASE = PAGE.split("## What makes two runs the same case")[1].split("\n## ")[0]
-NOT_DECIDING = re.findall(r"^\| `([\w.]+)` \| [^|]+ \|$", SAME_CASE, re.MULTILINE)
-"""Fields of a plan that the page lists as not deciding."""
+PAGE = ROOT / "docs" / "results.md"
 NESTED: dict[str, type[msgspec.Struct]] = {
     "window": PlannedWindow,
     "training": PlannedTraining,
@@ -106,13 +102,13 @@ def key(plan: RunPlan, **told: Any) -> GroupKey:
 
 def test_every_field_of_a_plan_decides_or_is_listed_with_the_reason_why_not() -> None:
     deciding = {path for path in PATHS if identity.case_key(changed(path)) != PLAN_KEY}
-    assert deciding | {"set_name"} == set(PATHS) - set(NOT_DECIDING)
+    assert deciding | {"set_name"} == set(PATHS) - set(identity.NOT_DECIDING)
 
 
 PLAN_KEY = identity.case_key(PLAN)
 
 
-@pytest.mark.parametrize("path", NOT_DECIDING)
+@pytest.mark.parametrize("path", identity.NOT_DECIDING)
 def test_what_decides_nothing_changes_no_key(path: str) -> None:
     assert identity.case_key(changed(path)) == PLAN_KEY
     if path != "trainers_digest":  # the next test
@@ -141,4 +137,7 @@ def test_the_table_on_the_page_is_the_codes_golden() -> None:
     for field in CASE_FIELDS:
         decided = ", ".join(sorted(field.uses, key=uses.index))
         rows.append(f"| `{field.name}` | {decided} | {field.why} |")
-    struct_docs.assert_generated(ROOT / "docs" / "results.md", "fields", "\n".join(rows))
+    struct_docs.assert_generated(PAGE, "fields", "\n".join(rows))
+    rows = ["| field | why not |", "|---|---|"]
+    rows += [f"| `{name}` | {why} |" for name, why in identity.NOT_DECIDING.items()]
+    struct_docs.assert_generated(PAGE, "others", "\n".join(rows))
