@@ -145,6 +145,19 @@ def test_every_section_that_a_page_links_to_is_there(page: pathlib.Path) -> None
         assert anchor in anchors(there), f"{page.name}: there is no {target}#{anchor}"
 
 
+def test_the_pages_and_sections_that_the_product_names_are_there() -> None:
+    named = re.compile(r"(?<![\w/])(docs/[\w-]+\.md)(?:#([\w-]+))?")
+    found = {
+        match.groups()
+        for path in (ROOT / "k8sbench").rglob("*.py")
+        for match in named.finditer(path.read_text())
+    }
+    assert len(found) > 5
+    for page, anchor in found:
+        assert (ROOT / page).exists(), page
+        assert anchor is None or anchor in anchors(ROOT / page), f"{page}#{anchor}"
+
+
 def test_the_makefile_s_help_names_each_target_and_no_other() -> None:
     shown = re.findall(r"^#   make ([a-z-]+)", MAKEFILE, re.MULTILINE)
     assert {"lint", "types", "unit", "test"} <= set(shown)
