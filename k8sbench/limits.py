@@ -39,7 +39,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     watch_note: float = 5.0
     """A watch that fails for so long is reported to the user."""
     log_previous: float = 30.0
-    """Time after which an error in place of a previous log means that the node has none."""
+    """Time until an error in place of a previous log is final."""
     log_look: float = 0.5
     """Until a log that had nothing new is requested again."""
     log_note: float = 5.0

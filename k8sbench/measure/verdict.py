@@ -88,7 +88,7 @@ class IntegrityRule(msgspec.Struct, frozen=True):
     severity: Severity
     """Usual severity of its findings."""
     condition: str
-    """What it means, in whole sentences."""
+    """Meaning, in whole sentences."""
     action: str
     """Action, one sentence or more."""
 

@@ -23,7 +23,7 @@ LINE = 16
 LETTER = 6.8
 """Mean width of a letter."""
 MOST_POINTS = 200
-"""Points of a drawn line; of more, the least and the most of each part are drawn."""
+"""Maximum number of points of a drawn line."""
 COLOURS: Mapping[str, tuple[str, str]] = {
     "text": ("#1b1f24", "#e6edf3"),
     "soft": ("#57606a", "#a2abb5"),
@@ -36,7 +36,7 @@ COLOURS: Mapping[str, tuple[str, str]] = {
     "slower": ("#a40e26", "#ff8e88"),
     "faster": ("#116329", "#56d364"),
 }
-"""Kind of what is drawn → its colour on white and on black; one colour for one thing."""
+"""Kind of thing → its colour on white and on black."""
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ class Lines(msgspec.Struct, frozen=True, kw_only=True):
     ticks: tuple[float, ...] | None = None
     """Ticks of both axes, on scales by powers of two; None: linear scales."""
     is_plain: bool = False
-    """True if nothing but the points counts on the horizontal axis, which has no figures."""
+    """True if the horizontal axis has no figures."""
     from_zero: bool = False
     """True if the vertical axis begins at 0."""
     shade: tuple[float, float] | None = None
@@ -298,7 +298,7 @@ def _scale(
 
 
 def _thinned(points: Sequence[Point]) -> Sequence[Point]:
-    """Keep the least and the most point of each part of a long line, in order."""
+    """Keep the least and the most point of each part."""
     if len(points) <= MOST_POINTS:
         return points
     ends = [len(points) * 2 * n // MOST_POINTS for n in range(MOST_POINTS // 2 + 1)]
@@ -338,7 +338,7 @@ def _label(group: ET.Element, x: float, y: float, text: str, anchor: str, kind: 
 def _text(
     group: ET.Element, x: float, y: float, text: str, width: float, weight: str = ""
 ) -> float:
-    """Write lines of text from the base line ``y`` on; return the next base line."""
+    """Write text from the base line ``y`` on; return the next."""
     about = {"font-weight": weight} if weight else {}
     letter = 1.2 * LETTER if weight else LETTER
     for line in folded(clean(text), int((width - x) / letter), breaking=True):

@@ -83,7 +83,7 @@ def changed(compared: Comparison) -> list[tuple[Compared, str]]:
 
 
 def _kinds(compared: Comparison) -> dict[str, list[tuple[Compared, str]]]:
-    """Map the words for a kind of case → its cases and names, changed ones first."""
+    """Map the words of each kind → cases, names; changes first."""
     kinds: dict[str, list[tuple[Compared, str]]] = {}
     for case, name in zip(compared.cases, case_names(compared), strict=True):
         kinds.setdefault(_kind(case, compared), []).append((case, name))

@@ -30,7 +30,7 @@ from k8sbench.report.plot import History
 from k8sbench.report.tables import Table, captioned, causes, state_of
 
 MOST_CHARTS = 8
-"""Cases of a benchmark that are drawn over their sets: the changed ones, then the newest."""
+"""Maximum charts over sets: changed cases, then the newest."""
 MOST_BARS = 20
 """Newest rows of a benchmark with a bar."""
 
@@ -47,7 +47,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     compared: Comparison | None = None
     """Comparison of the newest two sets; None if they have no common case."""
     files: Mapping[str, Sequence[str]] = {}
-    """Run id → its files, to which the operator's page has links; empty: no links."""
+    """Run id → its files, which the operator serves; empty: no links."""
     at: float
     """Time of creation, Unix seconds."""
     version: str
@@ -235,7 +235,7 @@ def _last(series: Series) -> tuple[bool, float]:
 
 
 def _table(table: Table, rows: Sequence[tuple[str, Any]], lang: str) -> dict[str, Any]:
-    """Lay out a table: the name of each row in one cell, then its figures.
+    """Lay out a table: a row's name in one cell, its figures.
 
     A name has what differs between the rows; what is common stands above them.
     """

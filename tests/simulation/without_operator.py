@@ -159,7 +159,7 @@ class WithoutOperator(Schedule):
         return self.world.now >= BEGIN + FAULTY_SECONDS + 900.0 * (ROUNDS + 2)
 
     def is_kept(self, job: Job) -> bool:
-        """Return True for a job that a store took back while another of its processes followed it.
+        """Return True for a job that two processes of one store followed.
 
         That process may have recorded before that the job is another store's.
         """

@@ -23,7 +23,7 @@ NUMBERS = ("nodes", "gpus", "batch")
 
 
 class LogRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One line of a table; an empty cell is left to the log and the options."""
+    """One line of a table; logs and options decide empty cells."""
 
     file: str
     """Path of a log below the folder, or a pattern: ``4n8g/*``."""
@@ -129,6 +129,6 @@ def _value(name: str, text: str) -> Any:
 
 
 def _below(file: str, path: str) -> str:
-    """Return the name of a log below a folder; of a log that was named, its own."""
+    """Return the name of a log below a folder, or as it was given."""
     is_below = Path(file).is_relative_to(path) and file != path
     return Path(file).relative_to(path).as_posix() if is_below else file

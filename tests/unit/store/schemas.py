@@ -18,7 +18,7 @@ def printed(name: str) -> Any:
 
 
 def validate(name: str, value: Any, document: str | None = None) -> None:
-    """Hold a document against a schema, without room for keys that it does not name."""
+    """Hold a document against a schema; unnamed keys fail."""
     whole = printed(name)
     schema = whole if document is None else whole["documents"][document]
     closed = {
