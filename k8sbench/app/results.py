@@ -134,7 +134,7 @@ def check_accepted(accept: Collection[str], *, of_groups: bool = True) -> None:
     """Reject a mistyped id, which would otherwise overrule nothing, in silence."""
     if not accept:
         return
-    from k8sbench.measure.run import rules
+    from k8sbench.measure import rules
     from k8sbench.report import ids
 
     known = ids.REASONS if of_groups else rules.ALL

@@ -10,15 +10,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from k8sbench.measure import verdict
-from k8sbench.measure.group.arithmetic import beyond_peak
-from k8sbench.measure.run import gpu_metrics, integrity, log_statements, rules
+from k8sbench.measure import rules, verdict
+from k8sbench.measure.arithmetic import beyond_peak
+from k8sbench.measure.run import gpu_metrics, integrity, log_statements
 from k8sbench.measure.run.expectation import AUTO, Expectation
 from k8sbench.measure.run.gpu_judgement import PlannedGpus
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
 from k8sbench.measure.run.log_statements import Case, TimeToTrain
 from k8sbench.measure.run.rank_records import RankRecords
-from k8sbench.measure.run.training import NO_EVALUATION, NO_VALUE
 from k8sbench.model.errors import InputError
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import SeriesQuery
@@ -225,7 +224,7 @@ def _measurement(log: LogFacts) -> Measurement:
     if goal.seconds is None:
         missing["time_to_train_s"] = goal.missing
     if accuracy is None:
-        missing["accuracy"] = NO_VALUE if log.evaluated else NO_EVALUATION
+        missing["accuracy"] = verdict.NO_VALUE if log.evaluated else verdict.NO_EVALUATION
     gpu_model = log.fact("gpu_model")
     steady = log.steady
     if steady is None:
