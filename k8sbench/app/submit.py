@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import (
-    cases,
-    catalog,
-    connections,
-    objects,
-    stores,
-    targets,
-)
-from k8sbench.app.context import new_set_name, run_context
+from k8sbench.app import cases, catalog, connections, objects, stores
+from k8sbench.app.cases import RunTarget
+from k8sbench.app.connections import new_set_name, run_context
 from k8sbench.app.objects import Created
-from k8sbench.app.targets import RunTarget
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import (
     Agree,
@@ -43,6 +36,7 @@ from k8sbench.ports import Cluster, Manifest, MetricSource, RunFilter
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.app.results import Rows
+
 
 DETACHED_SECONDS = 86_400.0
 """Seconds after a detached job's time limit until the cluster ends it.
@@ -77,7 +71,7 @@ def submit(
     """
     benchmarks = catalog.named(request.benchmark)
     check_names(request)
-    target = targets.for_submit(request)
+    target = cases.target_of(request)
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
     planned = cases.prepare(benchmarks, request, target.site, reporter.note)
@@ -92,7 +86,7 @@ def submit(
 
         planned = cases.kept(planned, cluster.missing_framework, reporter.note)
         _check_agreed(planned, request, agree)
-    targets.check_ready(target, asked=request.names_cluster)
+    cases.check_ready(target, asked=request.names_cluster)
     if request.dry_run == "server":
         return _dry_run(request, target, rendered, reporter)
     if target.api is not None and request.all_cases and not request.wait:
