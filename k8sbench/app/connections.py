@@ -17,7 +17,7 @@ import msgspec
 
 from k8sbench import limits
 from k8sbench.model.errors import UsageError
-from k8sbench.model.ownership import OPERATOR
+from k8sbench.model.kube import OPERATOR
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from k8sbench import limits
 from k8sbench.app import connections
-from k8sbench.model import ownership, times
+from k8sbench.model import kube, times
 from k8sbench.model.errors import BenchError, Unreachable
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Baseline, Run
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 LOG_SECONDS = 30.0
 """Until the next piece of a log must come."""
-SOURCE = ownership.OPERATOR
+SOURCE = kube.OPERATOR
 """The source of its runs."""
 
 

@@ -120,7 +120,7 @@ def run_seen(
 
 def damaged(store: SqlStore) -> dict[str, BenchError]:
     """Return errors of damaged records or folders, by run id."""
-    from k8sbench.adapters.store.run_store import REINDEX
+    from k8sbench.adapters.store.sql_store import REINDEX
 
     store.runs(RunFilter())
     return {run_id: StoreError(why, REINDEX) for run_id, why in store.unreadable.items()}
