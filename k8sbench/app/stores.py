@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, TypeVar
 from k8sbench import limits
 from k8sbench.adapters import processes
 from k8sbench.app import connections
-from k8sbench.lifecycle import lost_runs
+from k8sbench.lifecycle.context import mark_lost_runs
 from k8sbench.model import ownership, times
 from k8sbench.model.errors import (
     FIRST_RUN,
@@ -58,7 +58,7 @@ def current_runs(store: Store) -> list[Run]:
 
 def reconcile(store: Store) -> dict[str, Run]:
     """Update runs whose process is gone; return them by id."""
-    return lost_runs.reconcile(store, alive=processes.alive, now=connections.now())
+    return mark_lost_runs(store, alive=processes.alive, now=connections.now())
 
 
 CLUSTER = "cluster"
