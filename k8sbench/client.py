@@ -24,10 +24,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from k8sbench.app import cases, comparing, listing, submit
+from k8sbench.app import cases
+from k8sbench.app import compare as comparing
 from k8sbench.app import logs as log_reading
 from k8sbench.app import results as rows_of
-from k8sbench.app.comparing import StoresRead
+from k8sbench.app import runs as runs_
+from k8sbench.app import submit as submitting
+from k8sbench.app.compare import StoresRead
 from k8sbench.app.objects import Created
 from k8sbench.lifecycle.context import Stop
 from k8sbench.measure.group.selection import Report, Wanted
@@ -170,7 +173,7 @@ class Client:
         wanted = self._request(benchmark, options)
         if wanted.all_cases or wanted.resume or (wanted.repeats or 1) > 1 or wanted.dry_run:
             raise UsageError("A client submits one run at a time.", "Submit each, with one set=.")
-        work = _Work(submit.submit, wanted)
+        work = _Work(submitting.submit, wanted)
         return Run(self, work.recorded(), None if wanted.detach else work)
 
     def run(self, run_id: str) -> Run:
@@ -211,7 +214,7 @@ class Client:
 
     def status(self, run_id: str) -> RunStatus:
         """Return a run's current status."""
-        return listing.status(run_id, self._store, self._access, LOG.info)
+        return runs_.status(run_id, self._store, self._access, LOG.info)
 
     def logs(self, run_id: str, replica: str | None = None) -> list[str]:
         """Return the lines of a run so far."""
@@ -221,9 +224,9 @@ class Client:
 
     def follow(self, run_id: str, reporter: _Progress, stop: Stop) -> object:
         """Follow a run to its end, and measure it."""
-        from k8sbench.app import follow
+        from k8sbench.app.follow import watch
 
-        return follow.watch(run_id, self._store, self._access, reporter, stop)
+        return watch(run_id, self._store, self._access, reporter, stop)
 
     def _request(self, benchmark: str, options: Mapping[str, Any]) -> SubmitRequest:
         names = {

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from k8sbench.model.image import ListedImage
     from k8sbench.ports import Store
 
+
 EVERY = "all"
 """Stands for every built-in benchmark."""
 PROGRAM = "k8sbench.trainers.check_data"

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from k8sbench.app import benchmark_objects, connections, lookup, results, served_runs, stores
-from k8sbench.app.context import on_cluster
+from k8sbench.app import cases, catalog, connections, results, stores
+from k8sbench.app.connections import on_cluster
 from k8sbench.app.results import Rows
-from k8sbench.lifecycle import collecting, owners, serving
+from k8sbench.app.runs import to_act_on
+from k8sbench.decoding import decoder
+from k8sbench.lifecycle import collecting, serving
 from k8sbench.lifecycle.collecting import CollectResult
-from k8sbench.lifecycle.context import Agree, Reporter, RunContext, Stop
+from k8sbench.lifecycle.context import Agree, PlannedCase, Reporter, RunContext, Stop
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.lifecycle.serving import Serving
+from k8sbench.model import sources
+from k8sbench.model.benchmark_object import Benchmark, Wanted
+from k8sbench.model.errors import UsageError
+from k8sbench.model.pool import problems
 from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import Store
@@ -27,6 +33,71 @@ from k8sbench.ports import Store
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.leadership import Leadership
+    from k8sbench.model.plan import RunPlan
+    from k8sbench.model.planning import LoadedSpec
+
+
+def resolve_types() -> None:
+    """Resolve the types that planning reads, before there are threads."""
+    from k8sbench.model.image import ImageTable
+    from k8sbench.model.pool import PoolsFile
+    from k8sbench.model.run import Run
+    from k8sbench.model.spec import BenchmarkSpec
+
+    for type_ in (Wanted, BenchmarkSpec, PoolsFile, ImageTable, Run):
+        decoder(type_)
+
+
+def plan_object(
+    api: Api, note: Callable[[str], None], reserved: Collection[str], benchmark: Benchmark
+) -> Sequence[PlannedCase]:
+    """Plan and render the cases of an object, baselines (1x1) first.
+
+    Raises :class:`~k8sbench.model.errors.UsageError` for what cannot run, or names a ``reserved``
+    claim or Secret (``NAMESPACE/NAME``).
+    """
+    from k8sbench.adapters.kubernetes import preflight
+
+    planned: list[PlannedCase] = []
+    pool = benchmark.wanted.pool
+    for path, wrong in () if pool is None else problems(pool):
+        raise UsageError(f"pool.{'.'.join(map(str, path))} {wrong}.", "Create another Benchmark.")
+    for request in benchmark.requests():
+        site = cases.target_on_cluster(api, request, pool).site
+        planned += cases.prepare(_specs(benchmark), request, site, note)
+        if request.all_cases:
+            planned = list(cases.that_fit(planned, api, note))
+    if nodes := benchmark.wanted.nodes:
+        planned = [case.on_node(node) for case in planned for node in nodes]
+    for case in planned:  # a mistake in the last one must not show after hours
+        case.manifests(case.plan(benchmark.run_id(1), benchmark.set_name))
+    drafts = [case.draft for case in planned]
+    refuse_reserved(drafts, api.place.namespace, reserved)
+    preflight.refuse(api, drafts)
+    return sorted(planned, key=lambda case: case.draft.world_size > 1)
+
+
+def refuse_reserved(plans: Sequence[RunPlan], namespace: str, reserved: Collection[str]) -> None:
+    """Raise :class:`UsageError` if a plan names a reserved claim or Secret of the namespace."""
+    for one in plans:
+        secrets = {secret.name for secret in one.secret_env.values()}
+        for name in sorted({*sources.claims(one), *secrets, *one.pool.image_pull_secrets}):
+            if f"{namespace}/{name}" in reserved:
+                raise UsageError(
+                    f"{name} is the operator's own, and no Benchmark may name it.",
+                    "Create a Benchmark with another claim or Secret.",
+                )
+
+
+def _specs(benchmark: Benchmark) -> list[LoadedSpec]:
+    wanted = benchmark.wanted
+    if wanted.file is None:
+        assert wanted.benchmark is not None
+        return catalog.named(wanted.benchmark)
+    from k8sbench.adapters.files import catalog as files
+
+    return [files.given(wanted.file, f"Benchmark {benchmark.name}")]
+
 
 MOST_NOTES = 1000
 """Notes that are remembered, so as not to be repeated."""
@@ -47,7 +118,7 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
             api = connections.connect(options.access, location)
             with _opened(store, api, options, reporter) as context, stop:
                 for run_id in run_ids if options.take_over else ():
-                    owners.take_over(run_id, context, agree, reporter.note)
+                    collecting.take_over(run_id, context, agree, reporter.note)
                 runs = [_known(run_id, context) for run_id in run_ids]
                 if not options.runs:
                     runs = _pending_runs(context, reporter.note) + collecting.owed_runs(context)
@@ -101,16 +172,16 @@ def _known(run_id: str, context: RunContext) -> Run:
     """Return the record of a run; a missing one is made."""
     store = context.store
     if run_id in store.ids():
-        job = owners.job_of(run_id, context)
-        if job is None or not owners.is_late(job, context):
+        job = collecting.job_of(run_id, context)
+        if job is None or not collecting.is_late(job, context):
             return store.run(run_id)
-    return owners.recorded(run_id, context)
+    return collecting.adopted(run_id, context)
 
 
 def _pending_runs(context: RunContext, note: Callable[[str], None]) -> list[Run]:
     """Return all runs of the namespace that need collection."""
     jobs = context.cluster.jobs()
-    owners.record_ours(jobs, context, note)
+    collecting.record_ours(jobs, context, note)
     return collecting.open_runs(context, {job.run_id for job in jobs})
 
 
@@ -123,8 +194,8 @@ def _by_location(
     """
     locations: dict[Location | None, dict[str, None]] = {} if options.runs else {None: {}}
     for text in options.runs:
-        run = lookup.to_act_on(store, text, options.access, note)
-        if run.source == served_runs.SOURCE:
+        run = to_act_on(store, text, options.access, note)
+        if run.source == stores.SOURCE:
             (result.closed if run.is_closed else result.going_on).append(run)
             continue
         connections.check_on_cluster(run)
@@ -174,7 +245,7 @@ def serve_all(
 
     is_all = look is not None
     if is_all:
-        benchmark_objects.resolve_types()
+        resolve_types()
     note_once = lru_cache(MOST_NOTES)(reporter.note)
     apis = [connections.connect(access) for access in places]
     with contextlib.ExitStack() as stack:
@@ -195,7 +266,7 @@ def serve_all(
                 wait=options.wait,
                 patient=is_all,
                 objects=objects,
-                plan=partial(benchmark_objects.plan, api, note_once, options.reserved),
+                plan=partial(plan_object, api, note_once, options.reserved),
             )
             served.append(stack.enter_context(place))
         stack.enter_context(stop)

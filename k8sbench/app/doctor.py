@@ -9,11 +9,36 @@ from collections.abc import Callable
 import msgspec
 
 from k8sbench import limits
-from k8sbench.app import cases, catalog, connections, targets
-from k8sbench.model.errors import Unreachable
+from k8sbench.app import cases, catalog, connections
+from k8sbench.model.errors import NotFound, Unreachable, few
 from k8sbench.model.finding import Finding
-from k8sbench.model.request import SubmitRequest
+from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.run import Location
+
+
+def proposed_pools(access: ClusterAccess) -> str:
+    """Write a pools file for the nodes of a cluster.
+
+    Raises :class:`Unreachable` where they may not be listed, :class:`NotFound` without any.
+    """
+    from k8sbench.adapters.kubernetes import listing
+    from k8sbench.diagnose.preflight.nodes import left_out, proposed
+
+    with contextlib.closing(connections.connect(access)) as api:
+        nodes = listing.nodes(api, {})
+    text = proposed(nodes)
+    if not text and (away := left_out(nodes)):
+        raise NotFound(
+            f"No node with GPUs takes pods: {few(away)}.",
+            "See why: kubectl describe nodes.",
+        )
+    if not text:
+        raise NotFound(
+            f"None of {len(nodes)} nodes offers GPUs.",
+            "See whether the device plugin runs: kubectl describe nodes.",
+        )
+    return text
+
 
 BENCHMARK = "deeplabv3p"
 """Benchmark of the dry-run jobs; it runs on both frameworks."""
@@ -43,7 +68,7 @@ def examine(options: SubmitRequest, note: Callable[[str], None]) -> Preflight:
         with contextlib.closing(connections.connect(options.access)) as api:
             api.give_up_at = time.monotonic() + limits.now.doctor_checks
             location = api.place
-            target = targets.on_cluster(api, options)
+            target = cases.target_on_cluster(api, options)
             note(target.why)
             planned = cases.prepare([catalog.benchmark(BENCHMARK)], wanted, target.site, note)
             plans = [case.plan("k8sbench-doctor", "doctor") for case in planned]

@@ -16,10 +16,11 @@ from typing import Literal
 import msgspec
 
 from k8sbench.adapters import processes
-from k8sbench.app import connections, lookup, objects, results, served_runs, stores
-from k8sbench.app.context import now, on_cluster
+from k8sbench.app import connections, objects, results, stores
+from k8sbench.app.connections import now, on_cluster
 from k8sbench.app.results import Rows
-from k8sbench.lifecycle import collecting, owners, requests
+from k8sbench.app.runs import find, look_up, to_act_on
+from k8sbench.lifecycle import collecting, requests
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Reporter, RunContext, Stop
 from k8sbench.lifecycle.gathering import Gathering
@@ -57,8 +58,8 @@ def watch(
     if (rows := _watched_object(text, where, access, reporter, stop)) is not None:
         return rows
     with stores.to_write(where) as store:
-        run = lookup.to_act_on(store, text, access, reporter.note, records=True)
-        if run.source != served_runs.SOURCE:
+        run = to_act_on(store, text, access, reporter.note, records=True)
+        if run.source != stores.SOURCE:
             run = Follower(store, access, reporter, stop, keep, wait, prometheus).follow(run)
         return results.rows(store, [run], reporter.note)
 
@@ -118,17 +119,17 @@ def _end_own(
         store.check_writable()
         follower = Follower(store, access, reporter, stop)
         # All are found before the first one is touched.
-        found = [lookup.to_act_on(store, text, access, reporter.note) for text in runs]
+        found = [to_act_on(store, text, access, reporter.note) for text in runs]
         for run_id, run in {run.run_id: run for run in found}.items():
-            if run.source == served_runs.SOURCE and run.is_closed:
+            if run.source == stores.SOURCE and run.is_closed:
                 continue  # which was noted
-            if run.source == served_runs.SOURCE:
+            if run.source == stores.SOURCE:
                 raise Unreachable(
                     f"The operator still follows run {run_id}, whose Benchmark is gone.",
                     f"It ends by itself; see: k8sbench status {run_id}",
                 )
             work = follower.cancel if kind == "cancel" else follower.delete
-            work(lookup.look_up(store, run_id, access, records=True), wish)
+            work(look_up(store, run_id, access, records=True), wish)
 
 
 def _to_cancel() -> Wish:
@@ -240,7 +241,7 @@ class Follower(msgspec.Struct, frozen=True):
                 return self.store.run(run.run_id)
             time.sleep(LOOK_SECONDS)
             # Of a local run that also shows when its process is gone.
-            run = lookup.find(self.store, run.run_id)
+            run = find(self.store, run.run_id)
 
     def cancel(self, run: Run, wish: Wish) -> None:
         """End a run; of one that is over, delete what is to be deleted."""
@@ -272,7 +273,7 @@ class Follower(msgspec.Struct, frozen=True):
                 run = store.wish(run_id, wish)
                 is_ours = store.claims.claim(run_id)
                 with self.opened(run) as here:
-                    job = owners.own_job(run_id, here)
+                    job = collecting.own_job(run_id, here)
                     if is_ours:
                         closed = collecting.cancel(run, here, self.reporter, self.stop)
                         if closed is None:
@@ -290,7 +291,7 @@ class Follower(msgspec.Struct, frozen=True):
         run_id = run.run_id
         opened = self.opened(run)
         with self._on_record(run_id, wish), opened as here:
-            owners.own_job(run_id, here)
+            collecting.own_job(run_id, here)
             _, why = requests.delete(here, run_id)
         self.reporter.note(
             f"Run {run_id} has nothing on the cluster any more."

@@ -11,7 +11,8 @@ from typing import Protocol
 
 import msgspec
 
-from k8sbench.app import connections, follow, lookup, served_runs, stores
+from k8sbench.app import connections, runs, stores
+from k8sbench.app.follow import Follower
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model import times
 from k8sbench.model.errors import NotFound
@@ -53,7 +54,7 @@ def logs(
     ``follows`` those of an own run are archived, too, and the run is closed at its end.
     """
     with contextlib.ExitStack() as stack:
-        seen = stores.run_seen(text, where, access, sink.note)
+        seen = runs.run_seen(text, where, access, sink.note)
         store, run, recorded, there = stack.enter_context(seen)
         names = kind_of(run.plan).names(run.plan.replicas)
         if run.is_imported and recorded:
@@ -64,7 +65,7 @@ def logs(
                 f"Run {run.run_id} has no log of a replica {replica!r}.",
                 f"Replicas: {', '.join(names)}.",
             )
-        is_theirs = run.source == served_runs.SOURCE
+        is_theirs = run.source == stores.SOURCE
         reader = _Reader(run, access, sink, replica, several=replica is None and len(names) > 1)
         alone = not recorded or stores.is_alone(store, run)
         if is_theirs and (run.phase.final or where == stores.CLUSTER):
@@ -143,7 +144,7 @@ class _Reader:
         run_id = self.run.run_id
         self.note(f"The logs of {run_id} are the operator's.")
         with tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as folder:
-            paths = served_runs.copied(there, run_id, Path(folder), "logs")
+            paths = stores.operator_files(there, run_id, Path(folder), "logs")
             if not self._print(lambda: paths):
                 self.note(f"Run {run_id} has no logs there.")
 
@@ -152,7 +153,7 @@ class _Reader:
         if store.log_files(self.run.run_id):
             self.archived(store)
         # Reading logs must not end a job that waits.
-        self.run = follow.Follower(store, self._access, self, stop, wait=True).follow(self.run)
+        self.run = Follower(store, self._access, self, stop, wait=True).follow(self.run)
 
     def archived(self, store: Store, *, follow: bool = False) -> None:
         """Hand over what is archived; with ``follow`` until the run is final."""
@@ -191,7 +192,7 @@ class _Reader:
                 if followed is None or is_last:
                     return tails.is_found
                 time.sleep(FILE_SECONDS)
-                self.run = lookup.find(followed, self.run.run_id)
+                self.run = runs.find(followed, self.run.run_id)
 
     def _put(self, line: LogLine) -> None:
         if self._replica in {None, line.replica}:

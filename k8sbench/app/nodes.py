@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import cases, catalog, context, results, submit, targets
+from k8sbench.app import cases, catalog, connections, results, submit
 from k8sbench.lifecycle.context import PlannedCase, Stop, SweepReporter
 from k8sbench.model.errors import FEW, BenchError, NotFound, UsageError
 from k8sbench.model.identity import checked_set_name
@@ -20,8 +20,8 @@ from k8sbench.model.kube import name_of
 from k8sbench.model.request import SubmitRequest
 
 if TYPE_CHECKING:
+    from k8sbench.app.cases import RunTarget
     from k8sbench.app.results import Rows
-    from k8sbench.app.targets import RunTarget
     from k8sbench.measure.group.node_check import Judged
 
 
@@ -42,7 +42,7 @@ def nodes(
 
     loaded = catalog.benchmark(request.benchmark)
     submit.check_names(request)
-    target = targets.for_submit(request, may_be_local=False)
+    target = cases.target_of(request, may_be_local=False)
     if target.api is None:
         raise UsageError(
             f"nodes compares the nodes of a cluster, and there is none ({target.why}).",
@@ -51,8 +51,8 @@ def nodes(
     planned = cases.prepare([loaded], request, target.site, reporter.note)
     if len(planned) != 1:
         raise UsageError("nodes runs one case on each node.", "Name one framework.")
-    set_name = checked_set_name(request.resume or request.set_name or context.new_set_name())
-    targets.check_ready(target, asked=True)
+    set_name = checked_set_name(request.resume or request.set_name or connections.new_set_name())
+    cases.check_ready(target, asked=True)
     chosen, left_out = _chosen(planned[0], target, selector)
     for node, why in left_out.items():
         reporter.note(f"left out: node {node}: {why}.")

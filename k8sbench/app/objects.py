@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from k8sbench import limits
-from k8sbench.app import cases, catalog, connections, context, results, served_runs, stores, targets
+from k8sbench.app import cases, catalog, connections, results, stores
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle.context import PlannedCase, Reporter, Stop, SweepReporter
 from k8sbench.model import benchmark_object, times
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
     from k8sbench.adapters.kubernetes.operator_lease import OperatorSeen
-    from k8sbench.app.targets import RunTarget
+    from k8sbench.app.cases import RunTarget
     from k8sbench.model.pool import NodePool
+
 
 Note = Callable[[str], None]
 LOOK_SECONDS = 0.5
@@ -133,7 +134,7 @@ def object_of(
 
 def rendered(request: SubmitRequest, reporter: Reporter) -> Mapping[str, Any]:
     """Plan a request as ``render`` does, and return its object; reports the plans."""
-    site = targets.for_render(request)
+    site = cases.site_of(request)
     planned = cases.prepare(catalog.named(request.benchmark), request, site, reporter.note)
     for case in planned:
         reporter.plan(case.draft)
@@ -143,7 +144,7 @@ def rendered(request: SubmitRequest, reporter: Reporter) -> Mapping[str, Any]:
 
 def _drawn(benchmark: str) -> str:
     """Draw the name of an object: ``deeplabv3p-261127-081500-x7k2qd``."""
-    name = context.new_set_name()
+    name = connections.new_set_name()
     return f"{benchmark[: LONGEST_NAME - 1 - len(name)].rstrip('-')}-{name}"
 
 
@@ -333,7 +334,7 @@ def _rows(
     if not names:
         only = next(iter(found.values()))
         raise BenchError(f"Benchmark {only.name} has no run: it is {only.status.get('phase')}.")
-    there = served_runs.runs(access, shown.reporter.note, insist=True)
+    there = stores.operator_runs(access, shown.reporter.note, insist=True)
     runs = [run for run in there if (run.plan.requested_by or "") in found]
     runs = [run for run in runs if run_id in {None, run.run_id}]
     for run in runs:
@@ -371,7 +372,7 @@ class _Shown:
             if phase in FINAL and name in self._followed:
                 self._cluster.release(name)
                 del self._followed[name]
-                theirs = served_runs.run(self._access, name, self.reporter.note)
+                theirs = stores.operator_run(self._access, name, self.reporter.note)
                 if theirs is not None and theirs.is_closed:
                     self.end(theirs)
         if now >= self._lease_at:

@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import catalog, context, served_runs, stores
+from k8sbench.app import catalog, stores
 from k8sbench.measure.group import selection
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, NotFound, did_you_mean
-from k8sbench.model.identity import resolve
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run, merged
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from k8sbench.lifecycle.context import Stop
     from k8sbench.lifecycle.gathering import Gathering
     from k8sbench.measure.group.selection import Report, Wanted
-    from k8sbench.measure.run.curve import Curve
-    from k8sbench.model.group import Group, Member
-    from k8sbench.model.plan import RunPlan
     from k8sbench.ports import Store
     from k8sbench.report.explanation import Row
-    from k8sbench.report.plot import History
 
 
 HERE = ClusterAccess()
 """The current context and its namespace."""
-MOST_DRAWN = 20
-"""Maximum number of run charts per page; each takes 0.1 s or more."""
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,99 +65,6 @@ def results(
     return report
 
 
-def histories(
-    report: Report, named: Collection[str], where: str | None, note: Callable[[str], None]
-) -> list[History]:
-    """Read run timelines for charts.
-
-    These are the named runs, else the last run of each row, newest first. Raises :class:`NotFound`
-    for a named run that is in no row. An operator's timelines are only on its own page, because
-    only the operator has their data.
-    """
-    from k8sbench.report.plot import History
-
-    groups = [row.group for row in report.results]
-    units = {member.run_id: group.unit for group in groups for member in group.members}
-    chosen = {resolve(sorted(units), text) for text in named} or {
-        last(group).run_id for group in groups
-    }
-    if where == stores.CLUSTER:
-        return []
-    every = (member for group in groups for member in group.members)
-    here = (one for one in every if one.run_id in chosen and one.source != served_runs.SOURCE)
-    newest = sorted(here, key=lambda run: -run.created_at)[:MOST_DRAWN]
-    with stores.to_read(where, note) as store:
-        runs = [store.run(member.run_id) for member in newest]
-        return [
-            History(
-                run_id=run.run_id,
-                unit=units[run.run_id],
-                measured=run.measurement,
-                curve=curve(functools.partial(store.log_files, run.run_id), run.plan, note),
-            )
-            for run in runs
-        ]
-
-
-def last(group: Group) -> Member:
-    """Return the last run of a group that counts; else the last one."""
-    return max(group.members, key=lambda run: (run.rate is not None, run.created_at))
-
-
-def page(
-    report: Report,
-    named: Collection[str],
-    where: str | None,
-    note: Callable[[str], None],
-    *,
-    lang: str = "en",
-    title: str | None = None,
-    files: Mapping[str, Sequence[str]] | None = None,
-) -> str:
-    """Render a report as a page, with a timeline per row.
-
-    ``files`` are the paths of each run's files below ``api/v1/runs/RUN/artifacts``, if the page has
-    links to them.
-    """
-    from k8sbench import __version__
-    from k8sbench.measure.group import compare, history
-    from k8sbench.report import page as pages
-
-    cases = {row.group.key.only("series") for row in report.results}
-    series = history.history(report.fitting)
-    return pages.html(
-        pages.Page(
-            results=report.results,
-            parities=report.parities,
-            histories=histories(report, named, where, note),
-            series=[one for one in series if one.group.key.only("series") in cases],
-            compared=compare.newest_sets(report.fitting),
-            files=files or {},
-            at=context.now(),
-            version=__version__,
-            lang=lang,
-            title=title,
-        )
-    )
-
-
-def curve(
-    logs: Callable[[], Sequence[Path]], plan: RunPlan, note: Callable[[str], None]
-) -> Curve | None:
-    """Read a run's throughput over time; None, with a note, if unreadable."""
-    from k8sbench.adapters.files import log_files
-    from k8sbench.measure.run import curve as curves
-
-    try:
-        lines = itertools.chain.from_iterable(
-            log_files.opened({str(path): path.name for path in logs()[:1]})
-        )
-        return curves.curve(plan, lines)
-    except BenchError as error:
-        note(f"warning: without the steps of {plan.run_id}: {error}")
-        return None
-
-
 def rows(
     store: Store,
     runs: Sequence[Run],
@@ -182,10 +78,10 @@ def rows(
     ``among`` are the other runs of the operator.
     """
     run_ids = {run.run_id for run in runs}
-    known = {run.run_id: run for run in runs if run.source != served_runs.SOURCE}
+    known = {run.run_id: run for run in runs if run.source != stores.SOURCE}
     benchmarks = sorted({run.plan.benchmark for run in runs})
     ours = [run for name in benchmarks for run in store.runs(RunFilter(benchmark=name), known)]
-    theirs = [*among, *(run for run in runs if run.source == served_runs.SOURCE)]
+    theirs = [*among, *(run for run in runs if run.source == stores.SOURCE)]
     both, _ = merged(ours, theirs)
     wanted = selection.Wanted(runs=tuple(run_ids))
     report = selection.report(both, wanted, accept=accept, find=catalog.finder(store, note))
@@ -238,7 +134,7 @@ def check_accepted(accept: Collection[str], *, of_groups: bool = True) -> None:
     """Reject a mistyped id, which would otherwise overrule nothing, in silence."""
     if not accept:
         return
-    from k8sbench.measure.run import rules
+    from k8sbench.measure import rules
     from k8sbench.report import ids
 
     known = ids.REASONS if of_groups else rules.ALL

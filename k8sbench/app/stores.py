@@ -1,33 +1,65 @@
-"""Opening the store, looking after it, and moving runs from one to another."""
+"""The local store and the operator's: open, read, look after, exchange runs.
+
+The operator has two seconds for each answer. If it is unreachable, a note says so and the local
+runs are shown alone; ``--store cluster`` makes that an error.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Literal, TypeVar
 
-from k8sbench.app import connections, context, lookup, served_runs
-from k8sbench.model import times
+from k8sbench import limits
+from k8sbench.adapters import processes
+from k8sbench.app import connections
+from k8sbench.lifecycle.context import mark_lost_runs
+from k8sbench.model import kube, times
 from k8sbench.model.errors import (
     FIRST_RUN,
     BenchError,
     Interrupted,
-    NotFound,
     StoreError,
+    Unreachable,
     UsageError,
 )
 from k8sbench.model.identity import resolve
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run, knows_more, may_know_more, merged
-from k8sbench.ports import RunFilter
+from k8sbench.model.run import Baseline, Run, merged
+from k8sbench.ports import RunFilter, Store
 
 if TYPE_CHECKING:
+    from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
     from k8sbench.adapters.store.exchange import Pruned
     from k8sbench.adapters.store.sql_store import SqlStore
-    from k8sbench.ports import Store
+
+
+def chosen(store: Store, texts: Sequence[str]) -> list[str]:
+    """Find recorded runs by id, unique id prefix or set name."""
+    reconcile(store)
+    ids = store.ids()
+    run_ids: dict[str, None] = {}
+    for text in texts:
+        members = [] if text in ids else store.runs(RunFilter(set_name=text))
+        for run_id in [run.run_id for run in members] or [resolve(ids, text)]:
+            run_ids[run_id] = None
+    return list(run_ids)
+
+
+def current_runs(store: Store) -> list[Run]:
+    """Return all recorded runs, oldest first, as they are now."""
+    changed = reconcile(store)
+    return [changed.get(run.run_id, run) for run in store.runs(RunFilter())]
+
+
+def reconcile(store: Store) -> dict[str, Run]:
+    """Update runs whose process is gone; return them by id."""
+    return mark_lost_runs(store, alive=processes.alive, now=connections.now())
+
 
 CLUSTER = "cluster"
 """The value of ``--store`` that is the operator's store."""
@@ -84,38 +116,9 @@ def with_operator(
     """
     insist = where == CLUSTER
     with to_read(NOWHERE if insist else where, note) as store:
-        ours = lookup.listing(store)
-        runs, _ = merged(ours, served_runs.runs(access, note, insist=insist, **query))
+        ours = current_runs(store)
+        runs, _ = merged(ours, operator_runs(access, note, insist=insist, **query))
         yield store, runs
-
-
-@contextlib.contextmanager
-def run_seen(
-    text: str, where: str | None, access: ClusterAccess, note: Note
-) -> Iterator[tuple[SqlStore, Run, bool, ClusterAccess]]:
-    """Open a store to read one run.
-
-    Says if it is recorded there, and how its cluster is reached. The run may be on the cluster
-    alone, and is the operator's if that knows more.
-    """
-    insist = where == CLUSTER
-    found = None
-    missing = NotFound(f"The operator has no such run: {text}.")
-    with to_read(NOWHERE if insist else where, note) as store:
-        if not insist:
-            try:
-                found = lookup.look_up(store, text, access)
-            except NotFound as error:
-                missing = error
-        there = access if found is None else connections.access_to(found.location, access)
-        if found is None or may_know_more(found):
-            run_id = text if found is None else found.run_id
-            theirs = served_runs.run(there, run_id, note, insist=insist)
-            if theirs is not None and knows_more(theirs, found):
-                found = theirs
-        if found is None:
-            raise missing
-        yield store, found, found.run_id in store.ids(), there
 
 
 def damaged(store: SqlStore) -> dict[str, BenchError]:
@@ -184,7 +187,7 @@ def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, not
 
     with to_read(where, note) as store:
         run_ids = []
-        for run_id in lookup.chosen(store, texts or store.ids()):
+        for run_id in chosen(store, texts or store.ids()):
             run = store.run(run_id)
             if run.phase.final and (texts or run.artifacts is not None):
                 run_ids.append(run_id)
@@ -222,7 +225,7 @@ def import_collected(
     """
     from k8sbench.adapters.store import exchange
 
-    there = served_runs.runs(access, note, insist=True)
+    there = operator_runs(access, note, insist=True)
     ids, run_ids = [run.run_id for run in there], dict[str, None]()
     for text in texts:
         members = [run.run_id for run in there if run.plan.set_name == text]
@@ -231,7 +234,7 @@ def import_collected(
 
     def fetch(incoming: Path) -> None:
         for run_id in run_ids:
-            served_runs.copied(access, run_id, incoming / run_id, "logs", "gpu", "")
+            operator_files(access, run_id, incoming / run_id, "logs", "gpu", "")
             # Requests to the cluster are the operator's own.
             (incoming / run_id / "wishes.json").unlink(missing_ok=True)
 
@@ -255,7 +258,7 @@ def remove(
     with to_write(where, create=False) as store, ExitStack() as stack:
         store.runs(RunFilter())
         damaged = [text for text in texts if text in store.unreadable]
-        others = lookup.chosen(store, [text for text in texts if text not in damaged])
+        others = chosen(store, [text for text in texts if text not in damaged])
         runs = [store.run(run_id) for run_id in others]
         for run in runs:
             if not run.phase.final:
@@ -294,4 +297,120 @@ def prune(
     from k8sbench.adapters.store import exchange
 
     rule = f"{KEEP_OPTION} {times.duration(keep_s)}"
-    return exchange.prune_old(store, keep_s, at=context.now(), rule=rule, dry_run=dry_run)
+    return exchange.prune_old(store, keep_s, at=connections.now(), rule=rule, dry_run=dry_run)
+
+
+T = TypeVar("T")
+
+LOG_SECONDS = 30.0
+"""Until the next piece of a log must come."""
+SOURCE = kube.OPERATOR
+"""The source of its runs."""
+
+
+def ask_operator(
+    access: ClusterAccess,
+    read: Callable[[OperatorProxy], T],
+    note: Callable[[str], None],
+    *,
+    insist: bool = False,
+    missing: Callable[[], str] = lambda: "the runs of an operator",
+) -> T | None:
+    """Read from the operator; None if there is none that can be read.
+
+    A failure is noted together with what is ``missing`` from the output. With ``insist`` it raises
+    :class:`Unreachable`.
+    """
+    if not insist and not connections.configured(access):
+        return None
+    try:
+        with opened_operator(
+            access, limits.now.operator_insist if insist else limits.now.operator_answer
+        ) as operator:
+            if operator is not None:
+                return read(operator)
+        if insist:
+            raise Unreachable(
+                "There is no operator in the namespace.",
+                "Name its namespace with -n, or install it with the chart.",
+            )
+    except BenchError as wrong:
+        if insist:
+            action = wrong.action
+            raise Unreachable(f"The operator cannot be read: {wrong.message}", action) from wrong
+        note(f"note: without {missing()}: {wrong.message}")
+    return None
+
+
+def operator_runs(
+    access: ClusterAccess,
+    note: Callable[[str], None],
+    *,
+    insist: bool = False,
+    **query: str | None,
+) -> list[Run]:
+    """Return its runs, oldest first; note if older ones are missing.
+
+    ``query`` is the benchmark or the framework that they have.
+    """
+    found: dict[str, Run] = {}
+
+    def read(there: OperatorProxy) -> None:
+        given = {name: value for name, value in query.items() if value is not None}
+        for run in there.runs(given, math.inf if insist else limits.now.operator_answer):
+            found[run.run_id] = run
+
+    def missing() -> str:
+        if not found:
+            return "the runs of an operator"
+        oldest = min(run.created_at for run in found.values())
+        return (
+            f"some runs of an operator, those created before {times.utc(oldest)} (--store"
+            " cluster waits for all, --benchmark asks for fewer)"
+        )
+
+    ask_operator(access, read, note, insist=insist, missing=missing)
+    return sorted(found.values(), key=lambda run: (run.created_at, run.run_id))
+
+
+def operator_run(
+    access: ClusterAccess, text: str, note: Callable[[str], None], *, insist: bool = False
+) -> Run | None:
+    """Return the run with this id or unique id prefix, if there is one."""
+    return ask_operator(access, lambda there: there.run(text), note, insist=insist)
+
+
+def operator_baselines(
+    access: ClusterAccess, note: Callable[[str], None], *, insist: bool = False
+) -> list[Baseline]:
+    """Return its baselines; none of an operator that knows no such."""
+    found = ask_operator(
+        access,
+        lambda there: there.baselines(),
+        note,
+        insist=insist,
+        missing=lambda: "the baselines of an operator",
+    )
+    return found or []
+
+
+def operator_files(
+    access: ClusterAccess, run_id: str, folder: Path, *kinds: Literal["logs", "gpu", ""]
+) -> list[Path]:
+    """Copy a run's files from an operator into a folder; return the copies."""
+    with opened_operator(access, LOG_SECONDS) as operator:
+        return [] if operator is None else operator.copy(run_id, folder, kinds)
+
+
+@contextlib.contextmanager
+def opened_operator(
+    access: ClusterAccess, seconds: float = limits.now.operator_answer
+) -> Iterator[OperatorProxy | None]:
+    """Give the operator of a namespace; None where it has none."""
+    from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
+
+    with contextlib.closing(connections.connect(access)) as api:
+        connections.check_answers(api, seconds)
+        api.retry_s = seconds
+        operator = OperatorProxy(api)
+        yield operator if operator.is_there() else None

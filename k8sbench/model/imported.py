@@ -7,19 +7,20 @@ options and the catalog. If none of them has a value, an error names it; nothing
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from k8sbench.model import choices
+from k8sbench.model import choices, planning
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import InputError
 from k8sbench.model.identity import NAME_LIMIT, case_values
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.plan import PlannedWindow, RunPlan
+from k8sbench.model.plan import Device, PlannedWindow, RunPlan
 from k8sbench.model.planning import LoadedSpec
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
@@ -158,8 +159,8 @@ def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: 
     """
     loaded, variant = origin.loaded, origin.variant
     notes: list[str] = []
-    replicas, processes = shape(measurement, origin, notes)
-    on_gpus = measurement.device != "cpu"
+    nodes_and_gpus = shape(measurement, origin, notes)
+    device: Device = "cpu" if measurement.device == "cpu" else "cuda"
     if measurement.framework is None:
         raise _unknown("framework", "--framework", origin)
     precision: Any = measurement.precision
@@ -167,45 +168,43 @@ def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: 
         raise _unknown("precision", "--precision", origin)
     if measurement.batch_size_per_gpu is None:
         raise _unknown("batch per GPU", "--batch-size", origin)
-    amp_dtype: AmpDtype | None = None
-    if precision == "amp":
-        stated = measurement.amp_dtype or (variant.amp_dtype if variant else None)
-        amp_dtype = None if stated is None else "bf16" if stated == "bf16" else "fp16"
     impl: Any = measurement.impl if measurement.impl in get_args(Impl) else "unknown"
+    fields = planning.of_case(loaded, variant, device, nodes_and_gpus)
     return RunPlan(
+        **fields,
         run_id=run_id,
         set_name=set_name,
         repeat=1,
         benchmark=loaded.spec.name if loaded else measurement.format,
-        spec_digest=loaded.digest if loaded else "",
-        spec_source=loaded.source if loaded else "",
+        unit=loaded.spec.unit if loaded else _unit(measurement),
         variant=variant.name if variant else measurement.format,
         impl=impl,
         framework=measurement.framework,
         precision=precision,
-        amp_dtype=amp_dtype,
-        device="cuda" if on_gpus else "cpu",
-        replicas=replicas,
-        gpus_per_replica=processes if on_gpus else 0,
-        processes_per_replica=processes,
+        amp_dtype=_amp_dtype(measurement, variant),
         batch_size=measurement.batch_size_per_gpu,
         preset="smoke" if measurement.environment.get("preset") == "smoke" else "full",
         mode="train" if measurement.mode == "train" else "throughput",
         data=measurement.data or "unknown",
-        window=_window(measurement, variant, replicas * processes),
+        window=_window(measurement, variant, math.prod(nodes_and_gpus)),
         log=variant.log if variant and isinstance(variant.log, LogFormat) else measurement.format,
-        unit=loaded.spec.unit if loaded else _unit(measurement),
         image_reason="imported logs: no image",
         pool=NodePool(
             name=POOL,
-            gpus_per_node=processes if on_gpus else 0,
-            gpu_model=measurement.gpu_model if on_gpus else None,
+            gpus_per_node=fields["gpus_per_replica"],
+            gpu_model=measurement.gpu_model if device == "cuda" else None,
         ),
         backend="imported",
-        fingerprint=variant.fingerprint if variant else None,
-        sync_bn=bool(variant and variant.sync_bn and on_gpus and replicas * processes > 1),
         notes=tuple(notes),
     )
+
+
+def _amp_dtype(measurement: Measurement, variant: Variant | None) -> AmpDtype | None:
+    """Return the logged half type, else the catalog's; None without AMP."""
+    stated = measurement.amp_dtype or (variant.amp_dtype if variant else None)
+    if measurement.precision != "amp" or stated is None:
+        return None
+    return "bf16" if stated == "bf16" else "fp16"
 
 
 def shape(measurement: Measurement, origin: LogOrigin, notes: list[str]) -> Shape:

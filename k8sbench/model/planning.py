@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -17,9 +18,9 @@ from k8sbench.model.choices import PlanChoices, Site
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import DoesNotFit, UsageError
 from k8sbench.model.kinds import default_kind
-from k8sbench.model.plan import SMOKE_MARK, RunPlan, is_bandwidth
+from k8sbench.model.plan import SMOKE_MARK, Device, RunPlan, is_bandwidth
 from k8sbench.model.request import SubmitRequest
-from k8sbench.model.spec import BenchmarkSpec
+from k8sbench.model.spec import BenchmarkSpec, SecretKey, Variant
 
 TRAINERS_MOUNT = "/opt/k8sbench"
 """Folder of our trainers in a container, by ConfigMap and by image."""
@@ -59,17 +60,11 @@ def make_plan(
     Raises :class:`UsageError` (or a subclass) with an action if the case cannot run as requested.
     ``trainers_digest`` is that of the local sources.
     """
-    spec, notes = loaded.spec, list[str]()
-    case = choices.settle(spec, request, site)
-    variant, impl = case.variant, case.impl
+    notes = list[str]()
+    case = choices.settle(loaded.spec, request, site)
     replicas, processes = choices.shape(case, notes)
     world_size = replicas * processes
-    if is_bandwidth(spec.unit) and world_size == 1:
-        raise DoesNotFit(
-            "An all-reduce needs two GPUs or more.", "Ask for more with --replicas or --gpus."
-        )
-    if is_bandwidth(spec.unit) and case.precision == "amp":
-        raise UsageError(f"{spec.name} has no AMP: it sums float32.", "Leave out --amp.")
+    _check_bandwidth(case, world_size)
     size = choices.preset(case, notes)
     amp_dtype = choices.amp_dtype(case)
     batch_size = choices.batch_size(case, size, notes)
@@ -81,117 +76,202 @@ def make_plan(
     image, image_reason, trainers_by = choices.image(case, trainers_digest)
     choices.kernels(case, image, notes)
     choices.gpu_resource(case, image, notes)
-    workdir = None
-    env = {name: value for name, value in variant.env.items() if isinstance(value, str)}
-    secret_env = {
-        name: value.secret_key_ref
-        for name, value in variant.env.items()
-        if not isinstance(value, str)
-    }
-    if secret_env and site.backend == "local":
-        raise UsageError(
-            f"{', '.join(secret_env)} comes from a Secret, and this machine has none.",
-            "Run the benchmark on a cluster, or leave the variable out of its file.",
-        )
-    if impl == "k8sbench":
-        files = sources.arguments(data, weights, checkpoints)
-        files |= training.arguments(planned) | options
-        module = variant.trainer_module
-        assert module is not None, "checked by settle()"
-        # Nothing of one run alone stands here (variables hold its id and the seed of a training):
-        # repeats of a case have equal commands.
-        settings: dict[str, speed_options.Option] = {
-            "benchmark": spec.name,
-            "variant": variant.name,
-            "batch-size": batch_size,
-            "warmup": window.warmup,
-            "iterations": window.iterations,
-            "log-interval": window.log_interval,
-            "min-steady-seconds": window.min_steady_seconds,
-            "amp-dtype": amp_dtype or "none",
-            "device": case.device,
-            "data": request.data,
-            "preset": size,
-            "seed": identity.SEED if "mode" in files else 0,
-            **files,
-        }
-        start = default_kind(case.framework, site.job_kind).start(module, TRAINERS_MOUNT)
-        command = (*start, *speed_options.arguments(settings))
-    else:
-        is_here, kind = site.backend == "local", default_kind(case.framework, site.job_kind)
-        values = placeholders(
-            case.precision,
-            batch_size,
-            (replicas, processes),
-            (window.warmup, window.iterations, window.log_interval),
-            # As the training operator names the replicas' services, rank 0 first.
-            hosts=",".join(HERE if is_here else host for host in kind.hosts(run_id, replicas)),
-            host=HERE if is_here else kind.own_host.format(job=run_id),
-            data=sources.seen(data, sources.DATA_MOUNT),
-        )
-        words = _foreign_words(case, world_size)
-        reads = any("{data}" in word for word in words)
-        if impl == "upstream" and variant.upstream is not None:
-            values = variant.upstream.values(values)
-            env |= {name: filled(text, values) for name, text in variant.upstream.env.items()}
-            workdir = variant.upstream.workdir
-            reads = variant.upstream.data == "real"
-        command = tuple(filled(word, values) for word in words)
-        if reads and data == "synthetic":
-            data = "image"
-            notes.append(
-                f"the {impl} program reads real data from {sources.DATA_MOUNT}: mount it with"
-                " --data pvc:NAME/SUB, or use an image that holds it"
-            )
-    return RunPlan(
+    env, secret_env = _environment(case)
+    timeouts = choices.TIMEOUTS if planned is None else training.TIMEOUTS
+    draft = RunPlan(
+        **of_case(loaded, case.variant, case.device, (replicas, processes)),
         run_id=run_id,
         set_name=set_name,
         repeat=repeat,
-        benchmark=spec.name,
-        spec_digest=loaded.digest,
-        spec_source=loaded.source,
-        variant=variant.name,
-        impl=impl,
+        benchmark=loaded.spec.name,
+        unit=loaded.spec.unit,
+        variant=case.variant.name,
+        impl=case.impl,
         framework=case.framework,
         precision=case.precision,
         amp_dtype=amp_dtype,
-        device=case.device,
-        replicas=replicas,
-        gpus_per_replica=processes if case.device == "cuda" else 0,
-        processes_per_replica=processes,
         batch_size=batch_size,
         preset=size,
         mode=request.mode,
         data=data,
         window=window,
-        log="k8sbench" if impl == "k8sbench" else variant.log,
-        unit=spec.unit,
-        trainer=variant.trainer_module if impl == "k8sbench" else None,
-        command=command,
+        log=case.variant.log,
         env=env,
         secret_env=secret_env,
-        workdir=workdir,
         options=options,
         image=image,
         image_reason=image_reason,
         trainers_by=trainers_by,
-        trainers_digest=trainers_digest if impl == "k8sbench" else None,
         pool=site.pool,
         backend=site.backend,
-        timeout_s=request.timeout_s
-        or (choices.TIMEOUTS if planned is None else training.TIMEOUTS)[size],
-        fingerprint=variant.fingerprint,
-        sync_bn=variant.sync_bn and world_size > 1 and case.device == "cuda",
+        timeout_s=request.timeout_s or timeouts[size],
         kind=site.job_kind,
         queue=request.queue,
         pack=choices.pack(case, replicas, processes),
         notes=tuple(notes),
-        program_digest=None if impl == "k8sbench" else _program_digest(case),
         training=planned,
         weights=weights,
         checkpoints=checkpoints,
-        seed=0 if planned and impl == "k8sbench" else None,
-        max_restarts=training.max_restarts(case) if planned is not None else 0,
+        max_restarts=0 if planned is None else training.max_restarts(case),
+    )
+    if case.impl == "k8sbench":
+        return _of_our_trainer(draft, case.variant, trainers_digest)
+    return _of_upstream(draft, case) if case.impl == "upstream" else _of_user(draft, case)
+
+
+def of_case(
+    loaded: LoadedSpec | None, variant: Variant | None, device: Device, shape: tuple[int, int]
+) -> dict[str, Any]:
+    """Return the fields of a plan that follow from its case and its catalog entry.
+
+    ``shape``: replicas, processes of each. Only an imported log may lack a catalog entry.
+    """
+    (replicas, processes), on_gpus = shape, device == "cuda"
+    return {
+        "spec_digest": loaded.digest if loaded else "",
+        "spec_source": loaded.source if loaded else "",
+        "device": device,
+        "replicas": replicas,
+        "gpus_per_replica": processes if on_gpus else 0,
+        "processes_per_replica": processes,
+        "fingerprint": variant.fingerprint if variant else None,
+        "sync_bn": bool(variant and variant.sync_bn and on_gpus and replicas * processes > 1),
+    }
+
+
+def _check_bandwidth(case: PlanChoices, world_size: int) -> None:
+    """Raise an error for an all-reduce of one GPU or with AMP."""
+    if not is_bandwidth(case.spec.unit):
+        return
+    if world_size == 1:
+        raise DoesNotFit(
+            "An all-reduce needs two GPUs or more.", "Ask for more with --replicas or --gpus."
+        )
+    if case.precision == "amp":
+        raise UsageError(f"{case.spec.name} has no AMP: it sums float32.", "Leave out --amp.")
+
+
+def _environment(case: PlanChoices) -> tuple[dict[str, str], dict[str, SecretKey]]:
+    """Return the variant's variables, and those from Secrets."""
+    plain, secret = dict[str, str](), dict[str, SecretKey]()
+    for name, value in case.variant.env.items():
+        if isinstance(value, str):
+            plain[name] = value
+        else:
+            secret[name] = value.secret_key_ref
+    if secret and case.site.backend == "local":
+        raise UsageError(
+            f"{', '.join(secret)} comes from a Secret, and this machine has none.",
+            "Run the benchmark on a cluster, or leave the variable out of its file.",
+        )
+    return plain, secret
+
+
+def _of_our_trainer(draft: RunPlan, variant: Variant, digest: str | None) -> RunPlan:
+    """Complete a plan whose program is one of k8sbench's trainers."""
+    files = sources.arguments(draft.data, draft.weights, draft.checkpoints)
+    files |= training.arguments(draft.training) | draft.options
+    module, window = variant.trainer_module, draft.window
+    assert module is not None, "checked by settle()"
+    # Nothing of one run alone stands here (variables hold its id and the seed of a training):
+    # repeats of a case have equal commands.
+    settings: dict[str, speed_options.Option] = {
+        "benchmark": draft.benchmark,
+        "variant": draft.variant,
+        "batch-size": draft.batch_size,
+        "warmup": window.warmup,
+        "iterations": window.iterations,
+        "log-interval": window.log_interval,
+        "min-steady-seconds": window.min_steady_seconds,
+        "amp-dtype": draft.amp_dtype or "none",
+        "device": draft.device,
+        "data": draft.data,
+        "preset": draft.preset,
+        "seed": identity.SEED if "mode" in files else 0,
+        **files,
+    }
+    start = default_kind(draft.framework, draft.kind).start(module, TRAINERS_MOUNT)
+    return msgspec.structs.replace(
+        draft,
+        command=(*start, *speed_options.arguments(settings)),
+        log="k8sbench",
+        trainer=module,
+        trainers_digest=digest,
+        seed=None if draft.training is None else 0,
+    )
+
+
+def _of_upstream(draft: RunPlan, case: PlanChoices) -> RunPlan:
+    """Complete a plan whose program is the published one."""
+    variant, upstream = case.variant, case.variant.upstream
+    assert upstream is not None, "checked by settle()"
+    if case.precision not in upstream.command:
+        raise UsageError(
+            f"The report of {case.label} has no {case.precision} command.",
+            f"It ran: {', '.join(upstream.command)}.",
+        )
+    values = upstream.values(_values(draft))
+    words = upstream.words(case.precision, world_size=draft.world_size, mode=draft.mode)
+    commands = (upstream.command, upstream.command_one_gpu, upstream.added)
+    parts = (variant.env, *commands, upstream.numbers, upstream.env, upstream.workdir)
+    env = {name: filled(text, values) for name, text in upstream.env.items()}
+    draft = msgspec.structs.replace(draft, env=draft.env | env, workdir=upstream.workdir)
+    return _with_command(draft, words, values, parts, reads=upstream.data == "real")
+
+
+def _of_user(draft: RunPlan, case: PlanChoices) -> RunPlan:
+    """Complete a plan whose program is the command of a user's file."""
+    words, batches = case.variant.command, case.variant.batch_size
+    if case.precision not in batches and not any("{precision}" in word for word in words):
+        raise UsageError(
+            f"The command of {case.label} always runs {' and '.join(batches)}, and"
+            f" {case.precision} was requested.",
+            f"Ask for --precision {next(iter(batches))}, or use {{precision}} in the command.",
+        )
+    reads = any("{data}" in word for word in words)
+    return _with_command(draft, words, _values(draft), (case.variant.env, words), reads=reads)
+
+
+def _with_command(
+    draft: RunPlan,
+    words: Sequence[str],
+    values: Mapping[str, int | str],
+    program: Sequence[object],
+    *,
+    reads: bool,
+) -> RunPlan:
+    """Fill a command; ``program`` is its source, equal for every number of GPUs.
+
+    ``reads``: the program reads real data.
+    """
+    digest = hashlib.sha256(msgspec.json.encode(program, order="deterministic")).hexdigest()
+    data, notes = draft.data, draft.notes
+    if reads and data == "synthetic":
+        data = "image"
+        mount = (
+            f"the {draft.impl} program reads real data from {sources.DATA_MOUNT}: mount it with"
+            " --data pvc:NAME/SUB, or use an image that holds it"
+        )
+        notes += (mount,)
+    command = tuple(filled(word, values) for word in words)
+    return msgspec.structs.replace(
+        draft, command=command, data=data, notes=notes, program_digest=digest
+    )
+
+
+def _values(draft: RunPlan) -> dict[str, int | str]:
+    """Return the values of the placeholders of a plan's command."""
+    is_here, kind = draft.backend == "local", default_kind(draft.framework, draft.kind)
+    window, hosts = draft.window, kind.hosts(draft.run_id, draft.replicas)
+    return placeholders(
+        draft.precision,
+        draft.batch_size,
+        (draft.replicas, draft.processes_per_replica),
+        (window.warmup, window.iterations, window.log_interval),
+        # As the training operator names the replicas' services, rank 0 first.
+        hosts=",".join(HERE if is_here else host for host in hosts),
+        host=HERE if is_here else kind.own_host.format(job=draft.run_id),
+        data=sources.seen(draft.data, sources.DATA_MOUNT),
     )
 
 
@@ -257,40 +337,6 @@ def describe(plan: RunPlan) -> str:
     if plan.preset == "smoke":
         parts.append(f"smoke: {SMOKE_MARK}")
     return " · ".join(parts)
-
-
-def _foreign_words(case: PlanChoices, world_size: int) -> tuple[str, ...]:
-    """Return the report's or the user's command with open placeholders."""
-    upstream, request = case.variant.upstream, case.request
-    if case.impl == "user":
-        command, batches = case.variant.command, case.variant.batch_size
-        if case.precision not in batches and not any("{precision}" in w for w in command):
-            raise UsageError(
-                f"The command of {case.label} always runs {' and '.join(batches)}, and"
-                f" {case.precision} was requested.",
-                f"Ask for --precision {next(iter(batches))}, or use {{precision}} in the command.",
-            )
-        return command
-    assert upstream is not None, "checked by settle()"
-    if case.precision not in upstream.command:
-        raise UsageError(
-            f"The report of {case.label} has no {case.precision} command.",
-            f"It ran: {', '.join(upstream.command)}.",
-        )
-    return upstream.words(case.precision, world_size=world_size, mode=request.mode)
-
-
-def _program_digest(case: PlanChoices) -> str:
-    """Return the digest of a command's source text.
-
-    It is the same for every number of GPUs.
-    """
-    variant, upstream = case.variant, case.variant.upstream
-    parts: tuple[object, ...] = (variant.env, variant.command)
-    if case.impl == "upstream" and upstream is not None:
-        commands = (upstream.command, upstream.command_one_gpu, upstream.added)
-        parts = (variant.env, *commands, upstream.numbers, upstream.env, upstream.workdir)
-    return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
 
 
 def placeholders(

@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.app import catalog, listing, results, stores
+from k8sbench.app import catalog, stores
+from k8sbench.app import report as reports
+from k8sbench.app.runs import judged, log_files
 from k8sbench.measure.group import selection
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.group import GroupFilter
@@ -43,7 +45,7 @@ def runs(store: Store, query: Mapping[str, str]) -> list[ListedRun] | list[RunSt
     matching = store.runs(_filter(query))
     if query.get("detail") == "status":
         return [_recorded(store, run) for run in matching]
-    return listing.judged([run_document.listed(run) for run in matching], store.runs(RunFilter()))
+    return judged([run_document.listed(run) for run in matching], store.runs(RunFilter()))
 
 
 def run(store: Store, text: str) -> RunStatus:
@@ -52,7 +54,7 @@ def run(store: Store, text: str) -> RunStatus:
 
 
 def _recorded(store: Store, run: Run) -> RunStatus:
-    return run_document.status(run, log_files=listing.log_files(store, run))
+    return run_document.status(run, log_files=log_files(store, run))
 
 
 def groups(store: Store, query: Mapping[str, str]) -> Any:
@@ -69,7 +71,7 @@ def page(where: str | None, store: Store, query: Mapping[str, str]) -> str:
     report = _report(store, query, published=True)
     members = [member for row in report.results for member in row.group.members]
     files = {member.run_id: _files(store, member.run_id) for member in members}
-    return results.page(report, (), where, lambda _: None, lang=lang, files=files)
+    return reports.page(report, (), where, lambda _: None, lang=lang, files=files)
 
 
 def _files(store: Store, run_id: str) -> list[str]:

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from k8sbench.app import comparing
+from k8sbench.app.compare import held_against
 from k8sbench.measure.group import compare
 from k8sbench.measure.group.compare import Held
 from k8sbench.model.errors import BenchError
@@ -42,7 +42,7 @@ HELD_SECONDS = 300.0
 NEWEST = 500
 """Runs among which the newest sets are looked for."""
 CASE = ("benchmark", "variant", "framework", "precision", "case", "preset", "pool")
-"""Names of what `comparing.labels` returns."""
+"""Names of what `compare.labels` returns."""
 
 
 class Metrics(Collector):
@@ -104,7 +104,7 @@ class Metrics(Collector):
         if is_due:
             self._held = {}
             with contextlib.suppress(BenchError, OSError):
-                held = comparing.held_against(state.settings.store, name, NEWEST) if name else {}
+                held = held_against(state.settings.store, name, NEWEST) if name else {}
                 self._held = {_cut(c): h for c, h in [*held.items()][:MOST_CASES]}
         about = "Throughput of the newest complete set of a case, divided by the baseline's."
         yield _family("baseline_ratio", about, {c: h.ratio for c, h in self._held.items()}, CASE)

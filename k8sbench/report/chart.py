@@ -39,7 +39,7 @@ COLOURS: Mapping[str, tuple[str, str]] = {
 """Kind of thing → its colour on white and on black."""
 
 
-class Point(msgspec.Struct, frozen=True):
+class Dot(msgspec.Struct, frozen=True):
     """One figure of a chart."""
 
     x: float
@@ -55,12 +55,12 @@ class Point(msgspec.Struct, frozen=True):
     """Words beside a line through the point: the level changes here."""
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Points of one thing, by ``x``."""
 
     kind: str
     """Its colour, a key of :data:`COLOURS`."""
-    points: tuple[Point, ...]
+    points: tuple[Dot, ...]
     """One or more; a figure that is missing has none."""
     name: str = ""
     """Name in the legend; empty: none."""
@@ -70,11 +70,11 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     """Shape of a point: ``dot``, ``cross`` (and no line), or ``none``."""
 
 
-class Lines(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines over two axes."""
+class LineChart(msgspec.Struct, frozen=True, kw_only=True):
+    """LineChart over two axes."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[Trace, ...]
     across: str = ""
     """Title of the horizontal axis."""
     ticks: tuple[float, ...] | None = None
@@ -95,21 +95,21 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 
     label: str
     kind: str
-    figure: Point | None
+    figure: Dot | None
     """Figure at the bar's end, ``x``; None: there are words alone."""
-    marks: tuple[Point, ...] = ()
+    marks: tuple[Dot, ...] = ()
     """Published figures, ``x``."""
 
 
-class Bars(msgspec.Struct, frozen=True, kw_only=True):
-    """Bars below each other."""
+class BarChart(msgspec.Struct, frozen=True, kw_only=True):
+    """BarChart below each other."""
 
     title: str
     bars: tuple[Bar, ...]
     width: int = WIDTH
 
 
-Chart = Lines | Bars
+Chart = LineChart | BarChart
 
 
 def css(*, is_dark: bool = False) -> str:
@@ -164,14 +164,14 @@ def _drawn(chart: Chart) -> tuple[ET.Element, float]:
     """Draw a chart below its title; return it with its height."""
     group = ET.Element("g")
     top = _text(group, 0, LINE - 4, chart.title, chart.width, weight="600")
-    height = _bars(group, chart, top) if isinstance(chart, Bars) else _lines(group, chart, top)
+    height = _bars(group, chart, top) if isinstance(chart, BarChart) else _lines(group, chart, top)
     return group, height
 
 
-# Bars
+# BarChart
 
 
-def _bars(group: ET.Element, chart: Bars, top: float) -> float:
+def _bars(group: ET.Element, chart: BarChart, top: float) -> float:
     """Draw bars from ``top`` on; return where they end."""
     figures = (bar.figure for bar in chart.bars)
     known = [end for one in figures if one for end in (one.x, one.high or 0.0)]
@@ -195,10 +195,10 @@ def _bars(group: ET.Element, chart: Bars, top: float) -> float:
     return top - 6
 
 
-# Lines
+# LineChart
 
 
-def _lines(group: ET.Element, chart: Lines, top: float) -> float:
+def _lines(group: ET.Element, chart: LineChart, top: float) -> float:
     """Draw lines, axes and legend from ``top`` on; return where they end."""
     points = [point for line in chart.lines for point in line.points]
     heights = [p.y for p in points]
@@ -229,7 +229,7 @@ def _lines(group: ET.Element, chart: Lines, top: float) -> float:
 
 def _line(
     group: ET.Element,
-    line: Line,
+    line: Trace,
     x: Callable[[float], float],
     y: Callable[[float], float],
     ends: tuple[float, float],
@@ -253,7 +253,7 @@ def _line(
             ET.SubElement(mark, "circle", {"cx": _n(at), "cy": _n(height), "r": "3.5"})
 
 
-def _legend(group: ET.Element, chart: Lines, top: float) -> float:
+def _legend(group: ET.Element, chart: LineChart, top: float) -> float:
     """Name the lines below the axis; return where the names end."""
     for line in chart.lines:
         if not line.name:
@@ -269,7 +269,7 @@ def _legend(group: ET.Element, chart: Lines, top: float) -> float:
     return top
 
 
-def _ticks(values: Sequence[float], chart: Lines, *, is_up: bool = False) -> list[float]:
+def _ticks(values: Sequence[float], chart: LineChart, *, is_up: bool = False) -> list[float]:
     """Choose ticks: those of the chart, else round numbers around the values."""
     if chart.ticks is not None:
         return list(chart.ticks)
@@ -297,7 +297,7 @@ def _scale(
     return lambda value: start + (of(value) - low) * (end - start) / ((high - low) or 1.0)
 
 
-def _thinned(points: Sequence[Point]) -> Sequence[Point]:
+def _thinned(points: Sequence[Dot]) -> Sequence[Dot]:
     """Keep the least and the most point of each part."""
     if len(points) <= MOST_POINTS:
         return points

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.measure.run.rules import ENDS_EARLY
+from k8sbench.measure.rules import ENDS_EARLY
 from k8sbench.model import speed_options
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 import msgspec
 
 from k8sbench.measure.run.curve import Curve
-from k8sbench.model.compared import Point as SetPoint
-from k8sbench.model.compared import Series
+from k8sbench.model.compared import Point, Series
 from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import Measurement
 from k8sbench.report import columns, formats, group_words
-from k8sbench.report.chart import Bar, Bars, Chart, Line, Lines, Point, document
+from k8sbench.report.chart import Bar, BarChart, Chart, Dot, LineChart, Trace, document
 from k8sbench.report.words import phrase, say
 
 NAMED = 8
@@ -97,16 +96,16 @@ def bars(results: Sequence[Result], lang: str = "en") -> list[Chart]:
         spread, figure = group.spread, None
         if spread is not None:
             text = _figure(spread, group.unit)
-            figure = Point(spread.median, 0, text, low=spread.low, high=spread.high)
+            figure = Dot(spread.median, 0, text, low=spread.low, high=spread.high)
         bar = Bar(label=label, kind=kind(group), figure=figure, marks=_published(result, lang))
         charts.setdefault(title, []).append(bar)
-    return [Bars(title=title, bars=tuple(found)) for title, found in charts.items()]
+    return [BarChart(title=title, bars=tuple(found)) for title, found in charts.items()]
 
 
-def _published(result: Result, lang: str) -> tuple[Point, ...]:
+def _published(result: Result, lang: str) -> tuple[Dot, ...]:
     """Mark the published figures of a row's own case."""
     return tuple(
-        Point(
+        Dot(
             one.corrected or one.published,
             0,
             f"{say(lang, 'chart_published', source=one.source, precision=one.precision)}: "
@@ -154,7 +153,7 @@ def _gpus(result: Result) -> int:
     return result.group.plan.world_size
 
 
-def _scaling(title: str, rows: Sequence[Sequence[Result]], lang: str) -> Lines:
+def _scaling(title: str, rows: Sequence[Sequence[Result]], lang: str) -> LineChart:
     names = group_words.names(
         [row[0].group for row in rows],
         lambda g: say(
@@ -172,8 +171,8 @@ def _scaling(title: str, rows: Sequence[Sequence[Result]], lang: str) -> Lines:
             published.setdefault((label, kind(group)), {}).update(speedups)
     gpus = {gpus for speedups in published.values() for gpus in speedups}
     ticks = tuple(sorted({1, *gpus, *(_gpus(result) for row in rows for result in row)}))
-    ideal = tuple(Point(tick, tick) for tick in ticks)
-    lines = [Line(name=say(lang, "ideal"), kind="soft", points=ideal, dashes="4 4", shape="none")]
+    ideal = tuple(Dot(tick, tick) for tick in ticks)
+    lines = [Trace(name=say(lang, "ideal"), kind="soft", points=ideal, dashes="4 4", shape="none")]
     drawn: Counter[str] = Counter()
     for row in rows:
         first = row[0].group
@@ -181,24 +180,24 @@ def _scaling(title: str, rows: Sequence[Sequence[Result]], lang: str) -> Lines:
         drawn[kind(first)] += 1
         points = tuple(map(_speedup, row))
         name = names[first.key.id]
-        lines.append(Line(name=name, kind=kind(first), points=points, dashes=dashes))
+        lines.append(Trace(name=name, kind=kind(first), points=points, dashes=dashes))
     for (label, colour), found in published.items():
         points = tuple(
-            Point(at, value, f"{label}: {formats.ratio(value)}")
+            Dot(at, value, f"{label}: {formats.ratio(value)}")
             for at, value in sorted(found.items())
         )
-        lines.append(Line(name=label, kind=colour, points=points, shape="cross"))
-    return Lines(title=title, lines=tuple(lines), across=say(lang, "chart_gpus"), ticks=ticks)
+        lines.append(Trace(name=label, kind=colour, points=points, shape="cross"))
+    return LineChart(title=title, lines=tuple(lines), across=say(lang, "chart_gpus"), ticks=ticks)
 
 
-def _speedup(result: Result) -> Point:
+def _speedup(result: Result) -> Dot:
     """Place a speedup, with the interval of its throughput."""
     speedup, spread = result.speedup.value or 0.0, result.group.spread
     text = f"{result.group.key.case}: {formats.ratio(speedup)}"
     if spread is None or spread.low is None or spread.high is None:
-        return Point(_gpus(result), speedup, text)
+        return Dot(_gpus(result), speedup, text)
     low, high = (speedup * end / spread.median for end in (spread.low, spread.high))
-    return Point(_gpus(result), speedup, text, low=low, high=high)
+    return Dot(_gpus(result), speedup, text, low=low, high=high)
 
 
 def over_sets(series: Sequence[Series], lang: str = "en") -> list[Chart]:
@@ -213,19 +212,19 @@ def over_sets(series: Sequence[Series], lang: str = "en") -> list[Chart]:
         if len(known) < 2:
             continue
         points = tuple(_set(number, point) for number, point in enumerate(known))
-        line = Line(kind=kind(one.group), points=points)
+        line = Trace(kind=kind(one.group), points=points)
         title = f"{names[one.group.key.id]}, {one.group.unit}"
-        made.append(Lines(title=title, lines=(line,), is_plain=True, width=SMALL, height=90))
+        made.append(LineChart(title=title, lines=(line,), is_plain=True, width=SMALL, height=90))
     return made
 
 
-def _set(number: int, point: SetPoint) -> Point:
+def _set(number: int, point: Point) -> Dot:
     """Place a set of a case; its change is against the sets before."""
     group, spread = point.group, point.group.spread
     assert spread is not None
     change = "" if point.change is None else formats.signed_percent(point.change)
     day = f" ({formats.days([point.at])})" if group.dates else ""
-    return Point(
+    return Dot(
         number,
         spread.median,
         f"{group.key.set_name}{day}: {_figure(spread, group.unit)}{change and f', {change}'}",
@@ -236,20 +235,20 @@ def _set(number: int, point: SetPoint) -> Point:
     )
 
 
-def over_time(run: History, lang: str = "en") -> list[Lines]:
+def over_time(run: History, lang: str = "en") -> list[LineChart]:
     """Draw a run's throughput by iteration, the measured window shaded."""
     if run.curve is None or not any(run.curve.rates):
         return []
     points = tuple(
-        Point(at, rate)
+        Dot(at, rate)
         for at, rate in zip(run.curve.iterations, run.curve.rates, strict=True)
         if rate is not None
     )
     shape = "none" if len(points) > 1 else "dot"
     return [
-        Lines(
+        LineChart(
             title=say(lang, "over_time", unit=run.unit),
-            lines=(Line(kind="fp32", points=points, shape=shape),),
+            lines=(Trace(kind="fp32", points=points, shape=shape),),
             across=say(lang, "iterations" if run.window is None else "iterations_shaded"),
             from_zero=True,
             shade=None if run.window is None else (run.window[0] - 1.0, run.window[1]),

@@ -19,7 +19,7 @@ import yaml
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from k8sbench.app import comparing
+from k8sbench.app import compare as comparing
 from k8sbench.measure.group import compare
 from k8sbench.model.phase import Phase
 from k8sbench.operator.controller import Look, OperatorSettings, State

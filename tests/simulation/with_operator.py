@@ -12,7 +12,7 @@ from functools import partial
 
 import msgspec
 
-from k8sbench.lifecycle import collecting, owners
+from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.benchmarks import CANCELLED
 from k8sbench.lifecycle.context import PlannedCase, RunContext
 from k8sbench.lifecycle.serving import Serving
@@ -194,7 +194,7 @@ class WithOperator(Schedule):
 
     def _find(self, context: RunContext) -> list[Run]:
         jobs = context.cluster.jobs()
-        owners.record_ours(jobs, context, lambda _: None)
+        collecting.record_ours(jobs, context, lambda _: None)
         return collecting.open_runs(context, {job.run_id for job in jobs})
 
     def _plan(self, connection: Connection, benchmark: Benchmark) -> Sequence[PlannedCase]:

@@ -138,7 +138,7 @@ def test_without_a_gpu_or_its_driver_nothing_is_sampled(
 def test_a_log_of_a_trainer_alone_gives_the_metrics_of_its_gpu(tmp_path: pathlib.Path) -> None:
     """A real trainer process finds the fake library by its name."""
     pytest.importorskip("msgspec", reason="k8sbench itself, which measures, needs msgspec")
-    from k8sbench.app.measure import measure
+    from k8sbench.app.imports import measure
     from k8sbench.measure.run.expectation import MeasureOptions
 
     stand_in.built(tmp_path / stand_in.NAME, SM_CLOCK=1380)

@@ -11,7 +11,7 @@ import pytest
 
 import k8sbench
 from k8sbench import Client
-from k8sbench.app import measure, submit
+from k8sbench.app import imports, submit
 from k8sbench.measure.run.expectation import MeasureOptions
 from k8sbench.model.errors import JobFailed, NotFound, TimedOut, UsageError
 from k8sbench.model.request import SubmitRequest
@@ -28,7 +28,7 @@ def client(tmp_path: Path) -> Client:
 @pytest.fixture
 def imported(client: Client, tmp_path: Path) -> str:
     """The run of a log that was imported into the client's store."""
-    done = measure.import_logs(
+    done = imports.import_logs(
         [LOG], MeasureOptions(family="auto"), lambda _: None, where=str(tmp_path / "store")
     )
     return done.added[0].run_id

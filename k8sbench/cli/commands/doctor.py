@@ -7,7 +7,7 @@ from collections import Counter
 import click
 import msgspec
 
-from k8sbench.app import doctor, targets
+from k8sbench.app import cases, doctor
 from k8sbench.app.doctor import Preflight
 from k8sbench.cli.options import access_options, format_option, request_options
 from k8sbench.cli.terminal import output
@@ -142,9 +142,9 @@ def pools_command(
     if from_cluster and output_format in ("json", "name"):
         raise UsageError("--from-cluster prints a pools file.", "Give -o yaml, or leave out -o.")
     if from_cluster:
-        output.write(targets.proposed_pools(access))
+        output.write(doctor.proposed_pools(access))
         return
-    known, unread = targets.known_pools(pools_file, access)
+    known, unread = cases.known_pools(pools_file, access)
     if unread is not None:
         output.error(f"warning: the pools of the cluster are not read: {unread}")
     pools = tuple(known.pools.values())

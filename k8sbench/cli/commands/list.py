@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from k8sbench.app import listing
+from k8sbench.app import runs
 from k8sbench.cli.options import access_options, format_option, since_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model import times
@@ -42,7 +42,7 @@ def command(output_format: str, access: ClusterAccess, where: str | None, **want
     other people have submitted. The runs of an operator in the namespace are among them where it
     answers within two seconds; --store cluster lists only those, and fails without an operator.
     """
-    rows = listing.list_runs(RunFilter(**wanted), where, access, output.note)
+    rows = runs.list_runs(RunFilter(**wanted), where, access, output.note)
     _print(rows, output_format, time.time())
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from k8sbench.app import measure as measuring
-from k8sbench.app.measure import ImportedLogs
+from k8sbench.app import imports
+from k8sbench.app.imports import ImportedLogs
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import (
     accept_option,
@@ -97,9 +97,9 @@ def command(
     k8sbench measure train.log --declare > mine.yaml
     """
     if declare:
-        output.write(measuring.declare(logs, options))
+        output.write(imports.declare(logs, options))
         return 0
-    measured, failures = measuring.measure(logs, options)
+    measured, failures = imports.measure(logs, options)
     found = [log.measurement for log in measured]
     _write(found, output_format)
     _note_benchmarks(measured, "measured")
@@ -162,7 +162,7 @@ def import_command(
     k8sbench import logs/ --benchmark deeplabv3p --case 4x8 --precision fp32
     k8sbench import published/ --table published.csv
     """
-    done = measuring.import_logs(logs, options, output.note, **recording)
+    done = imports.import_logs(logs, options, output.note, **recording)
     if done.rows is not None:
         rows.write(done.rows, output_format)
     return _note_outcome(done)

@@ -7,7 +7,8 @@ from typing import Any, get_args
 
 import click
 
-from k8sbench.app import measure, publish, results
+from k8sbench.app import imports, results
+from k8sbench.app import report as reports
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
@@ -86,7 +87,7 @@ def command(
         rows.write_plot(plot, report)
     if output_format == "html":
         named = wanted["runs"]
-        output.write(results.page(report, named, where, output.note, lang=lang, title=title))
+        output.write(reports.page(report, named, where, output.note, lang=lang, title=title))
     else:
         rows.write_report(report, output_format, lang=lang)
     if report.older and formats.FORMATS[output_format].for_people:
@@ -129,7 +130,7 @@ def report_command(sets: tuple[str, ...], folder: str, **given: Any) -> None:
     k8sbench report nightly -o report
     k8sbench report fp32 amp -o report --lang zh --published
     """
-    made = publish.publish(sets, Path(folder), note=output.note, **given)
+    made = reports.publish(sets, Path(folder), note=output.note, **given)
     output.note(f"{folder}: {made.valid}.")
     output.note("Before you publish it: logs and manifests hold names of hosts, users and folders.")
 
@@ -155,7 +156,7 @@ def explain_command(target: str, log: str | None, **given: Any) -> None:
     k8sbench explain mine.yaml train.log
     """
     if log is not None:
-        made = measure.explain_format(target, log)
+        made = imports.explain_format(target, log)
     elif target.endswith((".yaml", ".yml")):
         raise UsageError(
             f"{target} is a benchmark file: explain also needs a log.",

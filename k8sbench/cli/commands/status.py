@@ -6,7 +6,7 @@ import time
 
 import click
 
-from k8sbench.app import listing
+from k8sbench.app import runs
 from k8sbench.cli.options import access_options, format_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import figure_words
@@ -45,7 +45,7 @@ def command(run: str, output_format: str, access: ClusterAccess, where: str | No
     recorded; --store cluster asks only the operator. The exit code does not depend on the run's
     state: it is 0.
     """
-    status = listing.status(run, where, access, output.note)
+    status = runs.status(run, where, access, output.note)
     if output_format == "table":
         _print(status)
     else:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from k8sbench.app import cases, nodes, objects, submit
-from k8sbench.app.objects import Created
+from k8sbench.app import cases, nodes, submit
+from k8sbench.app.objects import Created, rendered
 from k8sbench.app.submit import Detached, DryRun
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import GroupedHelp, format_option, request_options, rows_option
@@ -143,7 +143,7 @@ def render_command(
     with reporting(drawn=False) as reporter:
         if output_format == "benchmark":
             request = msgspec.structs.replace(request, run_id=run_id, set_name=set_name)
-            _write_manifests([objects.rendered(request, reporter)], "yaml")
+            _write_manifests([rendered(request, reporter)], "yaml")
             return
         set_name = set_name or "example"
         manifests = cases.render(request, reporter, run_id=run_id, set_name=set_name)

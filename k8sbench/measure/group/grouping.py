@@ -17,10 +17,9 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from k8sbench.measure import verdict
+from k8sbench.measure.arithmetic import SAME_MODEL
 from k8sbench.measure.group import rejections, speedup, t_test
-from k8sbench.measure.group.arithmetic import SAME_MODEL
 from k8sbench.measure.group.rejections import Candidate, reported, unique
-from k8sbench.measure.run.training import NO_VALUE
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Group, Member, Spread, TrainingOfGroup, gpu_figure
@@ -290,7 +289,7 @@ def _no_accuracy(measured: Sequence[Candidate]) -> str:
     """Return why no run that counts has an accuracy."""
     if any(c.measurement.accuracy is not None for c in measured):
         return "no valid figure"
-    if any(c.measurement.missing.get("accuracy") == NO_VALUE for c in measured):
+    if any(c.measurement.missing.get("accuracy") == verdict.NO_VALUE for c in measured):
         return "no evaluation of a run has a value"
     return "no run evaluated its model"
 

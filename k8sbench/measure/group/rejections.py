@@ -13,8 +13,8 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from k8sbench.measure import rules as run_rules
 from k8sbench.measure import verdict
-from k8sbench.measure.run import rules as run_rules
 from k8sbench.measure.verdict import IntegrityRule, reject, rules_in, warn
 from k8sbench.model.finding import Finding
 from k8sbench.model.group import SCRATCH, UNSTEADY

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from k8sbench.measure.group import arithmetic, ratios
+from k8sbench.measure import arithmetic
+from k8sbench.measure.group import ratios
 from k8sbench.model.group import Deviation, Figure, Group, Result
 from k8sbench.model.identity import fields_for
 from k8sbench.model.plan import RunPlan, is_bandwidth

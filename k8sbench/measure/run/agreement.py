@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from k8sbench.measure.group.arithmetic import SAME_MODEL
-from k8sbench.measure.run import log_statements, rules
+from k8sbench.measure import rules
+from k8sbench.measure.arithmetic import SAME_MODEL
+from k8sbench.measure.run import log_statements
 from k8sbench.measure.run.log_statements import Case
 from k8sbench.measure.verdict import IntegrityRule
 from k8sbench.model.counts import counted

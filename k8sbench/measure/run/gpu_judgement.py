@@ -11,8 +11,8 @@ import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from k8sbench.measure.group.gpu_peaks import plain_name
-from k8sbench.measure.run import rules
+from k8sbench.measure import rules
+from k8sbench.measure.gpu_peaks import plain_name
 from k8sbench.measure.run.gpu_series import Chosen
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding

@@ -1,6 +1,6 @@
 """Checks of a run's logs, against themselves and against what was planned.
 
-Each check yields findings by the rules of :mod:`k8sbench.measure.run.rules`.
+Each check yields findings by the rules of :mod:`k8sbench.measure.rules`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from k8sbench.measure.run import agreement, evidence, log_clock, log_statements, rules
+from k8sbench.measure import rules
+from k8sbench.measure.run import agreement, evidence, log_clock, log_statements
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.log_statements import FEWEST_RECORDS, Case
 from k8sbench.measure.run.rank_records import RankRecords

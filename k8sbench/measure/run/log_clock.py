@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from k8sbench.measure.run import rules
+from k8sbench.measure import rules
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
 from k8sbench.measure.run.rank_sums import Entry, Tally
 from k8sbench.model.counts import counted

@@ -10,15 +10,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from k8sbench.measure import verdict
-from k8sbench.measure.group.arithmetic import beyond_peak
-from k8sbench.measure.run import gpu_metrics, integrity, log_statements, rules
+from k8sbench.measure import rules, verdict
+from k8sbench.measure.arithmetic import beyond_peak
+from k8sbench.measure.run import gpu_metrics, integrity, log_statements
 from k8sbench.measure.run.expectation import AUTO, Expectation
 from k8sbench.measure.run.gpu_judgement import PlannedGpus
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
 from k8sbench.measure.run.log_statements import Case, TimeToTrain
 from k8sbench.measure.run.rank_records import RankRecords
-from k8sbench.measure.run.training import NO_EVALUATION, NO_VALUE
 from k8sbench.model.errors import InputError
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import SeriesQuery
@@ -181,15 +180,26 @@ def nothing_measured(files: Sequence[str], expected: Expectation, error: InputEr
 
 def _measurement(log: LogFacts) -> Measurement:
     """The measurement of logs that were read."""
-    expected, rank = log.expected, log.rank
+    missing: dict[str, str] = {}
+    case = _case(log, missing)
+    measurement = _of_log(case, missing)
+    if case.rank is not None:
+        measurement = _with_records(measurement, case.rank, case.seconds_per_unit)
+    kept: dict[tuple[str, str], Finding] = {}
+    for finding in integrity.reasons(case):  # of several with one id and severity the first
+        kept.setdefault((finding.id, finding.severity), finding)
+    reasons = [*kept.values(), *_above_peak(measurement, log.expected)]
+    return verdict.with_reasons(measurement, reasons, log.expected.accept)
+
+
+def _case(log: LogFacts, missing: dict[str, str]) -> Case:
+    """Settle GPUs, batch and units, and compute the throughput."""
     assert log.family is not None
-    assert log.window is not None
-    batch, precision = log_statements.batch(log), log_statements.precision(log)
-    gpus = (
-        expected.gpus
-        or log.whole("gpus")
-        or (log_statements.certain_samples(log, batch) if batch else None)
-    )
+    expected, rank, batch = log.expected, log.rank, log_statements.batch(log)
+    logged = log.whole("gpus")
+    gpus = expected.gpus or logged
+    if gpus is None and batch:
+        gpus = log_statements.certain_samples(log, batch)
     if gpus is None:
         raise InputError(
             "the log does not state how many GPUs the job had.",
@@ -198,57 +208,58 @@ def _measurement(log: LogFacts) -> Measurement:
         )
     batch = batch or log_statements.certain_samples(log, gpus)
     # Our own log's rate is that of the GPUs that it names, whatever was given.
-    cards = (log.whole("gpus") or gpus) if log.family is OURS else gpus
-    missing: dict[str, str] = {}
+    cards = (logged or gpus) if log.family is OURS else gpus
     unit = expected.unit or log.fact("unit") or log.family.unit
     unit = unit if "/" in unit else f"{unit}/s"
     tokens = log.sequence_length or 1
     job_batch = None if batch is None else per_step(unit, batch, cards) * tokens
-    if rank is None:
-        scale, unit_seconds = None, None
-    else:
-        scale, unit_seconds = _scale(rank.shape, cards, job_batch)
-    throughput = _throughput(log, rank, unit, scale, job_batch, missing)
-    goal = log_statements.time_to_train(log)
-    case = Case(
+    scale, unit_seconds = (None, None) if rank is None else _scale(rank.shape, cards, job_batch)
+    return Case(
         log=log,
         rank=rank,
         gpus=gpus,
         batch=batch,
         job_batch=job_batch,
-        precision=precision,
+        precision=log_statements.precision(log),
         seconds_per_unit=unit_seconds,
-        throughput=throughput,
-        goal=goal,
+        throughput=_throughput(log, rank, unit, scale, job_batch, missing),
+        goal=log_statements.time_to_train(log),
     )
+
+
+def _of_log(case: Case, missing: dict[str, str]) -> Measurement:
+    """The measurement without its window of records; gives reasons for what is missing."""
+    log, expected, rank, goal = case.log, case.log.expected, case.rank, case.goal
+    assert log.family is not None
+    assert log.window is not None
     accuracy = log_statements.at_target(log.accuracy or log.airank.accuracy, goal)
     if goal.seconds is None:
         missing["time_to_train_s"] = goal.missing
     if accuracy is None:
-        missing["accuracy"] = NO_VALUE if log.evaluated else NO_EVALUATION
-    gpu_model = log.fact("gpu_model")
-    steady = log.steady
-    if steady is None:
+        missing["accuracy"] = verdict.NO_VALUE if log.evaluated else verdict.NO_EVALUATION
+    if log.steady is None:
         missing["steady"] = "No line's time is known."
+    gpu_model = log.fact("gpu_model")
     device = log.fact("device") or (None if gpu_model is None else "cuda")
     missing["gpu_metrics"] = (
         "no GPU was used" if device == "cpu" else "no source of GPU metrics was asked"
     )
-    measurement = Measurement(
+    effective = log.fact("precision_effective") or log.fact("precision") or case.precision
+    return Measurement(
         files=tuple(log.files),
         format=log.family.name,
         impl=log_statements.impl(log),
         framework=log.fact("framework") or log.family.framework or expected.framework,
-        gpus=gpus,
-        precision=precision,
-        precision_effective=log.fact("precision_effective") or log.fact("precision") or precision,
+        gpus=case.gpus,
+        precision=case.precision,
+        precision_effective=effective,
         amp_dtype=log_statements.amp_dtype(log),
         arithmetic=log_statements.arithmetic(log, missing),
-        batch_size_per_gpu=batch,
+        batch_size_per_gpu=case.batch,
         warmup_iterations=log.window.warmup,
-        iterations=span.iterations if (span := rank and rank.tally.span) else 0,
-        records=rank.tally.records if rank else 0,
-        throughput=throughput,
+        iterations=0,
+        records=0,
+        throughput=case.throughput,
         estimator=_estimator(rank),
         final_loss=_final_loss(log, rank, missing),
         accuracy=accuracy,
@@ -265,24 +276,32 @@ def _measurement(log: LogFacts) -> Measurement:
         device=device,
         gpu_model=gpu_model,
         parameters=log.whole("parameters"),
-        memory_mib=log.number("max_memory_mib") or (rank.sums.memory_mib if rank else None),
-        data_fraction=rank.tally.waiting if rank else None,
-        window=_window(rank, unit_seconds),
+        memory_mib=log.number("max_memory_mib") or None,
         lines=_lines(log, rank, goal),
-        training_lines=rank.all_records if rank else 0,
-        steady=steady,
-        ranks=tuple(log.rank_times[rank] for rank in sorted(log.rank_times)),
+        training_lines=0,
+        steady=log.steady,
+        ranks=tuple(log.rank_times[number] for number in sorted(log.rank_times)),
         environment=log_statements.environment(log, accuracy),
-        log_digest=rank.sums.digest.hexdigest() if rank else None,
         missing=missing,
         verdict="valid",
         reasons=(),
     )
-    kept: dict[tuple[str, str], Finding] = {}
-    for finding in integrity.reasons(case):  # of several with one id and severity the first
-        kept.setdefault((finding.id, finding.severity), finding)
-    reasons = [*kept.values(), *_above_peak(measurement, expected)]
-    return verdict.with_reasons(measurement, reasons, expected.accept)
+
+
+def _with_records(
+    measurement: Measurement, rank: RankRecords, unit_seconds: float | None
+) -> Measurement:
+    """Add what the records of a rank say."""
+    return msgspec.structs.replace(
+        measurement,
+        iterations=rank.tally.span.iterations if rank.tally.span else 0,
+        records=rank.tally.records,
+        memory_mib=measurement.memory_mib or rank.sums.memory_mib,
+        data_fraction=rank.tally.waiting,
+        window=_window(rank, unit_seconds),
+        training_lines=rank.all_records,
+        log_digest=rank.sums.digest.hexdigest(),
+    )
 
 
 def _above_peak(measurement: Measurement, expected: Expectation) -> Iterator[Finding]:
@@ -403,9 +422,9 @@ def _wall(rank: RankRecords | None, missing: dict[str, str]) -> float | None:
     return None
 
 
-def _window(rank: RankRecords | None, unit_seconds: float | None) -> MeasuredWindow | None:
-    span = rank.tally.span if rank is not None else None
-    if rank is None or span is None:
+def _window(rank: RankRecords, unit_seconds: float | None) -> MeasuredWindow | None:
+    span = rank.tally.span
+    if span is None:
         return None
     began, ended = rank.tally.stamps if rank.shape.dated else (None, None)
     return MeasuredWindow(

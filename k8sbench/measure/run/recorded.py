@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.measure import verdict
-from k8sbench.measure.run import evidence, expectation, integrity, measuring, rules
+from k8sbench.measure import rules, verdict
+from k8sbench.measure.run import evidence, expectation, integrity, measuring
 from k8sbench.measure.run.log_facts import OpenedLog
 from k8sbench.model import times
 from k8sbench.model.errors import InputError

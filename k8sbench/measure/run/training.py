@@ -12,16 +12,14 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from k8sbench.measure.run import evidence, rules
+from k8sbench.measure import rules
+from k8sbench.measure.run import evidence
 from k8sbench.measure.verdict import EVIDENCE
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.sample import Evaluation, Mark, Place
 from k8sbench.model.spec import Accuracy
-
-NO_EVALUATION = "The log holds no evaluation."
-NO_VALUE = "The log's evaluations have no value."
 
 # -- AI-Rank --------------------------------------------------------------------------------------
 #

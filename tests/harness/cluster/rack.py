@@ -9,10 +9,10 @@ from tests.harness.cluster.trainer_logs import STEP_SECONDS, TrainerLogs
 
 NUMBERED = """
 import itertools, os, runpy
-from k8sbench.app import context
+from k8sbench.app import connections
 
 numbers = itertools.count(int(os.environ.get("FIRST_RUN", 1)))
-context.draw_run_id = lambda benchmark, *, at, token: f"{benchmark}-{next(numbers)}"
+connections.draw_run_id = lambda benchmark, *, at, token: f"{benchmark}-{next(numbers)}"
 """
 """Prelude that makes run ids ``resnet50-1`` etc.; the command follows."""
 ENDLESS = """

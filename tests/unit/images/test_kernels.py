@@ -3,7 +3,7 @@
 import pytest
 
 from k8sbench.adapters.files import catalog, packaged, pools
-from k8sbench.measure.group import gpu_peaks
+from k8sbench.measure import gpu_peaks
 from k8sbench.model import image as images
 from k8sbench.model.image import Build
 from k8sbench.model.spec import Framework

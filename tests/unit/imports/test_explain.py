@@ -7,8 +7,8 @@ import pytest
 
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.diagnose.preflight.checks import CHECKS
+from k8sbench.measure import rules as run_rules
 from k8sbench.measure.group import rejections as group_rules
-from k8sbench.measure.run import rules as run_rules
 from k8sbench.model.phase import Phase
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.app.context import _measure
+from k8sbench.app.connections import _measure
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError

@@ -12,7 +12,7 @@ import yaml
 
 from k8sbench.adapters.files import packaged
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.app.context import run_context
+from k8sbench.app.connections import run_context
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import MANIFEST, How, Stop
 from k8sbench.model.errors import Interrupted, NoRoom, StoreError, Unreachable, UsageError

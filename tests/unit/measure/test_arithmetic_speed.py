@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.measure.group.gpu_peaks import peak_of, tflops
+from k8sbench.measure.gpu_peaks import peak_of, tflops
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.speedup import results
 from k8sbench.model.run import Run

@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from k8sbench.measure.group import compare, history
+from k8sbench.measure.group import compare, grouping, history
 from k8sbench.measure.group.t_test import ALPHA
 from k8sbench.model.compared import Compared
 from k8sbench.model.group import Group
 from tests import struct_docs
 from tests.tiers import ROOT
 from tests.unit.measure.nights import nights
+from tests.unit.report.factory import START, repeats
 
 PAGE = ROOT / "docs" / "compare.md"
 DAYS = (0.0, 0.001, 0.003, 0.005)
@@ -142,3 +143,14 @@ def test_the_page_states_the_rates_of_marked_changes_golden() -> None:
         cells = map(percent, (marks, false, drift, right))
         lines.append(f"| {100 * days:g} % | {' | '.join(cells)} |")
     struct_docs.assert_generated(PAGE, "marks", "\n".join(lines))
+
+
+def test_the_newest_two_sets_share_a_case() -> None:
+    draw = random.Random(7)
+    groups = nights(draw, 2)
+    (between,) = grouping.groups(repeats([5.0], set_name="other", benchmark="tsm", at=START + 5e4))
+    compared = compare.newest_sets([*groups, between])
+    assert compared is not None
+    assert (compared.a, compared.b) == ("night-000", "night-001")
+    assert compare.newest_sets([groups[0], between]) is None
+    assert compare.newest_sets([]) is None

@@ -12,10 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from k8sbench.adapters.files import catalog
+from k8sbench.measure import rules as run_rules
 from k8sbench.measure.group import rejections as group_rules
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.run import expectation
-from k8sbench.measure.run import rules as run_rules
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.recorded import measure_run
 from k8sbench.model import attempts

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from k8sbench.measure.group import rejections
 from k8sbench.measure.group.grouping import groups
+from k8sbench.measure.rules import EXIT_CODE
 from k8sbench.measure.run.recorded import measure_run
-from k8sbench.measure.run.rules import EXIT_CODE
 from k8sbench.model.group import Group, Member
 from k8sbench.model.measurement import SteadyPart
 from k8sbench.model.phase import Phase, Transition

@@ -6,9 +6,9 @@ from types import ModuleType
 
 import pytest
 
+from k8sbench.measure import rules as run_rules
 from k8sbench.measure.group import rejections as group_rules
 from k8sbench.measure.run import log_clock
-from k8sbench.measure.run import rules as run_rules
 from k8sbench.measure.verdict import IntegrityRule
 
 PAGE = Path(__file__).parents[3] / "docs" / "reasons.md"

@@ -7,7 +7,7 @@ import pytest
 
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.speedup import results
-from k8sbench.measure.run.training import NO_EVALUATION, NO_VALUE
+from k8sbench.measure.verdict import NO_EVALUATION, NO_VALUE
 from k8sbench.model.group import Deviation, Group, Result
 from k8sbench.model.measurement import DataSet, Weights
 from k8sbench.model.plan import PlannedTraining

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.metrics.trainer import TrainerSource
-from k8sbench.app.measure import measure
+from k8sbench.app.imports import measure
 from k8sbench.measure.run.expectation import MeasureOptions
 from k8sbench.measure.run.gpu_series import NONE_PRINTED
 from k8sbench.model.gpu_metrics import METRICS, Gpu, SeriesQuery

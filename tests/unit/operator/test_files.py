@@ -13,7 +13,7 @@ import pytest
 from k8sbench.adapters.kubernetes.client.api import ApiFault
 from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.app import served_runs
+from k8sbench.app import stores
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.model.phase import Phase
@@ -59,7 +59,7 @@ class Operator:
 def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operator]:
     with open_store(str(tmp_path / "operator")) as store:
         made = Operator(store)
-        monkeypatch.setattr(served_runs, "opened", made.opened)
+        monkeypatch.setattr(stores, "opened_operator", made.opened)
         yield made
 
 
@@ -104,8 +104,8 @@ def test_a_file_that_did_not_come_whole_is_an_error(
     with monkeypatch.context() as patched:
         patched.setattr(OperatorProxy, "pieces", breaks)
         with pytest.raises(Unreachable, match=why):
-            served_runs.copied(HERE, "seg-1", tmp_path, "logs")
-    (path,) = served_runs.copied(HERE, "seg-1", tmp_path, "logs")
+            stores.operator_files(HERE, "seg-1", tmp_path, "logs")
+    (path,) = stores.operator_files(HERE, "seg-1", tmp_path, "logs")
     assert path.read_bytes() == whole
     assert [stat.S_IMODE(one.stat().st_mode) for one in (path.parent, path)] == [0o700, 0o600]
 

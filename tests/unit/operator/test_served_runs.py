@@ -13,15 +13,7 @@ import pytest
 from k8sbench.adapters.kubernetes import operator_proxy as proxies
 from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app import (
-    collect,
-    follow,
-    lookup,
-    objects,
-    results,
-    served_runs,
-    stores,
-)
+from k8sbench.app import collect, follow, objects, results, runs, stores
 from k8sbench.lifecycle.context import Stop
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import NotFound, Unreachable
@@ -85,7 +77,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Proxy:
         assert access in {HERE, ClusterAccess()}
         yield proxy
 
-    monkeypatch.setattr(served_runs, "opened", opened)
+    monkeypatch.setattr(stores, "opened_operator", opened)
     monkeypatch.setattr(objects, "served", lambda _: nullcontext())
     return proxy
 
@@ -119,14 +111,14 @@ def test_an_answer_of_another_version_is_a_note_or_an_error_in_words(
     noted: list[str] = []
     report = results.results(Wanted(), store, noted.append, access=HERE)
     assert len(report.results) == 1
-    assert served_runs.baselines(HERE, noted.append) == []
-    assert served_runs.run(HERE, "a", noted.append) is None
+    assert stores.operator_baselines(HERE, noted.append) == []
+    assert stores.operator_run(HERE, "a", noted.append) is None
     assert all("not one that this version of k8sbench reads" in text for text in noted)
     assert len(noted) == 3
     with pytest.raises(Unreachable, match="not one that this version"):
-        served_runs.run(HERE, "a", noted.append, insist=True)
+        stores.operator_run(HERE, "a", noted.append, insist=True)
     with pytest.raises(Unreachable, match="not one that this version"):
-        served_runs.copied(HERE, "a", tmp_path, "logs")
+        stores.operator_files(HERE, "a", tmp_path, "logs")
 
 
 def test_a_run_that_only_the_operator_has_is_over_for_every_command(
@@ -137,7 +129,7 @@ def test_a_run_that_only_the_operator_has_is_over_for_every_command(
     ) -> None:
         raise missing
 
-    monkeypatch.setattr(lookup, "_foreign_job", gone)
+    monkeypatch.setattr(runs, "_foreign_job", gone)
     reporter, where = Silent(), (store, HERE)
     watched = follow.watch("a", *where, reporter, Stop())
     options = CollectOptions(runs=("a",), access=HERE, store=store)
@@ -170,7 +162,7 @@ def test_a_store_of_many_runs_is_read_to_its_beginning(proxy: Proxy, many: list[
     noted: list[str] = []
     for insist in (False, True):
         proxy.asked.clear()
-        found = served_runs.runs(HERE, noted.append, insist=insist)
+        found = stores.operator_runs(HERE, noted.append, insist=insist)
         assert [one.run_id for one in found] == many
         assert [query["limit"] for query in proxy.asked] == ["10", "10", "10"]
     assert not noted
@@ -184,7 +176,7 @@ def test_where_the_older_ones_do_not_come_the_newest_are_shown_and_it_is_said(
     proxy.breaks_at = 2 if breaks else None
     why = "The operator does not answer." if breaks else "It has not answered in -1 s."
     noted: list[str] = []
-    found = served_runs.runs(HERE, noted.append)
+    found = stores.operator_runs(HERE, noted.append)
     assert [one.run_id for one in found] == many[-10:]
     (note,) = noted
     assert note == (
@@ -195,4 +187,4 @@ def test_where_the_older_ones_do_not_come_the_newest_are_shown_and_it_is_said(
     if breaks:
         proxy.asked.clear()
         with pytest.raises(Unreachable, match="The operator cannot be read: The operator does"):
-            served_runs.runs(HERE, lambda _: None, insist=True)
+            stores.operator_runs(HERE, lambda _: None, insist=True)

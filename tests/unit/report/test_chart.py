@@ -7,21 +7,21 @@ from collections.abc import Iterator
 import pytest
 
 from k8sbench.report import chart
-from k8sbench.report.chart import Bar, Bars, Line, Lines, Point
+from k8sbench.report.chart import Bar, BarChart, Dot, LineChart, Trace
 
-TALL = Lines(
+TALL = LineChart(
     title="loss",
-    lines=(Line(kind="fp32", points=tuple(Point(n, 5.0 + (n == 7001)) for n in range(10_000))),),
+    lines=(Trace(kind="fp32", points=tuple(Dot(n, 5.0 + (n == 7001)) for n in range(10_000))),),
 )
-SPEEDUP = Lines(
+SPEEDUP = LineChart(
     title="speedup",
     lines=(
-        Line(
+        Trace(
             kind="amp-fp16",
             name="ours",
-            points=(Point(1, 1), Point(2, 2, "2x1: 2.00", low=1.9, high=2.1), Point(8, 8)),
+            points=(Dot(1, 1), Dot(2, 2, "2x1: 2.00", low=1.9, high=2.1), Dot(8, 8)),
         ),
-        Line(kind="soft", name="theirs", shape="cross", points=(Point(8, 7),)),
+        Trace(kind="soft", name="theirs", shape="cross", points=(Dot(8, 7),)),
     ),
     across="GPUs",
     ticks=(1, 2, 4, 8),
@@ -29,8 +29,8 @@ SPEEDUP = Lines(
 
 
 def bar(value: float, *marks: float) -> Bar:
-    figure = Point(value, 0, f"{value} samples/s", low=0.9 * value, high=1.1 * value)
-    published = tuple(Point(mark, 0, "published") for mark in marks)
+    figure = Dot(value, 0, f"{value} samples/s", low=0.9 * value, high=1.1 * value)
+    published = tuple(Dot(mark, 0, "published") for mark in marks)
     return Bar(label=f"bar {value}", kind="fp32", figure=figure, marks=published)
 
 
@@ -47,7 +47,7 @@ def circles(of: ET.Element) -> Iterator[tuple[float, float]]:
 
 
 def test_a_bar_is_as_long_as_its_figure_and_the_longest_end_fits() -> None:
-    drawn = chart.svg(Bars(title="throughput", bars=(bar(100.0), bar(50.0, 220.0))))
+    drawn = chart.svg(BarChart(title="throughput", bars=(bar(100.0), bar(50.0, 220.0))))
     lengths = [float(length) for length in re.findall(r"M0 \S+h([\d.]+)v10", drawn)]
     assert lengths[0] == pytest.approx(2 * lengths[1], abs=0.2)
     assert lengths[0] == pytest.approx(100 / 220 * (chart.WIDTH - 2), abs=0.1)
@@ -55,7 +55,7 @@ def test_a_bar_is_as_long_as_its_figure_and_the_longest_end_fits() -> None:
 
 
 def test_a_bar_without_a_figure_has_its_words() -> None:
-    drawn = root(Bars(title="t", bars=(Bar(label="1x8: failed", kind="fp32", figure=None),)))
+    drawn = root(BarChart(title="t", bars=(Bar(label="1x8: failed", kind="fp32", figure=None),)))
     assert texts(drawn) == ["t", "1x8: failed"]
     assert not list(drawn.iter("path"))
 
@@ -85,9 +85,9 @@ def test_a_long_line_keeps_its_extremes() -> None:
 
 
 def test_round_ticks_include_the_figures() -> None:
-    flat = Lines(title="t", lines=(Line(kind="fp32", points=(Point(0, 99.4), Point(1, 101.2))),))
+    flat = LineChart(title="t", lines=(Trace(kind="fp32", points=(Dot(0, 99.4), Dot(1, 101.2))),))
     assert {"99", "99.5", "100", "101", "101.5"} <= set(texts(root(flat)))
-    one = Lines(title="t", lines=(Line(kind="fp32", points=(Point(0, 7.0),)),))
+    one = LineChart(title="t", lines=(Trace(kind="fp32", points=(Dot(0, 7.0),)),))
     assert len(texts(root(one))) > 2
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.app import context
+from k8sbench.app import connections
 from k8sbench.cli.main import main
 from tests.tiers import ROOT
 from tests.unit import goldens
@@ -41,7 +41,7 @@ def test_the_example_report_is_the_golden_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
-    monkeypatch.setattr(context, "now", lambda: logs.START)
+    monkeypatch.setattr(connections, "now", lambda: logs.START)
     monkeypatch.setattr("k8sbench.__version__", "0.3.0")
     imported(tmp_path)
     made = tmp_path / "report"

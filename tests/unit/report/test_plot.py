@@ -11,7 +11,7 @@ from k8sbench.measure.group import history
 from k8sbench.measure.group.selection import Wanted, report
 from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.report import plot
-from k8sbench.report.chart import Bars, Chart, Lines
+from k8sbench.report.chart import BarChart, Chart, LineChart
 from tests.unit import goldens
 from tests.unit.measure.nights import nights
 from tests.unit.presence import present
@@ -19,12 +19,12 @@ from tests.unit.report import example, pages
 from tests.unit.report.factory import START, run
 
 
-def lines(charts: list[Chart]) -> list[Lines]:
-    return [one for one in charts if isinstance(one, Lines)]
+def lines(charts: list[Chart]) -> list[LineChart]:
+    return [one for one in charts if isinstance(one, LineChart)]
 
 
 def bars(charts: list[Chart]) -> list[Any]:
-    return [bar for one in charts if isinstance(one, Bars) for bar in one.bars]
+    return [bar for one in charts if isinstance(one, BarChart) for bar in one.bars]
 
 
 def test_the_picture_shows_every_row_with_its_words() -> None:
@@ -91,7 +91,7 @@ def test_a_case_over_its_sets_shows_steps_and_sets_that_differ_once() -> None:
     assert plot.over_sets(history.history(groups[:1])) == []
 
 
-def chart(one: Lines) -> dict[str, Any]:
+def chart(one: LineChart) -> dict[str, Any]:
     """Return a chart's words, and its lines' first and last points and counts."""
     found: dict[str, Any] = {"x": one.across, "shaded": one.shade, "ticks": one.ticks}
     for number, line in enumerate(one.lines):
@@ -111,7 +111,7 @@ def sets(count: int) -> list[Chart]:
     return plot.scaling(report(runs, Wanted(every=True)).results)
 
 
-def measured_part(window: MeasuredWindow | None) -> list[Lines]:
+def measured_part(window: MeasuredWindow | None) -> list[LineChart]:
     """The shaded part is the measured window, not the planned one."""
     one = pages.timeline()
     measured = msgspec.structs.replace(present(one.measured), window=window)

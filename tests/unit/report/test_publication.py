@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from k8sbench.adapters.files import catalog
+from k8sbench.measure import rules as run_rules
 from k8sbench.measure.group import rejections
 from k8sbench.measure.group.selection import Wanted, report
-from k8sbench.measure.run import rules as run_rules
 from k8sbench.model.finding import Finding
 from k8sbench.model.run import Run
 from k8sbench.report import layout, publication, readme
-from k8sbench.report.chart import Bars
+from k8sbench.report.chart import BarChart
 from k8sbench.report.environment import Given
 from k8sbench.report.publication import Publication
 from k8sbench.report.words import Lang, phrase, texts
@@ -56,7 +56,7 @@ def some_runs() -> list[Run]:
 
 def test_the_readme_is_the_golden_one() -> None:
     logs = {"eight-1": ["logs/gpu8_fp32_bs128/run1/rank0.log"]}
-    charts = [("figures/throughput-1.svg", Bars(title="resnet50: images/s", bars=()))]
+    charts = [("figures/throughput-1.svg", BarChart(title="resnet50: images/s", bars=()))]
     text = readme.text(made(some_runs(), logs=logs, charts=charts))
     goldens.check(FOLDER / "report.md", text)
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from k8sbench.adapters.store import disk, exchange, index, sql_store
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.app import context, stores
+from k8sbench.app import connections, stores
 from k8sbench.cli.main import main
 from k8sbench.model.errors import InputError, StoreError, UsageError
 from k8sbench.model.phase import Phase
@@ -265,7 +265,7 @@ KEPT = {"run.json", "events.jsonl", "measurement.json", "manifest.yaml", "gpu/fe
 @pytest.fixture
 def filled(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> SqlStore:
     """Provide runs of 1–3 hours after NOW; it is 90 days, 2.5 hours later."""
-    monkeypatch.setattr(context, "now", lambda: NOW + 90 * DAY + 9000)
+    monkeypatch.setattr(connections, "now", lambda: NOW + 90 * DAY + 9000)
     fill(store, "seg-1", "seg-2", "seg-3")
     return store
 
@@ -325,7 +325,7 @@ def test_logs_and_series_of_old_runs_go_and_measurements_stay(filled: SqlStore) 
     assert names(filled) == whole - {"logs/master-0.log", "gpu/nvml.jsonl"} | {"pruned.json"}
     assert names(filled, "seg-3") == whole
     said = present(exchange.pruned(filled.folder("seg-1")))
-    assert (said.rule, said.at, said.files) == ("--keep-logs-for 90d", context.now(), 2)
+    assert (said.rule, said.at, said.files) == ("--keep-logs-for 90d", connections.now(), 2)
     assert differences(filled) == []
     assert stores.prune(filled, 90 * DAY) == ({}, {}), "what is done is done"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import results, served_runs, stores
+from k8sbench.app import results, stores
 from k8sbench.app.stores import Note
 from k8sbench.measure.group import compare as comparing
 from k8sbench.measure.group import history as histories
@@ -125,8 +125,8 @@ def list_baselines(scope: StoresRead, note: Note) -> list[BaselineInfo]:
     insist = scope.where == stores.CLUSTER
     with stores.to_read(stores.NOWHERE if insist else scope.where, note) as store:
         here = {baseline.name: baseline_info(baseline, "here") for baseline in store.baselines()}
-    theirs = served_runs.baselines(scope.access, note, insist=insist)
-    there = [baseline_info(one, served_runs.SOURCE) for one in theirs if one.name not in here]
+    theirs = stores.operator_baselines(scope.access, note, insist=insist)
+    there = [baseline_info(one, stores.SOURCE) for one in theirs if one.name not in here]
     return [*here.values(), *there]
 
 
@@ -143,5 +143,5 @@ def _read(scope: StoresRead, note: Note) -> sides.Known:
         here = store.baselines()
     # What hinders it was noted with the runs.
     insist = scope.where == stores.CLUSTER
-    there = served_runs.baselines(scope.access, lambda _: None, insist=insist)
+    there = stores.operator_baselines(scope.access, lambda _: None, insist=insist)
     return sides.known(runs, [*there, *here], accept=scope.accept)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from k8sbench.app import catalog, context, results, stores
+from k8sbench.app import catalog, connections, results, stores
 from k8sbench.app.results import Rows
 from k8sbench.lifecycle.context import BENCHMARK
 from k8sbench.measure.run import expectation
@@ -195,7 +195,7 @@ def import_logs(
     from k8sbench.adapters.files.log_table import LogRow, LogTable
     from k8sbench.adapters.store import artifacts, exchange
 
-    set_name = checked_set_name(set_name or context.new_set_name())
+    set_name = checked_set_name(set_name or connections.new_set_name())
     candidates = _candidates(options)
     runs, failures = _find(logs, options)
     rows = {next(iter(names)): LogRow(file="") for names in runs}
@@ -297,7 +297,7 @@ def _planned(
     """Plan the runs to add, and find those already recorded."""
     added, there = list[tuple[MeasuredLog, Run]](), list[Run]()
     numbers = Counter[tuple[str, str]]()
-    ids, now = set(store.ids()), context.now()
+    ids, now = set(store.ids()), connections.now()
     for number, log in enumerate(taken):
         run_id, set_name = log.run_id, log.set_name
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from k8sbench.measure.group.gpu_peaks import peak_of, tflops
+from k8sbench.measure.gpu_peaks import peak_of, tflops
 from k8sbench.model.group import Figure, Group
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan

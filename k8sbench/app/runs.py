@@ -1,26 +1,174 @@
-"""``list`` and ``status``: recorded runs, and their jobs' states on the cluster."""
+"""Find, ``list`` and ``status``: recorded runs, and their jobs' states on the cluster.
+
+A foreign job of a cluster was submitted from another store. Its own annotations are enough to look
+at it. Nothing is recorded by looking.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Sized
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from k8sbench.adapters import processes
-from k8sbench.app import connections, context, lookup, served_runs, stores
+from k8sbench.app import connections, stores
 from k8sbench.app.stores import Note
+from k8sbench.lifecycle import collecting
+from k8sbench.lifecycle.context import RunContext
 from k8sbench.measure.group import grouping
 from k8sbench.model import creation
 from k8sbench.model.counts import counted
-from k8sbench.model.errors import BenchError, NamedNotThere, StoreError, UsageError
+from k8sbench.model.errors import (
+    BenchError,
+    NamedNotThere,
+    NotFound,
+    OwnedElsewhere,
+    PlanUnreadable,
+    StoreError,
+    UsageError,
+)
 from k8sbench.model.group import GroupFilter, no_run_together
-from k8sbench.model.identity import check_set
+from k8sbench.model.identity import check_set, resolve
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run, merged
+from k8sbench.model.run import Run, knows_more, may_know_more, merged
 from k8sbench.ports import FoundJob, JobEvent, RunFilter, Store
 from k8sbench.report import run_document
 from k8sbench.report.run_document import ListedRun, RunStatus
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.store.sql_store import SqlStore
+
+
+def find(store: Store, text: str) -> Run:
+    """Return the current record of the run with this id prefix."""
+    run_id = resolve(store.ids(), text)
+    return stores.reconcile(store).get(run_id) or store.run(run_id)
+
+
+def look_up(store: Store, text: str, access: ClusterAccess, *, records: bool = False) -> Run:
+    """Find a run by id prefix in the store, then the cluster.
+
+    With ``records`` a job without a record is recorded here, from its annotations. Raises
+    :class:`OwnedElsewhere` for one of another store.
+    """
+    try:
+        return find(store, text)
+    except NotFound as missing:
+        try:
+            job, here = _foreign_job(store, text, access, missing, acts=records)
+        except NotFound:
+            # Another process of this store may have recorded it meanwhile: then it is no foreign
+            # job any more.
+            with contextlib.suppress(NotFound):
+                return find(store, text)
+            raise
+    if records and not job.ownership.is_ours:
+        raise OwnedElsewhere(job.run_id, job.ownership.holder)
+    return collecting.recorded(job, here) if records else job.as_run(here.location)
+
+
+def to_act_on(
+    store: Store,
+    text: str,
+    access: ClusterAccess,
+    note: Callable[[str], None],
+    *,
+    records: bool = False,
+) -> Run:
+    """Find a run that a command follows or ends.
+
+    A run that the operator has is left to it, which is noted.
+    """
+    try:
+        return look_up(store, text, access, records=records)
+    except NotFound:
+        theirs = stores.operator_run(access, text, note)
+        if theirs is None:
+            raise
+    state = "has collected" if theirs.is_closed else "follows"
+    note(f"The operator {state} run {theirs.run_id}: nothing is left to do here.")
+    return theirs
+
+
+def _foreign_job(
+    store: Store, text: str, access: ClusterAccess, missing: NotFound, *, acts: bool
+) -> tuple[FoundJob, RunContext]:
+    """Find the job of an unrecorded run, and a context to record it.
+
+    A current cluster that was not named need not answer: then there is no such run, and the error
+    names what hindered the search.
+    """
+    if not connections.configured(access):
+        raise missing
+    try:
+        user = store if acts else None
+        with connections.glance(connections.connect(access), user=user) as cluster:
+            place = cluster.api.place
+            here = connections.run_context(store, cluster, cluster.api)
+            jobs = cluster.jobs()
+    except BenchError as error:
+        if access.named:
+            raise
+        why = f"The cluster could not be queried: {error.message}"
+        raise NotFound(missing.message, f"{why} {missing.action}") from error
+    known = store.ids()
+    if any(run_id.startswith(text) for run_id in known):
+        raise missing  # it was recorded meanwhile; another job may have a name that begins alike
+    foreign = {job.run_id: job for job in jobs if job.run_id not in known}
+    places = f"in the store or in namespace {place.namespace} of {place.server}"
+    return foreign[resolve([*foreign], text, other_ids=known, where=places)], here
+
+
+def foreign_jobs(
+    jobs: Sequence[FoundJob],
+    known: Collection[str],
+    wanted: RunFilter,
+    note: Callable[[str], None],
+) -> list[FoundJob]:
+    """Return the jobs without a record that match a filter, oldest first.
+
+    Those whose plans cannot be read are noted.
+    """
+    found = []
+    for job in jobs:
+        try:
+            if job.run_id not in known and wanted.fits(job.plan, job.created_at):
+                found.append(job)
+        except PlanUnreadable as wrong:
+            note(f"warning: left out: {wrong}")
+    return found
+
+
+@contextlib.contextmanager
+def run_seen(
+    text: str, where: str | None, access: ClusterAccess, note: stores.Note
+) -> Iterator[tuple[SqlStore, Run, bool, ClusterAccess]]:
+    """Open a store to read one run.
+
+    Says if it is recorded there, and how its cluster is reached. The run may be on the cluster
+    alone, and is the operator's if that knows more.
+    """
+    insist = where == stores.CLUSTER
+    found = None
+    missing = NotFound(f"The operator has no such run: {text}.")
+    with stores.to_read(stores.NOWHERE if insist else where, note) as store:
+        if not insist:
+            try:
+                found = look_up(store, text, access)
+            except NotFound as error:
+                missing = error
+        there = access if found is None else connections.access_to(found.location, access)
+        if found is None or may_know_more(found):
+            run_id = text if found is None else found.run_id
+            theirs = stores.operator_run(there, run_id, note, insist=insist)
+            if theirs is not None and knows_more(theirs, found):
+                found = theirs
+        if found is None:
+            raise missing
+        yield store, found, found.run_id in store.ids(), there
 
 
 def list_runs(
@@ -34,11 +182,11 @@ def list_runs(
     insist = where == stores.CLUSTER
     place, jobs = None, list[FoundJob]()
     with stores.to_read(stores.NOWHERE if insist else where, note) as store:
-        ours = lookup.listing(store)
+        ours = stores.current_runs(store)
         if access.named and not insist:
             with connections.glance(connections.connect(access)) as cluster:
                 place, jobs = cluster.api.place, list(cluster.jobs())
-        theirs = served_runs.runs(access, note, insist=insist, benchmark=wanted.benchmark)
+        theirs = stores.operator_runs(access, note, insist=insist, benchmark=wanted.benchmark)
         both, added = merged(ours, theirs)
         runs = [
             run
@@ -57,7 +205,7 @@ def list_runs(
         rows = [run_document.listed(run, on_cluster=phases.get(run.run_id)) for run in runs]
         if place is not None:
             known = {*store.ids(), *added}
-            foreign = lookup.foreign_jobs(jobs, known, wanted, note)
+            foreign = foreign_jobs(jobs, known, wanted, note)
             if foreign:
                 note(f"{_are(foreign)} not recorded in this store; k8sbench watch records one.")
             rows += [
@@ -155,8 +303,8 @@ def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> R
     The run need not be recorded. If it is open here but closed at an operator, the operator's
     record is returned.
     """
-    with stores.run_seen(text, where, access, note) as (store, run, recorded, _):
-        if run.source == served_runs.SOURCE:
+    with run_seen(text, where, access, note) as (store, run, recorded, _):
+        if run.source == stores.SOURCE:
             return run_document.status(run)
         reported = _look(run, access, note)
         steps = [event.transition for event in reported if event.transition is not None]
@@ -166,7 +314,7 @@ def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> R
             seen,
             log_files=log_files(store, run) if recorded else (),
             owner_alive=None if run.owner is None else processes.alive(run.owner),
-            on_cluster=run_document.on_cluster(steps, replicas, context.now()),
+            on_cluster=run_document.on_cluster(steps, replicas, connections.now()),
             recorded=recorded,
         )
 

@@ -1,8 +1,9 @@
-"""``report``: write the rows of sets as a publishable folder."""
+"""``report`` and the page: rows of sets as a publishable folder, or as one HTML file."""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from k8sbench.adapters.files import report_folder
 from k8sbench.adapters.files.report_folder import Content
-from k8sbench.app import catalog, connections, results, served_runs, stores
+from k8sbench.app import catalog, connections, results, stores
 from k8sbench.measure.group import ratios, selection
 from k8sbench.measure.group.selection import Wanted
-from k8sbench.model.errors import UsageError
+from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.group import Result
+from k8sbench.model.identity import resolve
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
@@ -25,6 +27,10 @@ from k8sbench.report.publication import Publication
 from k8sbench.report.words import Lang
 
 if TYPE_CHECKING:
+    from k8sbench.measure.group.selection import Report
+    from k8sbench.measure.run.curve import Curve
+    from k8sbench.model.group import Group, Member
+    from k8sbench.model.plan import RunPlan
     from k8sbench.ports import Store
 
 
@@ -71,7 +77,7 @@ def publish(
 
         def copied(run_id: str) -> list[Path]:
             there = connections.access_to(by_id[run_id].location, access)
-            found = served_runs.copied(there, run_id, Path(copies) / run_id, "logs")
+            found = stores.operator_files(there, run_id, Path(copies) / run_id, "logs")
             return sorted(found, key=lambda path: rank_order(path.stem))
 
         given_text, notes_text = (
@@ -115,16 +121,14 @@ def _timelines(
     note: Callable[[str], None],
 ) -> list[History]:
     """Read the throughput over time of each row's last run."""
-    chosen = {results.last(row.group).run_id: row.group.unit for row in rows[: results.MOST_DRAWN]}
+    chosen = {last(row.group).run_id: row.group.unit for row in rows[:MOST_DRAWN]}
     found = {run_id: [Path(str(files[n])) for n in logs.get(run_id, ())] for run_id in chosen}
     return [
         History(
             run_id=run_id,
             unit=unit,
             measured=runs[run_id].measurement,
-            curve=results.curve(
-                functools.partial(found.__getitem__, run_id), runs[run_id].plan, note
-            ),
+            curve=curve(functools.partial(found.__getitem__, run_id), runs[run_id].plan, note),
         )
         for run_id, unit in chosen.items()
         if found[run_id]
@@ -153,7 +157,7 @@ def _files_of_runs(
     for row in rows:
         name = names[row.group.key.id]
         for member in row.group.members:
-            is_theirs = member.source == served_runs.SOURCE
+            is_theirs = member.source == stores.SOURCE
             if not is_theirs and store.run(member.run_id).artifacts is None:
                 continue
             found = copied(member.run_id) if is_theirs else store.log_files(member.run_id)
@@ -164,3 +168,99 @@ def _files_of_runs(
             if manifest is not None and manifest.is_file():
                 files.setdefault(f"manifests/{name}.yaml", manifest)
     return logs, files
+
+
+MOST_DRAWN = 20
+"""Maximum number of run charts per page; each takes 0.1 s or more."""
+
+
+def histories(
+    report: Report, named: Collection[str], where: str | None, note: Callable[[str], None]
+) -> list[History]:
+    """Read run timelines for charts.
+
+    These are the named runs, else the last run of each row, newest first. Raises :class:`NotFound`
+    for a named run that is in no row. An operator's timelines are only on its own page, because
+    only the operator has their data.
+    """
+
+    groups = [row.group for row in report.results]
+    units = {member.run_id: group.unit for group in groups for member in group.members}
+    chosen = {resolve(sorted(units), text) for text in named} or {
+        last(group).run_id for group in groups
+    }
+    if where == stores.CLUSTER:
+        return []
+    every = (member for group in groups for member in group.members)
+    here = (one for one in every if one.run_id in chosen and one.source != stores.SOURCE)
+    newest = sorted(here, key=lambda run: -run.created_at)[:MOST_DRAWN]
+    with stores.to_read(where, note) as store:
+        runs = [store.run(member.run_id) for member in newest]
+        return [
+            History(
+                run_id=run.run_id,
+                unit=units[run.run_id],
+                measured=run.measurement,
+                curve=curve(functools.partial(store.log_files, run.run_id), run.plan, note),
+            )
+            for run in runs
+        ]
+
+
+def last(group: Group) -> Member:
+    """Return the last run of a group that counts; else the last one."""
+    return max(group.members, key=lambda run: (run.rate is not None, run.created_at))
+
+
+def page(
+    report: Report,
+    named: Collection[str],
+    where: str | None,
+    note: Callable[[str], None],
+    *,
+    lang: str = "en",
+    title: str | None = None,
+    files: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """Render a report as a page, with a timeline per row.
+
+    ``files`` are the paths of each run's files below ``api/v1/runs/RUN/artifacts``, if the page has
+    links to them.
+    """
+    from k8sbench import __version__
+    from k8sbench.measure.group import compare, history
+    from k8sbench.report import page as pages
+
+    cases = {row.group.key.only("series") for row in report.results}
+    series = history.history(report.fitting)
+    return pages.html(
+        pages.Page(
+            results=report.results,
+            parities=report.parities,
+            histories=histories(report, named, where, note),
+            series=[one for one in series if one.group.key.only("series") in cases],
+            compared=compare.newest_sets(report.fitting),
+            files=files or {},
+            at=connections.now(),
+            version=__version__,
+            lang=lang,
+            title=title,
+        )
+    )
+
+
+def curve(
+    logs: Callable[[], Sequence[Path]], plan: RunPlan, note: Callable[[str], None]
+) -> Curve | None:
+    """Read a run's throughput over time; None, with a note, if unreadable."""
+    from k8sbench.adapters.files import log_files
+    from k8sbench.measure.run import curve as curves
+
+    try:
+        lines = itertools.chain.from_iterable(
+            log_files.opened({str(path): path.name for path in logs()[:1]})
+        )
+        return curves.curve(plan, lines)
+    except BenchError as error:
+        note(f"warning: without the steps of {plan.run_id}: {error}")
+        return None
