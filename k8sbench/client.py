@@ -28,7 +28,7 @@ from k8sbench.app import cases
 from k8sbench.app import compare as comparing
 from k8sbench.app import logs as log_reading
 from k8sbench.app import results as rows_of
-from k8sbench.app import runs as recorded
+from k8sbench.app import runs as runs_
 from k8sbench.app import submit as submitting
 from k8sbench.app.compare import StoresRead
 from k8sbench.app.objects import Created
@@ -214,7 +214,7 @@ class Client:
 
     def status(self, run_id: str) -> RunStatus:
         """Return a run's current status."""
-        return recorded.status(run_id, self._store, self._access, LOG.info)
+        return runs_.status(run_id, self._store, self._access, LOG.info)
 
     def logs(self, run_id: str, replica: str | None = None) -> list[str]:
         """Return the lines of a run so far."""

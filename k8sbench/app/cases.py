@@ -15,17 +15,15 @@ import msgspec
 
 from k8sbench import limits
 from k8sbench.app import catalog, connections
-from k8sbench.lifecycle import submitting
-from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext
+from k8sbench.lifecycle.context import PlannedCase, Reporter
 from k8sbench.model import choices, kinds
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import BenchError, DoesNotFit, Unreachable, UsageError
-from k8sbench.model.identity import case_key, checked_run_id, checked_set_name
+from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.operators import OPERATORS
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import LoadedSpec, describe, make_plan
+from k8sbench.model.planning import LoadedSpec, make_plan
 from k8sbench.model.request import ClusterAccess, SubmitRequest
-from k8sbench.model.run import Run
 from k8sbench.ports import Manifest
 
 if TYPE_CHECKING:
@@ -154,32 +152,6 @@ def that_fit(
         note(f"Whether pool {pool.name} holds every case is not known: {error.message}")
         return tuple(planned)
     return kept(planned, functools.partial(nodes.no_room, of_pool), note)
-
-
-def resumed(
-    planned: Sequence[PlannedCase], context: RunContext, set_name: str, reporter: Reporter
-) -> tuple[list[Run], list[PlannedCase]]:
-    """Return a set's valid runs, and the cases to join or start.
-
-    Counts at most ``repeats`` runs per case, and notes what exists.
-    """
-    has = submitting.repeats(context, set_name)
-    finished: list[Run] = []
-    to_do: list[PlannedCase] = []
-    for case in planned:
-        found = has.get(case_key(case.draft), submitting.Repeats())
-        done = found.finished[: case.repeats]
-        open_runs = (*found.open, *found.broken_off)[: case.repeats - len(done)]
-        missing = case.repeats - len(done) - len(open_runs)
-        reporter.note(describe(case.draft))
-        exist = "exists" if len(done) == 1 else "exist"
-        goes_on = f", {len(open_runs)} to be followed or continued" if open_runs else ""
-        nothing = "" if missing or open_runs else ": nothing to do"
-        reporter.note(f"  {len(done)} of {case.repeats} {exist} already{goes_on}{nothing}")
-        finished += done
-        to_do += [msgspec.structs.replace(case, joins=run.run_id) for run in open_runs]
-        to_do += [case] * missing
-    return finished, to_do
 
 
 SILENT_SECONDS = 2.0

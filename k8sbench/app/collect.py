@@ -17,7 +17,7 @@ from k8sbench.app.connections import on_cluster
 from k8sbench.app.results import Rows
 from k8sbench.app.runs import to_act_on
 from k8sbench.decoding import decoder
-from k8sbench.lifecycle import collecting, owners, serving
+from k8sbench.lifecycle import collecting, serving
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Agree, PlannedCase, Reporter, RunContext, Stop
 from k8sbench.lifecycle.gathering import Gathering
@@ -118,7 +118,7 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
             api = connections.connect(options.access, location)
             with _opened(store, api, options, reporter) as context, stop:
                 for run_id in run_ids if options.take_over else ():
-                    owners.take_over(run_id, context, agree, reporter.note)
+                    collecting.take_over(run_id, context, agree, reporter.note)
                 runs = [_known(run_id, context) for run_id in run_ids]
                 if not options.runs:
                     runs = _pending_runs(context, reporter.note) + collecting.owed_runs(context)
@@ -172,16 +172,16 @@ def _known(run_id: str, context: RunContext) -> Run:
     """Return the record of a run; a missing one is made."""
     store = context.store
     if run_id in store.ids():
-        job = owners.job_of(run_id, context)
-        if job is None or not owners.is_late(job, context):
+        job = collecting.job_of(run_id, context)
+        if job is None or not collecting.is_late(job, context):
             return store.run(run_id)
-    return owners.recorded(run_id, context)
+    return collecting.adopted(run_id, context)
 
 
 def _pending_runs(context: RunContext, note: Callable[[str], None]) -> list[Run]:
     """Return all runs of the namespace that need collection."""
     jobs = context.cluster.jobs()
-    owners.record_ours(jobs, context, note)
+    collecting.record_ours(jobs, context, note)
     return collecting.open_runs(context, {job.run_id for job in jobs})
 
 

@@ -20,7 +20,7 @@ from k8sbench.app import connections, objects, results, stores
 from k8sbench.app.connections import now, on_cluster
 from k8sbench.app.results import Rows
 from k8sbench.app.runs import find, look_up, to_act_on
-from k8sbench.lifecycle import collecting, owners, requests
+from k8sbench.lifecycle import collecting, requests
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Reporter, RunContext, Stop
 from k8sbench.lifecycle.gathering import Gathering
@@ -273,7 +273,7 @@ class Follower(msgspec.Struct, frozen=True):
                 run = store.wish(run_id, wish)
                 is_ours = store.claims.claim(run_id)
                 with self.opened(run) as here:
-                    job = owners.own_job(run_id, here)
+                    job = collecting.own_job(run_id, here)
                     if is_ours:
                         closed = collecting.cancel(run, here, self.reporter, self.stop)
                         if closed is None:
@@ -291,7 +291,7 @@ class Follower(msgspec.Struct, frozen=True):
         run_id = run.run_id
         opened = self.opened(run)
         with self._on_record(run_id, wish), opened as here:
-            owners.own_job(run_id, here)
+            collecting.own_job(run_id, here)
             _, why = requests.delete(here, run_id)
         self.reporter.note(
             f"Run {run_id} has nothing on the cluster any more."

@@ -20,6 +20,7 @@ from k8sbench.lifecycle.context import (
     Outcome,
     PlannedCase,
     Reporter,
+    RunContext,
     Stop,
     SweepReporter,
 )
@@ -27,8 +28,9 @@ from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.finding import Finding
-from k8sbench.model.identity import check_set, checked_run_id, checked_set_name
+from k8sbench.model.identity import case_key, check_set, checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.planning import describe
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run
 from k8sbench.ports import Cluster, Manifest, MetricSource, RunFilter
@@ -36,6 +38,32 @@ from k8sbench.ports import Cluster, Manifest, MetricSource, RunFilter
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.app.results import Rows
+
+
+def resumed(
+    planned: Sequence[PlannedCase], context: RunContext, set_name: str, reporter: Reporter
+) -> tuple[list[Run], list[PlannedCase]]:
+    """Return a set's valid runs, and the cases to join or start.
+
+    Counts at most ``repeats`` runs per case, and notes what exists.
+    """
+    has = submitting.repeats(context, set_name)
+    finished: list[Run] = []
+    to_do: list[PlannedCase] = []
+    for case in planned:
+        found = has.get(case_key(case.draft), submitting.Repeats())
+        done = found.finished[: case.repeats]
+        open_runs = (*found.open, *found.broken_off)[: case.repeats - len(done)]
+        missing = case.repeats - len(done) - len(open_runs)
+        reporter.note(describe(case.draft))
+        exist = "exists" if len(done) == 1 else "exist"
+        goes_on = f", {len(open_runs)} to be followed or continued" if open_runs else ""
+        nothing = "" if missing or open_runs else ": nothing to do"
+        reporter.note(f"  {len(done)} of {case.repeats} {exist} already{goes_on}{nothing}")
+        finished += done
+        to_do += [msgspec.structs.replace(case, joins=run.run_id) for run in open_runs]
+        to_do += [case] * missing
+    return finished, to_do
 
 
 DETACHED_SECONDS = 86_400.0
@@ -154,7 +182,7 @@ def run(
         finished: list[Run] = []
         cases_to_run = [case for case in planned for _ in range(case.repeats)]
         if request.resume:
-            finished, cases_to_run = cases.resumed(planned, context, request.resume, reporter)
+            finished, cases_to_run = resumed(planned, context, request.resume, reporter)
         for case in cases_to_run[:1]:
             reporter.plan(case.draft)
         reporter.note(target.why)

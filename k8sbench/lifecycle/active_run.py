@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import msgspec
 
@@ -16,7 +16,14 @@ from k8sbench import limits
 from k8sbench.decoding import decoder
 from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.context import How, Outcome, Reporter, Rules, RunContext, Until
-from k8sbench.lifecycle.decide import JobView, Record, View, is_final
+from k8sbench.lifecycle.decide import (
+    JobView,
+    Record,
+    RecordChanges,
+    View,
+    ViewChanges,
+    is_final,
+)
 from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.phase import Phase, Transition
@@ -134,11 +141,11 @@ class ActiveRun:
         """True if the cluster reports on the job."""
         return self.view.job in {JobView.WATCHED, JobView.REPORTED}
 
-    def see(self, **changes: Any) -> None:
+    def see(self, **changes: Unpack[ViewChanges]) -> None:
         """Replace parts of the view."""
         self.view = msgspec.structs.replace(self.view, **changes)
 
-    def note(self, **changes: Any) -> None:
+    def note(self, **changes: Unpack[RecordChanges]) -> None:
         """Replace parts of the record."""
         self.record = msgspec.structs.replace(self.record, **changes)
 

@@ -20,7 +20,7 @@ import msgspec
 from k8sbench.lifecycle import active_run, requests
 from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext
 from k8sbench.lifecycle.executor import Executor
-from k8sbench.lifecycle.starting import keep_inputs, reopened
+from k8sbench.lifecycle.submitting import keep_inputs, reopened
 from k8sbench.model import attempts, creation
 from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark
 from k8sbench.model.errors import BenchError, UsageError

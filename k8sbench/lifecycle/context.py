@@ -1,7 +1,8 @@
-"""Context, rules, stop requests and outcomes of runs."""
+"""Context, rules, stop requests and outcomes of runs; local runs whose process is gone."""
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import math
 from collections.abc import Callable, Sequence
@@ -9,15 +10,17 @@ from typing import Protocol
 
 import msgspec
 
-from k8sbench.lifecycle.lost_runs import Alive
+from k8sbench.model.errors import StoreError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import with_identity
 from k8sbench.model.run import Location, Owner, Run
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import Clock, Cluster, JobEvent, Manifest, MetricSource, Store
+from k8sbench.ports import Clock, Cluster, JobEvent, Manifest, MetricSource, RunFilter, Store
 from k8sbench.threads import Inline, Threads
 
+Alive = Callable[[Owner], bool | None]
+"""Checks if a process still runs; returns None if unknown here."""
 Agree = Callable[[str], bool]
 """Shows a text to the user, and asks for agreement."""
 
@@ -212,3 +215,33 @@ class Stop:
 
     def __exit__(self, *_: object) -> None:
         pass
+
+
+def mark_lost_runs(store: Store, *, alive: Alive, now: float) -> dict[str, Run]:
+    """Mark local runs as lost if their process is gone.
+
+    A process that is killed cannot record its own end, so whoever reads the store checks first.
+    Returns the changed runs by id. Runs on a cluster go on without their process, and processes of
+    other machines cannot be checked from here, so neither is changed. In a read-only store nothing
+    is recorded; the returned runs have the state that would be recorded.
+    """
+    changed: dict[str, Run] = {}
+    for run in store.runs(RunFilter(unfinished=True)):
+        owner = run.owner if run.plan.backend == "local" else None
+        if owner is not None and alive(owner) is False:
+            changed[run.run_id] = _lost(store, run, now=now)
+    return changed
+
+
+def _lost(store: Store, run: Run, *, now: float) -> Run:
+    with contextlib.suppress(StoreError):
+        # Only now that the process is gone is its folder final: it may have ended in good order
+        # since the row was read, or been killed with its last word in the folder alone.
+        run = store.run(run.run_id)
+    if run.phase.final:
+        return run
+    end = run.lost(store.last_written_at(run.run_id), now=now)
+    try:
+        return store.move(run.run_id, end)
+    except StoreError:
+        return msgspec.structs.replace(run, history=(*run.history, end))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import enum
 import math
+from typing import TypedDict
 
 import msgspec
 
@@ -134,6 +135,20 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """True if this process deletes the job after the run is over."""
 
 
+class ViewChanges(TypedDict, total=False):
+    """Fields of a :class:`View` to replace."""
+
+    job: JobView
+    end: Transition | None
+    next_at: float
+    asked_to_end_at: float
+    is_end_answered: bool
+    read_by: float
+    reported_at: float
+    taken_by: str
+    deletes: bool
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """A recorded run, and the rules by which it is followed."""
 
@@ -154,6 +169,16 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """True to wait even for jobs that cannot start unless somebody changes something."""
     survives: bool = True
     """True if the job runs on a cluster, and goes on without this process."""
+
+
+class RecordChanges(TypedDict, total=False):
+    """Fields of a :class:`Record` to replace."""
+
+    run: Run
+    wish: Wish | None
+    is_own_wish: bool
+    keep: bool
+    wait: bool
 
 
 # -- actions ---------------------------------------------------------------------------------------

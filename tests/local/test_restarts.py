@@ -13,8 +13,8 @@ import pytest
 from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.cluster import LocalCluster
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.app.cases import resumed
 from k8sbench.app.connections import run_context
+from k8sbench.app.submit import resumed
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import PlannedCase, Stop
 from k8sbench.model.errors import EarlierAttempt

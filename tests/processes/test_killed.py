@@ -14,7 +14,7 @@ import pytest
 from k8sbench.adapters import processes
 from k8sbench.adapters.store import sql_store
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.lifecycle import lost_runs
+from k8sbench.lifecycle.context import mark_lost_runs
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter
 from tests.tiers import ROOT
@@ -64,7 +64,7 @@ def start(code: str, root: pathlib.Path) -> subprocess.Popen[str]:
 
 
 def look(store: SqlStore) -> None:
-    lost_runs.reconcile(store, alive=processes.alive, now=2e9)
+    mark_lost_runs(store, alive=processes.alive, now=2e9)
 
 
 @pytest.mark.parametrize("kill_after", [1, 2, 4, 7])

@@ -12,14 +12,14 @@ from functools import partial
 
 import msgspec
 
-from k8sbench.lifecycle import collecting, owners
+from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.benchmarks import CANCELLED
 from k8sbench.lifecycle.context import PlannedCase, RunContext
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import Benchmark, Wanted
 from k8sbench.model.errors import BenchError, UsageError
-from k8sbench.model.ownership import OPERATOR
+from k8sbench.model.kube import OPERATOR
 from k8sbench.model.phase import LOGS_INCOMPLETE
 from k8sbench.model.run import Run
 from tests.simulation.cluster import Connection, Job
@@ -194,7 +194,7 @@ class WithOperator(Schedule):
 
     def _find(self, context: RunContext) -> list[Run]:
         jobs = context.cluster.jobs()
-        owners.record_ours(jobs, context, lambda _: None)
+        collecting.record_ours(jobs, context, lambda _: None)
         return collecting.open_runs(context, {job.run_id for job in jobs})
 
     def _plan(self, connection: Connection, benchmark: Benchmark) -> Sequence[PlannedCase]:

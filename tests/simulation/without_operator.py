@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.app.cases import resumed
-from k8sbench.lifecycle import collecting, owners, submitting
+from k8sbench.app.submit import resumed
+from k8sbench.lifecycle import collecting, submitting
 from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.model.errors import OwnedElsewhere
@@ -106,7 +106,7 @@ class WithoutOperator(Schedule):
 
     def _find(self, context: RunContext) -> list[Run]:
         jobs = context.cluster.jobs()
-        owners.record_ours(jobs, context, lambda _: None)
+        collecting.record_ours(jobs, context, lambda _: None)
         return collecting.open_runs(context, {job.run_id for job in jobs})
 
     def _take_over(self, context: RunContext) -> None:
@@ -114,9 +114,9 @@ class WithoutOperator(Schedule):
         if not jobs:
             return
         run_id = self.world.dice.choice([job.run_id for job in jobs])
-        owners.take_over(run_id, context, lambda _: True, lambda _: None)
+        collecting.take_over(run_id, context, lambda _: True, lambda _: None)
         if run_id not in context.store.ids():
-            owners.recorded(run_id, context)
+            collecting.adopted(run_id, context)
         run = context.store.run(run_id)
         if run.needs_collection:
             collecting.collect([run], context, Silent(), Stop(), follow=True)
@@ -133,7 +133,7 @@ class WithoutOperator(Schedule):
             return
         is_ours = store.claims.claim(run_id)
         try:
-            job = owners.own_job(run_id, context)
+            job = collecting.own_job(run_id, context)
         except OwnedElsewhere:
             disk, run = store.disk, store.disk.rows[run_id]
             disk.rows[run_id] = msgspec.structs.replace(run, wishes=())  # it is withdrawn

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.app import connections, runs
-from k8sbench.lifecycle import owners
+from k8sbench.app import connections
+from k8sbench.app import runs as runs_
+from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.model.errors import NotFound, PlanUnreadable, UsageError
-from k8sbench.model.ownership import JobOwner, Ownership
+from k8sbench.model.kube import JobOwner, Ownership
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.ports import FoundJob, RunFilter, Store
@@ -52,12 +53,12 @@ def test_they_are_filtered_as_runs_are(wanted: RunFilter, found: str) -> None:
         job("c", at=NOW + 2, set_name="weekly", phase=Phase.SUCCEEDED),
     ]
     known = ["known"]
-    matching = runs.foreign_jobs([job("known"), *jobs], known, wanted, lambda _: None)
+    matching = runs_.foreign_jobs([job("known"), *jobs], known, wanted, lambda _: None)
     assert [one.plan.run_id for one in matching] == [*found]
 
 
 def record(cluster: FakeCluster, here: RunContext, notes: list[str]) -> None:
-    owners.record_ours(cluster.jobs(), here, notes.append)
+    collecting.record_ours(cluster.jobs(), here, notes.append)
 
 
 def test_all_are_recorded_and_keep_their_repeat_numbers(store: Store) -> None:
@@ -80,7 +81,7 @@ def test_one_whose_plan_cannot_be_read_is_named_and_the_others_are_recorded(stor
     reported: list[str] = []
     record(cluster, context(store, cluster), reported)
     assert store.ids() == ["theirs"]
-    foreign = runs.foreign_jobs(cluster.found, [], RunFilter(), reported.append)
+    foreign = runs_.foreign_jobs(cluster.found, [], RunFilter(), reported.append)
     assert foreign == [job("theirs")]
     action = "Use the k8sbench that submitted it, or delete the job with: k8sbench delete bad"
     warnings = [text for text in reported if text.startswith("warning")]
@@ -125,19 +126,19 @@ def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near(
     store.record(plan("other"), at=NOW, owner=None)
     answering(on_cluster("night-2"), on_cluster("night-1"))
     with pytest.raises(NotFound) as caught:
-        runs.look_up(store, "nihgt", NOWHERE, records=True)
+        runs_.look_up(store, "nihgt", NOWHERE, records=True)
     assert caught.value.message == (
         "There is no run 'nihgt' in the store or in namespace bench of"
         " https://cluster.example:6443."
     )
     assert caught.value.action == "Nearest: night-2, night-1."
     with pytest.raises(UsageError, match="2 runs begin with 'n'"):
-        runs.look_up(store, "n", NOWHERE)
+        runs_.look_up(store, "n", NOWHERE)
 
 
 def test_looked_at_it_is_a_run_that_is_not_recorded(store: Store, answering: Answering) -> None:
     answering(on_cluster("theirs"))
-    run = runs.look_up(store, "th", NOWHERE)
+    run = runs_.look_up(store, "th", NOWHERE)
     assert (run.run_id, run.location, run.created_at) == ("theirs", LOCATION, NOW)
     assert store.ids() == []
 
@@ -149,6 +150,6 @@ def test_a_job_without_a_plan_can_be_deleted(store: Store, answering: Answering)
     )
     for records in (True, False):
         with pytest.raises(PlanUnreadable) as caught:
-            runs.look_up(store, "nig", NOWHERE, records=records)
+            runs_.look_up(store, "nig", NOWHERE, records=records)
         assert caught.value.message == "It is cut."
         assert caught.value.action.endswith("delete the job with: k8sbench delete it")

@@ -14,7 +14,7 @@ from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import stores
 from k8sbench.app.runs import find
-from k8sbench.lifecycle import lost_runs
+from k8sbench.lifecycle.context import mark_lost_runs
 from k8sbench.model import times
 from k8sbench.model.errors import NotFound, StoreError, UsageError
 from k8sbench.model.phase import Phase, Transition
@@ -168,7 +168,7 @@ def at_rest(store: SqlStore, run_id: str, when: float) -> None:
 def test_a_run_whose_process_is_gone_is_lost_and_says_so(one_run: SqlStore) -> None:
     one_run.move("seg-1", step(Phase.RUNNING, NOW + 5))
     at_rest(one_run, "seg-1", NOW + 65)
-    changed = lost_runs.reconcile(one_run, alive=gone, now=NOW + 3600)
+    changed = mark_lost_runs(one_run, alive=gone, now=NOW + 3600)
     run = one_run.run("seg-1")
     assert changed == {"seg-1": run}
     assert run.history[-1] == Transition(
@@ -185,7 +185,7 @@ def test_a_run_whose_process_is_gone_is_lost_and_says_so(one_run: SqlStore) -> N
 
 @pytest.mark.parametrize("alive", [True, None])
 def test_a_run_whose_process_may_run_is_left(one_run: SqlStore, alive: bool | None) -> None:
-    assert lost_runs.reconcile(one_run, alive=lambda _: alive, now=NOW + 10) == {}
+    assert mark_lost_runs(one_run, alive=lambda _: alive, now=NOW + 10) == {}
     assert one_run.run("seg-1").phase is Phase.CREATED
 
 
@@ -194,7 +194,7 @@ def test_a_run_of_a_cluster_goes_on_and_one_that_succeeded_stays_so(store: SqlSt
     store.record(plan("nobodys", set_name="other"), at=NOW, owner=None)
     store.record(plan("over", set_name="third"), at=NOW, owner=OWNER)
     over = store.move("over", step(Phase.SUCCEEDED))
-    lost_runs.reconcile(store, alive=gone, now=NOW + 10)
+    mark_lost_runs(store, alive=gone, now=NOW + 10)
     assert store.run("over") == over
     phases = {run.run_id: run.phase for run in store.runs(RunFilter())}
     assert phases == {"pod": Phase.CREATED, "nobodys": Phase.CREATED, "over": Phase.SUCCEEDED}
