@@ -31,7 +31,7 @@ from k8sbench.model.finding import Finding
 from k8sbench.model.identity import case_key, check_set, checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
-from k8sbench.model.request import SubmitRequest
+from k8sbench.model.request import FollowOptions, SubmitRequest
 from k8sbench.model.run import Run
 from k8sbench.ports import Cluster, Manifest, MetricSource, RunFilter
 
@@ -259,8 +259,8 @@ def _followed(
     if outcome.how is How.FOLLOWED_ELSEWHERE:
         from k8sbench.app import follow
 
-        keep, wait = request.keep, request.wait
-        return follow.Follower(store, request.access, reporter, stop, keep, wait).follow(run)
+        options = FollowOptions(keep=request.keep, wait=request.wait, prometheus=connections.NONE)
+        return follow.Follower(store, request.access, reporter, stop, options).follow(run)
     if outcome.how is How.OVER_BEFORE:
         own_set = run.plan.set_name
         of_set = "" if own_set == request.joined_set else f" of set {own_set}"
