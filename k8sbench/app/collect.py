@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from k8sbench.app import cases, catalog, connections, results, stores
 from k8sbench.app.connections import on_cluster
-from k8sbench.app.results import Rows
+from k8sbench.app.results import RunRows
 from k8sbench.app.runs import to_act_on
 from k8sbench.decoding import decoder
 from k8sbench.lifecycle import collecting, serving
@@ -101,7 +101,7 @@ def _specs(benchmark: Benchmark) -> list[LoadedSpec]:
 
 MOST_NOTES = 1000
 """Notes that are remembered, so as not to be repeated."""
-Collected = tuple[CollectResult, Rows]
+Collected = tuple[CollectResult, RunRows]
 """Collected runs, and the rows of the closed ones."""
 
 

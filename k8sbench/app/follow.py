@@ -18,7 +18,7 @@ import msgspec
 from k8sbench.adapters import processes
 from k8sbench.app import connections, objects, results, stores
 from k8sbench.app.connections import now, on_cluster
-from k8sbench.app.results import Rows
+from k8sbench.app.results import RunRows
 from k8sbench.app.runs import find, look_up, to_act_on
 from k8sbench.lifecycle import collecting, requests
 from k8sbench.lifecycle.collecting import CollectResult
@@ -50,7 +50,7 @@ def watch(
     reporter: Reporter,
     stop: Stop,
     options: FollowOptions = NO_OPTIONS,
-) -> Rows:
+) -> RunRows:
     """Follow the run with this id prefix, and make its row."""
     if (rows := _watched_object(text, where, access, reporter, stop)) is not None:
         return rows
@@ -63,7 +63,7 @@ def watch(
 
 def _watched_object(
     text: str, where: str | None, access: ClusterAccess, reporter: Reporter, stop: Stop
-) -> Rows | None:
+) -> RunRows | None:
     """Follow a Benchmark object or one of its runs; None for another run."""
     if stores.is_recorded(where, text):
         return None

@@ -66,7 +66,7 @@ def logs(
                 f"Replicas: {', '.join(names)}.",
             )
         is_theirs = run.source == stores.SOURCE
-        reader = _Reader(run, access, sink, replica, several=replica is None and len(names) > 1)
+        reader = _LogReader(run, access, sink, replica, several=replica is None and len(names) > 1)
         alone = not recorded or stores.is_alone(store, run)
         if is_theirs and (run.phase.final or where == stores.CLUSTER):
             reader.from_operator(there)
@@ -83,7 +83,7 @@ def logs(
             sink.note(f"Run {run.run_id} is {reader.run.phase}. {reader.run.history[-1].cause}")
 
 
-class _Reader:
+class _LogReader:
     """Hands over the lines of one run; implements Reporter for one that is followed."""
 
     def __init__(

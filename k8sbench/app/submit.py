@@ -37,7 +37,7 @@ from k8sbench.ports import Cluster, Manifest, MetricSource, RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
-    from k8sbench.app.results import Rows
+    from k8sbench.app.results import RunRows
 
 
 def resumed(
@@ -91,7 +91,7 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
 
 def submit(
     request: SubmitRequest, reporter: SweepReporter, stop: Stop, agree: Agree | None = None
-) -> Rows | Detached | Created | DryRun:
+) -> RunRows | Detached | Created | DryRun:
     """Run the requested cases; return rows unless detached or dry run.
 
     ``agree`` asks the user for consent, if there is a terminal. Raises :class:`Interrupted` at a
@@ -129,7 +129,7 @@ def run(
     reporter: SweepReporter,
     stop: Stop,
     nodes: Sequence[str] = (),
-) -> Rows | Detached | Created:
+) -> RunRows | Detached | Created:
     """Run cases that are planned, in a set that is new or resumed.
 
     Where an operator serves the namespace, it does. ``nodes`` are those that the cases are pinned
