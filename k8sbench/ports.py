@@ -16,8 +16,8 @@ import msgspec
 from k8sbench.model.benchmark_object import Benchmark, StatusEvent
 from k8sbench.model.errors import PlanUnreadable
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery, SourceName
+from k8sbench.model.kube import Ownership
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.ownership import Ownership
 from k8sbench.model.phase import Moment, Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Baseline, Location, Owner, Run, Wish

@@ -20,7 +20,7 @@ import msgspec
 from k8sbench import limits
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
-from k8sbench.model.ownership import OPERATOR
+from k8sbench.model.kube import OPERATOR
 from k8sbench.model.request import ClusterAccess, FollowOptions
 from k8sbench.model.run import Location, Run
 from k8sbench.threads import Inline, Threads

@@ -18,7 +18,7 @@ from k8sbench import limits
 from k8sbench.adapters import processes
 from k8sbench.app import connections
 from k8sbench.lifecycle.context import mark_lost_runs
-from k8sbench.model import ownership, times
+from k8sbench.model import kube, times
 from k8sbench.model.errors import (
     FIRST_RUN,
     BenchError,
@@ -123,7 +123,7 @@ def with_operator(
 
 def damaged(store: SqlStore) -> dict[str, BenchError]:
     """Return errors of damaged records or folders, by run id."""
-    from k8sbench.adapters.store.run_store import REINDEX
+    from k8sbench.adapters.store.sql_store import REINDEX
 
     store.runs(RunFilter())
     return {run_id: StoreError(why, REINDEX) for run_id, why in store.unreadable.items()}
@@ -304,7 +304,7 @@ T = TypeVar("T")
 
 LOG_SECONDS = 30.0
 """Until the next piece of a log must come."""
-SOURCE = ownership.OPERATOR
+SOURCE = kube.OPERATOR
 """The source of its runs."""
 
 

@@ -9,7 +9,7 @@ from enum import IntEnum, auto
 from typing import Any, NamedTuple
 
 from k8sbench.model.units import MANY, Unit
-from k8sbench.parse import units
+from k8sbench.parse import declared
 from k8sbench.parse.records import number_in
 
 
@@ -152,7 +152,7 @@ def _labelled(
             following = line[spans[index + 1][1] : ends[index + 1]]
             is_label = not _owns_unit(following, index + 2 == len(spans))
         if used and (is_label or rest[:1] in {":", "="}):
-            unit, used = units.before(label, is_time=kind == Kind.SECONDS), 0
+            unit, used = declared.before(label, is_time=kind == Kind.SECONDS), 0
         if used and kind in {Kind.BARE, Kind.OF, Kind.OTHER} and behind[:used].strip() not in MANY:
             is_noise = kind == Kind.OTHER and _NOT.search(_words(label)) is not None
             if unit and not is_noise and (not unit.is_time or _STEP_BEHIND.match(behind)):
@@ -169,7 +169,7 @@ def _labelled(
 
 def _owns_unit(behind: str, is_last: bool) -> bool:
     """True if a number's unit follows, not the next one's label."""
-    used = max(units.after(behind, is_time=is_time)[1] for is_time in (True, False))
+    used = max(declared.after(behind, is_time=is_time)[1] for is_time in (True, False))
     return used > 0 and (is_last or bool(behind[used:].strip()))
 
 
@@ -177,13 +177,13 @@ def _beside(label: str, kind: Kind, behind: str) -> tuple[Unit | None, int]:
     """Return the unit beside a number, and its characters after it."""
     of_time = kind == Kind.SECONDS
     for is_time in (of_time, not of_time):
-        near, used = units.after(behind, is_time=is_time)
+        near, used = declared.after(behind, is_time=is_time)
         if near is not None and (kind != Kind.RATE or not is_time or _STEP_BEHIND.match(behind)):
-            named = None if near.noun else units.before(label, is_time=is_time)
+            named = None if near.noun else declared.before(label, is_time=is_time)
             return near._replace(noun=named.noun) if named else near, used
     if kind not in {Kind.SECONDS, Kind.RATE}:
         return None, 0
-    return units.before(label, is_time=of_time), 0
+    return declared.before(label, is_time=of_time), 0
 
 
 # -- JSON -----------------------------------------------------------------------------------------
@@ -217,6 +217,6 @@ def strings(lines: Sequence[str]) -> dict[str, list[str]]:
 def _keyed(path: str, objects: Sequence[dict[str, str]]) -> Column:
     kind = _kind(re.split(r"[./]", re.sub(r"\.\d+$", "", path))[-1])
     times = kind == Kind.SECONDS
-    unit = units.before(path, is_time=times) if kind in {Kind.SECONDS, Kind.RATE} else None
+    unit = declared.before(path, is_time=times) if kind in {Kind.SECONDS, Kind.RATE} else None
     texts = tuple(each.get(path, "") for each in objects)
     return Column(path.lower(), kind, unit, "", -1, -1, path, texts)

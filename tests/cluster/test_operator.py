@@ -64,7 +64,7 @@ def test_a_second_operator_is_refused_and_one_with_an_older_crd_serves_nobody(
     namespace = own_shell.namespace
     operator.limits = {
         **operator.limits,
-        "adapters__kubernetes__benchmark_crd__SCHEMA": SCHEMA + 1,
+        "adapters__kubernetes__benchmark_objects__SCHEMA": SCHEMA + 1,
     }
     with operator.collecting() as running:
         running.until("not ready: ")

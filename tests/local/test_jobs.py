@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from k8sbench.adapters.local import cluster, launch
-from k8sbench.adapters.local.gpus import GPU, Inventory
+from k8sbench.adapters.local.cluster import GPU, Inventory
 from k8sbench.adapters.local.job import Replica
 from k8sbench.adapters.local.launch import MARK, Launch
 from k8sbench.model.errors import JobFailed, NotFound, UsageError

@@ -25,8 +25,7 @@ from k8sbench.model.errors import (
     Unreachable,
     UsageError,
 )
-from k8sbench.model.kube import attempt_of
-from k8sbench.model.ownership import JobOwner, Ownership
+from k8sbench.model.kube import JobOwner, Ownership, attempt_of
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run

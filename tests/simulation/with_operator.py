@@ -19,7 +19,7 @@ from k8sbench.lifecycle.serving import Serving
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import Benchmark, Wanted
 from k8sbench.model.errors import BenchError, UsageError
-from k8sbench.model.ownership import OPERATOR
+from k8sbench.model.kube import OPERATOR
 from k8sbench.model.phase import LOGS_INCOMPLETE
 from k8sbench.model.run import Run
 from tests.simulation.cluster import Connection, Job

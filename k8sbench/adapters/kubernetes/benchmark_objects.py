@@ -1,4 +1,4 @@
-"""Benchmark objects of a namespace.
+"""Benchmark objects of a namespace, and their CRD.
 
 The operator watches them, writes their status and deletes expired ones; commands create, change and
 delete them.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +29,7 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
     Works,
 )
 from k8sbench.model import benchmark_object
-from k8sbench.model.benchmark_object import API_VERSION, KIND, Benchmark, StatusEvent
+from k8sbench.model.benchmark_object import API_VERSION, KIND, SCHEMA, Benchmark, StatusEvent
 from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.kube import KubeObject, name_of
 
@@ -243,3 +244,42 @@ def _understood(found: KubeObject) -> Benchmark:
             f"Benchmark {name_of(found)} cannot be read by this version of k8sbench: {error}.",
             "Use the operator's version; k8sbench doctor compares them.",
         ) from error
+
+
+# -- their CRD -------------------------------------------------------------------------------------
+
+APPLY = "k8sbench operator crd | kubectl apply --server-side -f -"
+"""Command that installs or upgrades the CRD."""
+_NUMBER = re.compile(r"\(schema ([0-9]{1,9})\)")
+
+
+def schema(api: Api) -> int | None:
+    """Return the schema number of the cluster's CRD; None without the CRD.
+
+    Everybody may read it. A CRD without a number is 0. Raises :class:`ApiFault`.
+    """
+    with Tolerated(404):
+        found = api.get(f"/openapi/v3/apis/{API_VERSION}")
+        types = (found.get("components") or {}).get("schemas") or {}
+        return max((number(str(one.get("description") or "")) for one in types.values()), default=0)
+    return None
+
+
+def number(description: str) -> int:
+    """Return the schema number that a description states; 0 if it states none."""
+    found = _NUMBER.search(description)
+    return 0 if found is None else int(found[1])
+
+
+def check(api: Api) -> None:
+    """Raise :class:`Unreachable` without a CRD that this version can serve."""
+    with api.explaining("the CRD of Benchmark be read"):
+        found = schema(api)
+    if found is None:
+        raise Unreachable("The cluster has no CRD of Benchmark objects.", f"Run: {APPLY}")
+    if found < SCHEMA:
+        raise Unreachable(
+            f"The cluster's CRD of Benchmark objects has schema {found}; schema {SCHEMA} is"
+            " needed.",
+            f"Run: {APPLY}",
+        )

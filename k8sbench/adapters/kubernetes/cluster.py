@@ -39,8 +39,7 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
 )
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION
-from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, attempt_of
-from k8sbench.model.ownership import Ownership
+from k8sbench.model.kube import RUN_LABEL, KubeObject, Ownership, annotations_of, attempt_of
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run

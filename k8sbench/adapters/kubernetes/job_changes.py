@@ -29,7 +29,7 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.ownership import Change, User
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.reflector import Changed
-from k8sbench.diagnose.job import admission
+from k8sbench.diagnose.job import placing
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, kept_by
 from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import BenchError, EarlierAttempt, NoRoom, OwnedElsewhere, UsageError
@@ -158,7 +158,7 @@ def _explained(api: Api, fault: ApiFault, name: str) -> BenchError:
     if error.cause_id != "quota-exceeded":
         return error
     where = {"namespace": api.place.namespace}
-    quota = admission.cause(fault.message, f"{name} is not created", where)
+    quota = placing.refusal(fault.message, f"{name} is not created", where)
     kind = UsageError if quota.severity == "fail" else NoRoom
     error = kind(quota.sentence, quota.action or "")
     error.cause_id, error.__cause__ = quota.id, fault

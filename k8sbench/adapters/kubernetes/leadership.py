@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from k8sbench import limits
-from k8sbench.adapters.kubernetes import benchmark_crd, operator_proxy
+from k8sbench.adapters.kubernetes import benchmark_objects, operator_proxy
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.operator_lease import REQUEST_SECONDS, Lease
 from k8sbench.model.errors import BenchError
@@ -90,7 +90,7 @@ class Leadership:
                 if self.is_held:
                     self._renew_all(leases)
                 else:
-                    benchmark_crd.check(api)
+                    benchmark_objects.check(api)
                     self._take_all(leases)
             except BenchError as error:
                 self.waits_for, self.stands_by = f"{error.message} {error.action}".strip(), False

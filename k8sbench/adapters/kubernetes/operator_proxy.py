@@ -26,8 +26,7 @@ from k8sbench.adapters.store import disk
 from k8sbench.decoding import decoder
 from k8sbench.model import times
 from k8sbench.model.errors import Unreachable
-from k8sbench.model.kube import MOST_RUNS, TOKEN_HEADER
-from k8sbench.model.ownership import OPERATOR
+from k8sbench.model.kube import MOST_RUNS, OPERATOR, TOKEN_HEADER
 from k8sbench.model.run import Baseline, Run
 
 T = TypeVar("T")

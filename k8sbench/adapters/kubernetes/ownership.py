@@ -29,13 +29,14 @@ from k8sbench.model.identity import (
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import (
     RUN_LABEL,
+    JobOwner,
     KubeObject,
+    Ownership,
     annotations_of,
     attempt_of,
     labels_of,
     name_of,
 )
-from k8sbench.model.ownership import JobOwner, Ownership
 from k8sbench.model.run import Run
 from k8sbench.ports import Manifest
 

@@ -1,7 +1,7 @@
 """Requests to the cluster for the facts that :mod:`k8sbench.diagnose.preflight.checks` judges.
 
 An API server that does not answer raises; a single request that is refused becomes an
-:class:`~k8sbench.diagnose.preflight.facts.Unknown`. No pods are listed.
+:class:`~k8sbench.diagnose.preflight.checks.Unknown`. No pods are listed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import yaml
 
 from k8sbench.adapters.files import packaged
 from k8sbench.adapters.kubernetes import (
-    benchmark_crd,
+    benchmark_objects,
     job_changes,
     kinds,
     listing,
@@ -28,7 +28,7 @@ from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault, Tolerated
 from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Way
 from k8sbench.diagnose.preflight import checks
-from k8sbench.diagnose.preflight.facts import (
+from k8sbench.diagnose.preflight.checks import (
     MetricsEndpoint,
     Permission,
     PreflightFacts,
@@ -82,7 +82,7 @@ def ask(
         },
         "deployments": partial(_deployments, api, kind_of(plan).operator),
         "access": partial(_access, api, operated=operated),
-        "crd_schema": partial(benchmark_crd.schema, api),
+        "crd_schema": partial(benchmark_objects.schema, api),
         "namespace": lambda: api.find(kinds.path("Namespace", name=home)),
         "quotas": lambda: api.list(kinds.path("ResourceQuota", home))[0],
         "nodes": lambda: api.list(kinds.path("Node"), labels=selector)[0],

@@ -15,14 +15,15 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psutil
 
 import k8sbench
-from k8sbench.adapters.local import gpus, launch
+from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.job import ENDED, LocalJob, Replica
 from k8sbench.adapters.store import disk
 from k8sbench.model import extras
@@ -67,17 +68,17 @@ class LocalCluster(Cluster):
         *,
         environ: Mapping[str, str] | None = None,
         python: str = sys.executable,
-        inventory: Callable[[], gpus.Inventory] | None = None,
+        inventory: Callable[[], Inventory] | None = None,
         grace: float = GRACE,
         finish_grace: float = FINISH_GRACE,
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
         self._python = python
-        self._inventory = inventory or (lambda: gpus.inventory(self._environ))
+        self._inventory = inventory or (lambda: machine_gpus(self._environ))
         self._grace = grace
         self._finish_grace = finish_grace
         self._jobs: dict[str, LocalJob] = {}
-        self._taken: dict[str, tuple[gpus.GPU, ...]] = {}
+        self._taken: dict[str, tuple[GPU, ...]] = {}
         """GPUs in use, by run."""
         self._creating = threading.Lock()
         self._is_closed = False
@@ -186,7 +187,7 @@ class LocalCluster(Cluster):
                     # An empty list hides all GPUs from a replica planned without any.
                     gpus=None
                     if assigned is None
-                    else [gpus.listed(of_replica) for of_replica in assigned],
+                    else [listed(of_replica) for of_replica in assigned],
                     work=None if home is None else work,
                 )
                 # Not in the run's folder: sockets have room for 107 bytes of path, and trainers
@@ -229,12 +230,12 @@ class LocalCluster(Cluster):
                 launch.check_variables(dict(replica.env))
         return job
 
-    def _assign(self, plan: RunPlan) -> tuple[tuple[gpus.GPU, ...], ...] | None:
+    def _assign(self, plan: RunPlan) -> tuple[tuple[GPU, ...], ...] | None:
         """Choose the GPUs of each replica; None on a machine without a driver."""
         inventory = self._inventory()
         # A copy, because another thread may release GPUs meanwhile.
         taken = [gpu for others in list(self._taken.values()) for gpu in others]
-        assigned = gpus.assign(inventory, plan.replicas, plan.gpus_per_replica, taken)
+        assigned = assign(inventory, plan.replicas, plan.gpus_per_replica, taken)
         self._taken[plan.run_id] = tuple(gpu for of_replica in assigned for gpu in of_replica)
         return assigned if inventory.driver is not None else None
 
@@ -267,7 +268,7 @@ def machine_cores() -> int:
 
 def site() -> tuple[Site, str]:
     """Return this machine, its GPUs as a pool of one node, and its devices in words."""
-    found, pool = gpus.inventory(), CPU_POOL
+    found, pool = machine_gpus(), CPU_POOL
     devices = f"no GPU ({found.reason})"
     if found.gpus:
         count, model = len(found.gpus), found.gpus[0].model
@@ -330,3 +331,112 @@ def held_port() -> Iterator[int]:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind((launch.LOOPBACK, 0))
         yield holder.getsockname()[1]
+
+
+# -- GPUs ------------------------------------------------------------------------------------------
+#
+# Read through NVML (nvidia-ml-py), which is imported on use. No library, driver or GPU is a normal
+# answer with a reason.
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+class GPU(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU."""
+
+    index: int
+    """As NVML and nvidia-smi count: by PCI address."""
+    uuid: str
+    model: str
+    """As the driver names it."""
+
+
+class Inventory(msgspec.Struct, frozen=True, kw_only=True):
+    """The GPUs that a local run may use."""
+
+    gpus: tuple[GPU, ...]
+    driver: str | None = None
+    """The driver's version; None where there is none."""
+    reason: str | None = None
+    """Reason for missing GPUs; None if all are here."""
+
+
+def machine_gpus(environ: Mapping[str, str] | None = None, library: Any = None) -> Inventory:
+    """Ask the driver; heeds the user's ``CUDA_VISIBLE_DEVICES``. ``library`` stands for NVML."""
+    environ = os.environ if environ is None else environ
+    if library is None:
+        try:
+            import pynvml
+        except ImportError:
+            return Inventory(gpus=(), reason="nvidia-ml-py is not installed")
+        library = pynvml
+    try:
+        library.nvmlInit()
+        try:
+            known = _ask(library)
+        finally:
+            library.nvmlShutdown()
+    except library.NVMLError as error:
+        return Inventory(gpus=(), reason=f"NVML: {error}")
+    return visible(known, environ.get(VISIBLE))
+
+
+def _ask(library: Any) -> Inventory:
+    handles = map(library.nvmlDeviceGetHandleByIndex, range(library.nvmlDeviceGetCount()))
+    gpus = tuple(
+        GPU(
+            index=index,
+            uuid=library.nvmlDeviceGetUUID(handle),
+            model=library.nvmlDeviceGetName(handle),
+        )
+        for index, handle in enumerate(handles)
+    )
+    reason = None if gpus else "the driver knows no GPU"
+    return Inventory(gpus=gpus, driver=library.nvmlSystemGetDriverVersion(), reason=reason)
+
+
+def visible(found: Inventory, wanted: str | None) -> Inventory:
+    """Keep what ``CUDA_VISIBLE_DEVICES`` names, in its order, as CUDA reads it.
+
+    Entries are indices or beginnings of UUIDs; the first that names no GPU ends the list.
+    """
+    if wanted is None or not found.gpus:
+        return found
+    kept: list[GPU] = []
+    for entry in (part.strip() for part in wanted.split(",")):
+        gpu = next((gpu for gpu in found.gpus if _is_named(gpu, entry)), None)
+        if gpu is None or gpu in kept:
+            break
+        kept.append(gpu)
+    reason = found.reason if kept == list(found.gpus) else f"{VISIBLE} is {wanted!r}"
+    return msgspec.structs.replace(found, gpus=tuple(kept), reason=reason)
+
+
+def _is_named(gpu: GPU, entry: str) -> bool:
+    return entry == str(gpu.index) or (entry.startswith("GPU-") and gpu.uuid.startswith(entry))
+
+
+def assign(
+    found: Inventory, replicas: int, each: int, taken: Iterable[GPU] = ()
+) -> tuple[tuple[GPU, ...], ...]:
+    """Give every replica ``each`` GPUs of its own; raises :class:`UsageError` if they are short."""
+    busy = set(taken)
+    free = [gpu for gpu in found.gpus if gpu not in busy]
+    needed = replicas * each
+    if needed > len(free):
+        why = f" ({found.reason})" if found.reason else ""
+        used = f", {len(found.gpus) - len(free)} of them in use by other runs" if busy else ""
+        raise UsageError(
+            f"{replicas} replicas × {each} GPUs need {needed} GPUs;"
+            f" this machine has {len(found.gpus)}{why}{used}.",
+            "Ask for fewer with --replicas and --gpus, or run it on a cluster.",
+        )
+    return tuple(tuple(free[n * each : (n + 1) * each]) for n in range(replicas))
+
+
+def listed(gpus: Sequence[GPU]) -> str:
+    """Write the value of ``CUDA_VISIBLE_DEVICES`` that names ``gpus``; empty for none.
+
+    By index, with CUDA_DEVICE_ORDER=PCI_BUS_ID: paddle.distributed.launch reads numbers alone.
+    """
+    return ",".join(str(gpu.index) for gpu in gpus)

@@ -1,10 +1,10 @@
 """A rendered job as commands of this machine; pure.
 
 Only the form that k8sbench renders is understood. What a machine without Kubernetes cannot honour
-(image, resources, node selection, security context) is not read. A command or a variable that needs
-something of a cluster is refused.
+(image, resources, node selection, security context) is not read. Planning has refused what needs
+something of a cluster: a claim, a Secret.
 
-So is a program that is neither one of k8sbench's own trainers nor confirmed by the user. On a
+A program is refused that is neither one of k8sbench's own trainers nor confirmed by the user. On a
 cluster a container's command runs inside its image, behind the pod's walls. Here it would run as
 the user, on the user's machine. So a plan must be of one of our trainers, from which planning alone
 makes the command, and no variable may make that command load other code; or it is of the user's own
@@ -90,14 +90,13 @@ def read_job(manifests: Sequence[Mapping[str, Any]], *, node: str) -> ManifestJo
             path, volume = mount["mountPath"].rstrip("/"), volumes[mount["name"]]
             if "configMap" in volume:
                 places[path] = f"{{mounts}}/{volume['name']}"
-                files[volume["name"]] = _files(volume["configMap"], configs)
+                source = volume["configMap"]
+                data = configs[source["name"]]
+                files[volume["name"]] = {
+                    item["path"]: data[item["key"]].encode() for item in source["items"]
+                }
             elif "emptyDir" in volume and path not in _OF_MACHINE:
                 places[path] = f"{{scratch}}/{volume['name']}"
-            elif "emptyDir" not in volume:
-                used = (word for word in command if f"{word}/".startswith(f"{path}/"))
-                for word in used:
-                    reads = f"The command reads {word} from volume {volume['name']} of a cluster."
-                    raise _refused(reads)
         for index in range(group.get("replicas", 1)):
             replica = f"{type_.lower()}-{index}"
             fields = {
@@ -123,27 +122,10 @@ def read_job(manifests: Sequence[Mapping[str, Any]], *, node: str) -> ManifestJo
     )
 
 
-def _files(source: Mapping[str, Any], configs: Mapping[str, Mapping[str, str]]) -> dict[str, bytes]:
-    data = configs.get(source["name"])
-    if data is None:
-        raise _refused("Its trainers are not those of this k8sbench.")
-    return {item["path"]: data[item["key"]].encode() for item in source["items"]}
-
-
 def _variable(entry: Mapping[str, Any], fields: Mapping[str, str]) -> tuple[str, str]:
     if "valueFrom" not in entry:
         return entry["name"], str(entry.get("value", ""))
-    field = entry["valueFrom"].get("fieldRef", {}).get("fieldPath")
-    if field not in fields:
-        raise _refused(f"Variable {entry['name']} takes its value from a cluster.")
-    return entry["name"], fields[field]
-
-
-def _refused(message: str) -> UsageError:
-    return UsageError(
-        f"The local backend cannot run this job. {message}",
-        "Run it on a cluster, or print it with k8sbench render.",
-    )
+    return entry["name"], fields[entry["valueFrom"]["fieldRef"]["fieldPath"]]
 
 
 _LOADING = re.compile(

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from k8sbench.diagnose.job import endings, reasons, waiting
+from k8sbench.diagnose.job import endings, placing, reasons
 from k8sbench.diagnose.job.causes import CAUSES, finding_of
 from k8sbench.diagnose.job.facts import (
     JOB_CHANGED,
@@ -215,7 +215,7 @@ def _ended_unnoticed(facts: Facts, lines: Mapping[str, Sequence[str]]) -> JobSta
 def _going(facts: Facts) -> JobState:
     """Read a job that is on its way."""
     phase = _phase(facts)
-    trouble, again = waiting.cause(facts) if facts.seen.job is not None else (None, None)
+    trouble, again = placing.cause(facts) if facts.seen.job is not None else (None, None)
     if phase is Phase.RUNNING:
         # What delayed the start is past.
         trouble = None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from k8sbench.adapters.local import gpus
+from k8sbench.adapters.local import cluster
 from k8sbench.app import submit
 from k8sbench.diagnose.preflight.nodes import refusal, room
 from k8sbench.lifecycle.context import PlannedCase
@@ -23,7 +23,9 @@ HERE = ("--backend=local", "--dry-run")
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with two cores and no GPU, wherever this runs."""
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(gpus, "inventory", lambda: gpus.Inventory(gpus=(), reason="there is none"))
+    monkeypatch.setattr(
+        cluster, "machine_gpus", lambda: cluster.Inventory(gpus=(), reason="there is none")
+    )
 
 
 def test_cases_that_cannot_run_are_named_and_left_out_golden(told: Told) -> None:

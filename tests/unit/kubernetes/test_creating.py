@@ -27,7 +27,7 @@ from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 from k8sbench.adapters.kubernetes.ownership import User
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION
-from k8sbench.model.ownership import JobOwner, Ownership
+from k8sbench.model.kube import JobOwner, Ownership
 from tests.unit.kubernetes import objects
 from tests.unit.kubernetes.objects import JOB, condition, job, stamp
 from tests.unit.presence import present

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 from k8sbench import limits
-from k8sbench.adapters.kubernetes import benchmark_crd, leadership, operator_proxy
+from k8sbench.adapters.kubernetes import benchmark_objects, leadership, operator_proxy
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.leadership import Leadership
@@ -195,7 +195,7 @@ def test_a_token_that_is_replaced_is_read_again_and_its_failure_told_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shorten(monkeypatch, operator_token=0.0)
-    monkeypatch.setattr(benchmark_crd, "check", Mock())
+    monkeypatch.setattr(benchmark_objects, "check", Mock())
     note, gone = Mock(), StoreError("It is gone.")
     it = Leadership(Mock(), "one", (), note)
     monkeypatch.setattr(operator_proxy, "token", Mock(side_effect=["one", "two", gone, gone]))

@@ -14,7 +14,7 @@ from k8sbench.lifecycle import collecting, serving, submitting
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Outcome, PlannedCase, RunContext, Stop
 from k8sbench.lifecycle.serving import Serving
-from k8sbench.model.ownership import Ownership
+from k8sbench.model.kube import Ownership
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import Backend, RunPlan
 from k8sbench.model.planning import make_plan

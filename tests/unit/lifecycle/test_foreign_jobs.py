@@ -15,7 +15,7 @@ from k8sbench.app import runs as runs_
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.model.errors import NotFound, PlanUnreadable, UsageError
-from k8sbench.model.ownership import JobOwner, Ownership
+from k8sbench.model.kube import JobOwner, Ownership
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.ports import FoundJob, RunFilter, Store

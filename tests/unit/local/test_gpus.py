@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.local import gpus
-from k8sbench.adapters.local.gpus import GPU, Inventory
+from k8sbench.adapters.local import cluster
+from k8sbench.adapters.local.cluster import GPU, Inventory
 from k8sbench.model.errors import UsageError
 from tests.unit.presence import present
 
@@ -48,7 +48,7 @@ class Nvml:
 
 def found(count: int, visible: str | None = None, **more: Any) -> Inventory:
     environ = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    return gpus.inventory(environ, Nvml(count, **more))
+    return cluster.machine_gpus(environ, Nvml(count, **more))
 
 
 def indices(inventory: Inventory) -> list[int]:
@@ -65,7 +65,7 @@ def test_the_driver_tells_the_model() -> None:
 @pytest.mark.parametrize(("fault", "calls"), [("init", ["init"]), ("count", ["init", "shutdown"])])
 def test_no_driver_is_an_answer_with_its_reason(fault: str, calls: list[str]) -> None:
     library = Nvml(1, fault=fault)
-    here = gpus.inventory({}, library)
+    here = cluster.machine_gpus({}, library)
     assert here.gpus == ()
     assert "NVML" in present(here.reason)
     assert library.calls == calls
@@ -92,4 +92,4 @@ def test_what_is_visible_counts_as_cuda_reads_it(visible: str | None, expected: 
 
 def test_too_few_are_refused_with_both_numbers_and_the_reason() -> None:
     with pytest.raises(UsageError, match=r"need 4 GPUs; this machine has 1 \(CUDA_VISIBLE_DEVICES"):
-        gpus.assign(found(4, "3"), 2, 2)
+        cluster.assign(found(4, "3"), 2, 2)

@@ -185,24 +185,6 @@ def test_a_field_of_the_pod_is_this_machines() -> None:
     assert env["NODE"] == "box"
 
 
-def test_a_secret_is_refused() -> None:
-    given = objects()
-    secret = {"name": "S", "valueFrom": {"secretKeyRef": {"name": "s"}}}
-    container(given)["env"].append(secret)
-    with pytest.raises(UsageError, match="Variable S"):
-        launch.read_job(given, node="box")
-
-
-def test_a_claim_in_the_command_is_refused() -> None:
-    given = objects()
-    pod = given[-1]["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
-    pod["volumes"].append({"name": "d", "persistentVolumeClaim": {"claimName": "c"}})
-    container(given)["volumeMounts"].append({"name": "d", "mountPath": "/data"})
-    container(given)["command"] += ["--data", "/data/train"]
-    with pytest.raises(UsageError, match="/data/train"):
-        launch.read_job(given, node="box")
-
-
 # -- programs -------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import yaml
 
-from k8sbench.adapters.kubernetes import benchmark_crd
+from k8sbench.adapters.kubernetes import benchmark_objects
 from k8sbench.model.benchmark_object import API_VERSION, SCHEMA
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
@@ -17,4 +17,4 @@ def test_it_is_the_charts_and_names_the_schema_that_the_operator_needs(cli: Cli)
     (version,) = spec["versions"]
     assert f"{spec['group']}/{version['name']}" == API_VERSION
     description = version["schema"]["openAPIV3Schema"]["description"]
-    assert benchmark_crd.number(description) == SCHEMA
+    assert benchmark_objects.number(description) == SCHEMA

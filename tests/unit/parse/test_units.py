@@ -7,7 +7,7 @@ import pytest
 from k8sbench.model import units as declared_units
 from k8sbench.model.sample import Mark, Record
 from k8sbench.model.spec import LogFormat
-from k8sbench.parse import declared, units
+from k8sbench.parse import declared
 from k8sbench.parse.reading import FamilyLog
 from tests.unit.parse.support import ended
 
@@ -59,7 +59,7 @@ def test_other_texts_declare_no_unit_of_a_step_or_a_second(text: str) -> None:
 def test_the_unit_of_a_time_stands_before_or_after_it(
     ahead: str, behind: str, scale: float | None
 ) -> None:
-    found = units.after(behind, is_time=True)[0] or units.before(ahead, is_time=True)
+    found = declared.after(behind, is_time=True)[0] or declared.before(ahead, is_time=True)
     assert (found and found.scale) == scale
 
 
@@ -82,7 +82,7 @@ def test_the_unit_of_a_time_stands_before_or_after_it(
 def test_the_unit_of_a_rate_stands_before_or_after_it(
     ahead: str, behind: str, scale: float, noun: str, per_card: bool
 ) -> None:
-    found = units.after(behind, is_time=False)[0] or units.before(ahead, is_time=False)
+    found = declared.after(behind, is_time=False)[0] or declared.before(ahead, is_time=False)
     assert found is not None
     assert found.scale == pytest.approx(scale)
     assert (found.noun, found.per_card) == (noun, per_card)

@@ -413,19 +413,6 @@ def test_a_rotated_password_is_read_anew(
         assert store.ids() == ["seg-1"]
 
 
-def test_commands_in_an_operator_s_pod_use_its_rows(
-    postgres_server: postgres.Server, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = root.parent / "url"
-    file.write_text(postgres_server.with_password("sesame"))
-    monkeypatch.delenv("K8SBENCH_STORE", raising=False)
-    monkeypatch.setenv("K8SBENCH_STORE_FILE", str(file))
-    with open_store(is_operator=True) as store:
-        store.record(plan(), at=NOW, owner=None)
-    with open_store(create=False) as store:
-        assert store.ids() == ["seg-1"]
-
-
 def test_a_missing_driver_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StoreError, match="driver") as caught:

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from k8sbench.trainers.parts.stopwatch import Stopwatch, boot_id
+from k8sbench.trainers.parts.training import Stopwatch, boot_id
 
 
 class Machine:
