@@ -28,7 +28,7 @@ HERE = ClusterAccess()
 """The current context and its namespace."""
 
 
-class Rows(msgspec.Struct, frozen=True, kw_only=True):
+class RunRows(msgspec.Struct, frozen=True, kw_only=True):
     """Finished runs and the rows of their groups."""
 
     runs: tuple[Run, ...]
@@ -73,7 +73,7 @@ def rows(
     *,
     accept: Collection[str] = (),
     among: Sequence[Run] = (),
-) -> Rows:
+) -> RunRows:
     """Make the rows that some runs belong to: the end of ``submit``.
 
     ``among`` are the other runs of the operator.
@@ -93,7 +93,7 @@ def rows(
         if member.run_id in run_ids
         and (member.verdict == "rejected" or row.group.state == "unsteady")
     )
-    return Rows(runs=tuple(runs), report=report, rejected=rejected)
+    return RunRows(runs=tuple(runs), report=report, rejected=rejected)
 
 
 def explain(
