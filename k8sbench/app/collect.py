@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from k8sbench.app import cases, catalog, connections, results, stores
 from k8sbench.app.connections import on_cluster
-from k8sbench.app.results import Rows
+from k8sbench.app.results import RunRows
 from k8sbench.app.runs import to_act_on
 from k8sbench.decoding import decoder
 from k8sbench.lifecycle import collecting, serving
@@ -101,7 +101,7 @@ def _specs(benchmark: Benchmark) -> list[LoadedSpec]:
 
 MOST_NOTES = 1000
 """Notes that are remembered, so as not to be repeated."""
-Collected = tuple[CollectResult, Rows]
+Collected = tuple[CollectResult, RunRows]
 """Collected runs, and the rows of the closed ones."""
 
 
@@ -116,7 +116,7 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
     with stores.to_write(options.store) as store:
         for location, run_ids in _by_location(store, options, result, reporter.note).items():
             api = connections.connect(options.access, location)
-            with _opened(store, api, options, reporter) as context, stop:
+            with on_cluster(store, api, reporter.note, options) as context, stop:
                 for run_id in run_ids if options.take_over else ():
                     collecting.take_over(run_id, context, agree, reporter.note)
                 runs = [_known(run_id, context) for run_id in run_ids]
@@ -131,9 +131,8 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
                     context,
                     reporter,
                     stop,
+                    options,
                     follow=options.until_over,
-                    keep=options.keep,
-                    wait=options.wait,
                     gathering=gathering,
                 )
                 collected.closed = results.with_gpu_metrics(
@@ -146,26 +145,6 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
             reporter.note(f"warning: run {run_id} is damaged: {error.message} {error.action}")
             result.failed.setdefault(run_id, error)
         return result, results.rows(store, result.closed, reporter.note, accept=options.accept)
-
-
-def _opened(
-    store: Store,
-    api: Api,
-    options: CollectOptions,
-    reporter: Reporter,
-    *,
-    is_operator: bool = False,
-) -> contextlib.AbstractContextManager[RunContext]:
-    """Open a cluster to collect from."""
-    return on_cluster(
-        store,
-        api,
-        reporter.note,
-        prometheus=options.prometheus,
-        keep=options.keep,
-        accept=options.accept,
-        is_operator=is_operator,
-    )
 
 
 def _known(run_id: str, context: RunContext) -> Run:
@@ -252,7 +231,7 @@ def serve_all(
         served = []
         for api in apis:
             context = stack.enter_context(
-                _opened(store, api, options, reporter, is_operator=is_all)
+                on_cluster(store, api, reporter.note, options, is_operator=is_all)
             )
             find = partial(_pending_runs, context, note_once)
             objects = None
@@ -262,8 +241,7 @@ def serve_all(
                 find,
                 context,
                 reporter,
-                keep=options.keep,
-                wait=options.wait,
+                options,
                 patient=is_all,
                 objects=objects,
                 plan=partial(plan_object, api, note_once, options.reserved),

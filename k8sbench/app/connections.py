@@ -21,7 +21,7 @@ from k8sbench import limits
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
 from k8sbench.model.kube import OPERATOR
-from k8sbench.model.request import ClusterAccess
+from k8sbench.model.request import ClusterAccess, FollowOptions
 from k8sbench.model.run import Location, Run
 from k8sbench.threads import Inline, Threads
 
@@ -225,25 +225,24 @@ def on_cluster(
     store: Store,
     api: Api,
     note: Callable[[str], None],
+    options: FollowOptions,
     *,
     run: Run | None = None,
-    prometheus: str,
-    keep: bool = False,
-    accept: Sequence[str] = (),
     is_operator: bool = False,
 ) -> Iterator[RunContext]:
     """Open a connected cluster for a store's runs; close both afterwards.
 
-    The parameters are as in :func:`run_context`, :func:`.connections.opened` and
-    :func:`.connections.metric_sources`.
+    ``run`` must be there; with ``is_operator`` the namespace's operator owns the jobs.
     """
-    with opened(api, note, run=run, keep=keep, store=store, is_operator=is_operator) as cluster:
+    with opened(
+        api, note, run=run, keep=options.keep, store=store, is_operator=is_operator
+    ) as cluster:
         yield run_context(
             store,
             cluster,
             api,
-            accept=accept,
-            metric_sources=metric_sources(prometheus, api, store),
+            accept=options.accept,
+            metric_sources=metric_sources(options.prometheus, api, store),
             is_operator=is_operator,
         )
 

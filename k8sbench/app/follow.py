@@ -18,7 +18,7 @@ import msgspec
 from k8sbench.adapters import processes
 from k8sbench.app import connections, objects, results, stores
 from k8sbench.app.connections import now, on_cluster
-from k8sbench.app.results import Rows
+from k8sbench.app.results import RunRows
 from k8sbench.app.runs import find, look_up, to_act_on
 from k8sbench.lifecycle import collecting, requests
 from k8sbench.lifecycle.collecting import CollectResult
@@ -33,7 +33,7 @@ from k8sbench.model.errors import (
     UsageError,
     is_refused,
 )
-from k8sbench.model.request import ClusterAccess
+from k8sbench.model.request import NO_OPTIONS, ClusterAccess, FollowOptions
 from k8sbench.model.run import Run, Wish, by_name
 from k8sbench.ports import JobEvent, Store
 from k8sbench.report import group_words
@@ -49,24 +49,21 @@ def watch(
     access: ClusterAccess,
     reporter: Reporter,
     stop: Stop,
-    *,
-    keep: bool = False,
-    wait: bool = False,
-    prometheus: str = connections.AUTO,
-) -> Rows:
+    options: FollowOptions = NO_OPTIONS,
+) -> RunRows:
     """Follow the run with this id prefix, and make its row."""
     if (rows := _watched_object(text, where, access, reporter, stop)) is not None:
         return rows
     with stores.to_write(where) as store:
         run = to_act_on(store, text, access, reporter.note, records=True)
         if run.source != stores.SOURCE:
-            run = Follower(store, access, reporter, stop, keep, wait, prometheus).follow(run)
+            run = Follower(store, access, reporter, stop, options).follow(run)
         return results.rows(store, [run], reporter.note)
 
 
 def _watched_object(
     text: str, where: str | None, access: ClusterAccess, reporter: Reporter, stop: Stop
-) -> Rows | None:
+) -> RunRows | None:
     """Follow a Benchmark object or one of its runs; None for another run."""
     if stores.is_recorded(where, text):
         return None
@@ -143,9 +140,7 @@ class Follower(msgspec.Struct, frozen=True):
     access: ClusterAccess
     reporter: Reporter
     stop: Stop
-    keep: bool = False
-    wait: bool = False
-    prometheus: str = connections.NONE
+    options: FollowOptions = FollowOptions(prometheus=connections.NONE)
 
     def opened(self, run: Run) -> contextlib.AbstractContextManager[RunContext]:
         """Open the cluster of a run; rejects local runs and other clusters."""
@@ -153,9 +148,8 @@ class Follower(msgspec.Struct, frozen=True):
             self.store,
             connections.of_run(run, self.access),
             self.reporter.note,
+            self.options,
             run=run,
-            prometheus=self.prometheus,
-            keep=self.keep,
         )
 
     def follow(self, run: Run) -> Run:
@@ -212,9 +206,8 @@ class Follower(msgspec.Struct, frozen=True):
                 context,
                 self.reporter,
                 self.stop,
+                self.options,
                 follow=True,
-                keep=self.keep,
-                wait=self.wait,
                 gathering=gathering,
             )
             result.closed = results.with_gpu_metrics(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from k8sbench.app import catalog, connections, results, stores
-from k8sbench.app.results import Rows
+from k8sbench.app.results import RunRows
 from k8sbench.lifecycle.context import BENCHMARK
 from k8sbench.measure.run import expectation
 from k8sbench.measure.run.expectation import LogCandidate, MeasureOptions
@@ -168,7 +168,7 @@ class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
     """Without ``skip_unreadable`` nothing was recorded where there are any."""
     recognised: tuple[MeasuredLog, ...] = ()
     """The logs of ``added``."""
-    rows: Rows | None = None
+    rows: RunRows | None = None
     """Rows of these runs' groups; None if nothing was recorded."""
 
 

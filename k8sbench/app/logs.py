@@ -18,7 +18,7 @@ from k8sbench.model import times
 from k8sbench.model.errors import NotFound
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.request import ClusterAccess
+from k8sbench.model.request import ClusterAccess, FollowOptions
 from k8sbench.model.run import Run
 from k8sbench.model.times import FILE_SECONDS
 from k8sbench.ports import JobEvent, LogLine, Store
@@ -66,7 +66,7 @@ def logs(
                 f"Replicas: {', '.join(names)}.",
             )
         is_theirs = run.source == stores.SOURCE
-        reader = _Reader(run, access, sink, replica, several=replica is None and len(names) > 1)
+        reader = _LogReader(run, access, sink, replica, several=replica is None and len(names) > 1)
         alone = not recorded or stores.is_alone(store, run)
         if is_theirs and (run.phase.final or where == stores.CLUSTER):
             reader.from_operator(there)
@@ -83,7 +83,7 @@ def logs(
             sink.note(f"Run {run.run_id} is {reader.run.phase}. {reader.run.history[-1].cause}")
 
 
-class _Reader:
+class _LogReader:
     """Hands over the lines of one run; implements Reporter for one that is followed."""
 
     def __init__(
@@ -153,7 +153,8 @@ class _Reader:
         if store.log_files(self.run.run_id):
             self.archived(store)
         # Reading logs must not end a job that waits.
-        self.run = Follower(store, self._access, self, stop, wait=True).follow(self.run)
+        options = FollowOptions(wait=True, prometheus=connections.NONE)
+        self.run = Follower(store, self._access, self, stop, options).follow(self.run)
 
     def archived(self, store: Store, *, follow: bool = False) -> None:
         """Hand over what is archived; with ``follow`` until the run is final."""

@@ -21,7 +21,7 @@ from k8sbench.model.request import SubmitRequest
 
 if TYPE_CHECKING:
     from k8sbench.app.cases import RunTarget
-    from k8sbench.app.results import Rows
+    from k8sbench.app.results import RunRows
     from k8sbench.measure.group.node_check import Judged
 
 
@@ -31,7 +31,7 @@ def nodes(
     stop: Stop,
     *,
     selector: str = "",
-) -> tuple[Judged, Rows]:
+) -> tuple[Judged, RunRows]:
     """Measure a case on each node; return verdicts and rows.
 
     ``selector`` is kubectl's ``-l``, in addition to the labels of the pool. Raises
@@ -60,9 +60,9 @@ def nodes(
     if request.resume is None:
         request = msgspec.structs.replace(request, set_name=set_name)
     rows = submit.run(pinned, request, target, reporter, stop, chosen)
-    assert isinstance(rows, results.Rows), "nodes are never detached"
+    assert isinstance(rows, results.RunRows), "nodes are never detached"
 
-    def judged(rows: Rows) -> Judged:
+    def judged(rows: RunRows) -> Judged:
         groups = grouping.groups(rows.runs)
         return node_check.check(node_check.figures(chosen, groups, rows.runs))
 
@@ -73,9 +73,9 @@ def nodes(
         twice = _pinned(case, found.to_confirm)
         request = msgspec.structs.replace(request, resume=set_name, set_name=None)
         again = submit.run(twice, request, target, reporter, stop, found.to_confirm)
-        assert isinstance(again, results.Rows), "nodes are never detached"
+        assert isinstance(again, results.RunRows), "nodes are never detached"
         known = {row.group.key: row for row in (*rows.report.results, *again.report.results)}
-        rows = results.Rows(
+        rows = results.RunRows(
             runs=tuple({run.run_id: run for run in (*rows.runs, *again.runs)}.values()),
             report=msgspec.structs.replace(rows.report, results=tuple(known.values())),
             rejected=rows.rejected | again.rejected,

@@ -16,7 +16,7 @@ import msgspec
 
 from k8sbench import limits
 from k8sbench.app import cases, catalog, connections, results, stores
-from k8sbench.app.results import Rows
+from k8sbench.app.results import RunRows
 from k8sbench.lifecycle.context import PlannedCase, Reporter, Stop, SweepReporter
 from k8sbench.model import benchmark_object, times
 from k8sbench.model.benchmark_object import LONGEST_NAME, Benchmark
@@ -78,7 +78,7 @@ def submit(
     reporter: SweepReporter,
     stop: Stop,
     nodes: Sequence[str] = (),
-) -> Rows | Created:
+) -> RunRows | Created:
     """Create the object of a submit, or have it retried; follow it unless detached.
 
     ``planned`` are the cases that the operator will plan, for the user to see.
@@ -262,7 +262,7 @@ def follow(
     reporter: Reporter,
     stop: Stop,
     run_id: str | None = None,
-) -> Rows:
+) -> RunRows:
     """Show the runs of objects until all are complete; return their rows.
 
     With ``run_id`` only that run counts. Raises :class:`Interrupted` at a stop request, and
@@ -328,7 +328,7 @@ def _check_planned(benchmark: Benchmark) -> None:
 
 def _rows(
     found: Mapping[str, Benchmark], access: ClusterAccess, run_id: str | None, shown: _Shown
-) -> Rows:
+) -> RunRows:
     """Make the rows of objects from the operator's records."""
     names = [run_id] if run_id else [name for one in found.values() for name in _phases(one)]
     if not names:

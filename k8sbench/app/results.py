@@ -11,6 +11,7 @@ from k8sbench.app import catalog, stores
 from k8sbench.measure.group import selection
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, NotFound, did_you_mean
+from k8sbench.model.finding import FORMER_IDS
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run, merged
 from k8sbench.ports import RunFilter
@@ -27,7 +28,7 @@ HERE = ClusterAccess()
 """The current context and its namespace."""
 
 
-class Rows(msgspec.Struct, frozen=True, kw_only=True):
+class RunRows(msgspec.Struct, frozen=True, kw_only=True):
     """Finished runs and the rows of their groups."""
 
     runs: tuple[Run, ...]
@@ -72,7 +73,7 @@ def rows(
     *,
     accept: Collection[str] = (),
     among: Sequence[Run] = (),
-) -> Rows:
+) -> RunRows:
     """Make the rows that some runs belong to: the end of ``submit``.
 
     ``among`` are the other runs of the operator.
@@ -92,7 +93,7 @@ def rows(
         if member.run_id in run_ids
         and (member.verdict == "rejected" or row.group.state == "unsteady")
     )
-    return Rows(runs=tuple(runs), report=report, rejected=rejected)
+    return RunRows(runs=tuple(runs), report=report, rejected=rejected)
 
 
 def explain(
@@ -139,7 +140,7 @@ def check_accepted(accept: Collection[str], *, of_groups: bool = True) -> None:
 
     known = ids.REASONS if of_groups else rules.ALL
     for name in accept:
-        if name not in known:
+        if FORMER_IDS.get(name, name) not in known:
             raise NotFound(
                 f"--accept {name}: there is no such reason.",
                 did_you_mean(name, known) + "List them: k8sbench explain '*'",

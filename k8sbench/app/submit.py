@@ -31,13 +31,13 @@ from k8sbench.model.finding import Finding
 from k8sbench.model.identity import case_key, check_set, checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
-from k8sbench.model.request import SubmitRequest
+from k8sbench.model.request import FollowOptions, SubmitRequest
 from k8sbench.model.run import Run
 from k8sbench.ports import Cluster, Manifest, MetricSource, RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
-    from k8sbench.app.results import Rows
+    from k8sbench.app.results import RunRows
 
 
 def resumed(
@@ -91,7 +91,7 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
 
 def submit(
     request: SubmitRequest, reporter: SweepReporter, stop: Stop, agree: Agree | None = None
-) -> Rows | Detached | Created | DryRun:
+) -> RunRows | Detached | Created | DryRun:
     """Run the requested cases; return rows unless detached or dry run.
 
     ``agree`` asks the user for consent, if there is a terminal. Raises :class:`Interrupted` at a
@@ -129,7 +129,7 @@ def run(
     reporter: SweepReporter,
     stop: Stop,
     nodes: Sequence[str] = (),
-) -> Rows | Detached | Created:
+) -> RunRows | Detached | Created:
     """Run cases that are planned, in a set that is new or resumed.
 
     Where an operator serves the namespace, it does. ``nodes`` are those that the cases are pinned
@@ -259,8 +259,8 @@ def _followed(
     if outcome.how is How.FOLLOWED_ELSEWHERE:
         from k8sbench.app import follow
 
-        keep, wait = request.keep, request.wait
-        return follow.Follower(store, request.access, reporter, stop, keep, wait).follow(run)
+        options = FollowOptions(keep=request.keep, wait=request.wait, prometheus=connections.NONE)
+        return follow.Follower(store, request.access, reporter, stop, options).follow(run)
     if outcome.how is How.OVER_BEFORE:
         own_set = run.plan.set_name
         of_set = "" if own_set == request.joined_set else f" of set {own_set}"

@@ -23,7 +23,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 
 if TYPE_CHECKING:
-    from k8sbench.app.results import Rows
+    from k8sbench.app.results import RunRows
 
 ORDER = (
     *(1, 6, REGRESSION_EXIT_CODE, 3, 4, REJECTED_EXIT_CODE, NOT_REACHED_EXIT_CODE),
@@ -54,7 +54,7 @@ def of_runs(runs: Iterable[Run]) -> int:
     return worst(map(of_run, runs))
 
 
-def of_rows(rows: Rows) -> int:
+def of_rows(rows: RunRows) -> int:
     """Return the exit code of a command that prints these rows.
 
     A group may reject a valid run. A refused run has the code of its error.

@@ -13,13 +13,13 @@ from k8sbench.model.errors import UsageError
 from k8sbench.report import formats
 
 if TYPE_CHECKING:
-    from k8sbench.app.results import Rows
+    from k8sbench.app.results import RunRows
     from k8sbench.measure.group.selection import Report
     from k8sbench.report.columns import Form
     from k8sbench.report.tables import Table
 
 
-def write(rows: Rows, output_format: str) -> None:
+def write(rows: RunRows, output_format: str) -> None:
     """Print the rows that some runs belong to, or the runs' names."""
     write_report(rows.report, output_format, [run.run_id for run in rows.runs])
 

@@ -18,8 +18,8 @@ from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.context import How, Outcome, Reporter, Rules, RunContext, Until
 from k8sbench.lifecycle.decide import (
     JobView,
-    Record,
     RecordChanges,
+    RecordedRun,
     View,
     ViewChanges,
     is_final,
@@ -45,7 +45,7 @@ AGAIN_SECONDS = 2.0
 LONGEST_AGAIN = 30.0
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class PendingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A pending request."""
 
     kind: str
@@ -73,7 +73,7 @@ class ActiveRun:
     ) -> None:
         self.context, self.reporter, self.rules = here
         rules, survives = self.rules, self.context.cluster.jobs_outlive_us
-        self.record = Record(
+        self.record = RecordedRun(
             run=run, wish=wish, keep=rules.keep, wait=rules.wait, survives=survives
         )
         self.view = view
@@ -95,7 +95,7 @@ class ActiveRun:
         """
         self.tries = 0
         """Failed creations, or looks for the job, in a row."""
-        self.request: Request | None = None
+        self.request: PendingRequest | None = None
 
     @classmethod
     def resumed(cls, run: Run, here: Here) -> ActiveRun:

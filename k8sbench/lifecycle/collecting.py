@@ -20,6 +20,7 @@ from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import BenchError, NotFound, OwnedElsewhere, Unreachable, UsageError
 from k8sbench.model.phase import Phase
+from k8sbench.model.request import NO_OPTIONS, FollowOptions
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import Cluster, FoundJob, RunFilter
 
@@ -156,10 +157,9 @@ def collect(
     context: RunContext,
     reporter: Reporter,
     stop: Stop,
+    options: FollowOptions = NO_OPTIONS,
     *,
     follow: bool,
-    keep: bool = False,
-    wait: bool = False,
     gathering: Gathering | None = None,
 ) -> CollectResult:
     """Close the runs whose jobs are over; with ``follow`` also wait for the others.
@@ -170,7 +170,7 @@ def collect(
     going_on = set[str]() if follow else _going_on(runs, context)
     gathering, result = gathering or Gathering(context, reporter), CollectResult()
     until = Until.OVER if follow else Until.LOOKED_AT
-    rules = Rules(keep=keep, wait=wait, until=until, passes_over=True)
+    rules = Rules(keep=options.keep, wait=options.wait, until=until, passes_over=True)
     executor = Executor(context, reporter, rules, gathering)
     with contextlib.closing(executor):
         for run in runs:

@@ -27,7 +27,7 @@ UNTIMED = frozenset({Phase.CREATED, Phase.QUEUED})
 """Phases in which a run's time does not count: it is queued."""
 
 
-class State(enum.Enum):
+class RunState(enum.Enum):
     """State of a run, derived from its history."""
 
     PLANNED = "Planned"
@@ -48,19 +48,19 @@ class State(enum.Enum):
     @property
     def is_over(self) -> bool:
         """True if the run has its final phase."""
-        return self in {State.UNMEASURED, State.OVER}
+        return self in {RunState.UNMEASURED, RunState.OVER}
 
 
-def state_of(run: Run) -> State:
+def state_of(run: Run) -> RunState:
     """Return the state of a run."""
     latest = run.history[-1]
     if latest.phase.final:
-        return State.UNMEASURED if run.owes_measurement else State.OVER
+        return RunState.UNMEASURED if run.owes_measurement else RunState.OVER
     if latest.cause_id in {LOGS_BEING_READ, LOGS_INCOMPLETE}:
-        return State.ENDING
+        return RunState.ENDING
     if creation.is_known_created(run):
-        return State.QUEUED if latest.phase in UNTIMED else State.RUNNING
-    return State.CREATING if latest.cause_id == creation.CREATION_UNKNOWN else State.PLANNED
+        return RunState.QUEUED if latest.phase in UNTIMED else RunState.RUNNING
+    return RunState.CREATING if latest.cause_id == creation.CREATION_UNKNOWN else RunState.PLANNED
 
 
 def time_is_up_at(run: Run) -> float | None:
@@ -149,7 +149,7 @@ class ViewChanges(TypedDict, total=False):
     deletes: bool
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A recorded run, and the rules by which it is followed."""
 
     run: Run
@@ -172,7 +172,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordChanges(TypedDict, total=False):
-    """Fields of a :class:`Record` to replace."""
+    """Fields of a :class:`RecordedRun` to replace."""
 
     run: Run
     wish: Wish | None
@@ -241,7 +241,7 @@ _OF_JOB = {
 """The action by the view of the job alone."""
 
 
-def decide(record: Record, view: View, now: float) -> Action:
+def decide(record: RecordedRun, view: View, now: float) -> Action:
     """Return the next action of a run. Call :func:`advance` first.
 
     ``now`` is in Unix seconds.
@@ -249,9 +249,9 @@ def decide(record: Record, view: View, now: float) -> Action:
     if view.next_at == PENDING:
         return wait()
     state = state_of(record.run)
-    if state is State.UNMEASURED:
+    if state is RunState.UNMEASURED:
         return Action(kind=ActionKind.MEASURE)
-    if state is State.OVER:
+    if state is RunState.OVER:
         return Action(kind=ActionKind.DELETE if view.deletes else ActionKind.DONE)
     due = time_limit(record, view)
     if now < min(view.next_at, due):
@@ -261,7 +261,7 @@ def decide(record: Record, view: View, now: float) -> Action:
     return _OF_JOB.get(view.job) or _of_existing(record, view, now)
 
 
-def _of_existing(record: Record, view: View, now: float) -> Action:
+def _of_existing(record: RecordedRun, view: View, now: float) -> Action:
     """Decide on a run whose job is followed."""
     if (wish := record.wish) is not None:
         if view.is_end_answered:
@@ -280,7 +280,7 @@ def _cancel(cause: str, cause_id: str | None) -> Action:
     return Action(kind=ActionKind.CANCEL, cause=cause, cause_id=cause_id or "cannot-start")
 
 
-def advance(record: Record, view: View, now: float) -> Transition | None:
+def advance(record: RecordedRun, view: View, now: float) -> Transition | None:
     """Return the transition to record next; None if there is none."""
     run, wish = record.run, record.wish
     if state_of(run).is_over:
@@ -316,7 +316,7 @@ def _taken(run: Run, holder: str, now: float) -> Transition:
     )
 
 
-def _left_alone(record: Record, view: View, now: float) -> Transition | None:
+def _left_alone(record: RecordedRun, view: View, now: float) -> Transition | None:
     """Return the end of a run whose job stays on the cluster.
 
     None: the job does not stay.
@@ -338,7 +338,7 @@ def _left_alone(record: Record, view: View, now: float) -> Transition | None:
     )
 
 
-def known_end(record: Record, reported: Transition) -> Transition:
+def known_end(record: RecordedRun, reported: Transition) -> Transition:
     """Return the recorded end if k8sbench ended the job, else the reported one.
 
     A job that ended by itself before it could be cancelled has the reported end.
@@ -353,7 +353,7 @@ def known_end(record: Record, reported: Transition) -> Transition:
     return reported
 
 
-def is_restarted(record: Record, end: Transition, now: float) -> bool:
+def is_restarted(record: RecordedRun, end: Transition, now: float) -> bool:
     """Return True if another attempt follows this end."""
     run, time_is_up = record.run, time_is_up_at(record.run)
     return (
@@ -365,7 +365,7 @@ def is_restarted(record: Record, end: Transition, now: float) -> bool:
     )
 
 
-def time_limit(record: Record, view: View) -> float:
+def time_limit(record: RecordedRun, view: View) -> float:
     """Return the end of the run's time limit, Unix seconds.
 
     Infinite while the time does not count. The limit leaves a moment in which a resumed job that
@@ -374,13 +374,13 @@ def time_limit(record: Record, view: View) -> float:
     state = state_of(record.run)
     if record.wish is not None:
         return math.inf
-    if state is State.ENDING or state.is_over:
+    if state is RunState.ENDING or state.is_over:
         return math.inf
     time_is_up = time_is_up_at(record.run)
     return math.inf if time_is_up is None else max(time_is_up, view.reported_at + RESUME_SECONDS)
 
 
-def _too_long(record: Record) -> str:
+def _too_long(record: RecordedRun) -> str:
     """Begin the sentence on a run that reached its time limit."""
     run, latest = record.run, record.run.history[-1]
     text = f"The run took longer than its --timeout of {times.duration(run.plan.timeout_s)}"

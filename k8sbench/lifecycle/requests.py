@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from k8sbench import limits
-from k8sbench.lifecycle.active_run import ActiveRun, Request
+from k8sbench.lifecycle.active_run import ActiveRun, PendingRequest
 from k8sbench.lifecycle.context import How, Outcome, RunContext, Until
 from k8sbench.lifecycle.decide import PENDING, JobView
 from k8sbench.model import attempts, creation, times
@@ -147,10 +147,10 @@ class JobRequests:
         if kind != "printed":
             active.see(next_at=PENDING)
         answer = self._context.pool.start(call, kind)
-        active.request = Request(kind=kind, answer=answer, take=partial(take, active))
+        active.request = PendingRequest(kind=kind, answer=answer, take=partial(take, active))
         self.pending[active.run_id] = active
 
-    def answered(self, of: Iterable[ActiveRun]) -> Iterator[tuple[ActiveRun, Request]]:
+    def answered(self, of: Iterable[ActiveRun]) -> Iterator[tuple[ActiveRun, PendingRequest]]:
         """Take the requests from their runs that have an answer."""
         for active in of:
             request = active.request

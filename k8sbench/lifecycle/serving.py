@@ -19,6 +19,7 @@ from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import BenchError
+from k8sbench.model.request import NO_OPTIONS, FollowOptions
 from k8sbench.model.run import Run
 from k8sbench.ports import Objects
 
@@ -38,9 +39,8 @@ class Serving:
         find: Callable[[], Iterable[Run]],
         context: RunContext,
         reporter: Reporter,
+        options: FollowOptions = NO_OPTIONS,
         *,
-        keep: bool = False,
-        wait: bool = False,
         patient: bool = False,
         objects: Objects | None = None,
         plan: Callable[[Benchmark], Sequence[PlannedCase]] = lambda _: (),
@@ -48,7 +48,7 @@ class Serving:
         self._find, self._clock, self._reporter = find, context.clock, reporter
         self._owed = partial(collecting.owed_runs, context)
         self._gathering = Gathering(context, reporter)
-        rules = Rules(keep=keep, wait=wait, passes_over=True)
+        rules = Rules(keep=options.keep, wait=options.wait, passes_over=True)
         self._executor = Executor(context, reporter, rules, self._gathering)
         self._benchmarks = None
         if objects is not None:

@@ -27,18 +27,6 @@ BATCH_SIZE = reject(
     "a plan, if the figures do not depend on the batch.",
     "Give the batch that the run really had with --batch-size.",
 )
-BATCH_UNKNOWN = reject(
-    "batch-unknown",
-    "The log gives times per iteration and the batch is not known.",
-    "Give it with --batch-size.",
-)
-BELOW_MEDIAN = reject(
-    "below-median",
-    "The time-weighted mean is under 70 % of the lines' median. No evaluation, "
-    "checkpoint or restart explains it: a few lines took most of the time. Not checked "
-    "for smoke runs.",
-    "Give a longer --warmup if the first lines are slow; else look for stalls.",
-)
 CLOCK_MISMATCH = reject(
     "clock-mismatch",
     "Printed times and time stamps disagree, or the stamps go back. The message names a "
@@ -82,11 +70,6 @@ GPU_THROTTLED = reject(
     "is allowed; reaching the power limit is no throttling.",
     "Check cooling and power supply of the node, or remove it from the pool; then repeat the run.",
 )
-ITERATIONS_BACK = reject(
-    "iterations-back",
-    "Iterations go back without a restart that explains it: several runs in one log.",
-    "Measure each run's log alone; give pieces of one run with --one-run.",
-)
 ITERATIONS_MISSING = reject(
     "iterations-missing",
     "Iterations inside the window are in no training line: lines were lost or torn. The "
@@ -112,9 +95,9 @@ METRICS_AT_ODDS = reject(
     "Names may differ in memory size and part number.",
     "Check which of the two is of another run; `--prometheus none` ignores Prometheus.",
 )
-MIXED_DEVICES = reject(
-    "mixed-devices",
-    "The ranks of the job ran on different GPU models.",
+MIXED_GPU_MODEL = reject(
+    "mixed-gpu-model",
+    "The ranks of a job, or the runs of a group, ran on different GPU models.",
     "Choose a node pool of one GPU model.",
 )
 NOTHING_MEASURED = reject(
@@ -124,13 +107,9 @@ NOTHING_MEASURED = reject(
 )
 OTHER_BENCHMARK = reject(
     "other-benchmark",
-    "The log is of another benchmark, variant or model.",
-    "Name the benchmark that the log belongs to.",
-)
-PARAMETERS = reject(
-    "parameters",
-    "The model's number of parameters is not the benchmark's.",
-    "Check the model's options; another model is another benchmark.",
+    "The log is of another benchmark, variant or model, by their names or the model's number of "
+    "parameters.",
+    "Name the benchmark that the log belongs to; a model with other options is another benchmark.",
 )
 PRECISION = reject(
     "precision",
@@ -185,10 +164,11 @@ TRAINER_COUNT = reject(
 TWO_RUNS = reject(
     "two-runs",
     "The log holds more than one run. A second header without a restart, another total, "
-    "batch, model or number of GPUs, or several summaries and no training lines. For our "
-    "own trainers also another run id, mode, data or start weights. Of several files, "
-    "one differs from the others.",
-    "Measure each run's log alone.",
+    "batch, model or number of GPUs, or several summaries and no training lines. Or "
+    "iterations go back without a restart that explains it. For our own trainers also "
+    "another run id, mode, data or start weights. Of several files, one differs from the "
+    "others.",
+    "Measure each run's log alone; give pieces of one run with --one-run.",
 )
 UNREAD_NUMBER = reject(
     "unread-number",
@@ -200,8 +180,8 @@ UNREAD_NUMBER = reject(
 BATCH_UNVERIFIED = warn(
     "batch-unverified",
     "The log does not state its batch, and the figure depends on it. The batch is from "
-    "--batch-size or the catalog.",
-    "Make sure that this is the batch per GPU: a program's option may count a node's (TSM).",
+    "--batch-size or the catalog. Rejects if neither states one.",
+    "Give the batch per GPU with --batch-size; a program's option may count a node's (TSM).",
 )
 BROKEN_SAMPLES = warn(
     "broken-samples",
@@ -307,7 +287,8 @@ SUMMARY_ONLY = warn(
 UNSTEADY = warn(
     "unsteady",
     "The time-weighted mean and the median differ by over 5 %. Some records are much "
-    "slower than most.",
+    "slower than most. Rejects if the mean is under 70 % of the median, and no evaluation, "
+    "checkpoint or restart explains it; not for smoke runs.",
     "Give a longer --warmup if the first lines are slow; else look for stalls.",
 )
 XID_ERROR = warn(

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from k8sbench.model.finding import Finding, Severity
+from k8sbench.model.finding import FORMER_IDS, Finding, Severity
 from k8sbench.model.group import Member
 from k8sbench.model.measurement import Measurement, Verdict
 from k8sbench.model.sample import Place
@@ -27,9 +27,10 @@ _F = TypeVar("_F")
 
 def accepted(reasons: Iterable[Finding], accept: Collection[str]) -> tuple[Finding, ...]:
     """Mark the rejections that are accepted by id; earlier marks stay."""
+    ids = {FORMER_IDS.get(name, name) for name in accept}
     return tuple(
         msgspec.structs.replace(reason, accepted=True)
-        if reason.severity == "reject" and reason.id in accept
+        if reason.severity == "reject" and reason.id in ids
         else reason
         for reason in reasons
     )

@@ -18,6 +18,18 @@ Severity = Literal["ok", "warn", "reject", "fail"]
 does not count. ``fail``: the run or the command cannot succeed.
 """
 
+FORMER_IDS = {
+    "batch-unknown": "batch-unverified",
+    "below-median": "unsteady",
+    "iterations-back": "two-runs",
+    "mixed-devices": "mixed-gpu-model",
+    "parameters": "other-benchmark",
+}
+"""Id in an earlier version → id of the same reason now.
+
+Stored runs hold the former ids, and users may type them after ``--accept``.
+"""
+
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was found."""
@@ -34,3 +46,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The action to take; None without one."""
     accepted: bool = False
     """True where ``--accept ID`` overruled it; the tables mark it."""
+
+    def __post_init__(self) -> None:
+        if self.id in FORMER_IDS:
+            msgspec.structs.force_setattr(self, "id", FORMER_IDS[self.id])

@@ -200,7 +200,7 @@ def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: 
 
 
 def _amp_dtype(measurement: Measurement, variant: Variant | None) -> AmpDtype | None:
-    """Return the logged half type, else the catalog's; None without AMP."""
+    """Return AMP's half type by the log or the catalog."""
     stated = measurement.amp_dtype or (variant.amp_dtype if variant else None)
     if measurement.precision != "amp" or stated is None:
         return None

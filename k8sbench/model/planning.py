@@ -122,7 +122,7 @@ def make_plan(
 def of_case(
     loaded: LoadedSpec | None, variant: Variant | None, device: Device, shape: tuple[int, int]
 ) -> dict[str, Any]:
-    """Return the fields of a plan that follow from its case and its catalog entry.
+    """Return the plan fields that follow from case and catalog.
 
     ``shape``: replicas, processes of each. Only an imported log may lack a catalog entry.
     """
@@ -240,9 +240,9 @@ def _with_command(
     *,
     reads: bool,
 ) -> RunPlan:
-    """Fill a command; ``program`` is its source, equal for every number of GPUs.
+    """Fill the command of a plan.
 
-    ``reads``: the program reads real data.
+    ``program`` is its source, equal for every number of GPUs; ``reads``: it reads real data.
     """
     digest = hashlib.sha256(msgspec.json.encode(program, order="deterministic")).hexdigest()
     data, notes = draft.data, draft.notes

@@ -38,7 +38,24 @@ class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
         return self != ClusterAccess()
 
 
-class CollectOptions(msgspec.Struct, frozen=True, kw_only=True):
+class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How runs on a cluster are followed and measured."""
+
+    keep: bool = False
+    """True to keep finished jobs and pods on the cluster."""
+    wait: bool = False
+    """True to wait even for problems that cannot recover by themselves."""
+    accept: tuple[str, ...] = ()
+    """Ids of reasons that do not reject."""
+    prometheus: str = "auto"
+    """URL, ``auto`` or ``none``."""
+
+
+NO_OPTIONS = FollowOptions()
+"""Each option has its default."""
+
+
+class CollectOptions(FollowOptions, frozen=True, kw_only=True):
     """Runs to collect, and options of collecting."""
 
     runs: tuple[str, ...] = ()
@@ -50,14 +67,6 @@ class CollectOptions(msgspec.Struct, frozen=True, kw_only=True):
     access: ClusterAccess = ClusterAccess()
     store: str | None = None
     """Folder or URL; None: the default place."""
-    keep: bool = False
-    """True to keep finished jobs and pods on the cluster."""
-    wait: bool = False
-    """True to wait even for problems that cannot recover by themselves."""
-    accept: tuple[str, ...] = ()
-    """Ids of reasons that do not reject."""
-    prometheus: str = "auto"
-    """URL, ``auto`` or ``none``."""
     reserved: tuple[str, ...] = ()
     """Claims and Secrets that no Benchmark may name, each ``NAMESPACE/NAME``."""
 

@@ -93,7 +93,7 @@ def _seen(places: Sequence[Serving], api_errors: Mapping[str, int]) -> Look:
     )
 
 
-class State(msgspec.Struct, kw_only=True):
+class OperatorState(msgspec.Struct, kw_only=True):
     """Observable state of the operator.
 
     Written by the operator, read by any thread.
@@ -135,7 +135,7 @@ class State(msgspec.Struct, kw_only=True):
         return "collecting" if self.is_leader else f"waiting: {self.waits_for or 'for the Lease'}"
 
 
-class Lease(Protocol):
+class LeaseState(Protocol):
     """The right to collect, which one of several replicas has."""
 
     waits_for: str
@@ -152,12 +152,12 @@ class Controller:
     def __init__(
         self,
         settings: OperatorSettings,
-        lease: Lease,
+        lease: LeaseState,
         reporter: Reporter,
         closed: Callable[[Run], None] = lambda _: None,
     ) -> None:
         self._lease, self._reporter, self._closed = lease, reporter, closed
-        self.state = State(settings=settings, looked_at=time.monotonic())
+        self.state = OperatorState(settings=settings, looked_at=time.monotonic())
         self._told = _NOT_READY.format(self.state.unready)
 
     def run(self, stop: Stop) -> None:

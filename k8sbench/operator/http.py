@@ -39,7 +39,7 @@ from k8sbench.app import stores
 from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
 from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.operator import documents
-from k8sbench.operator.controller import State
+from k8sbench.operator.controller import OperatorState
 
 PIECE = 1 << 16
 HEALTHY_SECONDS = 300.0
@@ -94,7 +94,9 @@ def _json_error(message: str, status: int) -> Response:
     return JSONResponse({"error": message, "action": ""}, status, headers)
 
 
-def application(state: State, registry: CollectorRegistry, token: Callable[[], str]) -> Starlette:
+def application(
+    state: OperatorState, registry: CollectorRegistry, token: Callable[[], str]
+) -> Starlette:
     """Make the application of what is served at present."""
     reads = threading.BoundedSemaphore(MOST_READS)
 
@@ -148,12 +150,12 @@ def application(state: State, registry: CollectorRegistry, token: Callable[[], s
     )
 
 
-def probes(state: State) -> Starlette:
+def probes(state: OperatorState) -> Starlette:
     """Make an application of the probes, for their own port and thread."""
     return Starlette(routes=_probes(state))
 
 
-def _probes(state: State) -> list[Route]:
+def _probes(state: OperatorState) -> list[Route]:
     async def healthz(_: Request) -> Response:
         silent = time.monotonic() - state.looked_at
         if silent > HEALTHY_SECONDS:

@@ -24,7 +24,7 @@ from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.operator import documents
-from k8sbench.operator.controller import State
+from k8sbench.operator.controller import OperatorState
 
 V = TypeVar("V")
 L = TypeVar("L", bound=tuple[str, ...])
@@ -58,7 +58,7 @@ class Metrics(Collector):
         self._room_at = -ROOM_SECONDS
         self._held: dict[tuple[str, ...], Held] = {}
         self._held_at = -HELD_SECONDS
-        self.state: State | None = None
+        self.state: OperatorState | None = None
         self.registry = CollectorRegistry()
         self.registry.register(self)
 
@@ -95,7 +95,7 @@ class Metrics(Collector):
         yield from self._of_collecting(state)
         yield from self._of_the_store(state)
 
-    def _against_the_baseline(self, state: State) -> Iterator[Metric]:
+    def _against_the_baseline(self, state: OperatorState) -> Iterator[Metric]:
         """Compare the newest sets; drop series of unreadable data."""
         name, now = state.settings.baseline or "", time.monotonic()
         with self._lock:
@@ -112,7 +112,7 @@ class Metrics(Collector):
         separated = {c: h.is_separated for c, h in self._held.items()}
         yield _family("baseline_separated", about, separated, CASE)
 
-    def _of_collecting(self, state: State) -> Iterator[Metric]:
+    def _of_collecting(self, state: OperatorState) -> Iterator[Metric]:
         look = state.look if state.is_leader else None
         runs = () if look is None else look.runs
         phases = Counter(run.phase for run in runs)
@@ -140,7 +140,7 @@ class Metrics(Collector):
         has_its_turn = starts and latest.cause_id not in WAITS_ITS_TURN
         return latest.unrecoverable or (has_its_turn and is_late)
 
-    def _of_the_store(self, state: State) -> Iterator[Metric]:
+    def _of_the_store(self, state: OperatorState) -> Iterator[Metric]:
         if time.monotonic() - self._room_at >= ROOM_SECONDS:
             self._room_at = time.monotonic()
             with contextlib.suppress(BenchError, OSError):

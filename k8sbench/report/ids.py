@@ -10,6 +10,7 @@ from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.diagnose.preflight.checks import CHECKS
 from k8sbench.measure import rules
 from k8sbench.measure.group import rejections
+from k8sbench.model.finding import FORMER_IDS
 from k8sbench.report.explanation import Row
 
 REASONS = {**rules.ALL, **rejections.ALL}
@@ -29,7 +30,7 @@ _EXAMPLES = {
 
 def matching(pattern: str) -> Iterator[Row]:
     """Explain the ids that match a pattern, such as ``gpu-*``."""
-    for name in fnmatch.filter(ALL, pattern):
+    for name in fnmatch.filter(ALL, FORMER_IDS.get(pattern, pattern)):
         if name in REASONS:
             reason = REASONS[name]
             yield 0, f"{name}: a reason ({reason.severity})"

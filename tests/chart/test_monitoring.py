@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from k8sbench.app import compare as comparing
 from k8sbench.measure.group import compare
 from k8sbench.model.phase import Phase
-from k8sbench.operator.controller import Look, OperatorSettings, State
+from k8sbench.operator.controller import Look, OperatorSettings, OperatorState
 from k8sbench.operator.metrics import Metrics
 from tests.chart import examples
 from tests.harness.helm import CHART, NAMESPACE, Helm, find, merged
@@ -49,7 +49,7 @@ def exposed() -> Sequence[tuple[str, dict[str, str]]]:
     look = Look(listed_at=1.0, runs=[run("goes-on", ran)], api_errors={"429": 1})
     # Any folder: the files in it are counted.
     store = OperatorSettings(store=str(CHART), baseline="release")
-    made.state = State(settings=store, is_leader=True, look=look, succeeded_at=1.0)
+    made.state = OperatorState(settings=store, is_leader=True, look=look, succeeded_at=1.0)
     held = {compare.labels(over.plan): compare.Held(ratio=1.0, is_separated=False)}
     with mock.patch.object(comparing, "held_against", return_value=held):
         families = text_string_to_metric_families(generate_latest(made.registry).decode())
@@ -228,7 +228,7 @@ def during(turns: Sequence[dict[str, Any]]) -> dict[str, str]:
         listed_at = float(now) if changes is LISTS else listed_at
         look = Look(listed_at=listed_at, runs=(), api_errors={})
         known: dict[str, Any] = {"is_leader": True, "succeeded_at": listed_at, "look": look}
-        made.state = State(settings=store, **(known | LISTS | changes))
+        made.state = OperatorState(settings=store, **(known | LISTS | changes))
         with mock.patch("time.time", return_value=float(now)):
             found = {each.name: each.samples[0].value for each in made.collect() if each.samples}
         for name, samples in values.items():

@@ -11,7 +11,7 @@ import msgspec
 from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.active_run import GAPS
 from k8sbench.lifecycle.context import RunContext, Stop
-from k8sbench.lifecycle.decide import Record, View, state_of
+from k8sbench.lifecycle.decide import RecordedRun, View, state_of
 from k8sbench.model.errors import BenchError
 from k8sbench.model.run import Location, Run
 from tests.simulation.cluster import Job, Namespace, SimulatedCluster
@@ -138,7 +138,7 @@ class Schedule:
             phases = {disk.name: str(disk.rows[job.run_id].phase) for disk in disks}
             raise Violation(f"Job {job.run_id} is left on the cluster; it is {phases}.")
 
-    def watched(self, record: Record, view: View, now: float) -> decide.Action:
+    def watched(self, record: RecordedRun, view: View, now: float) -> decide.Action:
         """Decide, and count which cell of the table that is."""
         wanted = "run" if record.wish is None else "end"
         state, job = state_of(record.run).value, view.job.value

@@ -22,7 +22,7 @@ from k8sbench.lifecycle import active_run, benchmarks, decide, executor, request
 from k8sbench.lifecycle.active_run import ActiveRun
 from k8sbench.lifecycle.benchmarks import Benchmarks
 from k8sbench.lifecycle.context import How, Outcome, RunContext
-from k8sbench.lifecycle.decide import JobView, Record, State, View
+from k8sbench.lifecycle.decide import JobView, RecordedRun, RunState, View
 from k8sbench.lifecycle.requests import JobRequests
 from k8sbench.model import attempts, creation
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
@@ -60,7 +60,7 @@ def test_whatever_goes_wrong_the_invariants_hold() -> None:
         steps.append(schedule.world.steps)
         states |= {state for state, _, _ in schedule.reached}
         cells |= {(job, wanted) for _, job, wanted in schedule.reached}
-    assert states == {state.value for state in State}
+    assert states == {state.value for state in RunState}
     jobs = {job.value for job in JobView}
     assert cells == {(job, wanted) for job in jobs for wanted in ("run", "end")}
     assert statistics.median(steps) >= STEPS
@@ -120,7 +120,7 @@ def delete_by_name_alone(context: RunContext, run_id: str) -> Any:
     return run, why
 
 
-def overlook_the_owner(record: Record, view: View, now: float) -> Transition | None:
+def overlook_the_owner(record: RecordedRun, view: View, now: float) -> Transition | None:
     return _advance(record, msgspec.structs.replace(view, taken_by=""), now)
 
 

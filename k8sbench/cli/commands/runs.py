@@ -21,6 +21,7 @@ from k8sbench.cli.options import (
 from k8sbench.cli.running import SignalStop, reporting
 from k8sbench.cli.terminal import output
 from k8sbench.model import plain_text
+from k8sbench.model.request import FollowOptions
 
 
 @click.command()
@@ -31,15 +32,17 @@ from k8sbench.model import plain_text
 @access_options
 @store_option
 @prometheus_option
-def watch_command(run: str, keep: bool, wait: bool, output_format: str, **where: Any) -> int:
+def watch_command(
+    run: str, keep: bool, wait: bool, prometheus: str, output_format: str, **where: Any
+) -> int:
     """Follow a run to its end and print its row.
 
     RUN is a run id or a unique beginning of one. If another k8sbench follows the run, its record is
     watched. Ctrl-C does not change the run. Exit codes are those of submit.
     """
-    stop = SignalStop()
+    options = FollowOptions(keep=keep, wait=wait, prometheus=prometheus)
     with reporting() as reporter:
-        followed = follow.watch(run, reporter=reporter, stop=stop, keep=keep, wait=wait, **where)
+        followed = follow.watch(run, reporter=reporter, stop=SignalStop(), options=options, **where)
     rows.write(followed, output_format)
     return exit_codes.of_rows(followed)
 

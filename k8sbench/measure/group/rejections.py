@@ -13,8 +13,8 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from k8sbench.measure import rules as run_rules
 from k8sbench.measure import verdict
+from k8sbench.measure.rules import EXIT_CODE, MIXED_GPU_MODEL
 from k8sbench.measure.verdict import IntegrityRule, reject, rules_in, warn
 from k8sbench.model.finding import Finding
 from k8sbench.model.group import SCRATCH, UNSTEADY
@@ -60,11 +60,6 @@ MIXED_PLAN = reject(
     "variables, command, details of the pool: it is another "
     "case.",
     "Compare the plans with k8sbench status RUN -o yaml, and repeat the case with one of them.",
-)
-MIXED_GPU_MODEL = reject(
-    "mixed-gpu-model",
-    "The run ran on another GPU model.",
-    "Choose a node pool of one GPU model.",
 )
 MIXED_PRECISION = reject(
     "mixed-precision",
@@ -160,7 +155,7 @@ class Candidate:
         if not phase.final:
             self.reject(RUN_IN_PROGRESS, f"The run is {phase}: {run.history[-1].cause}")
         elif phase is not Phase.SUCCEEDED and all(
-            reason.id != run_rules.EXIT_CODE.id for reason in self.reasons
+            reason.id != EXIT_CODE.id for reason in self.reasons
         ):
             self.reject(_ENDINGS[phase], run.history[-1].cause)
         elif measurement is None:

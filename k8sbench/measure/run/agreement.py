@@ -74,11 +74,11 @@ def _model(case: Case) -> Iterator[Finding]:
     wanted = expected.parameters
     if wanted and parameters and not case.smoke and abs(parameters / wanted - 1) > SAME_MODEL:
         text = f"The model has {parameters:,} parameters, the benchmark's has {wanted:,}."
-        yield rules.PARAMETERS.finding(text, log.place("parameters"))
+        yield rules.OTHER_BENCHMARK.finding(text, log.place("parameters"))
     devices = log.facts.get("gpu_model", {})
     if log.family is OURS and len(devices) > 1:
         text = f"The ranks ran on {', '.join(sorted(devices))}."
-        yield rules.MIXED_DEVICES.finding(text, devices.values())
+        yield rules.MIXED_GPU_MODEL.finding(text, devices.values())
 
 
 def _gpus(case: Case) -> Iterator[Finding]:
@@ -132,7 +132,10 @@ def _batch(case: Case) -> Iterator[Finding]:
         by_batch = rank.shape.number == "seconds"
     else:
         by_batch = log.whole_run is not None and log.whole_run[0].number("whole_run_rate") is None
-    if logged is not None and wanted and logged not in wanted:
+    if case.batch is None and by_batch:
+        text = "The log gives seconds per iteration and no batch: give it with --batch-size."
+        yield rules.BATCH_UNVERIFIED.finding(text, severity="reject")
+    elif logged is not None and wanted and logged not in wanted:
         where = log.place("batch_size")
         # One card's rate times its seconds: either may have been multiplied by the GPUs.
         multiplied = (
@@ -154,13 +157,11 @@ def _batch(case: Case) -> Iterator[Finding]:
         and expected.knows_batch
         and not _confirmed(case)
     ):
-        text = f"The log does not state its batch; {case.batch} per GPU are assumed"
-        text += f", {case.batch * case.gpus} per step of the job." if case.batch else "."
-        yield rules.BATCH_UNVERIFIED.finding(text)
-    if case.batch is None and by_batch:
-        yield rules.BATCH_UNKNOWN.finding(
-            "The log gives seconds per iteration and no batch: give it with --batch-size.",
+        text = (
+            f"The log does not state its batch; {case.batch} per GPU are assumed,"
+            f" {(case.batch or 0) * case.gpus} per step of the job."
         )
+        yield rules.BATCH_UNVERIFIED.finding(text)
 
 
 def _redundancy(case: Case) -> Iterator[Finding]:

@@ -182,7 +182,7 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
             f"Iterations go back {_times(rank.odd['back'].count)} without a restart: "
             "the log holds more than one run."
         )
-        yield rules.ITERATIONS_BACK.finding(text, rank.odd["back"].places)
+        yield rules.TWO_RUNS.finding(text, rank.odd["back"].places)
     missing = rank.missing
     if missing:
         text = (
@@ -255,10 +255,10 @@ def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:
         # What an evaluation or a checkpoint took is known, and no error.
         steady = figures.time_weighted_steady or figures.time_weighted
         # A smoke run of a few steps shares its machine: it says nothing of the speed anyway.
-        if max(ratio, steady / figures.median) < LEAST_OF_MEDIAN and not case.smoke:
-            yield rules.BELOW_MEDIAN.finding(text, rank.tally.left_out.places)
-        elif abs(ratio - 1) > UNSTEADY:
-            yield rules.UNSTEADY.finding(text, rank.tally.left_out.places)
+        rejects = max(ratio, steady / figures.median) < LEAST_OF_MEDIAN and not case.smoke
+        if abs(ratio - 1) > UNSTEADY:
+            severity: Severity = "reject" if rejects else "warn"
+            yield rules.UNSTEADY.finding(text, rank.tally.left_out.places, severity)
 
 
 def _run_summary(case: Case) -> Iterator[Finding]:

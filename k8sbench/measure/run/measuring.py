@@ -228,7 +228,7 @@ def _case(log: LogFacts, missing: dict[str, str]) -> Case:
 
 
 def _of_log(case: Case, missing: dict[str, str]) -> Measurement:
-    """The measurement without its window of records; gives reasons for what is missing."""
+    """The measurement without its window of records."""
     log, expected, rank, goal = case.log, case.log.expected, case.rank, case.goal
     assert log.family is not None
     assert log.window is not None

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.app.results import Rows
+from k8sbench.app.results import RunRows
 from k8sbench.cli import exit_codes
 from k8sbench.measure.group.selection import Report
 from k8sbench.model import creation
@@ -72,7 +72,7 @@ def test_the_worst_counts_and_files_on_another_machine_are_no_failure() -> None:
 def test_a_refusal_among_runs_that_were_measured_has_a_code(wrong: BenchError, code: int) -> None:
     valid = ended(run(), measurement=measurement())
     refused = msgspec.structs.replace(run(), history=(creation.failed("seg-1", wrong, NOW),))
-    rows = Rows(
+    rows = RunRows(
         runs=(valid, refused),
         report=Report(results=(), parities=()),
         rejected=frozenset(),

@@ -32,6 +32,10 @@ def text(cli: Cli, *words: str) -> str:
 # A run
 
 
+def test_a_former_id_of_a_reason_can_be_accepted(run_id: str, cli: Cli) -> None:
+    assert text(cli, run_id, "--accept", "below-median") == text(cli, run_id)
+
+
 def test_a_run_names_the_lines_that_count_and_its_estimators(run_id: str, cli: Cli) -> None:
     shown = text(cli, run_id)
     assert "Lines: 29 training lines count of 30\n  first: one.txt:6: DLL " in shown
@@ -93,6 +97,7 @@ def test_a_run_that_was_never_measured_has_no_estimators(place: Path, cli: Cli) 
     [
         ("gpu-count", "a reason (reject)\n  The logged number of GPUs differs from the plan's"),
         ("outlier", "a reason (reject)"),
+        ("below-median", "unsteady: a reason (warn)"),
         ("no-node-fits", "unrecoverable: no)\n  No node for REPLICAS has enough free: WHY.\n"),
         (
             "quota",

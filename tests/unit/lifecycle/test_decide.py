@@ -61,7 +61,7 @@ TIMES = (-math.inf, decide.PENDING, NOW + 5.0)
 
 def test_each_state_has_its_run() -> None:
     assert {decide.state_of(run).value for run in RUNS.values()} == set(RUNS)
-    assert {state.value for state in decide.State} == set(RUNS)
+    assert {state.value for state in decide.RunState} == set(RUNS)
 
 
 def test_a_wait_in_the_queue_after_a_preemption_is_no_part_of_the_time_limit() -> None:
@@ -84,7 +84,7 @@ def test_no_combination_raises_an_error() -> None:
     every = itertools.product(RUNS.values(), JOBS.items(), TIMES, ("", OTHER))
     for run, (job, end), next_at, holder in every:
         for wish, keep, deletes in itertools.product((None, WISH), (False, True), (False, True)):
-            record = decide.Record(run=run, wish=wish, keep=keep)
+            record = decide.RecordedRun(run=run, wish=wish, keep=keep)
             view = decide.View(job=job, end=end, next_at=next_at, deletes=deletes, taken_by=holder)
             assert isinstance(decide.decide(record, view, NOW), decide.Action)
             recorded = decide.advance(record, view, NOW)
@@ -98,7 +98,7 @@ def _cells() -> Iterator[tuple[str, str, str, str]]:
     for (state, run), view in itertools.product(RUNS.items(), seen):
         answers, job = [], view.job.value
         for wish in (None, WISH):
-            record = decide.Record(run=run, wish=wish)
+            record = decide.RecordedRun(run=run, wish=wish)
             end = decide.advance(record, view, NOW)
             answers.append(
                 f"records {end.phase}"
@@ -128,7 +128,7 @@ def test_the_table_of_the_page_is_generated_golden() -> None:
 
 
 def decided(run: Run, view: decide.View, *, now: float = NOW, **record: object) -> str:
-    return decide.decide(decide.Record(run=run, **record), view, now).kind.value  # type: ignore[arg-type]
+    return decide.decide(decide.RecordedRun(run=run, **record), view, now).kind.value  # type: ignore[arg-type]
 
 
 def ended(end: Transition, *, deletes: bool = False) -> decide.View:
@@ -150,7 +150,7 @@ def test_the_time_in_which_logs_are_read_does_not_count() -> None:
 
 
 def test_the_end_of_a_job_is_waited_for_once_it_was_asked_for_and_not_for_ever() -> None:
-    record = decide.Record(run=RUNS["Running"], wish=WISH)
+    record = decide.RecordedRun(run=RUNS["Running"], wish=WISH)
     view = decide.View(job=decide.JobView.REPORTED, asked_to_end_at=NOW, is_end_answered=True)
     assert decide.decide(record, view, NOW + 1.0).kind is decide.ActionKind.WAIT
     assert decide.advance(record, view, NOW + 1.0) is None
@@ -161,7 +161,7 @@ def test_the_end_of_a_job_is_waited_for_once_it_was_asked_for_and_not_for_ever()
 
 def test_another_attempt_follows_an_end_that_may_be_better_next_time() -> None:
     end = step(Phase.FAILED, "replica-failed")
-    record = decide.Record(run=a_run(step(Phase.RUNNING), max_restarts=1))
+    record = decide.RecordedRun(run=a_run(step(Phase.RUNNING), max_restarts=1))
     view = ended(end)
     assert decide.advance(record, view, NOW) is None
     assert decide.decide(record, view, NOW).kind is decide.ActionKind.RESTART
@@ -182,7 +182,7 @@ def test_another_attempt_follows_an_end_that_may_be_better_next_time() -> None:
     ids=lambda end: f"{end.phase} {end.cause_id}",
 )
 def test_any_other_end_is_the_run_s(end: Transition) -> None:
-    record = decide.Record(run=a_run(step(Phase.RUNNING), max_restarts=1))
+    record = decide.RecordedRun(run=a_run(step(Phase.RUNNING), max_restarts=1))
     assert decide.advance(record, ended(end), NOW) == end
 
 

@@ -32,7 +32,7 @@ def test_steps_per_second_become_samples_by_the_batch_of_the_job(line: str | Non
     found = measured_by([*lines, "done: 4.5 it/s"], format=form, gpus=4, batch_size=16)
     assert found.rate == pytest.approx(288.0)
     without = measured_by([*lines, "done: 4.5 it/s"], format=form, gpus=4, batch_size=None)
-    assert (without.rate, "batch-unknown" in ids(without, "reject")) == (None, True)
+    assert (without.rate, "batch-unverified" in ids(without, "reject")) == (None, True)
 
 
 @pytest.mark.parametrize("text", ["1,356.8", "950.1x", "n/a"])

@@ -1,5 +1,7 @@
 """The one place that turns reasons and accepted ids into a verdict."""
 
+import msgspec
+
 from k8sbench.measure import verdict
 from k8sbench.model.finding import Finding
 from tests.unit.store.examples import measurement
@@ -21,3 +23,11 @@ def test_what_is_accepted_by_name_counts_and_is_marked() -> None:
     found = verdict.with_reasons(VALID, [WARN, REJECT], ("outlier", "unsteady"))
     assert (found.verdict, found.throughput, found.unverified) == ("valid", VALID.throughput, None)
     assert [reason.accepted for reason in found.reasons] == [True, False]
+
+
+def test_a_former_id_is_read_from_the_store_and_accepted() -> None:
+    stored = b'{"id": "below-median", "severity": "reject", "message": "It is slow."}'
+    reason = msgspec.json.decode(stored, type=Finding)
+    assert reason.id == "unsteady"
+    found = verdict.with_reasons(VALID, [reason], ("below-median",))
+    assert (found.verdict, found.reasons[0].accepted) == ("valid", True)

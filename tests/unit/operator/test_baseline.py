@@ -16,7 +16,7 @@ from k8sbench.app import compare, stores
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.operator import documents
-from k8sbench.operator.controller import OperatorSettings, State
+from k8sbench.operator.controller import OperatorSettings, OperatorState
 from k8sbench.operator.metrics import Metrics
 from tests.unit.command_line import Cli
 from tests.unit.measure.test_compare import A, B, new, old
@@ -45,7 +45,7 @@ def where(tmp_path: Path) -> Path:
 def made(where: Path) -> Metrics:
     made = Metrics()
     settings = OperatorSettings(store=str(where), baseline="release")
-    made.state = State(settings=settings, is_leader=True)
+    made.state = OperatorState(settings=settings, is_leader=True)
     return made
 
 

@@ -19,7 +19,7 @@ from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.operator import http
-from k8sbench.operator.controller import OperatorSettings, State
+from k8sbench.operator.controller import OperatorSettings, OperatorState
 from k8sbench.operator.metrics import Metrics
 from tests.unit.command_line import Cli
 from tests.unit.kubernetes import servers
@@ -41,7 +41,7 @@ class Operator:
         assert access == HERE
         if self.is_away:
             raise Unreachable("The operator does not answer.", "See: kubectl get pods")
-        state = State(
+        state = OperatorState(
             settings=OperatorSettings(store=str(self.store.root)), looked_at=time.monotonic()
         )
         app = http.application(state, Metrics().registry, lambda: "sesame")

@@ -21,7 +21,7 @@ from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.model.phase import Phase
 from k8sbench.operator import documents, http
-from k8sbench.operator.controller import SUCCESS_SECONDS, Look, OperatorSettings, State
+from k8sbench.operator.controller import SUCCESS_SECONDS, Look, OperatorSettings, OperatorState
 from k8sbench.operator.metrics import Metrics
 from k8sbench.ports import LogLine
 from tests.unit.store import schemas
@@ -46,13 +46,13 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
 
 
 @pytest.fixture
-def state(store: SqlStore) -> State:
+def state(store: SqlStore) -> OperatorState:
     settings = OperatorSettings(store=str(store.root))
-    return State(settings=settings, stands_by=True, failure="", looked_at=time.monotonic())
+    return OperatorState(settings=settings, stands_by=True, failure="", looked_at=time.monotonic())
 
 
 @pytest.fixture
-def get(state: State) -> Iterator[Get]:
+def get(state: OperatorState) -> Iterator[Get]:
     metrics = Metrics()
     metrics.state = state
     with (
@@ -169,7 +169,7 @@ def test_documents_need_the_token_probes_do_not_and_nothing_can_be_changed(
         assert get("/api/v1/runs/seg-1", method).status == 405
 
 
-def test_a_browser_is_asked_for_the_token_and_none_is_none(state: State) -> None:
+def test_a_browser_is_asked_for_the_token_and_none_is_none(state: OperatorState) -> None:
     app = {token: http.application(state, Metrics().registry, token.strip) for token in (TOKEN, "")}
     for token, status in ((TOKEN, 401), ("", 503)):
         with http.Server("127.0.0.1:0", app[token]) as server:
@@ -178,7 +178,7 @@ def test_a_browser_is_asked_for_the_token_and_none_is_none(state: State) -> None
             assert ("www-authenticate" in answer.headers) is (status == 401)
 
 
-def test_one_that_waits_is_ready_and_one_that_fails_is_not(get: Get, state: State) -> None:
+def test_one_that_waits_is_ready_and_one_that_fails_is_not(get: Get, state: OperatorState) -> None:
     def said() -> tuple[int, str]:
         answer = get("/readyz")
         return answer.status, answer.data.decode()
@@ -209,7 +209,7 @@ def test_one_that_waits_is_ready_and_one_that_fails_is_not(get: Get, state: Stat
     assert get("/healthz").status == 503
 
 
-def test_an_address_that_cannot_be_used_is_an_error(state: State) -> None:
+def test_an_address_that_cannot_be_used_is_an_error(state: OperatorState) -> None:
     app = http.application(state, Metrics().registry, lambda: TOKEN)
     with pytest.raises(UsageError, match="is not an address"):
         http.Server("8080", app)
@@ -220,7 +220,7 @@ def test_an_address_that_cannot_be_used_is_an_error(state: State) -> None:
 
 
 def test_few_documents_are_made_at_once(
-    get: Get, state: State, monkeypatch: pytest.MonkeyPatch
+    get: Get, state: OperatorState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "WAIT_SECONDS", 0.05)
     entered, leave = threading.Semaphore(0), threading.Event()

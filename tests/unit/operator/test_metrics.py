@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.operator import metrics
-from k8sbench.operator.controller import Look, OperatorSettings, State
+from k8sbench.operator.controller import Look, OperatorSettings, OperatorState
 from k8sbench.operator.metrics import WAITS_ITS_TURN, Metrics
 from tests.unit import goldens
 from tests.unit.cli import live_runs
@@ -23,7 +23,7 @@ from tests.unit.store.examples import measurement
 @pytest.fixture
 def exposed(tmp_path: Path) -> Metrics:
     made = Metrics(clock=lambda: 10_000.0)
-    made.state = State(settings=OperatorSettings(store=str(tmp_path)), is_leader=True)
+    made.state = OperatorState(settings=OperatorSettings(store=str(tmp_path)), is_leader=True)
     return made
 
 
