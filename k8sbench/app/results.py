@@ -104,7 +104,10 @@ def explain(
     access: ClusterAccess,
     accept: Collection[str] = (),
 ) -> list[Row]:
-    """Explain a finding, run or group by its id."""
+    """Explain a finding, run or group by its id.
+
+    The beginning of a run's id is enough, if it is unique.
+    """
     from k8sbench.report import explanation, ids
 
     if found := list(ids.matching(text)):
