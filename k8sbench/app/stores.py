@@ -14,6 +14,8 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, TypeVar
 
+import msgspec
+
 from k8sbench import limits
 from k8sbench.adapters import processes
 from k8sbench.app import connections
@@ -70,6 +72,15 @@ Note = Callable[[str], None]
 """Takes what the user should know and is not the data."""
 
 
+class StoresRead(msgspec.Struct, frozen=True, kw_only=True):
+    """Stores to search for runs and baselines, and their filter."""
+
+    where: str | None = None
+    """Folder or URL of a store, or ``cluster``."""
+    access: ClusterAccess = ClusterAccess()
+    accept: tuple[str, ...] = ()
+
+
 @contextlib.contextmanager
 def to_write(
     where: str | None, *, create: bool = True, is_operator: bool = False
@@ -108,16 +119,16 @@ def is_recorded(where: str | None, text: str) -> bool:
 
 @contextlib.contextmanager
 def with_operator(
-    where: str | None, access: ClusterAccess, note: Note, **query: str | None
+    scope: StoresRead, note: Note, **query: str | None
 ) -> Iterator[tuple[SqlStore, list[Run]]]:
     """Open a store to read it; its runs come with the operator's, oldest first.
 
-    With ``cluster`` for ``where`` all runs are the operator's.
+    With ``cluster`` for a store all runs are the operator's.
     """
-    insist = where == CLUSTER
-    with to_read(NOWHERE if insist else where, note) as store:
+    insist = scope.where == CLUSTER
+    with to_read(NOWHERE if insist else scope.where, note) as store:
         ours = current_runs(store)
-        runs, _ = merged(ours, operator_runs(access, note, insist=insist, **query))
+        runs, _ = merged(ours, operator_runs(scope.access, note, insist=insist, **query))
         yield store, runs
 
 
