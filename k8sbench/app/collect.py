@@ -20,7 +20,6 @@ from k8sbench.decoding import decoder
 from k8sbench.lifecycle import collecting, serving
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Agree, PlannedCase, Reporter, RunContext, Stop
-from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.model import sources
 from k8sbench.model.benchmark_object import Benchmark, Wanted
@@ -125,18 +124,8 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
                 for run in runs:
                     if run.needs_collection:
                         collecting.check_place(run, context.cluster, context.location)
-                gathering = Gathering(context, reporter)
                 collected = collecting.collect(
-                    runs,
-                    context,
-                    reporter,
-                    stop,
-                    options,
-                    follow=options.until_over,
-                    gathering=gathering,
-                )
-                collected.closed = results.with_gpu_metrics(
-                    collected.closed, gathering, stop, reporter.note
+                    runs, context, reporter, stop, options, follow=options.until_over
                 )
                 result.add(collected)
             if stop.cause is not None:

@@ -10,15 +10,12 @@ import msgspec
 from k8sbench.app import catalog, stores
 from k8sbench.app.stores import StoresRead
 from k8sbench.measure.group import selection
-from k8sbench.model import times
 from k8sbench.model.errors import BenchError, NotFound, did_you_mean
 from k8sbench.model.finding import FORMER_IDS
 from k8sbench.model.run import Run, merged
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
-    from k8sbench.lifecycle.context import Stop
-    from k8sbench.lifecycle.gathering import Gathering
     from k8sbench.measure.group.selection import Report, Wanted
     from k8sbench.ports import Store
     from k8sbench.report.explanation import Row
@@ -103,19 +100,6 @@ def explain(text: str, scope: StoresRead, note: Callable[[str], None]) -> list[R
         except NotFound as missing:
             action = did_you_mean(text, ids.ALL) + (missing.action or "")
             raise NotFound(missing.message, action) from missing
-
-
-def with_gpu_metrics(
-    runs: Sequence[Run], gathering: Gathering, stop: Stop, note: Callable[[str], None]
-) -> list[Run]:
-    """Wait for GPU metrics, as far as they arrive; note the wait."""
-
-    def announce(seconds: float) -> None:
-        left = f" in {times.duration(seconds)}" if seconds else ""
-        note(f"  GPU metrics follow{left}; Ctrl-C leaves them out.")
-
-    gathering.to_the_end(stop, announce)
-    return [gathering.completed.get(run.run_id, run) for run in runs]
 
 
 def check_accepted(accept: Collection[str], *, of_groups: bool = True) -> None:

@@ -164,8 +164,8 @@ def collect(
 ) -> CollectResult:
     """Close the runs whose jobs are over; with ``follow`` also wait for the others.
 
-    Those that are to be cancelled are cancelled, and what is left of others is deleted. Asked to
-    stop it returns early, with the runs that go on.
+    Those that are to be cancelled are cancelled, and what is left of others is deleted. At the end
+    it waits for GPU metrics. Asked to stop it returns early, with the runs that go on.
     """
     going_on = set[str]() if follow else _going_on(runs, context)
     gathering, result = gathering or Gathering(context, reporter), CollectResult()
@@ -184,6 +184,7 @@ def collect(
         for outcome in executor.to_the_end(stop):
             result.take(outcome, reporter)
         result.going_on += executor.runs()
+    result.closed = gathering.finish(result.closed, stop)
     return result
 
 
