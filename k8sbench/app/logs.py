@@ -181,7 +181,7 @@ class _LogReader:
         With a ``followed`` store it goes on until the run is final. Returns False if there is no
         file of the replica.
         """
-        from k8sbench.adapters.store.run_logs import LogTails
+        from k8sbench.adapters.store.artifacts import LogTails
 
         with contextlib.closing(LogTails(self._replica)) as tails:
             while True:
@@ -204,6 +204,6 @@ class _LogReader:
 
 def stamp(at: float) -> bytes:
     """Write a time as archived lines begin with it."""
-    from k8sbench.adapters.store.run_logs import stamp as written
+    from k8sbench.adapters.store.artifacts import stamp as written
 
     return written(at)

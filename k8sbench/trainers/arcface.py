@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from k8sbench.trainers.data import faces
     from k8sbench.trainers.data.pictures import FACES_NORMALISE, Pictures
     from k8sbench.trainers.models.arcface_paddle import IR50, evaluation
-    from k8sbench.trainers.parts import paddle_session
+    from k8sbench.trainers.parts import loop, paddle_session
     from k8sbench.trainers.parts.paddle_session import PLACE_NAMES
 
     base = own.lr
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         place = Place.from_environment(names=PLACE_NAMES)
         base = BASE_LR * common.batch_size * place.world_size / BASE_BATCH
     paddle_session.train(
-        paddle_session.Work(
+        loop.Work(
             unit="samples",
             model=lambda _: IR50(size=own.size, width_divisor=own.width_divisor),
             sharded=lambda here: _head(here, own),

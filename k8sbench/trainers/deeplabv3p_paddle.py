@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from k8sbench.trainers.data import cityscapes, streets
     from k8sbench.trainers.models import deeplab_paddle
-    from k8sbench.trainers.parts import metrics, paddle_session
+    from k8sbench.trainers.parts import loop, metrics, paddle_session
 
     network: Any = deeplab_paddle.DeepLabV3P
     augmented, normalise = streets.paddleseg, streets.PADDLESEG_NORMALISE
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     layout = "NHWC" if common.channels_last else "NCHW"
     base, last, weight_decay = RULES[common.recipe]
     paddle_session.train(
-        paddle_session.Work(
+        loop.Work(
             unit="samples",
             model=lambda here: network(
                 own.classes, layout=here.layout, width_divisor=own.width_divisor

@@ -46,11 +46,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from k8sbench.trainers.data import cityscapes, streets
     from k8sbench.trainers.models import deeplabv3plus_torch
-    from k8sbench.trainers.parts import metrics, torch_session
+    from k8sbench.trainers.parts import loop, metrics, torch_session
 
     augment = partial(streets.mmseg, crop=own.crop)
     torch_session.train(
-        torch_session.Work(
+        loop.Work(
             unit="samples",
             model=lambda _: deeplabv3plus_torch.DeepLabV3Plus(
                 own.classes, width_divisor=own.width_divisor
@@ -62,7 +62,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             ),
             normalise=streets.MMSEG_NORMALISE,
             losses=deeplabv3plus_torch.losses,
-            groups=lambda model: model.parameters(),
             momentum=MOMENTUM,
             weight_decay=WEIGHT_DECAY,
             schedule=segmentation.schedule(own, BASE_LR, LAST_LR),
@@ -73,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             values_before_backward=True,
             static_scale=LOSS_SCALE,
             ddp={"broadcast_buffers": False},
-            options=segmentation.start_values(own),
+            options=lambda _: segmentation.start_values(own),
         ),
         common,
     )

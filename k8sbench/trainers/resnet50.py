@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from k8sbench.trainers.data import imagenet
     from k8sbench.trainers.data.pictures import NORMALISE, Pictures
     from k8sbench.trainers.models import resnet_torch
-    from k8sbench.trainers.parts import torch_session
+    from k8sbench.trainers.parts import loop, torch_session
 
     per_sample, momentum, epochs, scale = RECIPES[common.recipe]
     global_batch = common.batch_size * Place.from_environment().world_size
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         adds_up = common.mode == "train" and common.recipe == "dle"
         accumulate = max(OPTIMIZER_BATCH // global_batch, 1) if adds_up else 1
     torch_session.train(
-        torch_session.Work(
+        loop.Work(
             unit="images",
             model=lambda _: resnet_torch.Classifier(own.classes, width_divisor=own.width_divisor),
             samples=Pictures(own.input_size, own.classes, common.seed),
@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             sync_each_step=True,
             ddp={"broadcast_buffers": False},  # upstream's data parallelism covers parameters only
             norm_batch=2 if own.input_size <= ONE_PIXEL else 1,
-            options={
+            options=lambda _: {
                 "input_size": own.input_size,
                 "classes": own.classes,
                 "accumulate": accumulate,

@@ -43,12 +43,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     from k8sbench.trainers.data import kinetics
     from k8sbench.trainers.data.pictures import NORMALISE, Pictures
     from k8sbench.trainers.models import resnet_torch
-    from k8sbench.trainers.parts import torch_session
+    from k8sbench.trainers.parts import loop, torch_session
 
     ranks = Place.from_environment().world_size
     cards = ranks if own.lr_cards == "all" else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     torch_session.train(
-        torch_session.Work(
+        loop.Work(
             unit="clips",
             model=lambda _: resnet_torch.TSM(
                 own.classes, own.segments, width_divisor=own.width_divisor
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             clip_norm=CLIP_NORM,
             values_before_backward=True,
             norm_batch=2 if own.input_size <= ONE_PIXEL and own.segments == 1 else 1,
-            options={
+            options=lambda _: {
                 "segments": own.segments,
                 "input_size": own.input_size,
                 "classes": own.classes,

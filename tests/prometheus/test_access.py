@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sbench.adapters.metrics import prometheus_api, prometheus_http
+from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.app import connections
 from k8sbench.model.errors import UsageError
@@ -37,7 +37,7 @@ def configure(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         file = tmp_path / "client" / "http.yml"
         file.parent.mkdir(exist_ok=True)
         file.write_text(yaml.safe_dump(config))
-        monkeypatch.setenv(prometheus_http.VARIABLE, str(file))
+        monkeypatch.setenv(prometheus_api.VARIABLE, str(file))
         return file.parent
 
     return write

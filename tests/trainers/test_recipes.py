@@ -138,7 +138,7 @@ def test_resnet50_adds_gradients_up_to_2048_samples_where_it_trains_as_upstream(
     """The learning rate fits: 0.256 per 256 samples, after 8 warm-up epochs."""
     data = ("--data", "/data", "--length", "2") if options else ()
     found = work("resnet50", ("--batch-size", "8", *data, *options), (1, 1))
-    assert found.accumulate == found.options["accumulate"] == accumulated
+    assert found.accumulate == found.options(None)["accumulate"] == accumulated
     rate = found.schedule(Course(steps=2, epoch_steps=2))
     assert rate(0) == pytest.approx(0.001 * 8 * accumulated / 8)
 

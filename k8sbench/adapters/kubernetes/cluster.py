@@ -22,9 +22,9 @@ from pathlib import Path
 from k8sbench import limits
 from k8sbench.adapters.kubernetes import job_changes, listing, ownership
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
+from k8sbench.adapters.kubernetes.job_changes import Trainers
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.adapters.kubernetes.ownership import OTHER_NAME
-from k8sbench.adapters.kubernetes.trainer_sources import Trainers
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.job_reader import JobReader

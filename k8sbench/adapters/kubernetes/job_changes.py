@@ -23,6 +23,7 @@ import msgspec
 import urllib3
 
 from k8sbench import limits
+from k8sbench.adapters.files import packaged
 from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
@@ -46,6 +47,7 @@ from k8sbench.model.kube import (
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import Manifest
+from k8sbench.render.trainer_sources import config_map, difference
 
 NOTE_SECONDS = 5.0
 """Time after which a retried creation is noted."""
@@ -372,3 +374,60 @@ def _left(pods: list[KubeObject], namespace: str, run_id: str) -> EarlierAttempt
         f"The run continues when it is gone. {ways} removes it from the cluster; do that only "
         f"if it certainly does not run any more: two attempts would write the same checkpoints.",
     )
+
+
+# -- the ConfigMap of the trainers -----------------------------------------------------------------
+#
+# One per namespace and version has the sources for all runs. Whoever creates a job creates it first
+# if it is absent. Nobody changes one, and no run deletes it.
+
+
+class Trainers:
+    """The ConfigMaps of one namespace. This process checks the content of each once."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._checked: set[str] = set()
+        """UIDs. A ConfigMap that is immutable and has the same UID has not changed."""
+
+    def provide(self, name: str) -> None:
+        """Create a ConfigMap if it is absent; any thread may call it.
+
+        Raises :class:`UsageError` where its content is not what its name says, and where it is
+        absent and this k8sbench has other trainers; :class:`ApiFault` where a request fails.
+        """
+        path = kinds.path("ConfigMap", self._api.place.namespace)
+        while (head := self._api.find(f"{path}/{name}", brief=True)) is None:
+            try:
+                made = self._api.create(path, self._manifest(name))
+            except ApiFault as fault:
+                if fault.reason != "AlreadyExists":  # another process was faster
+                    raise
+            else:
+                self._checked.add(made["metadata"]["uid"])
+                return
+        if head["metadata"]["uid"] not in self._checked:
+            self._checked.add(check(self._api, name))
+
+    def _manifest(self, name: str) -> Manifest:
+        here = packaged.trainer_sources()
+        if here.config_map_name != name:
+            raise UsageError(
+                f"The ConfigMap {name} in namespace {self._api.place.namespace} is gone, and this "
+                f"k8sbench has other trainers ({here.digest[:12]}).",
+                "Submit the run again, or continue it with the k8sbench that submitted it.",
+            )
+        return config_map(here)
+
+
+def check(api: Api, name: str) -> str:
+    """Return a ConfigMap's uid; :class:`UsageError` if its content is wrong."""
+    namespace = api.place.namespace
+    found = api.get(kinds.path("ConfigMap", namespace, name))
+    if (why := difference(found)) is not None:
+        raise UsageError(
+            f"The ConfigMap {name} in namespace {namespace} is not k8sbench's: {why}.",
+            f"If nobody needs it: 'kubectl -n {namespace} delete configmap {name}'; the next run "
+            "creates the right one.",
+        )
+    return str(found["metadata"]["uid"])

@@ -21,7 +21,6 @@ from k8sbench.adapters.kubernetes import (
     kinds,
     listing,
     operator_lease,
-    trainer_sources,
 )
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault, Tolerated
@@ -121,7 +120,7 @@ def dry_run(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Findin
             _try(api, manifest)
         except ApiFault as fault:
             if kind == "ConfigMap" and fault.reason == "AlreadyExists":
-                trainer_sources.check(api, name)
+                job_changes.check(api, name)
                 continue
             raise api.explained(fault, f"{kind} {name} be created") from fault
     found = checks.findings(ask(api, plan, [objects]))

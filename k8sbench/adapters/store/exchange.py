@@ -37,8 +37,7 @@ import msgspec
 
 from k8sbench.adapters.files.log_files import LogFile
 from k8sbench.adapters.store import artifacts, disk, index, sql_store
-from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.run_logs import LOG_SUFFIX, LOGS
+from k8sbench.adapters.store.artifacts import LOG_SUFFIX, LOGS, RunFolder
 from k8sbench.adapters.store.sql_store import REINDEX, SqlStore
 from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
 from k8sbench.model.identity import checked_run_id, checked_set_name

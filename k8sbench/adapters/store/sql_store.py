@@ -28,10 +28,9 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from k8sbench.adapters.store import artifacts, database, disk, index, run_logs
-from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.database import DamagedDatabase, Database, NotWritable, made_again
-from k8sbench.adapters.store.run_logs import LogWriter
+from k8sbench.adapters.store import artifacts, disk, index
+from k8sbench.adapters.store.artifacts import LogWriter, RunFolder
+from k8sbench.adapters.store.index import DamagedDatabase, Database, NotWritable, made_again
 from k8sbench.model import attempts, creation
 from k8sbench.model.errors import FilesElsewhere, NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.identity import checked_run_id, checked_set_name
@@ -59,26 +58,26 @@ def open_store(
     root = _place(where)
     # The file is mounted in an operator's pod, where people run commands on its store.
     if isinstance(root, str) and (is_operator or FILE_VARIABLE in os.environ):
-        return opened(database.open_postgres(root), _folder())
+        return opened(index.open_postgres(root), _folder())
     root = _own(root)
     with disk.translated(f"open the store {root}"):
         if root.exists() and not root.is_dir():
             raise StoreError(f"{root} is a file, not a store.", "Name the store's folder.")
         runs = (root / artifacts.RUNS).glob(f"*/{artifacts.RUN_FILE}")
-        if not (root / database.DATABASE).exists() and not any(runs):
+        if not (root / index.DATABASE).exists() and not any(runs):
             if not create:
-                store = opened(database.open_memory(str(root)), root)
+                store = opened(index.open_memory(str(root)), root)
                 store.absent = True
                 return store
             disk.make_folder(root / artifacts.RUNS)
         try:
             try:
-                return opened(database.open_sqlite(root), root)
+                return opened(index.open_sqlite(root), root)
             except DamagedDatabase:
                 delete_damaged_index(where)
-                return opened(database.open_sqlite(root), root)
+                return opened(index.open_sqlite(root), root)
         except NotWritable as why:
-            store = opened(database.open_memory(str(root)), root)
+            store = opened(index.open_memory(str(root)), root)
             store.database.read_only = why
             return store
 
@@ -156,7 +155,7 @@ def reindex(store: SqlStore) -> tuple[int, dict[str, str]]:
 def delete_damaged_index(where: str | None) -> None:
     """Delete a store's SQLite database if damaged or outdated."""
     root = _own(_place(where))
-    if (root / database.DATABASE).is_file():
+    if (root / index.DATABASE).is_file():
         with disk.locked(root):
             if not _is_sound(root):
                 _delete_database(root)
@@ -164,7 +163,7 @@ def delete_damaged_index(where: str | None) -> None:
 
 def _is_sound(root: Path) -> bool:
     """Return True for a SQLite database of this layout without damage."""
-    base = database.open_sqlite(root)
+    base = index.open_sqlite(root)
     with contextlib.closing(base), contextlib.suppress(DamagedDatabase), base.reading() as db:
         index.layout(db)
         db.execute(index.ROWS.limit(1))  # an error where a table or a column is gone
@@ -173,7 +172,7 @@ def _is_sound(root: Path) -> bool:
 
 
 def _delete_database(root: Path) -> None:
-    path = root / database.DATABASE
+    path = root / index.DATABASE
     with disk.translated(f"delete {path}"):
         # The write-ahead log first, so that it is not applied to a new file.
         for suffix in ("-wal", "-shm", "-journal", ""):
@@ -469,7 +468,7 @@ class SqlStore:
         """Return the archive marks of the present attempt's logs, by replica."""
         begins = self._log_begins(run_id)
         marks = {
-            path.stem: run_logs.log_mark(path, begins.get(path.stem, 0))
+            path.stem: artifacts.log_mark(path, begins.get(path.stem, 0))
             for path in self.log_files(run_id)
         }
         return {replica: mark for replica, mark in marks.items() if mark is not None}
@@ -482,9 +481,9 @@ class SqlStore:
 
     def log_files(self, run_id: str) -> list[Path]:
         """Return the run's log files, master first, then workers by number."""
-        logs = self.folder(run_id) / run_logs.LOGS
+        logs = self.folder(run_id) / artifacts.LOGS
         with disk.translated(f"read {logs}"):
-            found = [path for path in logs.glob(f"*{run_logs.LOG_SUFFIX}") if path.is_file()]
+            found = [path for path in logs.glob(f"*{artifacts.LOG_SUFFIX}") if path.is_file()]
         return sorted(found, key=lambda path: rank_order(path.stem))
 
     @made_again

@@ -11,7 +11,7 @@ import abc
 import contextlib
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -34,6 +34,9 @@ from k8sbench.trainers.parts.session import Session
 from k8sbench.trainers.parts.settings import refuse
 from k8sbench.trainers.parts.steps import Course, Schedule, StepPlan, StepRecord, StepTimer
 from k8sbench.trainers.parts.training import Training
+
+# The frameworks' own first scale; it halves itself until gradients are finite.
+DYNAMIC_SCALE = 65536.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +81,24 @@ class Work:
     # Whether the printed values are means over the ranks (a collective each step) or rank 0's. They
     # are with `frozen_norm` and `no_dropout`, too.
     mean_values: bool = False
+    # The trainer's own options, for the start line, of a `Session`.
+    options: Callable[[Any], Mapping[str, object]] = lambda _: {}
+
+    # PyTorch only. Parameter groups as torch.optim takes them; a group's "lr_mult" (default 1)
+    # multiplies the rate that the schedule gives.
+    groups: Callable[[Any], Iterable[Any]] = lambda model: model.parameters()
+    clip_norm: float | None = None
+
+    # Paddle only. A layer, of a `Session`, of which every rank trains a part of its own.
+    sharded: Callable[[Any], Any] | None = None
+    # Whether upstream counts batch norm's statistics among the model's parameters.
+    statistics_are_parameters: bool = False
+    # Paddle's own switches, as upstream sets them; on GPUs only.
+    flags: Mapping[str, object] = field(default_factory=dict)
+    # Additions to the lists of operators that AMP takes or leaves.
+    amp_lists: Mapping[str, Any] = field(default_factory=dict)
+    # fp16 only: where a scale that adapts begins.
+    initial_scale: float = DYNAMIC_SCALE
 
 
 def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Journal, Files | None]:
@@ -101,11 +122,10 @@ def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Jou
     return journal, files
 
 
-W = TypeVar("W", bound=Work)
 S = TypeVar("S", bound=Session)
 
 
-class Loop(abc.ABC, Generic[W, S]):
+class Loop(abc.ABC, Generic[S]):
     """One rank's run from its first step to its last line."""
 
     # The framework's own kinds of layer.
@@ -116,7 +136,7 @@ class Loop(abc.ABC, Generic[W, S]):
     scaler: Any
     fixed_scale: Any
 
-    def __init__(self, work: W, here: S, journal: Journal, files: Files | None) -> None:
+    def __init__(self, work: Work, here: S, journal: Journal, files: Files | None) -> None:
         self.work, self.here, self.journal, self.files = work, here, journal, files
         self.losses: list[float] = []  # since the record before
         self.last_loss = math.nan

@@ -17,8 +17,8 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -350,29 +350,7 @@ def count_parameters(layer: Any, *, statistics: bool = False) -> int:
     return sum(int(np.prod(parameter.shape)) for parameter in counted)
 
 
-# Paddle's own first scale; it halves itself until gradients are finite.
-DYNAMIC_SCALE = 65536.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Work(loop.Work):
-    """Definition of one Paddle trainer."""
-
-    # A layer of which every rank trains a part of its own.
-    sharded: Callable[[Session], Any] | None = None
-    # Whether upstream counts batch norm's statistics among the model's parameters.
-    statistics_are_parameters: bool = False
-    # Paddle's own switches, as upstream sets them; on GPUs only.
-    flags: Mapping[str, object] = field(default_factory=dict)
-    # Additions to the lists of operators that AMP takes or leaves.
-    amp_lists: Mapping[str, Any] = field(default_factory=dict)
-    # fp16 only: where a scale that adapts begins.
-    initial_scale: float = DYNAMIC_SCALE
-    # The trainer's own options, for the start line.
-    options: Callable[[Session], Mapping[str, object]] = lambda _: {}
-
-
-def train(work: Work, settings: Settings) -> None:
+def train(work: loop.Work, settings: Settings) -> None:
     """Run one rank from its start line to its last."""
     here = open_session(settings)
     if work.sharded is not None and here.scales and here.place.world_size > 1:
@@ -386,7 +364,7 @@ def train(work: Work, settings: Settings) -> None:
         _Run(work, here, journal, files).to_its_end()
 
 
-class _Run(loop.Loop[Work, Session]):
+class _Run(loop.Loop[Session]):
     norms = (nn.BatchNorm1D, nn.BatchNorm2D, nn.SyncBatchNorm)
     dropouts = (nn.Dropout, nn.Dropout2D)
 

@@ -13,8 +13,7 @@ import functools
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from multiprocessing.queues import Queue
 from pathlib import Path
@@ -279,30 +278,14 @@ def _quiet_stdout() -> Iterator[None]:
         os.close(nowhere)
 
 
-# PyTorch's own first scale; it halves itself until gradients are finite.
-DYNAMIC_SCALE = 65536.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Work(loop.Work):
-    """Definition of one PyTorch trainer."""
-
-    # Parameter groups as torch.optim takes them; a group's "lr_mult" (default 1) multiplies the
-    # rate that the schedule gives.
-    groups: Callable[[nn.Module], Iterable[Any]]
-    clip_norm: float | None = None
-    # The trainer's own options, for the start line.
-    options: Mapping[str, object] = field(default_factory=dict)
-
-
-def train(work: Work, settings: Settings) -> None:
+def train(work: loop.Work, settings: Settings) -> None:
     """Run one rank from its start line to its last."""
     with open_session(settings) as here:
-        journal, files = loop.begin(work, here, work.options)
+        journal, files = loop.begin(work, here, work.options(here))
         _Run(work, here, journal, files).to_its_end()
 
 
-class _Run(loop.Loop[Work, Session]):
+class _Run(loop.Loop[Session]):
     norms = (nn.modules.batchnorm._BatchNorm,)
     dropouts = (nn.modules.dropout._DropoutNd,)
 
@@ -319,7 +302,7 @@ class _Run(loop.Loop[Work, Session]):
             weight_decay=work.weight_decay,
             fused=True if here.settings.fused_optimizer else None,
         )
-        self.scaler = here.scaler(work.static_scale or DYNAMIC_SCALE)
+        self.scaler = here.scaler(work.static_scale or work.initial_scale)
         self.fixed_scale = work.static_scale if self.scaler.is_enabled() else None
 
     def layers(self) -> Any:

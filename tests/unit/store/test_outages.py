@@ -9,7 +9,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import database, index
+from k8sbench.adapters.store import index
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.model.errors import FilesElsewhere, StoreError, UsageError
@@ -47,7 +47,7 @@ def test_changes_are_made_over_restarts_of_the_server(
         waited.append(seconds)
         postgres_server.start()
 
-    monkeypatch.setattr(database, "wait", wait)
+    monkeypatch.setattr(index, "wait", wait)
     shared.record(plan(), at=NOW, owner=None)
     for phase in (Phase.RUNNING, Phase.SUCCEEDED):
         postgres_server.halt()

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
-from k8sbench.adapters.store import database, index, sql_store
+from k8sbench.adapters.store import index, sql_store
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app import stores
 from k8sbench.model.errors import StoreError, UsageError
@@ -216,7 +216,7 @@ CHANGES = {
 @pytest.mark.parametrize("wrong", CHANGES)
 def test_one_that_is_damaged_elsewhere_is_named(root: Path, filled: list[Run], wrong: str) -> None:
     change(root, CHANGES[wrong])
-    with pytest.raises(database.DamagedDatabase) as caught:
+    with pytest.raises(index.DamagedDatabase) as caught:
         everything(root)
     assert "k8sbench store reindex" in caught.value.action
     assert stores.reindex(str(root)) == (str(root), len(filled), {})
@@ -334,7 +334,7 @@ def test_a_file_system_without_shared_memory_keeps_the_rollback_journal(tmp_path
 
 
 def _journal(uri: str) -> str:
-    base = database._sqlite(uri, "", poolclass=StaticPool)
+    base = index._sqlite(uri, "", poolclass=StaticPool)
     with contextlib.closing(base), base.writing() as db:
         db.exec_driver_sql("CREATE TABLE t (x)")
         return str(db.exec_driver_sql("PRAGMA journal_mode").scalar())
@@ -387,7 +387,7 @@ def test_a_url_that_cannot_be_opened_says_why_without_its_password(url: str, say
 
 @pytest.mark.parametrize("password", ["a/b@c", "%2Fa%40", "@/:@", "plain"])
 def test_a_password_may_hold_what_parts_a_url(password: str, root: Path) -> None:
-    base = database.open_postgres(f"postgresql://u:{password}@[::1]:1/db?sslmode=prefer")
+    base = index.open_postgres(f"postgresql://u:{password}@[::1]:1/db?sslmode=prefer")
     url = base.engine.url
     assert url.password == urllib.parse.unquote(password)
     assert (url.username, url.host, url.port, url.database) == ("u", "::1", 1, "db")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from k8sbench.adapters.kubernetes.logs.text import Line, Resume
 from k8sbench.adapters.lines import digest
-from k8sbench.adapters.store import run_logs
-from k8sbench.adapters.store.run_logs import LogTail, LogWriter
+from k8sbench.adapters.store import artifacts
+from k8sbench.adapters.store.artifacts import LogTail, LogWriter
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.ports import LogLine, LogMark
 from tests.unit.store.examples import NOW, OWNER, archive, plan
@@ -46,7 +46,7 @@ def test_a_stamped_line_is_parted_again(at: float, text: str) -> None:
         raw = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return  # a half character that no log can hold
-    read, line = run_logs.split_stamp(run_logs.stamp(at) + b" " + raw)
+    read, line = artifacts.split_stamp(artifacts.stamp(at) + b" " + raw)
     assert line == raw
     assert read == pytest.approx(at, abs=1e-6)
 
@@ -55,7 +55,7 @@ def test_a_stamped_line_is_parted_again(at: float, text: str) -> None:
     "line", [b"", b"text", b"2026-11-20T08:15:30Z text", b"2026-99-20T08:15:30.123456Z text"]
 )
 def test_a_line_without_a_stamp_has_no_time(line: bytes) -> None:
-    assert run_logs.split_stamp(line) == (None, line)
+    assert artifacts.split_stamp(line) == (None, line)
 
 
 def test_a_tail_reads_what_has_come_and_keeps_half_a_line(tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ def test_of_a_large_file_the_end_is_read(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.seek(1 << 30)
         file.write(b"\n")
-        file.writelines(run_logs.stamp(float(number)) + b" a\n" for number in range(100))
-    assert run_logs.log_mark(path) == mark(99.0, 1, *"a" * 64)
+        file.writelines(artifacts.stamp(float(number)) + b" a\n" for number in range(100))
+    assert artifacts.log_mark(path) == mark(99.0, 1, *"a" * 64)
 
 
 @given(
@@ -142,7 +142,7 @@ def test_the_archive_tells_the_mark_that_the_stream_had(steps: list[int], texts:
             text = texts[number % len(texts)]
             resume.feed([Line(at, text)])
             writer.write(LogLine(replica="master-0", at=at / 1_000_000, text=text))
-        found = run_logs.log_mark(Path(folder, "logs", "master-0.log"))
+        found = artifacts.log_mark(Path(folder, "logs", "master-0.log"))
     assert found == resume.mark
 
 

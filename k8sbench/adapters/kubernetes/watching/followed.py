@@ -125,11 +125,7 @@ class Followed:
         self._is_lost = False
         """True if another store owns the job."""
         self.logs: dict[str, tuple[str, int, bool]] = {}
-        """Input of the log streams, by replica.
-
-        It is the pod's uid, its restarts, True if the replica is failing, and True if its log
-        exists.
-        """
+        """Input of the log streams by replica: pod uid, restarts, True if its log exists."""
         self.logs_given = 0
         """Number of inputs to the log streams."""
         self.logs_taken = -1
