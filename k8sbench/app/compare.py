@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import results, stores
-from k8sbench.app.stores import Note, StoresRead
+from k8sbench.app.stores import StoresRead
+from k8sbench.lifecycle.context import Note
 from k8sbench.measure.group import compare as comparing
 from k8sbench.measure.group import history as histories
 from k8sbench.measure.group import sides

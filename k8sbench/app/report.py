@@ -13,6 +13,7 @@ from k8sbench.adapters.files import report_folder
 from k8sbench.adapters.files.report_folder import Content
 from k8sbench.app import catalog, connections, results, stores
 from k8sbench.app.stores import StoresRead
+from k8sbench.lifecycle.context import Note
 from k8sbench.measure.group import ratios, selection
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import BenchError, UsageError
@@ -38,7 +39,7 @@ def publish(
     sets: Sequence[str],
     folder: Path,
     scope: StoresRead,
-    note: Callable[[str], None],
+    note: Note,
     *,
     lang: Lang = "en",
     title: str | None = None,
@@ -116,7 +117,7 @@ def _timelines(
     runs: Mapping[str, Run],
     logs: Mapping[str, Sequence[str]],
     files: Mapping[str, Content],
-    note: Callable[[str], None],
+    note: Note,
 ) -> list[History]:
     """Read the throughput over time of each row's last run."""
     chosen = {last(row.group).run_id: row.group.unit for row in rows[:MOST_DRAWN]}
@@ -173,7 +174,7 @@ MOST_DRAWN = 20
 
 
 def histories(
-    report: Report, named: Collection[str], where: str | None, note: Callable[[str], None]
+    report: Report, named: Collection[str], where: str | None, note: Note
 ) -> list[History]:
     """Read run timelines for charts.
 
@@ -214,7 +215,7 @@ def page(
     report: Report,
     named: Collection[str],
     where: str | None,
-    note: Callable[[str], None],
+    note: Note,
     *,
     lang: str = "en",
     title: str | None = None,
@@ -247,9 +248,7 @@ def page(
     )
 
 
-def curve(
-    logs: Callable[[], Sequence[Path]], plan: RunPlan, note: Callable[[str], None]
-) -> Curve | None:
+def curve(logs: Callable[[], Sequence[Path]], plan: RunPlan, note: Note) -> Curve | None:
     """Read a run's throughput over time; None, with a note, if unreadable."""
     from k8sbench.adapters.files import log_files
     from k8sbench.measure.run import curve as curves

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from k8sbench.app import catalog, stores
 from k8sbench.app.stores import StoresRead
+from k8sbench.lifecycle.context import Note
 from k8sbench.measure.group import selection
 from k8sbench.model.errors import BenchError, NotFound, did_you_mean
 from k8sbench.model.finding import FORMER_IDS
@@ -35,7 +36,7 @@ class RunRows(msgspec.Struct, frozen=True, kw_only=True):
 def results(
     wanted: Wanted,
     scope: StoresRead,
-    note: Callable[[str], None],
+    note: Note,
     *,
     published: bool = False,
 ) -> Report:
@@ -60,7 +61,7 @@ def results(
 def rows(
     store: Store,
     runs: Sequence[Run],
-    note: Callable[[str], None],
+    note: Note,
     *,
     accept: Collection[str] = (),
     among: Sequence[Run] = (),
@@ -87,7 +88,7 @@ def rows(
     return RunRows(runs=tuple(runs), report=report, rejected=rejected)
 
 
-def explain(text: str, scope: StoresRead, note: Callable[[str], None]) -> list[Row]:
+def explain(text: str, scope: StoresRead, note: Note) -> list[Row]:
     """Explain an id of a finding, a run (id or unique prefix) or a group (id)."""
     from k8sbench.report import explanation, ids
 

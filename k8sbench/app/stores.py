@@ -19,7 +19,7 @@ import msgspec
 from k8sbench import limits
 from k8sbench.adapters import processes
 from k8sbench.app import connections
-from k8sbench.lifecycle.context import mark_lost_runs
+from k8sbench.lifecycle.context import Note, mark_lost_runs
 from k8sbench.model import kube, times
 from k8sbench.model.errors import (
     FIRST_RUN,
@@ -68,8 +68,6 @@ CLUSTER = "cluster"
 NOWHERE = f"{os.devnull}/nowhere"
 """Path of an always empty store, for data of an operator alone."""
 KEEP_OPTION = "--keep-logs-for"
-Note = Callable[[str], None]
-"""Takes what the user should know and is not the data."""
 
 
 class StoresRead(msgspec.Struct, frozen=True, kw_only=True):
@@ -322,7 +320,7 @@ SOURCE = kube.OPERATOR
 def ask_operator(
     access: ClusterAccess,
     read: Callable[[OperatorProxy], T],
-    note: Callable[[str], None],
+    note: Note,
     *,
     insist: bool = False,
     missing: Callable[[], str] = lambda: "the runs of an operator",
@@ -355,7 +353,7 @@ def ask_operator(
 
 def operator_runs(
     access: ClusterAccess,
-    note: Callable[[str], None],
+    note: Note,
     *,
     insist: bool = False,
     **query: str | None,
@@ -385,14 +383,14 @@ def operator_runs(
 
 
 def operator_run(
-    access: ClusterAccess, text: str, note: Callable[[str], None], *, insist: bool = False
+    access: ClusterAccess, text: str, note: Note, *, insist: bool = False
 ) -> Run | None:
     """Return the run with this id or unique id prefix, if there is one."""
     return ask_operator(access, lambda there: there.run(text), note, insist=insist)
 
 
 def operator_baselines(
-    access: ClusterAccess, note: Callable[[str], None], *, insist: bool = False
+    access: ClusterAccess, note: Note, *, insist: bool = False
 ) -> list[Baseline]:
     """Return its baselines; none of an operator that knows no such."""
     found = ask_operator(

@@ -8,13 +8,23 @@ run whose files cannot be read or written is reported and skipped.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from k8sbench import limits
 from k8sbench.lifecycle import requests
-from k8sbench.lifecycle.context import Agree, How, Outcome, Reporter, Rules, RunContext, Stop, Until
+from k8sbench.lifecycle.context import (
+    Agree,
+    How,
+    Note,
+    Outcome,
+    Reporter,
+    Rules,
+    RunContext,
+    Stop,
+    Until,
+)
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model import attempts, creation, times
@@ -24,7 +34,6 @@ from k8sbench.model.request import NO_OPTIONS, FollowOptions
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import Cluster, FoundJob, RunFilter
 
-Note = Callable[[str], None]
 END_SECONDS = 240.0
 """Longest wait for a cancelled job to end.
 
