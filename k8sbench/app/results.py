@@ -89,7 +89,7 @@ def rows(
 
 
 def explain(text: str, scope: StoresRead, note: Note) -> list[Row]:
-    """Explain an id of a finding, a run (id or unique prefix) or a group (id)."""
+    """Explain a finding, run or group by its id."""
     from k8sbench.report import explanation, ids
 
     if found := list(ids.matching(text)):

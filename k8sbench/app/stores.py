@@ -83,7 +83,9 @@ class StoresRead(msgspec.Struct, frozen=True, kw_only=True):
 def to_write(
     where: str | None, *, create: bool = True, is_operator: bool = False
 ) -> Iterator[SqlStore]:
-    """Open a store for writing: a folder or default path, an operator's also a URL.
+    """Open a store for writing: a folder, or an operator's URL.
+
+    None: the default folder.
 
     Raises :class:`UsageError` if there is none and ``create`` is False.
     """

@@ -154,7 +154,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     parallel: float = math.inf
     """Most concurrent runs."""
     passes_over: bool = False
-    """True if other runs go on when the files of one cannot be read or written.
+    """True if other runs go on when one's files fail.
 
     False: the error is raised.
     """
