@@ -21,7 +21,7 @@ from k8sbench.adapters.kubernetes import kinds, operator_lease
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
 from k8sbench.adapters.kubernetes.client.transport import Request, read
-from k8sbench.adapters.kubernetes.operator_lease import OperatorSeen
+from k8sbench.adapters.kubernetes.operator_lease import REQUEST_SECONDS, OperatorSeen
 from k8sbench.adapters.store import disk
 from k8sbench.decoding import decoder
 from k8sbench.model import times
@@ -31,8 +31,6 @@ from k8sbench.model.run import Baseline, Run
 
 T = TypeVar("T")
 PORT = "http"
-REQUEST_SECONDS = 5.0
-"""Time limit of one request."""
 TOKEN_KEY = "token"
 
 
