@@ -33,14 +33,14 @@ _MEAN = re.compile(r"\S{0,4} *\( *\d")
 _GLOBAL = re.compile(r"global|update")
 
 
-class Chosen(NamedTuple):
+class ChosenColumns(NamedTuple):
     """The columns of a training line, or of a summary."""
 
-    columns: dict[str, Column]
+    columns: dict[str, NumberColumn]
     stamp: Stamp | None
 
     @property
-    def speed(self) -> Column:
+    def speed(self) -> NumberColumn:
         """The rate, or the time of a step."""
         return self.columns.get("rate") or self.columns["step_seconds"]
 
@@ -79,7 +79,7 @@ def guess(
 # -- choice ---------------------------------------------------------------------------------------
 
 
-def _chosen(lines: Sequence[str], *, is_training: bool) -> Chosen | None:
+def _chosen(lines: Sequence[str], *, is_training: bool) -> ChosenColumns | None:
     """Choose the columns; None without a rate or a step."""
     found = of_lines(lines)
     varied = len(set(lines)) > 1
@@ -98,10 +98,10 @@ def _chosen(lines: Sequence[str], *, is_training: bool) -> Chosen | None:
     if losses:
         usual = ("loss", "train loss", "train_loss", "lm loss", "total_loss")
         chosen["loss"] = max(losses, key=lambda each: each.label.split(".")[-1] in usual)
-    return Chosen(chosen, stamp)
+    return ChosenColumns(chosen, stamp)
 
 
-def _steps(found: Sequence[Column], *, varied: bool) -> dict[str, Column]:
+def _steps(found: Sequence[NumberColumn], *, varied: bool) -> dict[str, NumberColumn]:
     """Choose iteration, its total, and the epoch if iterations restart in it."""
     of = {index: each for index, each in enumerate(found[1:]) if each.kind == Kind.OF}
     bare = [i for i in of if found[i].kind not in {Kind.STEP, Kind.EPOCH}]
@@ -131,14 +131,14 @@ def _steps(found: Sequence[Column], *, varied: bool) -> dict[str, Column]:
     return chosen
 
 
-def _step_rank(column: Column) -> int:
+def _step_rank(column: NumberColumn) -> int:
     label = column.label
     if _GLOBAL.search(label):
         return 3
     return 0 if re.search(r"micro|inner|local", label) else 1 if "batch" in label else 2
 
 
-def _counts(column: Column, *, varied: bool) -> bool:
+def _counts(column: NumberColumn, *, varied: bool) -> bool:
     """True if a column has whole numbers that mostly grow."""
     is_whole = all(re.fullmatch(r"[\d,]+", text) for text in column.texts)
     if not is_whole or column.behind[:1].isalpha():
@@ -147,13 +147,13 @@ def _counts(column: Column, *, varied: bool) -> bool:
     return not varied or 2 * sum(a < b for a, b in pairs) > len(pairs)
 
 
-def _every(column: Column) -> int:
+def _every(column: NumberColumn) -> int:
     steps = Counter(int(b - a) for a, b in itertools.pairwise(column.values) if b > a)
     return steps.most_common(1)[0][0] if steps else 1
 
 
 def _is_speed(
-    column: Column, stamp: Stamp | None, every: int, varied: bool, is_training: bool
+    column: NumberColumn, stamp: Stamp | None, every: int, varied: bool, is_training: bool
 ) -> bool:
     """True unless the numbers are totals."""
     values = column.values
@@ -175,7 +175,7 @@ def _is_speed(
     return not (every > 1 and whole and abs(whole - 1) < 0.1)
 
 
-def _rank(column: Column) -> tuple[int, ...]:
+def _rank(column: NumberColumn) -> tuple[int, ...]:
     """Order of preference: samples of the job, then seconds, then steps."""
     label, noun = column.label, column.unit.noun if column.unit else ""
     is_rate = column.kind == Kind.RATE
@@ -194,7 +194,7 @@ def _rank(column: Column) -> tuple[int, ...]:
 
 
 def _values(
-    alike: Sequence[str], sample: Sequence[str], chosen: Chosen, facts: StatedFacts
+    alike: Sequence[str], sample: Sequence[str], chosen: ChosenColumns, facts: StatedFacts
 ) -> dict[str, str | int]:
     speed = chosen.speed
     unit, noun = _unit(speed)
@@ -241,14 +241,14 @@ def _values(
     }
 
 
-def _of_a_card(speed: Column, line: str) -> bool:
+def _of_a_card(speed: NumberColumn, line: str) -> bool:
     """True for rates of one GPU: torchtitan's and Paddle's labels do not name it."""
     if re.search(r"(?:per|/)[_ ]?(?:gpu|device|card)|\b(?:tgs|ips)\b", speed.label):
         return True
     return "tps" in speed.label and "mfu" in line
 
 
-def _unit(speed: Column) -> tuple[str, str]:
+def _unit(speed: NumberColumn) -> tuple[str, str]:
     """Return the declared unit and the benchmark's."""
     found = speed.unit or Unit(1.0, "")
     if speed.kind == Kind.SECONDS:
@@ -265,7 +265,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _expression(lines: Sequence[str], chosen: Chosen) -> str:
+def _expression(lines: Sequence[str], chosen: ChosenColumns) -> str:
     """Write an expression: each group, after as many words as tell its place."""
     groups: list[_Group] = [*chosen.columns.items()]
     if chosen.stamp:
@@ -280,7 +280,9 @@ def _expression(lines: Sequence[str], chosen: Chosen) -> str:
     return expression
 
 
-def _fits(match: expressions.Match | None, groups: Mapping[str, Column | Stamp], line: int) -> bool:
+def _fits(
+    match: expressions.Match | None, groups: Mapping[str, NumberColumn | Stamp], line: int
+) -> bool:
     """True if a match has the texts of the columns."""
     texts = match.groupdict() if match else {}
     wanted = {name: each.texts for name, each in groups.items() if line < len(each.texts)}
@@ -295,7 +297,7 @@ def _written(line: str, groups: Sequence[_Group], words: int) -> str:
     for name, group in groups:
         text = line[at : group.begin]
         word = re.findall(rf"(?:\w+\W+){{0,{words - 1}}}\w*\W*$", text)[0]
-        if isinstance(group, Column) and group.label in text.lower():
+        if isinstance(group, NumberColumn) and group.label in text.lower():
             word = max(word, text[text.lower().rindex(group.label) :], key=len)
         if not (at or re.search(r"\d", text)):
             made, word = "^", text
@@ -310,13 +312,13 @@ def _written(line: str, groups: Sequence[_Group], words: int) -> str:
     )
 
 
-def _many(column: Column | Stamp) -> str:
+def _many(column: NumberColumn | Stamp) -> str:
     """Return the K or M behind a rate."""
-    found = isinstance(column, Column) and re.match(r" ?[kKMG](?!\w)", column.behind)
+    found = isinstance(column, NumberColumn) and re.match(r" ?[kKMG](?!\w)", column.behind)
     return found[0] if found else ""
 
 
-def _form(name: str, group: Column | Stamp) -> str:
+def _form(name: str, group: NumberColumn | Stamp) -> str:
     """Write what the text of a group looks like."""
     if isinstance(group, Stamp):
         return group.pattern
@@ -588,7 +590,7 @@ LONGEST_TIME = 1e6
 """Seconds; what is longer is no step's time."""
 
 
-class Column(NamedTuple):
+class NumberColumn(NamedTuple):
     """One number of similar lines."""
 
     label: str
@@ -612,7 +614,7 @@ class Column(NamedTuple):
         return [number_in(text.replace(",", "")) or 0.0 for text in self.texts]
 
 
-_Group = tuple[str, Column | Stamp]
+_Group = tuple[str, NumberColumn | Stamp]
 """Name of a group, and its place."""
 
 
@@ -629,7 +631,7 @@ def _kind(label: str) -> Kind:
     return Kind.OTHER if excluded or ("loss" in words and kind != Kind.LOSS) else kind
 
 
-def of_lines(lines: Sequence[str]) -> list[Column]:
+def of_lines(lines: Sequence[str]) -> list[NumberColumn]:
     """Return the columns of similar lines, by the first of them."""
     objects = [_object(line) for line in lines]
     first = objects[0]
@@ -661,7 +663,7 @@ def _numbers(line: str) -> list[tuple[int, int]]:
 
 def _labelled(
     line: str, spans: Sequence[tuple[int, int]], texts: Sequence[Sequence[str]]
-) -> Iterator[Column]:
+) -> Iterator[NumberColumn]:
     """Yield a column for each number, with its label and unit."""
     at, ends = 0, [*(begin for begin, _ in spans[1:]), len(line)]
     for index, (begin, end) in enumerate(spans):
@@ -689,7 +691,7 @@ def _labelled(
             kind = Kind.SECONDS if unit.is_time else Kind.RATE
         at = end + (used if kind in {Kind.RATE, Kind.SECONDS} else 0)
         column = tuple(line_texts[index] for line_texts in texts)
-        yield Column(label.lower(), kind, unit, line[end:], begin, end, "", column)
+        yield NumberColumn(label.lower(), kind, unit, line[end:], begin, end, "", column)
 
 
 def _owns_unit(behind: str, is_last: bool) -> bool:
@@ -739,9 +741,9 @@ def strings(lines: Sequence[str]) -> dict[str, list[str]]:
     return {path: [each.get(path, "") for each in objects] for path in objects[0]}
 
 
-def _keyed(path: str, objects: Sequence[dict[str, str]]) -> Column:
+def _keyed(path: str, objects: Sequence[dict[str, str]]) -> NumberColumn:
     kind = _kind(re.split(r"[./]", re.sub(r"\.\d+$", "", path))[-1])
     times = kind == Kind.SECONDS
     unit = declared.before(path, is_time=times) if kind in {Kind.SECONDS, Kind.RATE} else None
     texts = tuple(each.get(path, "") for each in objects)
-    return Column(path.lower(), kind, unit, "", -1, -1, path, texts)
+    return NumberColumn(path.lower(), kind, unit, "", -1, -1, path, texts)

@@ -13,7 +13,7 @@ import pytest
 
 from k8sbench.trainers.data.pictures import NORMALISE, Pictures
 from k8sbench.trainers.parts import settings
-from k8sbench.trainers.parts.events import Place
+from k8sbench.trainers.parts.events import RankPlace
 from tests.trainers import runs
 from tests.trainers.runs import FRAMEWORKS, Captured, Event, Job, events, in_turn, losses, of, only
 
@@ -86,7 +86,7 @@ def part(framework: str) -> Any:
 
 def session(framework: str, gpu: int | None = None, ranks: int = 1, *argv: str) -> Any:
     """Return rank 0's session on a CPU, or as if it had a GPU."""
-    place = Place(rank=0, local_rank=0, world_size=ranks)
+    place = RankPlace(rank=0, local_rank=0, world_size=ranks)
     return part(framework).Session(read(*argv), place, gpu)
 
 

@@ -26,7 +26,7 @@ from k8sbench.adapters.metrics.prometheus_api import (
     POD_LABELS,
     UUID,
     PrometheusFault,
-    Row,
+    SeriesRow,
     Way,
 )
 from k8sbench.model.gpu_metrics import (
@@ -173,7 +173,7 @@ class PrometheusSource(MetricSource):
         series = [Labelled(dict(labels), *sampled) for labels, sampled in samples.items()]
         return sorted((row for row in series if row.at), key=lambda row: sorted(row.labels.items()))
 
-    def _ask(self, window: _Window, query: str, at: float, deadline: float) -> list[Row]:
+    def _ask(self, window: _Window, query: str, at: float, deadline: float) -> list[SeriesRow]:
         seconds = min(QUERY_SECONDS, _left(deadline))
         rows, warnings = prometheus_api.ask(window.way, query, seconds, at=at)
         window.warnings.update(dict.fromkeys(warnings))
@@ -189,7 +189,7 @@ class _Window(msgspec.Struct, kw_only=True):
     """UUIDs of the run's GPUs."""
     warnings: dict[str, None] = {}
 
-    def take(self, row: Row, stamps: list[float], values: list[float]) -> None:
+    def take(self, row: SeriesRow, stamps: list[float], values: list[float]) -> None:
         """Add new samples; those on a boundary are in both answers."""
         for at, value in row.values:
             moment = round(at, 3)

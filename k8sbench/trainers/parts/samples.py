@@ -30,7 +30,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from k8sbench.trainers.parts.events import Journal, Place
+from k8sbench.trainers.parts.events import Journal, RankPlace
 from k8sbench.trainers.parts.settings import DATA_SOURCES, Settings, refuse
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -52,7 +52,7 @@ class Samples(Protocol):
 class Shares:
     """Batch sampler: one rank's part of synthetic samples, without end."""
 
-    place: Place
+    place: RankPlace
     batch_size: int
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -110,7 +110,7 @@ Batch = tuple[Array, Array, str]  # inputs, targets and a note
 
 
 def opened(
-    opener: Callable[[Path], Files] | None, settings: Settings, place: Place
+    opener: Callable[[Path], Files] | None, settings: Settings, place: RankPlace
 ) -> Files | None:
     """Return the data set of the settings; None for synthetic data."""
     if settings.data in DATA_SOURCES:
@@ -142,7 +142,7 @@ class TrainingBatches:
 
     samples: int
     batch_size: int
-    place: Place
+    place: RankPlace
     seed: int
     done: int = 0
 
@@ -166,7 +166,7 @@ class ValidationBatches:
 
     samples: int
     batch_size: int
-    place: Place
+    place: RankPlace
 
     def __iter__(self) -> Iterator[list[At]]:
         mine = range(self.place.rank, self.samples, self.place.world_size)
