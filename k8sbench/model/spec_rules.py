@@ -133,13 +133,6 @@ FACT_GROUPS = (
 
 
 def _format_problems(log: LogFormat) -> Iterator[Problem]:
-    patterns: dict[str, tuple[str | dict[str, str] | None, Collection[str]]] = {
-        "record": (log.record, RECORD_GROUPS),
-        "fields": (log.fields or None, RECORD_GROUPS),
-        "summary": (log.summary, SUMMARY_GROUPS),
-        "evaluation": (log.evaluation, ("metric", "value")),
-        "checkpoint": (log.checkpoint, ()),
-    }
     if not (log.record or log.fields or log.summary):
         yield (), "needs record (or fields), summary or both"
     if log.record and log.fields:
@@ -151,27 +144,38 @@ def _format_problems(log: LogFormat) -> Iterator[Problem]:
         yield ("unit",), f"is {log.unit!r}, a rate, but no pattern has a group named rate"
     if log.is_time and has_rate:
         yield ("unit",), f"is {log.unit!r}, a time; name its group step_seconds, not rate"
-    for field, (pattern, known) in patterns.items():
-        if pattern is None:
-            continue
-        groups, faults = _groups(pattern, known)
-        yield from (((field,), fault) for fault in faults)
-        if groups is None:
-            continue
-        if known == RECORD_GROUPS:
-            if "iteration" not in groups:
-                yield (field,), "has no group named iteration: (?P<iteration>\\d+)"
-            if "stamp" in groups and log.stamp_format is None and not log.fields:
-                yield (field,), "has a group named stamp; give its stamp_format"
-        if "rate" in known and not groups & {"rate", "step_seconds"}:
-            yield (field,), "has no group named rate or step_seconds"
-        if "value" in groups and not (log.metric or "metric" in groups):
-            yield (field,), "has no group named metric; give the metric of its value"
-    for index, pattern in enumerate(log.facts):
-        groups, faults = _groups(pattern, FACT_GROUPS)
-        yield from ((("facts", index), fault) for fault in faults)
-        if groups == set():
-            yield ("facts", index), f"has no named group; known: {', '.join(FACT_GROUPS)}"
+    for path, pattern, known in _patterns(log):
+        if pattern is not None:
+            groups, faults = _groups(pattern, known)
+            lacking = () if groups is None else _lacking(log, groups, known)
+            yield from ((path, fault) for fault in (*faults, *lacking))
+
+
+def _patterns(
+    log: LogFormat,
+) -> Iterator[tuple[tuple[str | int, ...], str | dict[str, str] | None, Collection[str]]]:
+    """Yield each expression's path, itself, and the groups that it may name."""
+    yield ("record",), log.record, RECORD_GROUPS
+    yield ("fields",), log.fields or None, RECORD_GROUPS
+    yield ("summary",), log.summary, SUMMARY_GROUPS
+    yield ("evaluation",), log.evaluation, ("metric", "value")
+    yield ("checkpoint",), log.checkpoint, ()
+    for index, fact in enumerate(log.facts):
+        yield ("facts", index), fact, FACT_GROUPS
+
+
+def _lacking(log: LogFormat, groups: Collection[str], known: Collection[str]) -> Iterator[str]:
+    """Yield what an expression's named groups lack."""
+    if known == RECORD_GROUPS and "iteration" not in groups:
+        yield "has no group named iteration: (?P<iteration>\\d+)"
+    if known == RECORD_GROUPS and "stamp" in groups and log.stamp_format is None and not log.fields:
+        yield "has a group named stamp; give its stamp_format"
+    if "rate" in known and not {"rate", "step_seconds"} & {*groups}:
+        yield "has no group named rate or step_seconds"
+    if "value" in {*groups} & {*known} and not (log.metric or "metric" in groups):
+        yield "has no group named metric; give the metric of its value"
+    if known == FACT_GROUPS and not groups:
+        yield f"has no named group; known: {', '.join(FACT_GROUPS)}"
 
 
 def _groups(

@@ -71,27 +71,10 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     rejections.mixed(candidates)
     estimator = rejections.common_estimator(candidates)
     # A smoke run checks the path: how fast a shared CPU happened to be is no claim to refute.
-    smoke = planned.preset == "smoke"
-    is_unsteady = not smoke and rejections.outliers(candidates, estimator)
+    is_unsteady = planned.preset != "smoke" and rejections.outliers(candidates, estimator)
     counted = [c for c in candidates if c.counts]
-    more = "import more logs of the case" if planned.backend == "imported" else USE_REPEATS
     rates = [candidate.rates[estimator] for candidate in counted]
-    figures = spread(rates, more=more) if counted else None
-    reasons = []
-    if figures is not None and is_unsteady:
-        text = (
-            f"The {len(counted)} runs reach from {figures.minimum:.2f} to {figures.maximum:.2f},"
-            " and none is plainly apart from the others."
-        )
-        reasons.append(rejections.UNSTEADY_RUNS.finding(text))
-        figures = msgspec.structs.replace(
-            figures, low=None, high=None, interval_reason="the runs are unsteady"
-        )
-    if figures is not None and figures.low is not None and figures.high is not None:
-        width = (figures.high - figures.low) / figures.median
-        text = f"The 95 % interval is {100 * width:.0f} % of the median wide."
-        if width > WIDE_INTERVAL and not smoke:
-            reasons.append(rejections.WIDE_INTERVAL.finding(text))
+    figures, reasons = _figures(rates, planned, is_unsteady=is_unsteady)
     missing: dict[str, str] = {}
     measured = counted or [c for c in candidates if c.run.measurement is not None]
     first = (counted or candidates)[0]
@@ -102,16 +85,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     lengths = [candidate.measurement.iterations for candidate in counted]
     began = [dates.get(c.run.run_id, c.run.created_at) for c in candidates]
     return Group(
-        # What the runs report; unequal values stand side by side.
-        key=msgspec.structs.replace(
-            planned,
-            precision_effective=effective or planned.precision_effective,
-            gpu_model=joined(c.measurement.gpu_model for c in measured) or planned.gpu_model,
-            image=joined(c.run.image_digest for c in measured) or planned.image,
-            data_digest=joined(c.measurement.data_digest for c in measured) or planned.data_digest,
-            weights_digest=joined(c.measurement.weights_digest for c in measured)
-            or planned.weights_digest,
-        ),
+        key=_key(planned, measured, effective),
         plan=first.run.plan,
         unit=_unit(first),
         estimator=estimator,
@@ -119,7 +93,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         began=(min(began), max(began)),
         dates=(min(dates.values()), max(dates.values())) if dates else None,
         spread=figures,
-        reasons=tuple(reasons),
+        reasons=reasons,
         iterations=(min(lengths), max(lengths)) if lengths else None,
         parameters=parameters,
         gmac=gmac,
@@ -144,6 +118,43 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         gpu=_gpu(counted, missing),
         judgements=_judgements(counted),
         missing=missing,
+    )
+
+
+def _figures(
+    rates: Sequence[float], planned: GroupKey, *, is_unsteady: bool
+) -> tuple[Spread | None, tuple[Finding, ...]]:
+    """Return the spread of the counted runs, and warnings about it."""
+    if not rates:
+        return None, ()
+    more = "import more logs of the case" if planned.backend == "imported" else USE_REPEATS
+    figures = spread(rates, more=more)
+    if is_unsteady:
+        text = (
+            f"The {len(rates)} runs reach from {figures.minimum:.2f} to {figures.maximum:.2f},"
+            " and none is plainly apart from the others."
+        )
+        unknown = {"low": None, "high": None, "interval_reason": "the runs are unsteady"}
+        figures = msgspec.structs.replace(figures, **unknown)
+        return figures, (rejections.UNSTEADY_RUNS.finding(text),)
+    if figures.low is not None and figures.high is not None and planned.preset != "smoke":
+        width = (figures.high - figures.low) / figures.median
+        if width > WIDE_INTERVAL:
+            text = f"The 95 % interval is {100 * width:.0f} % of the median wide."
+            return figures, (rejections.WIDE_INTERVAL.finding(text),)
+    return figures, ()
+
+
+def _key(planned: GroupKey, measured: Sequence[Candidate], effective: str | None) -> GroupKey:
+    """Complete a planned key by the runs' reports; unequal values are joined."""
+    found = [c.measurement for c in measured]
+    return msgspec.structs.replace(
+        planned,
+        precision_effective=effective or planned.precision_effective,
+        gpu_model=joined(each.gpu_model for each in found) or planned.gpu_model,
+        image=joined(c.run.image_digest for c in measured) or planned.image,
+        data_digest=joined(each.data_digest for each in found) or planned.data_digest,
+        weights_digest=joined(each.weights_digest for each in found) or planned.weights_digest,
     )
 
 

@@ -104,20 +104,13 @@ class Tally:
         """Count a record of the window."""
         line, covered, time = entry.line, entry.covered, entry.time
         record, position = line.record, line.position
-        self.iterations += covered
-        self.time += time
+        self.extend(position, covered, time, steady=entry.steady)
         printed, own_time = entry.printed
         self.printed_iterations += printed
         self.printed_time += own_time
         self._paused += record.paused
-        if entry.steady:
-            self.steady_iterations += covered
-            self.steady_time += time
-        else:
+        if not entry.steady:
             self.left_out.add(line)
-        if self.first_iteration is None:
-            self.first_iteration = position - covered + 1
-        self.last_iteration = position
         if entry.at is not None:
             last = Stamped(position, entry.at, self.iterations, self.time, self._paused)
             self.stamped = (self.stamped[0] if self.stamped else last, last)
@@ -142,12 +135,13 @@ class Tally:
         self.last = line
         self.first = self.first or line
 
-    def extend(self, position: int, covered: int, time: float) -> None:
-        """Count iterations after the last record, of which an epoch's total tells."""
+    def extend(self, position: int, covered: int, time: float, *, steady: bool = True) -> None:
+        """Count iterations up to ``position``, of a record or an epoch's total."""
         self.iterations += covered
         self.time += time
-        self.steady_iterations += covered
-        self.steady_time += time
+        if steady:
+            self.steady_iterations += covered
+            self.steady_time += time
         if self.first_iteration is None:
             self.first_iteration = position - covered + 1
         self.last_iteration = position
