@@ -89,7 +89,7 @@ def test_ranks_share_a_gpu_by_gloo(torch_session: Any, monkeypatch: pytest.Monke
         joined.append((backend, device_id))
 
     monkeypatch.setattr("torch.distributed.init_process_group", join)
-    monkeypatch.setattr(torch_session.Session, "store", ALL_HERE)
+    monkeypatch.setattr(torch_session.TorchSession, "store", ALL_HERE)
     for name in ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"):
         monkeypatch.setenv(name, "")  # so that it is put back
     with pytest.raises(SystemExit, match=r"local rank 1 has no GPU: 1 are visible"):

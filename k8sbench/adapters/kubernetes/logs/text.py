@@ -48,7 +48,7 @@ class StampedLine(NamedTuple):
 class LogText:
     """Splits what is served of one log, whatever the pieces in which it arrives.
 
-    Lines are those of :class:`~k8sbench.adapters.lines.Lines`: bounded, and each state of a
+    Lines are those of :class:`~k8sbench.adapters.lines.LineSplitter`: bounded, and each state of a
     progress bar is one.
     """
 
