@@ -14,6 +14,7 @@ import pytest
 from k8sbench.trainers.data.pictures import NORMALISE, Pictures
 from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import RankPlace
+from k8sbench.trainers.parts.loop import Work
 from tests.trainers import runs
 from tests.trainers.runs import FRAMEWORKS, Captured, Event, Job, events, in_turn, losses, of, only
 
@@ -273,8 +274,6 @@ def toy(capfd: Captured, framework: str, *argv: str, loss: Any = None, **work: A
         "weight_decay": 0.0,
         "schedule": lambda _: lambda _: 0.1,
     }
-    if framework == "pytorch":
-        described["groups"] = lambda model: model.parameters()
     capfd.readouterr()
-    loop.train(loop.Work(**(described | work)), read(*options, *argv))
+    loop.train(Work(**(described | work)), read(*options, *argv))
     return events(capfd.readouterr().out)

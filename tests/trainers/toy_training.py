@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 from k8sbench.trainers.parts import ending, events, settings, steps, training
+from k8sbench.trainers.parts.loop import Work
 from k8sbench.trainers.parts.metrics import Scoring
 from k8sbench.trainers.parts.samples import Array, BrokenSample, Files, Normalise
 
@@ -108,9 +109,7 @@ def train(framework: str, loop: Any, common: settings.Settings, work: dict[str, 
         assert all(layer.training for layer in layers)
         return {"loss": nn.functional.cross_entropy(model(inputs), targets)}
 
-    if framework == "pytorch":
-        work["groups"] = lambda net: net.parameters()
-    loop.train(loop.Work(model=model, losses=losses, samples=UNUSED, **work), common)
+    loop.train(Work(model=model, losses=losses, samples=UNUSED, **work), common)
 
 
 def main(framework: str, argv: list[str]) -> None:
