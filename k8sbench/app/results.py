@@ -104,7 +104,7 @@ def explain(
     access: ClusterAccess,
     accept: Collection[str] = (),
 ) -> list[Row]:
-    """Explain an id of a finding, a run (id or unique prefix) or a group (id)."""
+    """Explain a finding, run or group by its id."""
     from k8sbench.report import explanation, ids
 
     if found := list(ids.matching(text)):

@@ -153,12 +153,9 @@ def _check_bandwidth(case: PlanChoices, world_size: int) -> None:
 
 def _environment(case: PlanChoices) -> tuple[dict[str, str], dict[str, SecretKey]]:
     """Return the variant's variables, and those from Secrets."""
-    plain, secret = dict[str, str](), dict[str, SecretKey]()
-    for name, value in case.variant.env.items():
-        if isinstance(value, str):
-            plain[name] = value
-        else:
-            secret[name] = value.secret_key_ref
+    env = case.variant.env
+    plain = {name: value for name, value in env.items() if isinstance(value, str)}
+    secret = {n: value.secret_key_ref for n, value in env.items() if not isinstance(value, str)}
     if secret and case.site.backend == "local":
         raise UsageError(
             f"{', '.join(secret)} comes from a Secret, and this machine has none.",
@@ -212,8 +209,15 @@ def _of_upstream(draft: RunPlan, case: PlanChoices) -> RunPlan:
         )
     values = upstream.values(_values(draft))
     words = upstream.words(case.precision, world_size=draft.world_size, mode=draft.mode)
-    commands = (upstream.command, upstream.command_one_gpu, upstream.added)
-    parts = (variant.env, *commands, upstream.numbers, upstream.env, upstream.workdir)
+    parts = (
+        variant.env,
+        upstream.command,
+        upstream.command_one_gpu,
+        upstream.added,
+        upstream.numbers,
+        upstream.env,
+        upstream.workdir,
+    )
     env = {name: filled(text, values) for name, text in upstream.env.items()}
     draft = msgspec.structs.replace(draft, env=draft.env | env, workdir=upstream.workdir)
     return _with_command(draft, words, values, parts, reads=upstream.data == "real")

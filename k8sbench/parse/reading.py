@@ -51,7 +51,7 @@ def airank_events(line: CleanLine) -> Iterator[Mark]:
 
 
 def family_of(log: str | LogFormat, framework: str | None) -> Family:
-    """Return the family of a log: a built-in one by name, or a declared format's."""
+    """Return a built-in family by name, or a declared format's."""
     return FAMILIES[log] if isinstance(log, str) else declared.family(log, framework)
 
 

@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.model.benchmark_object import SCHEMA
 from tests.harness import disks
 from tests.harness.cluster import operator_process
 from tests.harness.cluster.operator_process import OperatorShell
-from tests.harness.cluster.shell import Shell, until
+from tests.harness.cluster.shell import Shell, hurried, until
+
+NEWER = """
+from k8sbench.adapters.kubernetes import benchmark_objects
+benchmark_objects.SCHEMA += 1
+"""
+"""Makes the installed CRD older than the program."""
 
 
 @pytest.fixture
@@ -62,16 +67,14 @@ def test_a_second_operator_is_refused_and_one_with_an_older_crd_serves_nobody(
     own_shell: Shell, operator: OperatorShell
 ) -> None:
     namespace = own_shell.namespace
-    operator.limits = {
-        **operator.limits,
-        "adapters__kubernetes__benchmark_objects__SCHEMA": SCHEMA + 1,
-    }
+    flag, program = hurried(**operator.limits)
+    operator.program = (flag, f"{NEWER}{program}")
     with operator.collecting() as running:
         running.until("not ready: ")
         operator_process.end(running)
     assert "k8sbench operator crd | kubectl apply --server-side -f -" in running.err
     assert namespace.get("leases") == []
-    operator.limits = OperatorShell.limits
+    operator.program = OperatorShell.program
     with operator.collecting() as first:
         first.until("info collecting\n")
         with operator.collecting("--name=other") as second:

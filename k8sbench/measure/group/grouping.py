@@ -113,8 +113,10 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         runs_at_target=reached,
         training=_training(counted),
         gpu_hours=_gpu_hours(candidates, missing),
-        queued_s=_queued(candidates, missing),
-        data_fraction=_data_fraction(counted, missing),
+        queued_s=_median("queued_s", (c.run.queued_s() for c in candidates), missing),
+        data_fraction=_median(
+            "data_fraction", (c.measurement.data_fraction for c in counted), missing
+        ),
         gpu=_gpu(counted, missing),
         judgements=_judgements(counted),
         missing=missing,
@@ -396,28 +398,17 @@ def _gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> floa
     return hours
 
 
-def _queued(candidates: Sequence[Candidate], missing: dict[str, str]) -> float | None:
-    """Return the median wait in queues of the runs that waited, s.
-
-    Also of runs that do not count.
-    """
-    waits = (c.run.queued_s() for c in candidates)
-    return _median("queued_s", waits, "no run is known to have waited in a queue", missing)
+_UNKNOWN = {
+    "queued_s": "no run is known to have waited in a queue",
+    "data_fraction": "the runs do not report how long they wait for data",
+}
+"""Field of a group → reason why no run has a value."""
 
 
-def _data_fraction(counted: Sequence[Candidate], missing: dict[str, str]) -> float | None:
-    """Return the median share of steps spent waiting for data."""
-    shares = (c.measurement.data_fraction for c in counted)
-    why = "the runs do not report how long they wait for data"
-    return _median("data_fraction", shares, why, missing)
-
-
-def _median(
-    name: str, values: Iterable[float | None], why: str, missing: dict[str, str]
-) -> float | None:
+def _median(name: str, values: Iterable[float | None], missing: dict[str, str]) -> float | None:
     known = [value for value in values if value is not None]
     if not known:
-        missing[name] = why
+        missing[name] = _UNKNOWN[name]
     return statistics.median(known) if known else None
 
 
