@@ -30,8 +30,8 @@ from k8sbench.app import logs as log_reading
 from k8sbench.app import results as rows_of
 from k8sbench.app import runs as runs_
 from k8sbench.app import submit as submitting
-from k8sbench.app.compare import StoresRead
 from k8sbench.app.objects import Created
+from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Stop
 from k8sbench.measure.group.selection import Report, Wanted
 from k8sbench.model import request, times
@@ -161,6 +161,7 @@ class Client:
         config = None if kubeconfig is None else str(Path(kubeconfig).absolute())
         self._access = ClusterAccess(namespace=namespace, context=context, kubeconfig=config)
         self._store, self._backend = store, backend
+        self._scope = StoresRead(where=store, access=self._access)
 
     def submit(self, benchmark: str, **options: Any) -> Run:
         """Submit one run, and follow it in a thread.
@@ -202,15 +203,14 @@ class Client:
         wanted = Wanted(
             chosen=_filter(filters), set_name=set, every=every or bool(runs), runs=tuple(runs)
         )
-        return Results(rows_of.results(wanted, self._store, LOG.info, access=self._access))
+        return Results(rows_of.results(wanted, self._scope, LOG.info))
 
     def compare(self, a: str, b: str, **filters: str) -> Comparison:
         """Compare B, the new side, with A.
 
         Each side is a set, a group, a run or a baseline.
         """
-        scope = StoresRead(where=self._store, access=self._access)
-        return comparing.compare(a, b, scope, LOG.info, chosen=_filter(filters))
+        return comparing.compare(a, b, self._scope, LOG.info, chosen=_filter(filters))
 
     def status(self, run_id: str) -> RunStatus:
         """Return a run's current status."""

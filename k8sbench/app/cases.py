@@ -15,7 +15,7 @@ import msgspec
 
 from k8sbench import limits
 from k8sbench.app import catalog, connections
-from k8sbench.lifecycle.context import PlannedCase, Reporter
+from k8sbench.lifecycle.context import Note, PlannedCase, Reporter
 from k8sbench.model import choices, kinds
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import BenchError, DoesNotFit, Unreachable, UsageError
@@ -37,7 +37,7 @@ def prepare(
     benchmarks: Sequence[LoadedSpec],
     request: SubmitRequest,
     site: Site,
-    note: Callable[[str], None],
+    note: Note,
 ) -> tuple[PlannedCase, ...]:
     """Plan each requested case once, baselines (1x1) first.
 
@@ -116,7 +116,7 @@ def render(
 def kept(
     planned: Sequence[PlannedCase],
     refusal: Callable[[RunPlan], UsageError | None],
-    note: Callable[[str], None],
+    note: Note,
 ) -> tuple[PlannedCase, ...]:
     """Leave out the refused cases, each with a note; raises the refusal if none is left."""
     fitting: list[PlannedCase] = []
@@ -132,9 +132,7 @@ def kept(
     return tuple(fitting)
 
 
-def that_fit(
-    planned: Sequence[PlannedCase], api: Api, note: Callable[[str], None]
-) -> tuple[PlannedCase, ...]:
+def that_fit(planned: Sequence[PlannedCase], api: Api, note: Note) -> tuple[PlannedCase, ...]:
     """Drop cases that need more nodes than the pool has.
 
     Each is noted. If nodes may not be listed, all cases stay. Raises :class:`DoesNotFit` if no case

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from k8sbench.lifecycle.context import BENCHMARK
+from k8sbench.lifecycle.context import BENCHMARK, Note
 from k8sbench.model.errors import BenchError, Interrupted, JobFailed, UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plan import RunPlan
@@ -81,7 +81,7 @@ def images(spec: BenchmarkSpec) -> tuple[ListedImage, ...]:
     return tuple(packaged.image_table().of_benchmark(spec))
 
 
-def finder(store: Store, note: Callable[[str], None]) -> Callable[[RunPlan], BenchmarkSpec | None]:
+def finder(store: Store, note: Note) -> Callable[[RunPlan], BenchmarkSpec | None]:
     """Return a function that finds the catalog entry of a plan.
 
     Each file is read once, on first use. If a user's file is gone or now holds another benchmark,
@@ -100,9 +100,7 @@ def finder(store: Store, note: Callable[[str], None]) -> Callable[[RunPlan], Ben
     return find
 
 
-def _entry(
-    plan: RunPlan, name: str, store: Store, note: Callable[[str], None]
-) -> BenchmarkSpec | None:
+def _entry(plan: RunPlan, name: str, store: Store, note: Note) -> BenchmarkSpec | None:
     from k8sbench.adapters.files import catalog
 
     try:

@@ -19,8 +19,7 @@ from k8sbench.app.runs import to_act_on
 from k8sbench.decoding import decoder
 from k8sbench.lifecycle import collecting, serving
 from k8sbench.lifecycle.collecting import CollectResult
-from k8sbench.lifecycle.context import Agree, PlannedCase, Reporter, RunContext, Stop
-from k8sbench.lifecycle.gathering import Gathering
+from k8sbench.lifecycle.context import Agree, Note, PlannedCase, Reporter, RunContext, Stop
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.model import sources
 from k8sbench.model.benchmark_object import Benchmark, Wanted
@@ -49,7 +48,7 @@ def resolve_types() -> None:
 
 
 def plan_object(
-    api: Api, note: Callable[[str], None], reserved: Collection[str], benchmark: Benchmark
+    api: Api, note: Note, reserved: Collection[str], benchmark: Benchmark
 ) -> Sequence[PlannedCase]:
     """Plan and render the cases of an object, baselines (1x1) first.
 
@@ -125,18 +124,8 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
                 for run in runs:
                     if run.needs_collection:
                         collecting.check_place(run, context.cluster, context.location)
-                gathering = Gathering(context, reporter)
                 collected = collecting.collect(
-                    runs,
-                    context,
-                    reporter,
-                    stop,
-                    options,
-                    follow=options.until_over,
-                    gathering=gathering,
-                )
-                collected.closed = results.with_gpu_metrics(
-                    collected.closed, gathering, stop, reporter.note
+                    runs, context, reporter, stop, options, follow=options.until_over
                 )
                 result.add(collected)
             if stop.cause is not None:
@@ -157,7 +146,7 @@ def _known(run_id: str, context: RunContext) -> Run:
     return collecting.adopted(run_id, context)
 
 
-def _pending_runs(context: RunContext, note: Callable[[str], None]) -> list[Run]:
+def _pending_runs(context: RunContext, note: Note) -> list[Run]:
     """Return all runs of the namespace that need collection."""
     jobs = context.cluster.jobs()
     collecting.record_ours(jobs, context, note)
@@ -165,7 +154,7 @@ def _pending_runs(context: RunContext, note: Callable[[str], None]) -> list[Run]
 
 
 def _by_location(
-    store: Store, options: CollectOptions, result: CollectResult, note: Callable[[str], None]
+    store: Store, options: CollectOptions, result: CollectResult, note: Note
 ) -> dict[Location | None, list[str]]:
     """Group the named runs by cluster; runs that the operator alone has are closed.
 
@@ -256,7 +245,7 @@ def serve_all(
         return serving.serve(served, stop, closed, seen)
 
 
-def leadership(name: str, namespaces: Sequence[str], note: Callable[[str], None]) -> Leadership:
+def leadership(name: str, namespaces: Sequence[str], note: Note) -> Leadership:
     """Make the holder of the Leases of namespaces; by default of this process's own."""
     from k8sbench.adapters.kubernetes.leadership import Leadership
 

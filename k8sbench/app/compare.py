@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import results, stores
-from k8sbench.app.stores import Note
+from k8sbench.app.stores import StoresRead
+from k8sbench.lifecycle.context import Note
 from k8sbench.measure.group import compare as comparing
 from k8sbench.measure.group import history as histories
 from k8sbench.measure.group import sides
@@ -17,22 +18,12 @@ from k8sbench.model.counts import counted
 from k8sbench.model.errors import FIRST_RUN, NotFound, UsageError
 from k8sbench.model.group import EVERY, GroupFilter, no_run_together
 from k8sbench.model.identity import checked_set_name
-from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Baseline, kept_run
 from k8sbench.ports import RunFilter
 from k8sbench.report.run_document import BaselineInfo, baseline_info
 
 if TYPE_CHECKING:
     from k8sbench.model.compared import Comparison, Series
-
-
-class StoresRead(msgspec.Struct, frozen=True, kw_only=True):
-    """Stores to search for runs and baselines, and their filter."""
-
-    where: str | None = None
-    """Folder or URL of a store, or ``cluster``."""
-    access: ClusterAccess = ClusterAccess()
-    accept: tuple[str, ...] = ()
 
 
 def compare(
@@ -139,7 +130,7 @@ def remove_baseline(name: str, where: str | None) -> None:
 def _read(scope: StoresRead, note: Note) -> sides.Known:
     """Read the runs and baselines of a store, and of the operator."""
     results.check_accepted(scope.accept)
-    with stores.with_operator(scope.where, scope.access, note) as (store, runs):
+    with stores.with_operator(scope, note) as (store, runs):
         here = store.baselines()
     # What hinders it was noted with the runs.
     insist = scope.where == stores.CLUSTER

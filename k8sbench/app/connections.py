@@ -10,7 +10,7 @@ import os
 import platform
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
     from k8sbench.adapters.kubernetes.ownership import User
-    from k8sbench.lifecycle.context import RunContext
+    from k8sbench.lifecycle.context import Note, RunContext
     from k8sbench.model.measurement import Measurement
     from k8sbench.model.sample import LogGap
     from k8sbench.ports import Cluster, Manifest, MetricSource, Store
@@ -92,7 +92,7 @@ def check_answers(api: Api, seconds: float) -> None:
 @contextlib.contextmanager
 def opened(
     api: Api,
-    note: Callable[[str], None],
+    note: Note,
     *,
     run: Run | None = None,
     keep: bool = False,
@@ -224,7 +224,7 @@ def run_context(
 def on_cluster(
     store: Store,
     api: Api,
-    note: Callable[[str], None],
+    note: Note,
     options: FollowOptions,
     *,
     run: Run | None = None,

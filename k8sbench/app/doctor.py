@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
 
 import msgspec
 
 from k8sbench import limits
 from k8sbench.app import cases, catalog, connections
+from k8sbench.lifecycle.context import Note
 from k8sbench.model.errors import NotFound, Unreachable, few
 from k8sbench.model.finding import Finding
 from k8sbench.model.request import ClusterAccess, SubmitRequest
@@ -57,7 +57,7 @@ class Preflight(msgspec.Struct, frozen=True, kw_only=True):
         return all(finding.severity != "fail" for finding in self.findings)
 
 
-def examine(options: SubmitRequest, note: Callable[[str], None]) -> Preflight:
+def examine(options: SubmitRequest, note: Note) -> Preflight:
     """Ask the cluster whether it is ready for a run, and judge its answers."""
     from k8sbench.adapters.kubernetes import preflight
     from k8sbench.diagnose.preflight import checks

@@ -23,7 +23,6 @@ from k8sbench.app.runs import find, look_up, to_act_on
 from k8sbench.lifecycle import collecting, requests
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Reporter, RunContext, Stop
-from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model.errors import (
     BenchError,
     Interrupted,
@@ -200,20 +199,9 @@ class Follower(msgspec.Struct, frozen=True):
     def _collected(self, run: Run) -> CollectResult:
         """Follow a run that no other process follows, and gather its GPU metrics."""
         with self.opened(run) as context:
-            gathering = Gathering(context, self.reporter)
-            result = collecting.collect(
-                [run],
-                context,
-                self.reporter,
-                self.stop,
-                self.options,
-                follow=True,
-                gathering=gathering,
+            return collecting.collect(
+                [run], context, self.reporter, self.stop, self.options, follow=True
             )
-            result.closed = results.with_gpu_metrics(
-                result.closed, gathering, self.stop, self.reporter.note
-            )
-        return result
 
     def _watch_record(self, run: Run) -> Run:
         """Report state changes of a run that another process follows.

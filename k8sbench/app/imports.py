@@ -18,7 +18,7 @@ import msgspec
 
 from k8sbench.app import catalog, connections, results, stores
 from k8sbench.app.results import RunRows
-from k8sbench.lifecycle.context import BENCHMARK
+from k8sbench.lifecycle.context import BENCHMARK, Note
 from k8sbench.measure.run import expectation
 from k8sbench.measure.run.expectation import LogCandidate, MeasureOptions
 from k8sbench.model import choices, imported
@@ -30,7 +30,6 @@ from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
-    from k8sbench.app.stores import Note
     from k8sbench.report.explanation import Row
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from k8sbench import limits
 from k8sbench.app import cases, catalog, connections, results, stores
 from k8sbench.app.results import RunRows
-from k8sbench.lifecycle.context import PlannedCase, Reporter, Stop, SweepReporter
+from k8sbench.lifecycle.context import Note, PlannedCase, Reporter, Stop, SweepReporter
 from k8sbench.model import benchmark_object, times
 from k8sbench.model.benchmark_object import LONGEST_NAME, Benchmark
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, Unreachable, UsageError, few
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from k8sbench.model.pool import NodePool
 
 
-Note = Callable[[str], None]
 LOOK_SECONDS = 0.5
 """Interval of looks at the objects."""
 JOBS_SECONDS = 5.0

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from k8sbench.adapters.files import report_folder
 from k8sbench.adapters.files.report_folder import Content
 from k8sbench.app import catalog, connections, results, stores
+from k8sbench.app.stores import StoresRead
+from k8sbench.lifecycle.context import Note
 from k8sbench.measure.group import ratios, selection
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.group import Result
 from k8sbench.model.identity import resolve
 from k8sbench.model.kinds import rank_order
-from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.report import environment as given
 from k8sbench.report import publication, readme
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 def publish(
     sets: Sequence[str],
     folder: Path,
-    where: str | None,
-    note: Callable[[str], None],
+    scope: StoresRead,
+    note: Note,
     *,
     lang: Lang = "en",
     title: str | None = None,
@@ -46,8 +47,6 @@ def publish(
     environment: Path | None = None,
     notes: Path | None = None,
     force: bool = False,
-    accept: Collection[str] = (),
-    access: ClusterAccess = results.HERE,
 ) -> Publication:
     """Write a report of some sets, replacing a former report.
 
@@ -58,16 +57,16 @@ def publish(
     """
     from k8sbench import __version__
 
-    results.check_accepted(accept)
+    results.check_accepted(scope.accept)
     former = report_folder.former_files(folder, {publication.README, publication.RESULTS})
     with (
-        stores.with_operator(where, access, note) as (store, runs),
+        stores.with_operator(scope, note) as (store, runs),
         tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as copies,
     ):
         find = catalog.finder(store, note)
         reports = [
             selection.report(
-                runs, Wanted(set_name=name), accept=accept, published=published, find=find
+                runs, Wanted(set_name=name), accept=scope.accept, published=published, find=find
             )
             for name in dict.fromkeys(sets)
         ]
@@ -76,7 +75,7 @@ def publish(
         _check_ended(rows, by_id)
 
         def copied(run_id: str) -> list[Path]:
-            there = connections.access_to(by_id[run_id].location, access)
+            there = connections.access_to(by_id[run_id].location, scope.access)
             found = stores.operator_files(there, run_id, Path(copies) / run_id, "logs")
             return sorted(found, key=lambda path: rank_order(path.stem))
 
@@ -118,7 +117,7 @@ def _timelines(
     runs: Mapping[str, Run],
     logs: Mapping[str, Sequence[str]],
     files: Mapping[str, Content],
-    note: Callable[[str], None],
+    note: Note,
 ) -> list[History]:
     """Read the throughput over time of each row's last run."""
     chosen = {last(row.group).run_id: row.group.unit for row in rows[:MOST_DRAWN]}
@@ -175,7 +174,7 @@ MOST_DRAWN = 20
 
 
 def histories(
-    report: Report, named: Collection[str], where: str | None, note: Callable[[str], None]
+    report: Report, named: Collection[str], where: str | None, note: Note
 ) -> list[History]:
     """Read run timelines for charts.
 
@@ -216,7 +215,7 @@ def page(
     report: Report,
     named: Collection[str],
     where: str | None,
-    note: Callable[[str], None],
+    note: Note,
     *,
     lang: str = "en",
     title: str | None = None,
@@ -249,9 +248,7 @@ def page(
     )
 
 
-def curve(
-    logs: Callable[[], Sequence[Path]], plan: RunPlan, note: Callable[[str], None]
-) -> Curve | None:
+def curve(logs: Callable[[], Sequence[Path]], plan: RunPlan, note: Note) -> Curve | None:
     """Read a run's throughput over time; None, with a note, if unreadable."""
     from k8sbench.adapters.files import log_files
     from k8sbench.measure.run import curve as curves

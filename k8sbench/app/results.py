@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from k8sbench.app import catalog, stores
+from k8sbench.app.stores import StoresRead
+from k8sbench.lifecycle.context import Note
 from k8sbench.measure.group import selection
-from k8sbench.model import times
 from k8sbench.model.errors import BenchError, NotFound, did_you_mean
 from k8sbench.model.finding import FORMER_IDS
-from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run, merged
 from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
-    from k8sbench.lifecycle.context import Stop
-    from k8sbench.lifecycle.gathering import Gathering
     from k8sbench.measure.group.selection import Report, Wanted
     from k8sbench.ports import Store
     from k8sbench.report.explanation import Row
-
-
-HERE = ClusterAccess()
-"""The current context and its namespace."""
 
 
 class RunRows(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,25 +35,23 @@ class RunRows(msgspec.Struct, frozen=True, kw_only=True):
 
 def results(
     wanted: Wanted,
-    where: str | None,
-    note: Callable[[str], None],
+    scope: StoresRead,
+    note: Note,
     *,
-    accept: Collection[str] = (),
     published: bool = False,
-    access: ClusterAccess = HERE,
 ) -> Report:
     """Make the selected rows of a store and the operator.
 
-    If none match, notes what the store has. If ``where`` names the operator's store, only its runs
+    If none match, notes what the store has. If the scope names the operator's store, only its runs
     count.
     """
-    check_accepted(accept)
+    check_accepted(scope.accept)
     # Not of one set, nor by time: speedups refer to other sets, and a set may be older in part.
     query = {"benchmark": wanted.chosen.benchmark, "framework": wanted.chosen.framework}
-    with stores.with_operator(where, access, note, **query) as (store, runs):
+    with stores.with_operator(scope, note, **query) as (store, runs):
         find = catalog.finder(store, note)
         report = selection.report(
-            runs, wanted, accept=accept, published=published, find=find, is_strict=True
+            runs, wanted, accept=scope.accept, published=published, find=find, is_strict=True
         )
         if not report.results:
             stores.note_empty(store, note)
@@ -69,7 +61,7 @@ def results(
 def rows(
     store: Store,
     runs: Sequence[Run],
-    note: Callable[[str], None],
+    note: Note,
     *,
     accept: Collection[str] = (),
     among: Sequence[Run] = (),
@@ -96,39 +88,19 @@ def rows(
     return RunRows(runs=tuple(runs), report=report, rejected=rejected)
 
 
-def explain(
-    text: str,
-    where: str | None,
-    note: Callable[[str], None],
-    *,
-    access: ClusterAccess,
-    accept: Collection[str] = (),
-) -> list[Row]:
+def explain(text: str, scope: StoresRead, note: Note) -> list[Row]:
     """Explain a finding, run or group by its id."""
     from k8sbench.report import explanation, ids
 
     if found := list(ids.matching(text)):
         return found
-    check_accepted(accept)
-    with stores.with_operator(where, access, note) as (store, runs):
+    check_accepted(scope.accept)
+    with stores.with_operator(scope, note) as (store, runs):
         try:
-            return list(explanation.of(text, runs, accept, catalog.finder(store, note)))
+            return list(explanation.of(text, runs, scope.accept, catalog.finder(store, note)))
         except NotFound as missing:
             action = did_you_mean(text, ids.ALL) + (missing.action or "")
             raise NotFound(missing.message, action) from missing
-
-
-def with_gpu_metrics(
-    runs: Sequence[Run], gathering: Gathering, stop: Stop, note: Callable[[str], None]
-) -> list[Run]:
-    """Wait for GPU metrics, as far as they arrive; note the wait."""
-
-    def announce(seconds: float) -> None:
-        left = f" in {times.duration(seconds)}" if seconds else ""
-        note(f"  GPU metrics follow{left}; Ctrl-C leaves them out.")
-
-    gathering.to_the_end(stop, announce)
-    return [gathering.completed.get(run.run_id, run) for run in runs]
 
 
 def check_accepted(accept: Collection[str], *, of_groups: bool = True) -> None:

@@ -7,16 +7,15 @@ at it. Nothing is recorded by looking.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
+from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from k8sbench.adapters import processes
 from k8sbench.app import connections, stores
-from k8sbench.app.stores import Note
 from k8sbench.lifecycle import collecting
-from k8sbench.lifecycle.context import RunContext
+from k8sbench.lifecycle.context import Note, RunContext
 from k8sbench.measure.group import grouping
 from k8sbench.model import creation
 from k8sbench.model.counts import counted
@@ -74,7 +73,7 @@ def to_act_on(
     store: Store,
     text: str,
     access: ClusterAccess,
-    note: Callable[[str], None],
+    note: Note,
     *,
     records: bool = False,
 ) -> Run:
@@ -126,7 +125,7 @@ def foreign_jobs(
     jobs: Sequence[FoundJob],
     known: Collection[str],
     wanted: RunFilter,
-    note: Callable[[str], None],
+    note: Note,
 ) -> list[FoundJob]:
     """Return the jobs without a record that match a filter, oldest first.
 
@@ -144,7 +143,7 @@ def foreign_jobs(
 
 @contextlib.contextmanager
 def run_seen(
-    text: str, where: str | None, access: ClusterAccess, note: stores.Note
+    text: str, where: str | None, access: ClusterAccess, note: Note
 ) -> Iterator[tuple[SqlStore, Run, bool, ClusterAccess]]:
     """Open a store to read one run.
 

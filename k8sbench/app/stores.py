@@ -14,10 +14,12 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, TypeVar
 
+import msgspec
+
 from k8sbench import limits
 from k8sbench.adapters import processes
 from k8sbench.app import connections
-from k8sbench.lifecycle.context import mark_lost_runs
+from k8sbench.lifecycle.context import Note, mark_lost_runs
 from k8sbench.model import kube, times
 from k8sbench.model.errors import (
     FIRST_RUN,
@@ -66,15 +68,24 @@ CLUSTER = "cluster"
 NOWHERE = f"{os.devnull}/nowhere"
 """Path of an always empty store, for data of an operator alone."""
 KEEP_OPTION = "--keep-logs-for"
-Note = Callable[[str], None]
-"""Takes what the user should know and is not the data."""
+
+
+class StoresRead(msgspec.Struct, frozen=True, kw_only=True):
+    """Stores to search for runs and baselines, and their filter."""
+
+    where: str | None = None
+    """Folder or URL of a store, or ``cluster``."""
+    access: ClusterAccess = ClusterAccess()
+    accept: tuple[str, ...] = ()
 
 
 @contextlib.contextmanager
 def to_write(
     where: str | None, *, create: bool = True, is_operator: bool = False
 ) -> Iterator[SqlStore]:
-    """Open a store for writing: a folder or default path, an operator's also a URL.
+    """Open a store for writing: a folder, or an operator's URL.
+
+    None: the default folder.
 
     Raises :class:`UsageError` if there is none and ``create`` is False.
     """
@@ -108,16 +119,16 @@ def is_recorded(where: str | None, text: str) -> bool:
 
 @contextlib.contextmanager
 def with_operator(
-    where: str | None, access: ClusterAccess, note: Note, **query: str | None
+    scope: StoresRead, note: Note, **query: str | None
 ) -> Iterator[tuple[SqlStore, list[Run]]]:
     """Open a store to read it; its runs come with the operator's, oldest first.
 
-    With ``cluster`` for ``where`` all runs are the operator's.
+    With ``cluster`` for a store all runs are the operator's.
     """
-    insist = where == CLUSTER
-    with to_read(NOWHERE if insist else where, note) as store:
+    insist = scope.where == CLUSTER
+    with to_read(NOWHERE if insist else scope.where, note) as store:
         ours = current_runs(store)
-        runs, _ = merged(ours, operator_runs(access, note, insist=insist, **query))
+        runs, _ = merged(ours, operator_runs(scope.access, note, insist=insist, **query))
         yield store, runs
 
 
@@ -311,7 +322,7 @@ SOURCE = kube.OPERATOR
 def ask_operator(
     access: ClusterAccess,
     read: Callable[[OperatorProxy], T],
-    note: Callable[[str], None],
+    note: Note,
     *,
     insist: bool = False,
     missing: Callable[[], str] = lambda: "the runs of an operator",
@@ -344,7 +355,7 @@ def ask_operator(
 
 def operator_runs(
     access: ClusterAccess,
-    note: Callable[[str], None],
+    note: Note,
     *,
     insist: bool = False,
     **query: str | None,
@@ -374,14 +385,14 @@ def operator_runs(
 
 
 def operator_run(
-    access: ClusterAccess, text: str, note: Callable[[str], None], *, insist: bool = False
+    access: ClusterAccess, text: str, note: Note, *, insist: bool = False
 ) -> Run | None:
     """Return the run with this id or unique id prefix, if there is one."""
     return ask_operator(access, lambda there: there.run(text), note, insist=insist)
 
 
 def operator_baselines(
-    access: ClusterAccess, note: Callable[[str], None], *, insist: bool = False
+    access: ClusterAccess, note: Note, *, insist: bool = False
 ) -> list[Baseline]:
     """Return its baselines; none of an operator that knows no such."""
     found = ask_operator(

@@ -201,7 +201,7 @@ def run(
         with stop:  # What was measured is shown, whenever somebody asks for the end.
             from k8sbench.app import results  # --detach does not need it
 
-            runs = results.with_gpu_metrics([*finished, *runs], gathering, stop, reporter.note)
+            runs = gathering.finish([*finished, *runs], stop)
             rows = results.rows(store, runs, reporter.note)
         return msgspec.structs.replace(rows, refusals=tuple(refusals))
 

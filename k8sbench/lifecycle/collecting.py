@@ -8,13 +8,23 @@ run whose files cannot be read or written is reported and skipped.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from k8sbench import limits
 from k8sbench.lifecycle import requests
-from k8sbench.lifecycle.context import Agree, How, Outcome, Reporter, Rules, RunContext, Stop, Until
+from k8sbench.lifecycle.context import (
+    Agree,
+    How,
+    Note,
+    Outcome,
+    Reporter,
+    Rules,
+    RunContext,
+    Stop,
+    Until,
+)
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model import attempts, creation, times
@@ -24,7 +34,6 @@ from k8sbench.model.request import NO_OPTIONS, FollowOptions
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import Cluster, FoundJob, RunFilter
 
-Note = Callable[[str], None]
 END_SECONDS = 240.0
 """Longest wait for a cancelled job to end.
 
@@ -164,8 +173,8 @@ def collect(
 ) -> CollectResult:
     """Close the runs whose jobs are over; with ``follow`` also wait for the others.
 
-    Those that are to be cancelled are cancelled, and what is left of others is deleted. Asked to
-    stop it returns early, with the runs that go on.
+    Those that are to be cancelled are cancelled, and what is left of others is deleted. At the end
+    it waits for GPU metrics. Asked to stop it returns early, with the runs that go on.
     """
     going_on = set[str]() if follow else _going_on(runs, context)
     gathering, result = gathering or Gathering(context, reporter), CollectResult()
@@ -184,6 +193,7 @@ def collect(
         for outcome in executor.to_the_end(stop):
             result.take(outcome, reporter)
         result.going_on += executor.runs()
+    result.closed = gathering.finish(result.closed, stop)
     return result
 
 

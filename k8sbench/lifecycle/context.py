@@ -19,6 +19,8 @@ from k8sbench.model.sample import LogGap
 from k8sbench.ports import Clock, Cluster, JobEvent, Manifest, MetricSource, RunFilter, Store
 from k8sbench.threads import Inline, Threads
 
+Note = Callable[[str], None]
+"""Takes what the user should know and is not the data."""
 Alive = Callable[[Owner], bool | None]
 """Checks if a process still runs; returns None if unknown here."""
 Agree = Callable[[str], bool]
@@ -152,7 +154,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     parallel: float = math.inf
     """Most concurrent runs."""
     passes_over: bool = False
-    """True if other runs go on when the files of one cannot be read or written.
+    """True if other runs go on when one's files fail.
 
     False: the error is raised.
     """

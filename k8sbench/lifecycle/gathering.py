@@ -166,12 +166,12 @@ class Gathering:
         one.work = Threads().start(partial(ask, self._sources, one.wanted), "gpu-metrics")
         one.work.add_done_callback(lambda _: self._came.set())
 
-    def to_the_end(self, stop: Stop, announce: Callable[[float], None]) -> None:
+    def finish(self, runs: Sequence[Run], stop: Stop) -> list[Run]:
         """Wait for the metrics of all measured runs, or a stop request.
 
-        ``announce`` is called once before a longer wait, with the seconds until the metrics are
-        available, as far as the sources have said. Metrics that are not fetched by a stop request
-        can be collected later.
+        Returns the runs with the metrics that have come. A longer wait is noted once, with the time
+        until the metrics are available, as far as the sources have said. Metrics that are not
+        fetched by a stop request can be collected later.
         """
         began, announced = self._context.clock(), False
         with stop:
@@ -181,7 +181,8 @@ class Gathering:
                 left_s = max((one.due or now for one in self._owed.values()), default=now) - now
                 if self._owed and not announced and (left_s > 0 or now >= began + AT_ONCE_SECONDS):
                     announced = True
-                    announce(max(0.0, left_s))
+                    when = f" in {times.duration(left_s)}" if left_s > 0 else ""
+                    self._reporter.note(f"  GPU metrics follow{when}; Ctrl-C leaves them out.")
                 if self._owed:
                     self.wait(LOOK_SECONDS)
                     self._came.clear()
@@ -191,6 +192,7 @@ class Gathering:
                 f"{stop.cause}: the GPU metrics of {names} were not fetched;"
                 f" the figures stand without them. Fetch them with: k8sbench collect {names}"
             )
+        return [self.completed.get(run.run_id, run) for run in runs]
 
     def _complete(self, run: Run, wanted: SeriesQuery, found: Sequence[Fetched]) -> None:
         from k8sbench.measure.run import gpu_metrics

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from k8sbench.app import compare
-from k8sbench.app.compare import StoresRead
+from k8sbench.app.stores import StoresRead
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,

@@ -9,6 +9,7 @@ import click
 
 from k8sbench.app import imports, results
 from k8sbench.app import report as reports
+from k8sbench.app.stores import StoresRead
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
@@ -75,14 +76,9 @@ def command(
             f"--lang is for formats that people read, not for {output_format}.",
             "Leave it out, or choose table, wide, report, markdown or html.",
         )
-    report = results.results(
-        Wanted(**wanted),
-        where,
-        output.note,
-        accept=accept,
-        published=published or output_format == "html",
-        access=access,
-    )
+    scope = StoresRead(where=where, access=access, accept=accept)
+    is_published = published or output_format == "html"
+    report = results.results(Wanted(**wanted), scope, output.note, published=is_published)
     if plot is not None:
         rows.write_plot(plot, report)
     if output_format == "html":
@@ -119,7 +115,14 @@ def command(
 @accept_option
 @store_option
 @access_options
-def report_command(sets: tuple[str, ...], folder: str, **given: Any) -> None:
+def report_command(
+    sets: tuple[str, ...],
+    folder: str,
+    where: str | None,
+    access: ClusterAccess,
+    accept: tuple[str, ...],
+    **given: Any,
+) -> None:
     """Write a publishable report of sets.
 
     FOLDER gets a README with environment, commands, method, tables and charts, as the published
@@ -130,7 +133,8 @@ def report_command(sets: tuple[str, ...], folder: str, **given: Any) -> None:
     k8sbench report nightly -o report
     k8sbench report fp32 amp -o report --lang zh --published
     """
-    made = reports.publish(sets, Path(folder), note=output.note, **given)
+    scope = StoresRead(where=where, access=access, accept=accept)
+    made = reports.publish(sets, Path(folder), scope, output.note, **given)
     output.note(f"{folder}: {made.valid}.")
     output.note("Before you publish it: logs and manifests hold names of hosts, users and folders.")
 
@@ -141,7 +145,7 @@ def report_command(sets: tuple[str, ...], folder: str, **given: Any) -> None:
 @accept_option
 @access_options
 @store_option
-def explain_command(target: str, log: str | None, **given: Any) -> None:
+def explain_command(target: str, log: str | None, **scope: Any) -> None:
     """Explain a figure, an id such as gpu-count, or a log format.
 
     For a run: the lines that count, the window and what was left out, the figure by each
@@ -163,5 +167,5 @@ def explain_command(target: str, log: str | None, **given: Any) -> None:
             f"Name one: k8sbench explain {target} LOG",
         )
     else:
-        made = results.explain(target, note=output.note, **given)
+        made = results.explain(target, StoresRead(**scope), output.note)
     output.write(explanation.text(made, output.terminal_width() or explanation.WIDTH))

@@ -14,6 +14,7 @@ from k8sbench.adapters.kubernetes import operator_proxy as proxies
 from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app import collect, follow, objects, results, runs, stores
+from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Stop
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import NotFound, Unreachable
@@ -95,11 +96,11 @@ def store(tmp_path: Path) -> str:
 def test_one_that_does_not_answer_is_noted(proxy: Proxy, store: str) -> None:
     proxy.breaks_at = 1
     noted: list[str] = []
-    report = results.results(Wanted(), store, noted.append, access=HERE)
+    report = results.results(Wanted(), StoresRead(where=store, access=HERE), noted.append)
     assert [member.run_id for row in report.results for member in row.group.members] == ["b"]
     assert noted == ["note: without the runs of an operator: The operator does not answer."]
     with pytest.raises(Unreachable, match="does not answer") as wrong:
-        results.results(Wanted(), stores.CLUSTER, noted.append, access=HERE)
+        results.results(Wanted(), StoresRead(where=stores.CLUSTER, access=HERE), noted.append)
     assert wrong.value.exit_code == 6
 
 
@@ -109,7 +110,7 @@ def test_an_answer_of_another_version_is_a_note_or_an_error_in_words(
 ) -> None:
     proxy.says = says
     noted: list[str] = []
-    report = results.results(Wanted(), store, noted.append, access=HERE)
+    report = results.results(Wanted(), StoresRead(where=store, access=HERE), noted.append)
     assert len(report.results) == 1
     assert stores.operator_baselines(HERE, noted.append) == []
     assert stores.operator_run(HERE, "a", noted.append) is None
