@@ -21,7 +21,7 @@ def digest(text: str) -> bytes:
     return zlib.crc32(text.encode("utf-8", "surrogateescape")).to_bytes(4, "big")
 
 
-class Lines:
+class LineSplitter:
     """Splits what a program writes, whatever the pieces in which it arrives.
 
     ``\\n`` ends a line. Within it ``\\r`` ends a state of a progress bar, which the next one would

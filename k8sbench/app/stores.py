@@ -85,9 +85,7 @@ def to_write(
 ) -> Iterator[SqlStore]:
     """Open a store for writing: a folder, or an operator's URL.
 
-    None: the default folder.
-
-    Raises :class:`UsageError` if there is none and ``create`` is False.
+    None is the default folder. Raises :class:`UsageError` if there is none and ``create`` is False.
     """
     with _opened(where, create=create, is_operator=is_operator) as store:
         if store.absent:

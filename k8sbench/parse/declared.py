@@ -96,7 +96,7 @@ def family(declared: LogFormat, framework: str | None) -> Family:
         records=(rule,) if rule else (),
         evaluations=(EvaluationRule("", evaluation, *metric),) if evaluation else (),
         marks=(MarkRule("", "checkpoint", checkpoint),) if checkpoint else (),
-        make_reader=lambda family: _Reader(family, declared),
+        make_reader=lambda family: _DeclaredReader(family, declared),
     )
 
 
@@ -144,7 +144,7 @@ def stated(name: str, text: str) -> dict[str, str]:
 _NODES = {"gpus_per_node", "replicas"}
 
 
-class _Reader(LineReader):
+class _DeclaredReader(LineReader):
     def __init__(self, family: Family, declared: LogFormat) -> None:
         self._counts_steps = declared.counts_steps
         self._plain = declared.plain

@@ -26,7 +26,7 @@ def ended(block: str) -> list[str]:
     return _ENDED.findall(block)
 
 
-class LogLines:
+class OrderedLines:
     """The lines of a log in their order, of which each is given once.
 
     A block is whole lines, with their ends. What a carriage return separates is one line: progress

@@ -15,7 +15,7 @@ from k8sbench.model.spec import LogFormat
 from k8sbench.parse import declared
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.family import Family, LineReader
-from k8sbench.parse.lines import CleanLine, LogLines, NumberedLine, pieces
+from k8sbench.parse.lines import CleanLine, NumberedLine, OrderedLines, pieces
 from k8sbench.parse.records import number_in
 
 HEAD_ITEMS = 10_000
@@ -63,7 +63,7 @@ class FamilyLog:
         """Detected family, known at the first item; None for a foreign log."""
         self.untrained: list[Item] = []
         """Evaluations, checkpoints and facts of a log that has no record; empty if unknown."""
-        self._lines = LogLines(blocks)
+        self._lines = OrderedLines(blocks)
         self._candidates = candidates
 
     def __iter__(self) -> Iterator[Item]:

@@ -24,7 +24,7 @@ if not __package__:  # run as a file: the package's folder is the root of import
     sys.path[0] = str(Path(__file__).absolute().parents[2])
 
 from k8sbench.trainers.parts import ending, machine, settings, steps
-from k8sbench.trainers.parts.events import Place
+from k8sbench.trainers.parts.events import RankPlace
 
 DEFAULTS = settings.Defaults(
     benchmark="arcface",
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     base = own.lr
     if base is None:
-        place = Place.from_environment(names=PLACE_NAMES)
+        place = RankPlace.from_environment(names=PLACE_NAMES)
         base = BASE_LR * common.batch_size * place.world_size / BASE_BATCH
     paddle_session.train(
         loop.Work(

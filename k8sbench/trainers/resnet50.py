@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from k8sbench.trainers.parts import ending, machine, settings, steps
-from k8sbench.trainers.parts.events import Place
+from k8sbench.trainers.parts.events import RankPlace
 
 DEFAULTS = settings.Defaults(
     benchmark="resnet50",
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from k8sbench.trainers.parts import loop, torch_session
 
     per_sample, momentum, epochs, scale = RECIPES[common.recipe]
-    global_batch = common.batch_size * Place.from_environment().world_size
+    global_batch = common.batch_size * RankPlace.from_environment().world_size
     accumulate = own.accumulate
     if accumulate is None:
         adds_up = common.mode == "train" and common.recipe == "dle"

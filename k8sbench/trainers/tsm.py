@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from k8sbench.trainers.parts import ending, machine, settings, steps
-from k8sbench.trainers.parts.events import Place
+from k8sbench.trainers.parts.events import RankPlace
 
 DEFAULTS = settings.Defaults(
     benchmark="tsm",
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from k8sbench.trainers.models import resnet_torch
     from k8sbench.trainers.parts import loop, torch_session
 
-    ranks = Place.from_environment().world_size
+    ranks = RankPlace.from_environment().world_size
     cards = ranks if own.lr_cards == "all" else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     torch_session.train(
         loop.Work(

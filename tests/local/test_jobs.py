@@ -16,7 +16,7 @@ import pytest
 
 from k8sbench.adapters.local import cluster, launch
 from k8sbench.adapters.local.cluster import GPU, Inventory
-from k8sbench.adapters.local.job import Replica
+from k8sbench.adapters.local.job import LocalReplica
 from k8sbench.adapters.local.launch import MARK, Launch
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.phase import Phase
@@ -333,15 +333,15 @@ print("done")
 
 
 RUN_ID = f"subreaper-{os.getpid()}"
-Make = Callable[..., Replica]
+Make = Callable[..., LocalReplica]
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
     """Make replicas that run a command; nothing of them may be left."""
-    made: list[Replica] = []
+    made: list[LocalReplica] = []
 
-    def make_replica(*command: str, cwd: str | None = None, **environ: str) -> Replica:
+    def make_replica(*command: str, cwd: str | None = None, **environ: str) -> LocalReplica:
         scratch = tmp_path / f"scratch-{len(made)}"
         scratch.mkdir()
         launch = Launch(
@@ -352,7 +352,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
             scratch=str(scratch),
             folders=(f"{scratch}/temporary",),
         )
-        made.append(Replica(launch, grace=5.0))
+        made.append(LocalReplica(launch, grace=5.0))
         return made[-1]
 
     yield make_replica
@@ -362,7 +362,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
     assert not processes_of(RUN_ID)
 
 
-def output_of(replica: Replica) -> list[str]:
+def output_of(replica: LocalReplica) -> list[str]:
     """Read a replica's output and control socket to their ends."""
     found: list[str] = []
     while replica.output is not None:

@@ -13,7 +13,8 @@ import pytest
 
 from k8sbench.trainers.data.pictures import NORMALISE, Pictures
 from k8sbench.trainers.parts import settings
-from k8sbench.trainers.parts.events import Place
+from k8sbench.trainers.parts.events import RankPlace
+from k8sbench.trainers.parts.loop import Work
 from tests.trainers import runs
 from tests.trainers.runs import FRAMEWORKS, Captured, Event, Job, events, in_turn, losses, of, only
 
@@ -76,18 +77,21 @@ def read(*argv: str) -> settings.Settings:
     return settings.read("b", "", DEFAULTS, None, argv)[0]
 
 
+NAMES = {"pytorch": "Torch", "paddle": "Paddle"}
+"""Framework → how the names of its classes begin."""
+
+
 def part(framework: str) -> Any:
     """A framework's module of the trainers' parts."""
     if framework == "paddle":
         runs.import_paddle()
-    prefix = {"pytorch": "torch", "paddle": "paddle"}[framework]
-    return importlib.import_module(f"k8sbench.trainers.parts.{prefix}_session")
+    return importlib.import_module(f"k8sbench.trainers.parts.{NAMES[framework].lower()}_session")
 
 
 def session(framework: str, gpu: int | None = None, ranks: int = 1, *argv: str) -> Any:
     """Return rank 0's session on a CPU, or as if it had a GPU."""
-    place = Place(rank=0, local_rank=0, world_size=ranks)
-    return part(framework).Session(read(*argv), place, gpu)
+    place = RankPlace(rank=0, local_rank=0, world_size=ranks)
+    return getattr(part(framework), f"{NAMES[framework]}Session")(read(*argv), place, gpu)
 
 
 def model_of(name: str, *arguments: Any, **named: Any) -> Any:
@@ -234,14 +238,14 @@ def sums_up(framework: str, device: str, *options: str, timeout: float = 400.0) 
 def noted_runs(monkeypatch: pytest.MonkeyPatch, framework: str) -> list[Any]:
     """Record the runs of a framework's loop from now on."""
     runs: list[Any] = []
-    loop = part(framework)
-    to_its_end = loop._Run.to_its_end
+    loop = getattr(part(framework), f"{NAMES[framework]}Loop")
+    to_its_end = loop.to_its_end
 
     def noted(run: Any) -> Any:
         runs.append(run)
         return to_its_end(run)
 
-    monkeypatch.setattr(loop._Run, "to_its_end", noted)
+    monkeypatch.setattr(loop, "to_its_end", noted)
     return runs
 
 
@@ -270,8 +274,6 @@ def toy(capfd: Captured, framework: str, *argv: str, loss: Any = None, **work: A
         "weight_decay": 0.0,
         "schedule": lambda _: lambda _: 0.1,
     }
-    if framework == "pytorch":
-        described["groups"] = lambda model: model.parameters()
     capfd.readouterr()
-    loop.train(loop.Work(**(described | work)), read(*options, *argv))
+    loop.train(Work(**(described | work)), read(*options, *argv))
     return events(capfd.readouterr().out)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from k8sbench.trainers.parts.events import Place
+from k8sbench.trainers.parts.events import RankPlace
 from tests.trainers import arcface_checks
 from tests.trainers.arcface_checks import (
     BATCH,
@@ -83,7 +83,7 @@ def test_a_run_takes_the_reports_head_where_it_can(
 
     monkeypatch.setattr(settings, "refuse", refuse)
     here: Any = types.SimpleNamespace(
-        on_gpu=on_gpu, place=Place(rank=0, local_rank=0, world_size=ranks)
+        on_gpu=on_gpu, place=RankPlace(rank=0, local_rank=0, world_size=ranks)
     )
     if head.startswith("--"):
         with pytest.raises(SystemExit, match=head):
@@ -98,7 +98,7 @@ def test_ranks_without_a_class_are_refused_by_all_ranks(monkeypatch: pytest.Monk
     from k8sbench.trainers.parts import settings
 
     monkeypatch.setattr(settings, "refuse", refuse)
-    here: Any = types.SimpleNamespace(place=Place(rank=0, local_rank=0, world_size=4))
+    here: Any = types.SimpleNamespace(place=RankPlace(rank=0, local_rank=0, world_size=4))
     with pytest.raises(SystemExit, match="--classes 5 leaves ranks of 4 without any"):
         arcface._head(here, argparse.Namespace(classes=5, head="own"))
 

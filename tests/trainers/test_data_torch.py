@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from k8sbench.trainers.parts.events import Place
+from k8sbench.trainers.parts.events import RankPlace
 from k8sbench.trainers.parts.samples import source
 from tests.trainers.checks import read, session
 
 if TYPE_CHECKING:
-    from k8sbench.trainers.parts.torch_session import Session
+    from k8sbench.trainers.parts.torch_session import TorchSession
 
 pytestmark = pytest.mark.tier("frameworks")
 
 
-def at(rank: int, world_size: int, *argv: str) -> Session:
-    from k8sbench.trainers.parts.torch_session import Session
+def at(rank: int, world_size: int, *argv: str) -> TorchSession:
+    from k8sbench.trainers.parts.torch_session import TorchSession
 
-    return Session(read(*argv), Place(rank=rank, local_rank=rank, world_size=world_size), None)
+    return TorchSession(
+        read(*argv), RankPlace(rank=rank, local_rank=rank, world_size=world_size), None
+    )
 
 
 def kinds() -> dict[str, tuple[Any, tuple[int, ...], tuple[int, ...]]]:

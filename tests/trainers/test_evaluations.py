@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from k8sbench.trainers.parts import metrics
-from k8sbench.trainers.parts.metrics import Evaluation
+from k8sbench.trainers.parts.metrics import Scoring
 from tests.trainers.references import Array, interpolated
 from tests.trainers.runs import import_paddle
 
@@ -33,7 +33,7 @@ def as_they_are(logits: Any) -> Any:
     return logits
 
 
-def figures(evaluation: Evaluation, each: Sequence[Any]) -> dict[str, float]:
+def figures(evaluation: Scoring, each: Sequence[Any]) -> dict[str, float]:
     assert len({tuple(sums.shape) for sums in each}) == 1
     summed = np.sum([sums.numpy().astype(np.float64) for sums in each], axis=0)
     return dict(evaluation.figures(summed))

@@ -49,7 +49,7 @@ def written() -> Written:
 
 @pytest.fixture
 def journal(written: Written) -> events.Journal:
-    place = events.Place(rank=1, local_rank=1, world_size=2)
+    place = events.RankPlace(rank=1, local_rank=1, world_size=2)
     return events.Journal(
         SETTINGS, place, unit="samples", write=written.append, now=lambda: 1795163237.25
     )
@@ -186,4 +186,4 @@ def test_contradictions_are_refused(given: dict[str, str], monkeypatch: pytest.M
     """Such a rank would wait for peers without end, or train beside nobody."""
     monkeypatch.setattr(events, "refuse", refuse)
     with pytest.raises(SystemExit, match=f"^RANK={given.get('RANK')}, LOCAL_RANK="):
-        events.Place.from_environment(given)
+        events.RankPlace.from_environment(given)

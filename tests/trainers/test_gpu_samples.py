@@ -8,7 +8,7 @@ import time
 import pytest
 
 from k8sbench.trainers.parts import nvml
-from k8sbench.trainers.parts.events import Journal, Place
+from k8sbench.trainers.parts.events import Journal, RankPlace
 from tests.trainers import runs, stand_in
 from tests.trainers.checks import read
 from tests.trainers.conftest import Nvml
@@ -35,7 +35,7 @@ class Written(list[Event]):
 
 
 def sampler(written: Written) -> nvml.Sampler:
-    place = Place(rank=3, local_rank=1, world_size=8)
+    place = RankPlace(rank=3, local_rank=1, world_size=8)
     return nvml.Sampler(Journal(read(), place, unit="samples", write=written.write))
 
 

@@ -196,7 +196,7 @@ def test_sharded_layers_refuse_a_scaler(capfd: Captured, monkeypatch: pytest.Mon
     from k8sbench.trainers.parts import paddle_session
 
     monkeypatch.setattr(paddle_session, "refuse", refuse)
-    monkeypatch.setattr(paddle_session.Session, "scales", True)  # as on a GPU
+    monkeypatch.setattr(paddle_session.PaddleSession, "scales", True)  # as on a GPU
     monkeypatch.setenv("PADDLE_TRAINER_ID", "0")
     monkeypatch.setenv("PADDLE_TRAINERS_NUM", "2")
     with pytest.raises(SystemExit, match="fp16 with a sharded layer runs on one rank only"):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from k8sbench.trainers.parts import samples, settings
-from k8sbench.trainers.parts.events import Place
+from k8sbench.trainers.parts.events import RankPlace
 from tests.trainers.checks import part, read, session
 from tests.trainers.runs import environment, refuse
 
@@ -89,7 +89,7 @@ def test_ranks_share_a_gpu_by_gloo(torch_session: Any, monkeypatch: pytest.Monke
         joined.append((backend, device_id))
 
     monkeypatch.setattr("torch.distributed.init_process_group", join)
-    monkeypatch.setattr(torch_session.Session, "store", ALL_HERE)
+    monkeypatch.setattr(torch_session.TorchSession, "store", ALL_HERE)
     for name in ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"):
         monkeypatch.setenv(name, "")  # so that it is put back
     with pytest.raises(SystemExit, match=r"local rank 1 has no GPU: 1 are visible"):
@@ -263,7 +263,7 @@ def test_batch_norm_needs_two_samples_wherever_they_are(
     from k8sbench.trainers.parts import loop
 
     monkeypatch.setattr(loop, "refuse", refuse)
-    here = mock.Mock(settings=read("--batch-size", str(batch_size)), place=Place(3, 3, 8))
+    here = mock.Mock(settings=read("--batch-size", str(batch_size)), place=RankPlace(3, 3, 8))
     here.synchronises = lambda sync_bn: sync_bn and synced
     work = mock.Mock(sync_bn=True, norm_batch=2, options={})
     with pytest.raises(SystemExit, match="at least 2") if refused else contextlib.nullcontext():

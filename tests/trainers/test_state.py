@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from k8sbench.trainers.parts import checkpoints
-from k8sbench.trainers.parts.events import Place
+from k8sbench.trainers.parts.events import RankPlace
 from k8sbench.trainers.parts.session import Session
 from tests.trainers.checks import part, session
 
@@ -62,7 +62,7 @@ class Seeds:
     """A session as far as it seeds: what the trainers call before each step."""
 
     def __init__(self, seed: Callable[[int], object], rank: int) -> None:
-        self.place, self.by = Place(rank, rank, 2), seed
+        self.place, self.by = RankPlace(rank, rank, 2), seed
 
     def seed(self, offset: int = 0) -> None:
         self.by(11 + offset)

@@ -94,7 +94,7 @@ def test_a_loss_that_is_not_a_number_is_reported_as_such(framework: str, capfd: 
 def scaling(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Enable loss scaling; make Paddle's scaler believe in a GPU."""
     if framework == "paddle":
-        monkeypatch.setattr(part("paddle").Session, "scales", True)
+        monkeypatch.setattr(part("paddle").PaddleSession, "scales", True)
         from paddle.amp import grad_scaler
 
         gpu = types.SimpleNamespace(is_gpu_place=lambda: True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from k8sbench.trainers.parts import files, weights
+from k8sbench.trainers.parts import samples, weights
 from k8sbench.trainers.parts.weights import Loaded, WeightsError
 from tests.trainers import published, runs
 from tests.trainers.checks import model_of, noted_runs, run, session
@@ -131,7 +131,7 @@ def test_a_run_begins_with_the_files_weights_and_says_so(
     found = published.tensors(kind, divisor=runs.DIVISORS[framework])
     told = run(capfd, *words, "--weights", str(published.write(file, found)))
     (event,) = only(told, "weights")
-    assert (event["file"], event["digest"]) == (file.name, files.digest(file))
+    assert (event["file"], event["digest"]) == (file.name, samples.digest(file))
     kept = {each.tobytes() for each in found.values()}
     state = made[1].bare.state_dict().values()
     begun = sum(each.detach().numpy().tobytes() in kept for each in state)

@@ -20,7 +20,8 @@ import numpy as np
 import pytest
 
 from k8sbench.trainers.parts import ending, events, settings, steps, training
-from k8sbench.trainers.parts.metrics import Evaluation
+from k8sbench.trainers.parts.loop import Work
+from k8sbench.trainers.parts.metrics import Scoring
 from k8sbench.trainers.parts.samples import Array, BrokenSample, Files, Normalise
 
 CLASSES = 4
@@ -72,7 +73,7 @@ def figures(sums: Array) -> dict[str, float]:
     return {"top-1": 100 * hits / sum(times), "seen": sum(times)}
 
 
-def evaluation(framework: str, given: argparse.Namespace, files: Files) -> Evaluation:
+def evaluation(framework: str, given: argparse.Namespace, files: Files) -> Scoring:
     """Sum hits, batch norm statistics and counts of samples."""
     seen, batches = np.eye(len(files.validation)), itertools.count(1)
 
@@ -91,7 +92,7 @@ def evaluation(framework: str, given: argparse.Namespace, files: Files) -> Evalu
         made = {"pytorch": ("torch", "from_numpy"), "paddle": ("paddle", "to_tensor")}[framework]
         return getattr(sys.modules[made[0]], made[1])(values)
 
-    return Evaluation(metric="top-1", batch_size=given.batch, sums=sums, figures=figures)
+    return Scoring(metric="top-1", batch_size=given.batch, sums=sums, figures=figures)
 
 
 def train(framework: str, loop: Any, common: settings.Settings, work: dict[str, Any]) -> None:
@@ -108,9 +109,7 @@ def train(framework: str, loop: Any, common: settings.Settings, work: dict[str, 
         assert all(layer.training for layer in layers)
         return {"loss": nn.functional.cross_entropy(model(inputs), targets)}
 
-    if framework == "pytorch":
-        work["groups"] = lambda net: net.parameters()
-    loop.train(loop.Work(model=model, losses=losses, samples=UNUSED, **work), common)
+    loop.train(Work(model=model, losses=losses, samples=UNUSED, **work), common)
 
 
 def main(framework: str, argv: list[str]) -> None:

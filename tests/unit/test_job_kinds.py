@@ -17,7 +17,7 @@ from k8sbench.model import identity
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import KINDS, JobKind, default_kind, kind_of
 from k8sbench.model.phase import Phase
-from k8sbench.render import templates
+from k8sbench.render import manifest
 from tests.tiers import ROOT
 from tests.unit import demo_kind
 from tests.unit.doctor import clusters
@@ -47,7 +47,7 @@ def test_its_state_is_read_from_its_own_conditions(demo: JobKind) -> None:
 def test_it_has_its_path_and_its_permissions(demo: JobKind) -> None:
     wanted = "/apis/demo.example.org/v1alpha1/namespaces/n/demojobs/j"
     assert kinds.path("DemoJob", "n", "j") == wanted
-    documents = yaml.safe_load_all(templates.role(packaged.load_templates()))
+    documents = yaml.safe_load_all(manifest.role(packaged.load_templates()))
     asked = [each for each in checks.permissions(documents) if each.resource == "demojobs"]
     assert [(each.group, each.verb) for each in asked] == [
         ("demo.example.org", "get"),
@@ -122,9 +122,9 @@ def test_every_framework_has_one_default_kind() -> None:
 
 
 def test_the_rules_file_is_what_the_kinds_make_of_its_template() -> None:
-    """Write it anew with ``templates.role(packaged.load_templates())``."""
+    """Write it anew with ``manifest.role(packaged.load_templates())``."""
     written = (ROOT / "k8sbench" / "role.yaml").read_text()
-    assert written == templates.role(packaged.load_templates())
+    assert written == manifest.role(packaged.load_templates())
 
 
 NAMES = re.compile(

@@ -13,7 +13,7 @@ import jinja2
 from k8sbench.adapters.files import strict_yaml
 from k8sbench.model.errors import BenchError
 from k8sbench.model.image import ImageTable
-from k8sbench.render import templates
+from k8sbench.render import manifest
 from k8sbench.render.trainer_sources import TrainerSources
 
 PACKAGE = Path(__file__).parents[2]
@@ -24,7 +24,7 @@ CRD = "benchmarks.k8sbench.io.yaml"
 
 def load_templates() -> jinja2.Environment:
     """Read all templates, ready to be rendered."""
-    return templates.environment(template_texts())
+    return manifest.environment(template_texts())
 
 
 def template_texts() -> dict[str, str]:

@@ -20,13 +20,13 @@ from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
 from k8sbench.adapters.kubernetes.watching.reflector import (
-    Changed,
-    Deleted,
-    Failed,
-    Listed,
+    ObjectChanged,
+    ObjectDeleted,
+    ObjectsListed,
     Reflector,
     WatchEvent,
-    Works,
+    WatchFailed,
+    WatchWorks,
 )
 from k8sbench.model import benchmark_object
 from k8sbench.model.benchmark_object import API_VERSION, KIND, SCHEMA, Benchmark, StatusEvent
@@ -133,16 +133,16 @@ class BenchmarkObjects:
     def _take(self, event: WatchEvent) -> None:
         with self._lock:
             match event:
-                case Changed(object=found):
+                case ObjectChanged(object=found):
                     self._read(found)
-                case Deleted(uid=uid):
+                case ObjectDeleted(uid=uid):
                     self._found.pop(uid, None)
                     self._unreadable.pop(uid, None)
-                case Listed():
+                case ObjectsListed():
                     self._is_listed, self._fault = True, None
-                case Failed(fault=fault):
+                case WatchFailed(fault=fault):
                     self._fault = fault
-                case Works():
+                case WatchWorks():
                     self._fault = None
 
     def _read(self, found: Mapping[str, Any]) -> None:

@@ -29,13 +29,13 @@ from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.job_reader import JobReader
 from k8sbench.adapters.kubernetes.watching.reflector import (
-    Changed,
-    Deleted,
-    Failed,
-    Listed,
+    ObjectChanged,
+    ObjectDeleted,
+    ObjectsListed,
     Watches,
     WatchEvent,
-    Works,
+    WatchFailed,
+    WatchWorks,
 )
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION
@@ -343,13 +343,13 @@ class KubernetesCluster:
                     followed.take_line(item.line)
                 if followed is not None or not item.run_id:
                     events.append(item)
-            case Changed():
+            case ObjectChanged():
                 self._take_change(item, trimming.run_of(item.kind, item.object))
-            case Deleted():
+            case ObjectDeleted():
                 self._take_change(item, trimming.run_named(item.kind, item.name))
-            case Listed():
+            case ObjectsListed():
                 self._take_listed(item)
-            case Failed() | Works():
+            case WatchFailed() | WatchWorks():
                 self._watches.take(item, time.monotonic())
             case _:
                 item()
@@ -363,12 +363,12 @@ class KubernetesCluster:
             followed.take_created(job)
             self._changed.add(run_id)
 
-    def _take_change(self, change: Changed | Deleted, run_id: str | None) -> None:
+    def _take_change(self, change: ObjectChanged | ObjectDeleted, run_id: str | None) -> None:
         if (followed := self._jobs.get(run_id or "")) is not None:
             followed.take(change)
             self._changed.add(followed.plan.run_id)
 
-    def _take_listed(self, listed: Listed) -> None:
+    def _take_listed(self, listed: ObjectsListed) -> None:
         is_complete = self._watches.take(listed)
         for followed in list(self._jobs.values()):
             is_absent = (

@@ -29,7 +29,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.ownership import Change, User
 from k8sbench.adapters.kubernetes.watching import trimming
-from k8sbench.adapters.kubernetes.watching.reflector import Changed
+from k8sbench.adapters.kubernetes.watching.reflector import ObjectChanged
 from k8sbench.diagnose.job import placing
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, kept_by
 from k8sbench.model import attempts, creation, times
@@ -223,7 +223,7 @@ def cancel(
     found: tuple[str, KubeObject],
     user: User | None,
     reason: Mapping[str, Any],
-    put: Callable[[Changed], None],
+    put: Callable[[ObjectChanged], None],
     *,
     keep: bool,
 ) -> None:
@@ -242,7 +242,7 @@ def cancel(
 
         job = ownership.change(api, kind, job, ours, retry_s=ownership.REQUEST_SECONDS)
         # The watch may see the deletion before the annotation.
-        put(Changed(kind, trimming.job(job)))
+        put(ObjectChanged(kind, trimming.job(job)))
         return job
 
     text = msgspec.json.encode(reason).decode()

@@ -19,7 +19,7 @@ from k8sbench.adapters.kubernetes.logs.text import LogText, Resume
 from k8sbench.adapters.kubernetes.ownership import User, is_of
 from k8sbench.adapters.kubernetes.watching import reflector, trimming
 from k8sbench.adapters.kubernetes.watching.followed import Followed
-from k8sbench.adapters.kubernetes.watching.reflector import Changed
+from k8sbench.adapters.kubernetes.watching.reflector import ObjectChanged
 from k8sbench.decoding import decoder
 from k8sbench.diagnose.job import state
 from k8sbench.model.errors import UsageError
@@ -133,10 +133,10 @@ def look(api: Api, run: Run) -> Sequence[JobEvent]:
         job = api.find(kinds.path(followed.kind, api.place.namespace, run.plan.job_name))
         if job is None or labels_of(job).get(RUN_LABEL) != run.run_id or not is_of(job, run):
             return ()
-        followed.take(Changed(followed.kind, trimming.job(job)))
+        followed.take(ObjectChanged(followed.kind, trimming.job(job)))
         for kind in ("Pod", "Event"):
             for found in objects(api, kind, run.run_id):
-                followed.take(Changed(kind, found))
+                followed.take(ObjectChanged(kind, found))
         snapshot = followed.snapshot()
         if followed.is_queued():
             snapshot.workload = workloads(api).get(followed.uid or "")

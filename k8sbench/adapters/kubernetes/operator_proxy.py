@@ -20,8 +20,8 @@ import msgspec
 from k8sbench.adapters.kubernetes import kinds, operator_lease
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
-from k8sbench.adapters.kubernetes.client.transport import Request, read
-from k8sbench.adapters.kubernetes.operator_lease import OperatorSeen
+from k8sbench.adapters.kubernetes.client.transport import ApiRequest, read
+from k8sbench.adapters.kubernetes.operator_lease import REQUEST_SECONDS, OperatorSeen
 from k8sbench.adapters.store import disk
 from k8sbench.decoding import decoder
 from k8sbench.model import times
@@ -31,8 +31,6 @@ from k8sbench.model.run import Baseline, Run
 
 T = TypeVar("T")
 PORT = "http"
-REQUEST_SECONDS = 5.0
-"""Time limit of one request."""
 TOKEN_KEY = "token"
 
 
@@ -183,7 +181,7 @@ class OperatorProxy:
         """Return a document; None if the operator does not have it."""
         try:
             sender, seconds = self._api.sender, self._api.retry_s
-            request = Request("get", self._at(path), query, headers=self._headers)
+            request = ApiRequest("get", self._at(path), query, headers=self._headers)
             return read(sender.send(request, read_s=seconds), seconds)
         except ApiFault as fault:
             # The API server's own 404: the operator's Service is gone.

@@ -43,7 +43,7 @@ from k8sbench.model.kube import KubeObject
 from k8sbench.model.operators import Operator
 from k8sbench.model.plan import RunPlan
 from k8sbench.ports import Manifest
-from k8sbench.render import templates
+from k8sbench.render import manifest
 
 T = TypeVar("T")
 AT_ONCE = 8
@@ -114,10 +114,10 @@ def dry_run(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Findin
     The operator creates the pods later, so the findings about them are returned, without the ok
     ones. Raises :class:`~k8sbench.model.errors.BenchError` for a rejection.
     """
-    for manifest in objects:
-        kind, name = manifest["kind"], manifest["metadata"]["name"]
+    for one in objects:
+        kind, name = one["kind"], one["metadata"]["name"]
         try:
-            _try(api, manifest)
+            _try(api, one)
         except ApiFault as fault:
             if kind == "ConfigMap" and fault.reason == "AlreadyExists":
                 job_changes.check(api, name)
@@ -239,7 +239,7 @@ def _serving(api: Api) -> ServingOperator | Unknown | None:
 
 
 def _access(api: Api, *, operated: bool) -> Mapping[Permission, bool]:
-    role = templates.role(packaged.load_templates(), operated=operated)
+    role = manifest.role(packaged.load_templates(), operated=operated)
     needed = tuple(permissions(yaml.safe_load_all(role)))
     path = kinds.path("SelfSubjectAccessReview")
 

@@ -24,7 +24,7 @@ import psutil
 
 import k8sbench
 from k8sbench.adapters.local import launch
-from k8sbench.adapters.local.job import ENDED, LocalJob, Replica
+from k8sbench.adapters.local.job import ENDED, LocalJob, LocalReplica
 from k8sbench.adapters.store import disk
 from k8sbench.model import extras
 from k8sbench.model.choices import Site
@@ -206,7 +206,8 @@ class LocalCluster(Cluster):
                     file.write(msgspec.json.format(msgspec.json.encode(launches)) + b"\n")
                 grace = self._grace if plan.checkpoints is None else SAVE_SECONDS
                 replicas = [
-                    held.enter_context(contextlib.closing(Replica(one, grace))) for one in launches
+                    held.enter_context(contextlib.closing(LocalReplica(one, grace)))
+                    for one in launches
                 ]
                 return LocalJob(
                     plan.run_id,

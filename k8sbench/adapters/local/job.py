@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 from k8sbench import limits
 from k8sbench.adapters import clock
-from k8sbench.adapters.lines import Lines
+from k8sbench.adapters.lines import LineSplitter
 from k8sbench.adapters.local import subreaper
 from k8sbench.adapters.local.launch import Launch
 from k8sbench.diagnose.job import exits
@@ -46,7 +46,7 @@ EXTRA_SECONDS = 5.0
 """Seconds beyond a subreaper's limit until it is killed itself."""
 
 
-class Replica:
+class LocalReplica:
     """A started replica.
 
     One thread reads it; any thread or signal handler may end it.
@@ -73,7 +73,7 @@ class Replica:
         self.problem: str | None = None
         """Failure of its subreaper; None without one."""
         self.last: deque[str] = deque(maxlen=LAST_LINES)
-        self._lines = Lines()
+        self._lines = LineSplitter()
         self.control, control = socket.socketpair()
         self.control.setblocking(False)
         output, writer = os.pipe()
@@ -174,7 +174,7 @@ class LocalJob:
     def __init__(
         self,
         name: str,
-        replicas: Sequence[Replica],
+        replicas: Sequence[LocalReplica],
         *,
         node: str,
         finish_grace: float,
@@ -271,19 +271,19 @@ class LocalJob:
             read(replica)
         return bool(ready)
 
-    def _read_output(self, replica: Replica) -> None:
+    def _read_output(self, replica: LocalReplica) -> None:
         lines = replica.read_output()
         if lines is None:
             self._close_output(replica)
         else:
             self._report_lines(replica, lines)
 
-    def _close_output(self, replica: Replica) -> None:
+    def _close_output(self, replica: LocalReplica) -> None:
         assert replica.output is not None
         self._pipes.unregister(replica.output)
         self._report_lines(replica, replica.close_output())
 
-    def _read_control(self, replica: Replica) -> None:
+    def _read_control(self, replica: LocalReplica) -> None:
         replica.read_control()
         if replica.is_over:
             self._pipes.unregister(replica.control)
@@ -297,7 +297,7 @@ class LocalJob:
                 replica.end()
 
     @property
-    def _failed(self) -> list[Replica]:
+    def _failed(self) -> list[LocalReplica]:
         """The replicas that failed without a request to end, in order of their ends."""
         failed = [replica for replica in self.replicas if replica.code and not replica.was_asked]
         return sorted(failed, key=lambda replica: replica.ended_at)
@@ -309,7 +309,7 @@ class LocalJob:
         is_known = is_read and not exits.lost_its_peer(first.last)
         return is_known or now >= first.ended_at + limits.now.process_settle
 
-    def _cause(self, first: Replica) -> exits.Failure:
+    def _cause(self, first: LocalReplica) -> exits.Failure:
         """Say why the job failed of which ``first`` ended first."""
         if first.problem is not None:
             sentence = f"{first.name} {first.problem}."
@@ -345,7 +345,7 @@ class LocalJob:
 
     # -- reporting --------------------------------------------------------------------------
 
-    def _report_lines(self, replica: Replica, lines: Sequence[str]) -> None:
+    def _report_lines(self, replica: LocalReplica, lines: Sequence[str]) -> None:
         # The same clock as the stamps in lines of programs, for comparison.
         now = time.time()
         if lines and replica.phase is Phase.STARTING:
@@ -356,7 +356,7 @@ class LocalJob:
             line = LogLine(replica=replica.name, at=now, text=text)
             self._events.append(JobEvent(run_id=self.name, line=line))
 
-    def _report_end(self, replica: Replica) -> None:
+    def _report_end(self, replica: LocalReplica) -> None:
         if replica.code == 0:
             self._report_state(replica, Phase.SUCCEEDED, "")
         elif replica.was_asked:
@@ -364,7 +364,7 @@ class LocalJob:
         else:
             self._report_state(replica, Phase.FAILED, replica.problem or "")
 
-    def _report_state(self, replica: Replica, phase: Phase, detail: str) -> None:
+    def _report_state(self, replica: LocalReplica, phase: Phase, detail: str) -> None:
         replica.phase = phase
         state = ReplicaState(
             replica=replica.name,

@@ -8,19 +8,40 @@ Prometheus does.
 
 from __future__ import annotations
 
+import itertools
 import math
+import statistics
 import threading
 import time
-from collections.abc import Callable
-from itertools import zip_longest
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from k8sbench import limits
-from k8sbench.adapters.metrics import attribution, prometheus_api
-from k8sbench.adapters.metrics.attribution import Labelled
-from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Row, Way
-from k8sbench.model.gpu_metrics import EXPORTER_SECONDS, Fetched, SeriesQuery, SourceName
+from k8sbench.adapters.metrics import prometheus_api
+from k8sbench.adapters.metrics.prometheus_api import (
+    HOST,
+    POD_LABELS,
+    UUID,
+    PrometheusFault,
+    SeriesRow,
+    Way,
+)
+from k8sbench.model.gpu_metrics import (
+    BY_ID,
+    EXPORTER_SECONDS,
+    METRICS,
+    Fetched,
+    Field,
+    Gpu,
+    GpuMetric,
+    Series,
+    SeriesQuery,
+    Shared,
+    SourceName,
+)
 from k8sbench.ports import MetricSource
 
 QUERY_SECONDS = 10.0
@@ -83,7 +104,7 @@ class PrometheusSource(MetricSource):
             )
             return Fetched(source=self.name, missing={"*": why}, warnings=(*window.warnings,))
         rows = self._samples(window, deadline)
-        fetched = attribution.attribute(rows, wanted, self.name)
+        fetched = attribute(rows, wanted, self.name)
         nothing = {"*": f"{window.way.name} has no sample of the run's GPUs in its window."}
         return msgspec.structs.replace(
             fetched, missing=fetched.missing or nothing, warnings=(*window.warnings,)
@@ -126,7 +147,7 @@ class PrometheusSource(MetricSource):
         seconds = min(wanted.end - wanted.start, LOOK_BACK_SECONDS)
         every = prometheus_api.batches(wanted.nodes if wanted.namespace is not None else ())
         named = prometheus_api.batches(wanted.uuids)
-        for pods, uuids in zip_longest(every, named, fillvalue=()):
+        for pods, uuids in itertools.zip_longest(every, named, fillvalue=()):
             query = prometheus_api.owned(wanted.namespace, pods, uuids, seconds)
             rows = self._ask(window, query, wanted.end, deadline)
             window.uuids |= {row.metric.get(prometheus_api.UUID, "") for row in rows} - {""}
@@ -152,7 +173,7 @@ class PrometheusSource(MetricSource):
         series = [Labelled(dict(labels), *sampled) for labels, sampled in samples.items()]
         return sorted((row for row in series if row.at), key=lambda row: sorted(row.labels.items()))
 
-    def _ask(self, window: _Window, query: str, at: float, deadline: float) -> list[Row]:
+    def _ask(self, window: _Window, query: str, at: float, deadline: float) -> list[SeriesRow]:
         seconds = min(QUERY_SECONDS, _left(deadline))
         rows, warnings = prometheus_api.ask(window.way, query, seconds, at=at)
         window.warnings.update(dict.fromkeys(warnings))
@@ -168,7 +189,7 @@ class _Window(msgspec.Struct, kw_only=True):
     """UUIDs of the run's GPUs."""
     warnings: dict[str, None] = {}
 
-    def take(self, row: Row, stamps: list[float], values: list[float]) -> None:
+    def take(self, row: SeriesRow, stamps: list[float], values: list[float]) -> None:
         """Add new samples; those on a boundary are in both answers."""
         for at, value in row.values:
             moment = round(at, 3)
@@ -186,3 +207,201 @@ def _left(deadline: float) -> float:
             f"Prometheus did not answer all queries within {limits.now.prometheus:.0f} s."
         )
     return left
+
+
+# -- attribution of DCGM's series to a run's GPUs, by labels ---------------------------------------
+#
+# Pure: labelled samples in, series out. Old and new exporters are understood. An exporter names the
+# GPU's pod or none; a Prometheus may add the exporter's own pod, which never counts. A GPU is
+# identified by its UUID, a MIG slice also by its instance.
+
+_FIELDS: Mapping[str, tuple[str, int, Field]] = {
+    field.name: (metric.id, place, field)
+    for metric in METRICS
+    for place, field in enumerate(metric.dcgm)
+}
+"""Field name → metric, the field's rank for it, and the field."""
+_OTHERS_SAMPLES = 2
+"""Minimum samples of another pod on a GPU.
+
+One may be from the moment at which the GPU changed hands.
+"""
+_CHANGES = 3
+"""Minimum changes of a value to estimate the exporter's interval."""
+
+
+class Labelled(NamedTuple):
+    """Samples of one series, oldest first."""
+
+    labels: Mapping[str, str]
+    """Labels with ``__name__``."""
+    at: Sequence[float]
+    values: Sequence[float]
+
+
+_Key = tuple[str, str]
+"""UUID of a GPU, and id of its instance or empty."""
+_Pod = tuple[str, str]
+"""Namespace and name."""
+
+
+def short(node: str) -> str:
+    """Return a node's name without its domain, which some leave out."""
+    return node.partition(".")[0]
+
+
+def attribute(rows: Sequence[Labelled], wanted: SeriesQuery, source: SourceName) -> Fetched:
+    """Choose one series per metric and GPU of the run."""
+    own = {(wanted.namespace, pod) for pod in wanted.nodes} if wanted.namespace else set()
+    # A Prometheus may have put the exporter's own pod there. It has not where a pod of ours stands
+    # there.
+    trusted = any(_workload(row.labels, POD_LABELS[-1:]) in own for row in rows)
+    styles = POD_LABELS if trusted else POD_LABELS[:-1]
+    by_gpu: dict[_Key, list[tuple[Labelled, _Pod | None]]] = defaultdict(list)
+    for row in rows:
+        key = row.labels.get(UUID, ""), row.labels.get("GPU_I_ID", "")
+        by_gpu[key].append((row, _workload(row.labels, styles)))
+    series: list[Series] = []
+    shared: list[Shared] = []
+    missing: dict[str, str] = {}
+    for key, known in by_gpu.items():
+        pods = {pod for _, pod in known if pod is not None and pod in own}
+        if not pods and key not in {(uuid, "") for uuid in wanted.uuids}:
+            continue
+        missing = {metric.id: _why_none(metric) for metric in METRICS} | missing
+        others = {pod for _, pod in known if pod is not None} - pods
+        # Of a GPU that only the log names, the exporter may name one of several pods.
+        ranked = [
+            (row, 0 if pod in pods else 1 if pod is None else 2)
+            for row, pod in known
+            if pod not in others or not pods
+        ]
+        gpu = _gpu([row for row, _ in ranked], key, pods, wanted)
+        beside = {pod for row, pod in known if pod in others and len(row.at) >= _OTHERS_SAMPLES}
+        # Two pods of the run on one GPU also share it.
+        beside |= {pod for pod in pods if pod[1] != gpu.pod}
+        shared += [Shared(gpu=gpu, other="/".join(pod)) for pod in sorted(beside)]
+        added, lacks = _of_gpu(ranked, gpu, source)
+        series += added
+        missing |= lacks
+    # Not missing if any GPU has the metric.
+    for one in series:
+        missing.pop(one.metric, None)
+    series.sort(key=_place)
+    return Fetched(source=source, series=tuple(series), missing=missing, shared=tuple(shared))
+
+
+def _workload(labels: Mapping[str, str], styles: Sequence[tuple[str, str]]) -> _Pod | None:
+    """Return the GPU's pod; None without one or if uncertain."""
+    for style in POD_LABELS:
+        space, name = style
+        if labels.get(name):
+            return (labels.get(space, ""), labels[name]) if style in styles else None
+    return None
+
+
+def _gpu(rows: Sequence[Labelled], key: _Key, pods: Collection[_Pod], wanted: SeriesQuery) -> Gpu:
+    # All series of a GPU have these labels, but an exporter of another version may lack some.
+    labels: dict[str, str] = {}
+    for row in rows:
+        labels |= {name: value for name, value in row.labels.items() if value}
+    node = labels.get(HOST)
+    pod = min((name for _, name in pods), default=None)
+    if pod is None and node is not None:
+        there = [pod for pod, its in wanted.nodes.items() if its and short(its) == short(node)]
+        pod = there[0] if len(there) == 1 else None
+    mig = f"{key[1]} ({labels['GPU_I_PROFILE']})" if labels.get("GPU_I_PROFILE") else key[1]
+    return Gpu(
+        node=(wanted.nodes.get(pod) if pod is not None else None) or node,
+        index=labels.get("gpu"),
+        uuid=key[0],
+        model=labels.get("modelName"),
+        mig=mig or None,
+        pod=pod,
+    )
+
+
+def _of_gpu(
+    rows: Iterable[tuple[Labelled, int]], gpu: Gpu, source: SourceName
+) -> tuple[list[Series], dict[str, str]]:
+    """Return a GPU's best series per metric, and its missing metrics."""
+    by_metric: dict[str, list[tuple[tuple[int, int, int, str], Labelled]]] = defaultdict(list)
+    missing: dict[str, str] = {}
+    for row, whose in rows:
+        name = row.labels["__name__"]
+        metric, place, field = _FIELDS[name]
+        if gpu.mig is not None and BY_ID[metric].of_whole_gpu:
+            missing[metric] = (
+                f"{name} is of a whole GPU, and the run had parts of divided ones (MIG)."
+            )
+            continue
+        kept = [
+            (at, value)
+            for at, raw in zip(row.at, row.values, strict=True)
+            if (value := field.value(raw)) is not None
+        ]
+        if not kept:
+            if row.at:
+                missing[metric] = f"The GPU does not have {name}: DCGM reports no value."
+            continue
+        at, values = zip(*kept, strict=True)
+        # The exporter, and the Prometheus replica that scraped it.
+        names = ("job", "instance", "prometheus_replica", "replica")
+        exporter = " ".join(row.labels.get(name, "") for name in names)
+        rank = (place, whose, -len(at), exporter)
+        by_metric[metric].append((rank, Labelled(row.labels, at, values)))
+    series = []
+    for metric, candidates in by_metric.items():
+        candidates.sort(key=lambda candidate: candidate[0])
+        at, values = _joined([row for _, row in candidates])
+        series.append(Series(metric=metric, gpu=gpu, source=source, at=at, values=values))
+    every = _interval(series)
+    return [msgspec.structs.replace(known, every=every) for known in series], missing
+
+
+def _joined(rows: Sequence[Labelled]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Join the best series with earlier and later ones of a restarted exporter."""
+    at, values = tuple(rows[0].at), tuple(rows[0].values)
+    for row in rows[1:]:
+        if row.at[-1] < at[0]:
+            at, values = (*row.at, *at), (*row.values, *values)
+        elif row.at[0] > at[-1]:
+            at, values = (*at, *row.at), (*values, *row.values)
+    return at, values
+
+
+def _interval(series: Iterable[Series]) -> float | None:
+    """Return an exporter's interval, s; None if values change too rarely.
+
+    It may exceed the scrape interval; scrapes then repeat a value.
+    """
+    intervals = []
+    for samples in series:
+        changed = [
+            at
+            for at, value, before in zip(
+                samples.at[1:], samples.values[1:], samples.values, strict=False
+            )
+            if value != before
+        ]
+        if len(changed) > _CHANGES:
+            gaps = [later - at for at, later in itertools.pairwise(changed)]
+            intervals.append(statistics.median(gaps))
+    return min(intervals, default=None)
+
+
+def _why_none(metric: GpuMetric) -> str:
+    if not metric.dcgm:
+        return "DCGM has no such field."
+    return (
+        f"There is no {' and no '.join(field.name for field in metric.dcgm)} of the run's GPUs: the"
+        " exporter does not collect it, or the GPU does not have it."
+    )
+
+
+_ORDER = {metric: place for place, metric in enumerate(BY_ID)}
+
+
+def _place(series: Series) -> tuple[int, str, str, str]:
+    gpu = series.gpu
+    return _ORDER[series.metric], gpu.pod or "", gpu.node or "", f"{gpu.index} {gpu.mig}"

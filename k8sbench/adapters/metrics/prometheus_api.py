@@ -45,7 +45,7 @@ _IN_CLUSTER = re.compile(r"(?P<name>[^.]+)\.(?P<namespace>[^.]+)\.svc(?:\.[a-z.]
 class Way(NamedTuple):
     """Connection to a Prometheus."""
 
-    api: Api | Server
+    api: Api | PrometheusServer
     """The cluster's, or a client of its own."""
     path: str
     name: str
@@ -61,7 +61,7 @@ class PrometheusFault(Exception):
     """There is no answer: one sentence that says why."""
 
 
-class Row(msgspec.Struct):
+class SeriesRow(msgspec.Struct):
     """One series of an answer."""
 
     metric: dict[str, str]
@@ -72,7 +72,7 @@ class Row(msgspec.Struct):
 
 
 class _Data(msgspec.Struct):
-    result: list[Row]
+    result: list[SeriesRow]
 
 
 class _Reply(msgspec.Struct):
@@ -85,7 +85,7 @@ class _Reply(msgspec.Struct):
 
 def direct(url: str) -> Way:
     """Reach it by its own address; raises :class:`.ConfigFault`."""
-    server = Server(url)
+    server = PrometheusServer(url)
     return Way(server, "/api/v1/query", f"Prometheus at {server.place.server}")
 
 
@@ -98,7 +98,7 @@ def proxied(api: Api, namespace: str, service: str, prefix: str = "") -> Way:
 
 def ask(
     way: Way, query: str, seconds: float, *, at: float | None = None
-) -> tuple[list[Row], list[str]]:
+) -> tuple[list[SeriesRow], list[str]]:
     """Return an answer's rows and warnings; raises :class:`PrometheusFault`."""
     # The server gives up when we do.
     words = {"query": query, "timeout": f"{max(1, int(seconds))}s"}
@@ -378,7 +378,7 @@ class HttpConfig(_Part, frozen=True):
         return headers
 
 
-class Server:
+class PrometheusServer:
     """A Prometheus at an address; any thread may ask."""
 
     def __init__(self, url: str) -> None:

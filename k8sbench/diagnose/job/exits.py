@@ -102,7 +102,7 @@ _RULE = re.compile(r"[\W_]*")
 """A line of no letter and no digit: the frame of a table."""
 
 
-class _Rank(msgspec.Struct, frozen=True, kw_only=True):
+class _RankReport(msgspec.Struct, frozen=True, kw_only=True):
     """The rank of a replica that ended first, as its launcher reports it."""
 
     name: str
@@ -220,7 +220,7 @@ def _of_replica(failed: Ended) -> tuple[str, str]:
     return f"{failed.replica} {how}{_OUT_OF_MEMORY}{last}", "oom"
 
 
-def _of_rank(failed: Ended, rank: _Rank) -> tuple[str, str]:
+def _of_rank(failed: Ended, rank: _RankReport) -> tuple[str, str]:
     """The same where the launcher reported the rank."""
     if rank.code >= 0 and rank.error:
         return f"{failed.replica} {_how(failed)}{_quoted(rank.line)}", cause_id(rank.code)
@@ -256,12 +256,12 @@ _TERMINATED = EXIT_BASE + TERMINATE
 """Exit code of our trainers after SIGTERM."""
 
 
-def _first_rank(lines: Sequence[str]) -> _Rank | None:
+def _first_rank(lines: Sequence[str]) -> _RankReport | None:
     """The rank that ended first, where the replica's launcher reports it."""
     for line in reversed(lines):
         if report := _PADDLE.match(line):
             code = -int(report["signal"]) if report["signal"] else int(report["code"])
-            return _Rank(
+            return _RankReport(
                 name=report["name"],
                 code=code,
                 error=report["error"] or "",
@@ -272,7 +272,7 @@ def _first_rank(lines: Sequence[str]) -> _Rank | None:
     return None
 
 
-def _of_torchrun(lines: Sequence[str]) -> _Rank | None:
+def _of_torchrun(lines: Sequence[str]) -> _RankReport | None:
     """The likeliest first of the ranks in torchrun's table.
 
     Its root cause is the lowest of those that it found dead at one look, a tenth of a second after
@@ -307,7 +307,7 @@ def _of_torchrun(lines: Sequence[str]) -> _Rank | None:
     )
     code = 1 if is_ended and rank in errors else code  # it had its own error before
     error = errors.get(rank) or (errors.get(None, "") if code >= 0 else "")
-    return _Rank(name=f"rank {rank}", code=code, error=error, launcher_code=1)
+    return _RankReport(name=f"rank {rank}", code=code, error=error, launcher_code=1)
 
 
 def _place(code: int, is_ended: bool, error: str | None) -> int:

@@ -36,7 +36,7 @@ from k8sbench.model.kube import (
 )
 from k8sbench.model.operators import OPERATORS
 from k8sbench.model.phase import Phase
-from k8sbench.model.pool import amount
+from k8sbench.model.pool import amount, plain
 
 OPERATOR_SECONDS = 30.0
 """Seconds without a sign of the operator until it counts as missing.
@@ -473,8 +473,8 @@ def _labels(replica: Replica) -> str:
 
 def _value(name: str, value: Decimal) -> str:
     if name in ("memory", "ephemeral-storage"):
-        return f"{(value / 2**30).quantize(Decimal('0.1')).normalize():f} GiB"
-    return f"{value.normalize():f}"
+        return f"{plain((value / 2**30).quantize(Decimal('0.1')))} GiB"
+    return plain(value)
 
 
 def _counted(text: str) -> Iterator[tuple[int, str]]:

@@ -43,7 +43,7 @@ TEMPLATE_FILE = "/etc/config/initContainer.yaml"
 """Default path of the init container's template in training operator v1.9."""
 
 
-class Row(NamedTuple):
+class CheckRow(NamedTuple):
     """A finding, where its condition holds for a subject."""
 
     severity: Severity
@@ -60,7 +60,7 @@ class Check(NamedTuple):
     subjects: Callable[[PreflightFacts], Iterator[Subject]]
     looks_at: str
     """Subject to name if a fact is unknown; empty: another check reports it."""
-    rows: tuple[Row, ...]
+    rows: tuple[CheckRow, ...]
 
     def findings(self, facts: PreflightFacts) -> Iterator[Finding]:
         """Yield what the check finds."""
@@ -75,7 +75,7 @@ class Check(NamedTuple):
                 names = {"what": _filled(self.looks_at, facts, {}), "unseen": unknown.why}
                 yield self._finding(UNKNOWN if self.id in ESSENTIAL else UNSEEN, facts, names)
 
-    def _finding(self, row: Row, facts: PreflightFacts, names: Mapping[str, Any]) -> Finding:
+    def _finding(self, row: CheckRow, facts: PreflightFacts, names: Mapping[str, Any]) -> Finding:
         action = None if row.action is None else _filled(row.action, facts, names)
         sentence = _filled(row.sentence, facts, names)
         return Finding(id=self.id, severity=row.severity, sentence=sentence, action=action)
@@ -372,180 +372,182 @@ ESSENTIAL = {"api-server", "permissions", "job-kinds"}
 """Checks whose facts every user may read; without them nothing is known."""
 # A row is a condition, below it the sentence, below that the action.
 # fmt: off
-UNKNOWN = Row("fail", always,
+UNKNOWN = CheckRow("fail", always,
     "Not known: {what} ({unseen}).",
     "Every user may read this: check server and credentials of the kubeconfig, and proxies.")
-UNSEEN = Row("warn", always,
+UNSEEN = CheckRow("warn", always,
     "Not looked at: {what} ({unseen}).",
     "Ask somebody with this permission, or continue without it.")
 CHECKS = (
     Check("api-server", _api_server, "the version of Kubernetes", (
-        Row("ok", always, "Kubernetes {version} answers at {f.server} ({f.why})."),
+        CheckRow("ok", always, "Kubernetes {version} answers at {f.server} ({f.why})."),
     )),
     Check("namespace", _namespace, "the namespace {f.home}", (
-        Row("fail", lambda s: s.found is None,
+        CheckRow("fail", lambda s: s.found is None,
             "There is no namespace {f.home}.",
             "Create it (kubectl create namespace {f.home}), or name another with -n."),
-        Row("fail", lambda s: s.found.get("status", {}).get("phase") == "Terminating",
+        CheckRow("fail", lambda s: s.found.get("status", {}).get("phase") == "Terminating",
             "The namespace {f.home} is being deleted.",
             "Name another with -n."),
-        Row("ok", always, "The namespace {f.home} is there."),
+        CheckRow("ok", always, "The namespace {f.home} is there."),
     )),
     Check("permissions", _permissions, "your permissions", (
-        Row("ok", lambda s: s.missing is None, "You have all permissions that it takes."),
-        Row("fail", lambda s: s.needed,
+        CheckRow("ok", lambda s: s.missing is None, "You have all permissions that it takes."),
+        CheckRow("fail", lambda s: s.needed,
             "You may not {missing}.",
             "Have an administrator bind you to the {role} in {f.role_file}."),
-        Row("warn", lambda s: s.role == "Role",
+        CheckRow("warn", lambda s: s.role == "Role",
             "You may not {missing}.",
             "Have an administrator bind you to the Role in {f.role_file}; without it some checks"
             " and diagnoses are left out."),
-        Row("warn", always,
+        CheckRow("warn", always,
             "You may not {missing}.",
             "Have an administrator set listNodes=true in the chart, or bind you to the ClusterRoles"
             " in {f.role_file}; without them some checks and diagnoses are left out."),
     )),
     Check("k8sbench-operator", _serving, "the operator of k8sbench and its CRD", (
-        Row("ok", lambda s: s.found is None,
+        CheckRow("ok", lambda s: s.found is None,
             "No operator of k8sbench serves {f.home}: who submits collects the runs."),
-        Row("fail", lambda s: s.schema is None,
+        CheckRow("fail", lambda s: s.schema is None,
             "The CRD of Benchmark objects is not installed; without it operator {found.place}"
             " serves nobody.",
             "Have an administrator run: k8sbench operator crd | kubectl apply --server-side -f -"),
-        Row("fail", lambda s: s.schema < s.needed,
+        CheckRow("fail", lambda s: s.schema < s.needed,
             "The CRD of Benchmark objects has schema {schema}; k8sbench {ours} needs {needed}.",
             "Have an administrator run: k8sbench operator crd | kubectl apply --server-side -f -"),
-        Row("fail", lambda s: not s.found.is_alive,
+        CheckRow("fail", lambda s: not s.found.is_alive,
             "Operator {found.place} has given no sign of life for {age}; what is submitted waits"
             " for it.",
             "See why: kubectl -n {home} get pods -l app.kubernetes.io/component=operator."),
-        Row("warn", lambda s: s.found.version != s.ours,
+        CheckRow("warn", lambda s: s.found.version != s.ours,
             "Operator {found.place} is k8sbench {found.version}, and this is {ours}.",
             "Install the same version here, or have the operator upgraded."),
-        Row("ok", always, "Operator {found.place} (k8sbench {found.version}) serves {f.home}."),
+        CheckRow("ok", always,
+            "Operator {found.place} (k8sbench {found.version}) serves {f.home}."),
     )),
     Check("job-kinds", _job_kinds, "the kinds of object that are served", (
-        Row("fail", lambda s: s.lacks,
+        CheckRow("fail", lambda s: s.lacks,
             "{lacks.title} is not installed; without it there are no pods.",
             "Install {lacks.install}."),
-        Row("ok", lambda s: s.is_served, "{kind.name} is served as {kind.api_version}."),
-        Row("warn", lambda s: s.is_other_served,
+        CheckRow("ok", lambda s: s.is_served, "{kind.name} is served as {kind.api_version}."),
+        CheckRow("warn", lambda s: s.is_other_served,
             "{kind.name} is not served by {kind.api_version}.",
             "Install {f.operator.install}, without --enable-scheme or with that kind."),
-        Row("fail", always,
+        CheckRow("fail", always,
             "{kind.name} is not served by {kind.api_version}.",
             "Install {f.operator.install}, without --enable-scheme or with that kind."),
     )),
     Check("job-admission", _admission, "", (
-        Row("ok", lambda s: not s.message, "A {kind} of k8sbench is accepted."),
-        Row("fail", lambda s: "failed calling webhook" in s.message,
+        CheckRow("ok", lambda s: not s.message, "A {kind} of k8sbench is accepted."),
+        CheckRow("fail", lambda s: "failed calling webhook" in s.message,
             "The operator does not answer; without it no {kind} can be created: {message}.",
             "Start it; 'kubectl get deployments -A -l {f.operator.selector}' finds it."),
-        Row("fail", lambda s: s.is_news,
+        CheckRow("fail", lambda s: s.is_news,
             "A {kind} of k8sbench is refused: {message}.",
             "Change what refuses it, or use another namespace (-n)."),
     )),
     # Users may not read other namespaces; job-admission says whether the operator answers.
     Check("operator", _operator, "", (
-        Row("fail", lambda s: s.is_down,
+        CheckRow("fail", lambda s: s.is_down,
             "{program.title} is not running: {status}.",
             "See why: kubectl -n {program.place[0]} describe pods -l {program.selector}."),
-        Row("warn", lambda s: not s.is_tested,
+        CheckRow("warn", lambda s: not s.is_tested,
             "k8sbench is tested with {program.tested} of {program.name}, not with this: {status}.",
             "Install {program.install}."),
-        Row("ok", always, "{program.title} runs: {status}."),
+        CheckRow("ok", always, "{program.title} runs: {status}."),
     )),
     Check("pod-security", _pod_security, "", (
-        Row("fail", lambda s: s.is_refused,
+        CheckRow("fail", lambda s: s.is_refused,
             "The namespace {f.home} enforces {enforced}, and will refuse {level} pods{reasons}.",
             "Take that out of pool {pool.name}, or use a namespace of {level} pods."),
-        Row("ok", always, "The namespace {f.home} enforces {enforced}, the pods keep to {level}."),
+        CheckRow("ok", always,
+            "The namespace {f.home} enforces {enforced}, the pods keep to {level}."),
     )),
     Check("operator-init-container", _init_container, "the operator's init container", (
-        Row("ok", lambda s: s.has_own, "The operator has a template for its init container."),
-        Row("fail", always,
+        CheckRow("ok", lambda s: s.has_own, "The operator has a template for its init container."),
+        CheckRow("fail", always,
             "The namespace {f.home} enforces restricted, which upstream's init container of the"
             " workers of a {kind} does not pass: they will be refused.",
             "Give the operator the template of 'k8sbench doctor --init-template'"
             " (docs/first-hour.md#the-init-container)."),
     )),
     Check("quota", _quota, "the quotas of {f.home}", (
-        Row("fail", lambda s: s.short,
+        CheckRow("fail", lambda s: s.short,
             "The quota does not let {job} in: {short}.",
             "Wait until other jobs end, take fewer GPUs, or ask for more quota."),
-        Row("ok", always, "The quotas of {f.home} have room for {job}{seen}."),
+        CheckRow("ok", always, "The quotas of {f.home} have room for {job}{seen}."),
     )),
     Check("nodes", _nodes, "the nodes of pool {pool.name} and their GPUs", (
-        Row("fail", lambda s: not s.count,
+        CheckRow("fail", lambda s: not s.count,
             "No node belongs to pool {pool.name} ({labels}).",
             "Choose another --node-pool, or write a pools file (--pools, or nodePools in the chart)"
             " for the labels of your nodes ('kubectl get nodes --show-labels')."),
-        Row("fail", lambda s: not s.has_room,
+        CheckRow("fail", lambda s: not s.has_room,
             "Pool {pool.name} ({labels}) has room for {room} of {plan.replicas} replicas{away}.",
             "See 'kubectl describe node'; where GPUs are missing, see whether the device plugin"
             " runs. Or take fewer --gpus or --replicas, or describe your nodes in a pools file."),
-        Row("warn", lambda s: s.away,
+        CheckRow("warn", lambda s: s.away,
             "{fit} of {count} nodes of pool {pool.name} ({labels}) take a replica{away}.",
             "Bring them back, or do without."),
-        Row("ok", always,
+        CheckRow("ok", always,
             "{fit} of {count} nodes of pool {pool.name} ({labels}) take a replica."),
     )),
     Check("gpu-resource", _gpu_resource, "", (
-        Row("fail", lambda s: s.lacks_image,
+        CheckRow("fail", lambda s: s.lacks_image,
             "Pool {pool.name} asks for {pool.gpu_resource}, and the image {plan.image} is for"
             " CUDA.",
             "Give an image for these GPUs with --image, or choose another --node-pool."),
-        Row("warn", always,
+        CheckRow("warn", always,
             "Pool {pool.name} asks for {pool.gpu_resource}{where}: {remark}.",
             "Choose a pool of whole NVIDIA GPUs with --node-pool for comparable figures."),
     )),
     Check("gpu-metrics", _gpu_metrics, "", (
-        Row("warn", lambda s: not s.source or not s.source.fields,
+        CheckRow("warn", lambda s: not s.source or not s.source.fields,
             "Only k8sbench's own trainers give GPU metrics: {fault}.",
             "Name a Prometheus that scrapes dcgm-exporter: --prometheus URL, or for all users"
             " prometheus.url in the chart (docs/gpu-metrics.md)."),
-        Row("warn", lambda s: s.is_wanted,
+        CheckRow("warn", lambda s: s.is_wanted,
             "{source.name} has every field that k8sbench reads{lacks}.",
             "Have an administrator add them to the exporter's counters (docs/gpu-metrics.md). PROF"
             " fields need a GPU that has them."),
-        Row("ok", always, "{source.name} has every field that k8sbench reads{lacks}."),
+        CheckRow("ok", always, "{source.name} has every field that k8sbench reads{lacks}."),
     )),
     Check("data", _claims, "", (
-        Row("warn", lambda s: s.unseen,
+        CheckRow("warn", lambda s: s.unseen,
             "Not looked at: the volume claim {name} ({unseen}).",
             UNSEEN.action),
-        Row("fail", lambda s: s.found is None,
+        CheckRow("fail", lambda s: s.found is None,
             "There is no volume claim {name} in {f.home}.",
             "'kubectl -n {f.home} get pvc' lists those there are."),
-        Row("fail", lambda s: s.is_read_only,
+        CheckRow("fail", lambda s: s.is_read_only,
             "The volume claim {name} is {modes}: checkpoints cannot be written to it.",
             "Name a claim with {fitting}."),
-        Row("fail", lambda s: s.is_for_one,
+        CheckRow("fail", lambda s: s.is_for_one,
             "The volume claim {name} is {modes}: {plan.replicas} replicas on nodes of their own"
             " cannot share it.",
             "Name a claim with {fitting}, or run one replica."),
-        Row("ok", lambda s: s.phase == "Bound", "The volume claim {name} is bound."),
-        Row("warn", lambda s: s.phase == "Pending",
+        CheckRow("ok", lambda s: s.phase == "Bound", "The volume claim {name} is bound."),
+        CheckRow("warn", lambda s: s.phase == "Pending",
             "The volume claim {name} is Pending: it may be bound when the first pod comes.",
             "'kubectl -n {f.home} describe pvc {name}' says what it waits for."),
-        Row("fail", always,
+        CheckRow("fail", always,
             "The volume claim {name} is {phase}, not Bound.",
             "'kubectl -n {f.home} describe pvc {name}' says why."),
     )),
     Check("queue", _queue, "the queue {plan.queue}", (
-        Row("fail", lambda s: not s.has_kueue,
+        CheckRow("fail", lambda s: not s.has_kueue,
             "Kueue is not installed: nothing would ever start a job with --queue.",
             "Install Kueue, or leave --queue out."),
-        Row("fail", lambda s: s.found is None,
+        CheckRow("fail", lambda s: s.found is None,
             "There is no LocalQueue {plan.queue} in {f.home}.",
             "'kubectl get localqueues' lists those there are."),
-        Row("fail", lambda s: s.active.get("status") == "False",
+        CheckRow("fail", lambda s: s.active.get("status") == "False",
             "The queue {plan.queue} admits nothing: {active[message]}",
             "Ask the administrator of its ClusterQueue."),
-        Row("ok", always, "The queue {plan.queue} is there."),
+        CheckRow("ok", always, "The queue {plan.queue} is there."),
     )),
     Check("queue-nodes", _queue_nodes, "the nodes that queue {plan.queue} is for", (
-        Row("fail", always,
+        CheckRow("fail", always,
             "Queue {plan.queue} has no quota for nodes of pool {pool.name}: the pool's"
             " have {wanted}, those of the queue's flavors {theirs}.",
             "Give a --queue and a --node-pool that fit."),

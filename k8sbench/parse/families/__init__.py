@@ -27,7 +27,7 @@ NAMES = (
 
 Modules are named alike, with ``_`` for ``-``, except for those of ``small``.
 """
-_SMALL = ("tsm", "arcface-torch", "timm")
+_SMALL = ("tsm", "arcface-torch", "timm", "paddlevideo")
 """Families of the module ``small``."""
 
 FAMILIES: dict[str, Family]

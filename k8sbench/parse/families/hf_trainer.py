@@ -57,7 +57,7 @@ class _Bar(NamedTuple):
     last: int
 
 
-class _Reader(LineReader):
+class _HfTrainerReader(LineReader):
     """Adds to the last line how many of the planned steps ran."""
 
     def __init__(self, family: Family) -> None:
@@ -155,5 +155,5 @@ FAMILY = Family(
         ),
     ),
     marks=(MarkRule("'train_samples_per_second'", "summary", _LAST),),
-    make_reader=_Reader,
+    make_reader=_HfTrainerReader,
 )

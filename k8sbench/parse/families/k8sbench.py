@@ -47,7 +47,7 @@ _HAPPENED = ("restored", "failed", "part", "path", "why")
 _WINDOW = ("first_step", "last_step", "seconds", "samples", "samples_per_second")
 
 
-class _Reader(LineReader):
+class _K8sbenchReader(LineReader):
     def rules(self) -> list[LineRule]:
         return [LineRule(OWN, _read)]
 
@@ -252,5 +252,5 @@ FAMILY = Family(
     title="k8sbench's own trainers",
     framework=None,
     unit="samples/s",
-    make_reader=_Reader,
+    make_reader=_K8sbenchReader,
 )

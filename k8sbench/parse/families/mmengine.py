@@ -102,7 +102,7 @@ def _evaluations(metrics: str, unit: Literal["%", "fraction"]) -> tuple[Evaluati
     )
 
 
-class _Reader(LineReader):
+class _MmengineReader(LineReader):
     """Reads the configuration, in which the section decides what a setting is of."""
 
     def __init__(self, family: Family) -> None:
@@ -133,7 +133,7 @@ FAMILY = Family(
     title="mmengine's programs",
     framework="pytorch",
     unit="samples/s",
-    make_reader=_Reader,
+    make_reader=_MmengineReader,
     opening="System environment:",
     facts=(
         *environment("^ +"),

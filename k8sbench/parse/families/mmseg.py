@@ -106,7 +106,7 @@ def _evaluation(needle: str, head: str, metrics: str) -> EvaluationRule:
     return EvaluationRule(needle, re.compile(_STAMP + head + metric))
 
 
-class _Reader(LineReader):
+class _MmsegReader(LineReader):
     """Gives training lines that hold an evaluation the iteration that they are of."""
 
     def __init__(self, family: Family) -> None:
@@ -168,7 +168,7 @@ FAMILY = Family(
     title="mmsegmentation",
     framework="pytorch",
     unit="samples/s",
-    make_reader=_Reader,
+    make_reader=_MmsegReader,
     opening="Environment info:",
     facts=(
         *environment("^"),

@@ -46,7 +46,7 @@ Another program's output under such a name may have no end.
 """
 
 
-class _Reader(LineReader):
+class _PaddlesegReader(LineReader):
     _section = ""
     _lines = 0
     """Lines of the section so far."""
@@ -106,5 +106,5 @@ FAMILY = Family(
         MarkRule("Start evaluating", "evaluation"),
         MarkRule("Resume model from", "restart"),
     ),
-    make_reader=_Reader,
+    make_reader=_PaddlesegReader,
 )

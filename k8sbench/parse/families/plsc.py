@@ -69,7 +69,7 @@ def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:
             yield fact.like(name, fact.value)
 
 
-class _Reader(ConfigurationReader):
+class _PlscReader(ConfigurationReader):
     """Reads the lines of version 2.4 by the task that the configuration states."""
 
     def rules(self) -> list[LineRule]:
@@ -136,5 +136,5 @@ FAMILY = Family(
         MarkRule("Already save ", "checkpoint"),
         MarkRule("Finish load checkpoint from", "restart"),
     ),
-    make_reader=_Reader,
+    make_reader=_PlscReader,
 )

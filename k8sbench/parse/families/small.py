@@ -1,4 +1,4 @@
-"""Logs of small training programs: TSM, InsightFace, timm.
+"""Logs of small training programs: TSM, InsightFace, timm, PaddleVideo.
 
 Each is a table of expressions; none needs code of its own.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 
 from k8sbench.model.sample import Shape
+from k8sbench.parse.families.paddle import LAUNCH, gpus_of_job
 from k8sbench.parse.family import EvaluationRule, Family, MarkRule, rule
-from k8sbench.parse.records import LOSS_NUMBER, RecordRule
+from k8sbench.parse.records import LOSS_NUMBER, UNDATED_SPAN, RecordRule
 
 # Logs of temporal-shift-module.
 #
@@ -118,4 +119,62 @@ TIMM = Family(
     records=(RecordRule("Train: ", _TIMM_RECORD, _TIMM_SHAPE, first_iteration=0),),
     evaluations=(EvaluationRule("Test: [", _TIMM_TESTED, "Acc@1", "%"),),
     marks=(MarkRule("Test: [", "evaluation"),),
+)
+
+# Logs of PaddleVideo.
+#
+# ``ips`` is clips/s of ONE card, of that single step; one step in twenty is printed. The mean over
+# all steps stands in the line that ends an epoch.
+
+_VIDEO_SHAPE = Shape(
+    name="paddlevideo",
+    number="rate",
+    per="card",
+    averaged="step",
+    numbering="epoch",
+    first_epoch=1,
+    complete=False,
+    resolution=1.0,
+    wraps=UNDATED_SPAN,
+)
+
+_VIDEO_RECORD = re.compile(
+    r"(?:\[(?P<stamp>\d\d/\d\d \d\d:\d\d:\d\d)\]\s+)?"
+    r"epoch:\[\s*(?P<epoch>\d{1,6})/\d+\s*\]\s*train step:(?P<iteration>\d{1,12})\s+"
+    # In January 2021 the loss stood behind the times; before and after, in front of them.
+    r"(?=(?P<middle>(?:(?!epoch:).)*?ips: ))(?:(?!epoch:).)*?"
+    r"(?:elapse|batch_cost): (?P<step_seconds>\d+\.\d+)(?: ?s(?:ec)?,?)?\s+"
+    r"(?:reader|reader_cost): (?P<data_seconds>\d+\.\d+)(?: ?s(?:ec)?,?)?\s*"
+    r"(?:(?!epoch:|ips: ).)*?ips: (?P<rate>\d+\.\d{5,}) ?(?:instance/s(?:ec)?)?"
+)
+_VIDEO_END = re.compile(
+    r"END epoch:(?P<epoch>\d{1,6})\s+train\s.*?"
+    r"(?:elapse_avg|batch_cost_avg|avg_batch_cost|batch_cost): \d+\.\d+"
+    r"(?:.*?(?:elapse_sum|batch_cost_sum): (?P<sum_seconds>\d+\.\d+))?"
+    r".*?ips: (?P<all_steps_rate>\d+\.\d+)"
+)
+_VIDEO_EVALUATION = re.compile(r"END epoch:\d{1,6}\s+val\s.*?\btop1_avg: (?P<value>\d+\.\d+)")
+
+PADDLEVIDEO = Family(
+    name="paddlevideo",
+    title="PaddleVideo",
+    framework="paddle",
+    unit="clips/s",
+    facts=(
+        rule("/PaddleVideo/", program="PaddleVideo"),
+        rule("<paddlevideo.", program="PaddleVideo"),
+        rule("batch_size : ", r"\bbatch_size : (?P<batch_size>\d{1,12})\s*$"),
+        rule("--amp", r"(?:^|\s|')--amp\b", precision="amp", amp_dtype="fp16"),
+        rule("GradScaler", precision="amp", amp_dtype="fp16"),
+        rule("loss_scaler.py", precision="amp", amp_dtype="fp16"),
+        *LAUNCH,
+    ),
+    derive=gpus_of_job,
+    records=(RecordRule("train step:", _VIDEO_RECORD, _VIDEO_SHAPE, first_iteration=0),),
+    evaluations=(EvaluationRule("END epoch:", _VIDEO_EVALUATION, "top1"),),
+    marks=(
+        MarkRule("END epoch:", "epoch-end", _VIDEO_END),
+        MarkRule("END epoch:", "evaluation", re.compile(r"END epoch:\d{1,6}\s+val\s")),
+        MarkRule("val step:", "evaluation"),
+    ),
 )

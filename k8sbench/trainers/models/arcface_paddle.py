@@ -19,7 +19,7 @@ from paddle.autograd import PyLayer
 from paddle.nn import functional as F
 
 from k8sbench.trainers.parts import metrics, watch
-from k8sbench.trainers.parts.metrics import Evaluation
+from k8sbench.trainers.parts.metrics import Scoring
 from k8sbench.trainers.parts.samples import Array, Files
 
 EMBEDDING = 512
@@ -241,7 +241,7 @@ class ArcFace(nn.Layer):
 BATCH = 60  # pairs: PLSC's test_batch_size is 120 pictures
 
 
-def evaluation(files: Files) -> Evaluation:
+def evaluation(files: Files) -> Scoring:
     """The 10-fold accuracy on the pairs of `files`, with a backbone as the model.
 
     The sums are [pairs, 2], flat: a pair's distance at its number, and a 1 where it was read.
@@ -264,4 +264,4 @@ def evaluation(files: Files) -> Evaluation:
         accuracy = metrics.verification_accuracy(distances[held], pairs.same[held])
         return {"accuracy": 100.0 * accuracy}
 
-    return Evaluation(metric="accuracy", batch_size=BATCH, sums=sums, figures=figures)
+    return Scoring(metric="accuracy", batch_size=BATCH, sums=sums, figures=figures)

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from k8sbench.trainers.parts.metrics import Evaluation
+from k8sbench.trainers.parts.metrics import Scoring
 from k8sbench.trainers.parts.samples import Array
 
 DEPTHS = (3, 4, 6, 3)
@@ -170,7 +170,7 @@ def losses(model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor
     return {"loss": loss}
 
 
-def evaluation(batch_size: int) -> Evaluation:
+def evaluation(batch_size: int) -> Scoring:
     """Evaluation by top-1 and top-5 share of a model's logits."""
 
     def sums(model: nn.Module, inputs: Tensor, labels: Tensor, _: list[int]) -> Tensor:
@@ -183,7 +183,7 @@ def evaluation(batch_size: int) -> Evaluation:
         first, five, samples = summed
         return {"top-1": 100.0 * first / samples, "top-5": 100.0 * five / samples}
 
-    return Evaluation(metric="top-1", batch_size=batch_size, sums=sums, figures=figures)
+    return Scoring(metric="top-1", batch_size=batch_size, sums=sums, figures=figures)
 
 
 def decayed_and_not(model: nn.Module, decay: float) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from k8sbench.trainers.parts import files, watch
+from k8sbench.trainers.parts import samples, watch
 from k8sbench.trainers.parts.samples import Array
 
 MANIFEST = "manifest.json"
@@ -180,7 +180,7 @@ class Checkpoints:
     def _finish(self, part: Path, step: int, facts: Mapping[str, object]) -> None:
         """Write the manifest, make it a checkpoint and remove what is no longer needed."""
         written = {
-            str(path.relative_to(part)): (path.stat().st_size, files.digest(path))
+            str(path.relative_to(part)): (path.stat().st_size, samples.digest(path))
             for path in sorted(part.rglob("*"))
             if path.is_file()
         }
@@ -237,7 +237,7 @@ def _read(folder: Path, *, whole: bool = False) -> Checkpoint:
 
     Raises :class:`CheckpointError` for one of version 0.3.0, whose manifest has no digest.
     """
-    written = files.content(folder / MANIFEST)
+    written = samples.content(folder / MANIFEST)
     if written != _sealed(written[:-SEAL]):
         with contextlib.suppress(ValueError, AttributeError):
             if json.loads(written).keys() == {"step", "facts", "same", "files"}:
@@ -250,7 +250,7 @@ def _read(folder: Path, *, whole: bool = False) -> Checkpoint:
     if folder.name != _name(told["step"]):
         raise _damage(MANIFEST)
     for name, (_, digest) in told["files"].items() if whole else ():
-        if files.digest(folder / name) != digest:
+        if samples.digest(folder / name) != digest:
             raise _damage(name)
     return Checkpoint(told["step"], folder, {**told["facts"], "same": told["same"]})
 

@@ -31,7 +31,7 @@ REMEDY = "let the launcher set the variables of the rank, or unset them all to t
 
 
 @dataclass(frozen=True)
-class Place:
+class RankPlace:
     """Rank of this process in its job."""
 
     rank: int = 0
@@ -43,7 +43,7 @@ class Place:
         cls,
         environ: Mapping[str, str] = os.environ,
         names: tuple[str, str, str] = ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
-    ) -> Place:
+    ) -> RankPlace:
         """Read rank, local rank and world size from a launcher's variables.
 
         Contradictory variables end the process: such a rank would wait for its peers for ever.
@@ -89,7 +89,7 @@ class Journal:
     def __init__(
         self,
         settings: Settings,
-        place: Place,
+        place: RankPlace,
         *,
         unit: str,
         per_step: float | None = None,

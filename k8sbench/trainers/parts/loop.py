@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from k8sbench.trainers.parts import nvml, steps, watch, weights
 from k8sbench.trainers.parts.events import Journal
-from k8sbench.trainers.parts.metrics import Evaluation
+from k8sbench.trainers.parts.metrics import Scoring
 from k8sbench.trainers.parts.samples import (
     Files,
     Ledger,
@@ -60,7 +60,7 @@ class Work:
     # Opens the folder of `--data DIR`, or raises `DataError`; None: the trainer reads no files.
     files: Callable[[Path], Files] | None = None
     # How it is evaluated on the validation part of its files.
-    evaluation: Callable[[Files], Evaluation] | None = None
+    evaluation: Callable[[Files], Scoring] | None = None
     # Mean and standard deviation of RGB values of 0-255, of inputs that are uint8.
     normalise: Normalise | None = None
     sync_bn: bool = False

@@ -22,7 +22,7 @@ THRESHOLDS = np.arange(0, 4, 0.01)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
+class Scoring:
     """Sums over all ranks' validation samples, and the resulting figures.
 
     Each sample of the validation part is counted exactly once, whatever the number of ranks and the
@@ -58,7 +58,7 @@ def pixel_accuracy(matrix: Array) -> float:
 
 def of_pixels(
     classes: int, predicted: Callable[[Any, Any], Any], bincount: Callable[..., Any]
-) -> Evaluation:
+) -> Scoring:
     """Evaluation of segmentation: mIoU and pixel accuracy of unscaled pictures.
 
     `predicted` gives the classes [samples, height, width] of (model, pictures); `bincount` is the
@@ -77,7 +77,7 @@ def of_pixels(
             "aAcc": 100.0 * pixel_accuracy(matrix),
         }
 
-    return Evaluation(metric="mIoU", batch_size=1, sums=sums, figures=figures)
+    return Scoring(metric="mIoU", batch_size=1, sums=sums, figures=figures)
 
 
 def verification_accuracy(distances: Array, same: Array) -> float:

@@ -28,7 +28,7 @@ from paddle import _C_ops, distributed, nn
 from paddle.base import core
 
 from k8sbench.trainers.parts import ending, loop, machine, session, watch
-from k8sbench.trainers.parts.events import HALF, Place
+from k8sbench.trainers.parts.events import HALF, RankPlace
 from k8sbench.trainers.parts.samples import Array, Normalise, collate
 from k8sbench.trainers.parts.settings import Settings, refuse
 from k8sbench.trainers.parts.weights import Arrays
@@ -109,14 +109,14 @@ def _in_loader(_: int) -> None:
     ending.outlive_sigterm()
 
 
-class Session(session.Session):
+class PaddleSession(session.Session):
     """One rank of a Paddle job."""
 
     framework = "paddle"
     version = paddle.__version__
     distributed = distributed
 
-    def __init__(self, settings: Settings, place: Place, index: int | None) -> None:
+    def __init__(self, settings: Settings, place: RankPlace, index: int | None) -> None:
         super().__init__(settings, place, index)
         self.rounds = ROUNDS
         self.amp_lists: dict[str, Any] = {}  # a trainer's own additions to Paddle's lists
@@ -308,12 +308,12 @@ def _constants(normalise: Normalise) -> tuple[Any, ...]:
     )
 
 
-def open_session(settings: Settings) -> Session:
+def open_session(settings: Settings) -> PaddleSession:
     """Find this rank's place and device and set the switches; contacts no peer yet."""
     _end_by_signals()
     # Printed once per rank of every run with batch norm in evaluation mode or in training.
     warnings.filterwarnings("ignore", message="When training, we now always track global mean")
-    place = Place.from_environment(names=PLACE_NAMES)
+    place = RankPlace.from_environment(names=PLACE_NAMES)
     gpus = paddle.device.cuda.device_count() if paddle.is_compiled_with_cuda() else 0
     if settings.device == "auto" and os.environ.get("PADDLE_DISTRI_BACKEND") == "gloo":
         gpus = 0  # the launcher found none, or they were hidden from it
@@ -325,7 +325,7 @@ def open_session(settings: Settings) -> Session:
         paddle.set_flags({"FLAGS_cudnn_exhaustive_search": settings.cudnn_benchmark})
         for switch in ("set_cublas_switch", "set_cudnn_switch"):  # of the GPU wheel only
             getattr(core, switch, lambda _: None)(settings.tf32)
-    return Session(settings, place, index)
+    return PaddleSession(settings, place, index)
 
 
 def _end_by_signals() -> None:
@@ -361,10 +361,12 @@ def train(work: loop.Work, settings: Settings) -> None:
         if flags := here.set_flags(work.flags):
             options["flags"] = flags
         journal, files = loop.begin(work, here, options)
-        _Run(work, here, journal, files).to_its_end()
+        PaddleLoop(work, here, journal, files).to_its_end()
 
 
-class _Run(loop.Loop[Session]):
+class PaddleLoop(loop.Loop[PaddleSession]):
+    """The training step of Paddle."""
+
     norms = (nn.BatchNorm1D, nn.BatchNorm2D, nn.SyncBatchNorm)
     dropouts = (nn.Dropout, nn.Dropout2D)
 

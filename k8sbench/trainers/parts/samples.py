@@ -15,8 +15,13 @@ any number of ranks trains on the same samples. Imports no framework.
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import io
 import itertools
 import json
+import os
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +30,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from k8sbench.trainers.parts.events import Journal, Place
+from k8sbench.trainers.parts.events import Journal, RankPlace
 from k8sbench.trainers.parts.settings import DATA_SOURCES, Settings, refuse
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -47,7 +52,7 @@ class Samples(Protocol):
 class Shares:
     """Batch sampler: one rank's part of synthetic samples, without end."""
 
-    place: Place
+    place: RankPlace
     batch_size: int
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -105,7 +110,7 @@ Batch = tuple[Array, Array, str]  # inputs, targets and a note
 
 
 def opened(
-    opener: Callable[[Path], Files] | None, settings: Settings, place: Place
+    opener: Callable[[Path], Files] | None, settings: Settings, place: RankPlace
 ) -> Files | None:
     """Return the data set of the settings; None for synthetic data."""
     if settings.data in DATA_SOURCES:
@@ -137,7 +142,7 @@ class TrainingBatches:
 
     samples: int
     batch_size: int
-    place: Place
+    place: RankPlace
     seed: int
     done: int = 0
 
@@ -161,7 +166,7 @@ class ValidationBatches:
 
     samples: int
     batch_size: int
-    place: Place
+    place: RankPlace
 
     def __iter__(self) -> Iterator[list[At]]:
         mine = range(self.place.rank, self.samples, self.place.world_size)
@@ -310,3 +315,30 @@ class Ledger:
                 f"{count} of {self._samples} samples cannot be read, more than the "
                 f"limit of {self.limit}; the events named broken tell which"
             )
+
+
+# -- reading of regular files ----------------------------------------------------------------------
+#
+# A pipe, a socket or a device is refused: reading it could block for ever.
+
+
+def _open(path: Path | str) -> io.FileIO:
+    """Open a regular file, unbuffered; raises OSError."""
+    # An open of a pipe would wait for its writer.
+    file = io.FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    return file
+
+
+def content(path: Path | str) -> bytes:
+    """All bytes of a regular file; raises OSError."""
+    with _open(path) as file:
+        return file.readall()
+
+
+def digest(path: Path | str) -> str:
+    """SHA-256 of a regular file, hex; raises OSError."""
+    with _open(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

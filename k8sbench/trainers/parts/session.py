@@ -19,7 +19,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from k8sbench.trainers.parts import machine, watch
-from k8sbench.trainers.parts.events import Journal, Place
+from k8sbench.trainers.parts.events import Journal, RankPlace
 from k8sbench.trainers.parts.samples import Array, Normalise, kept_bytes
 from k8sbench.trainers.parts.settings import Settings, refuse
 
@@ -29,7 +29,9 @@ WATCH, MET = "k8sbench/watch", "k8sbench/met"  # keys of the store
 S = TypeVar("S", bound="Session")
 
 
-def gpu_of(settings: Settings, place: Place, gpus: int, framework: str, index: int) -> int | None:
+def gpu_of(
+    settings: Settings, place: RankPlace, gpus: int, framework: str, index: int
+) -> int | None:
     """Return the GPU of a rank among the visible ones; None for CPU."""
     if settings.device == "cpu" or (settings.device == "auto" and not gpus):
         return None
@@ -53,7 +55,7 @@ class Session(abc.ABC):
     version: ClassVar[str]
     distributed: ClassVar[Any]  # the framework's module of collectives
 
-    def __init__(self, settings: Settings, place: Place, index: int | None) -> None:
+    def __init__(self, settings: Settings, place: RankPlace, index: int | None) -> None:
         self.settings = settings
         self.place = place
         self.index = index  # of the GPU among the visible ones; None: a CPU

@@ -26,7 +26,7 @@ from torch.amp.grad_scaler import GradScaler
 from torch.utils.data import DataLoader
 
 from k8sbench.trainers.parts import ending, loop, session, watch
-from k8sbench.trainers.parts.events import Place
+from k8sbench.trainers.parts.events import RankPlace
 from k8sbench.trainers.parts.samples import Array, Normalise, Read, collate
 from k8sbench.trainers.parts.settings import Settings, refuse
 
@@ -36,14 +36,14 @@ DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 NO_LIMIT = timedelta(days=7)
 
 
-class Session(session.Session):
+class TorchSession(session.Session):
     """One rank of a PyTorch job."""
 
     framework = "pytorch"
     version = torch.__version__
     distributed = dist
 
-    def __init__(self, settings: Settings, place: Place, index: int | None) -> None:
+    def __init__(self, settings: Settings, place: RankPlace, index: int | None) -> None:
         super().__init__(settings, place, index)
         self.device = torch.device("cpu" if index is None else f"cuda:{index}")
 
@@ -246,9 +246,9 @@ def _constants(normalise: Normalise, device: torch.device) -> tuple[Tensor, ...]
     return tuple(torch.tensor(triple, device=device).view(-1, 1, 1) for triple in normalise)
 
 
-def open_session(settings: Settings) -> Session:
+def open_session(settings: Settings) -> TorchSession:
     """Find this rank's place and device and set the switches; contacts no peer yet."""
-    place = Place.from_environment()
+    place = RankPlace.from_environment()
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     index = session.gpu_of(settings, place, gpus, "PyTorch", place.local_rank)
     if index is not None:
@@ -261,7 +261,7 @@ def open_session(settings: Settings) -> Session:
     torch.backends.cuda.matmul.allow_tf32 = settings.tf32
     torch.backends.cudnn.allow_tf32 = settings.tf32
     torch.backends.cudnn.benchmark = settings.cudnn_benchmark
-    return Session(settings, place, index)
+    return TorchSession(settings, place, index)
 
 
 @contextlib.contextmanager
@@ -282,10 +282,12 @@ def train(work: loop.Work, settings: Settings) -> None:
     """Run one rank from its start line to its last."""
     with open_session(settings) as here:
         journal, files = loop.begin(work, here, work.options(here))
-        _Run(work, here, journal, files).to_its_end()
+        TorchLoop(work, here, journal, files).to_its_end()
 
 
-class _Run(loop.Loop[Session]):
+class TorchLoop(loop.Loop[TorchSession]):
+    """The training step of PyTorch."""
+
     norms = (nn.modules.batchnorm._BatchNorm,)
     dropouts = (nn.modules.dropout._DropoutNd,)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from k8sbench.trainers.parts import files
+from k8sbench.trainers.parts import samples
 from k8sbench.trainers.parts.samples import Array
 
 _CLASSIFIERS = ("fc.", "out.")
@@ -112,7 +112,7 @@ def load(
     raises :class:`WeightsError`.
     """
     try:
-        checksum = files.digest(path)
+        checksum = samples.digest(path)
     except OSError as error:
         raise WeightsError(f"the weights {path} cannot be read: {error.strerror}") from error
     arrays = _arrays(path, read)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from k8sbench.trainers.parts import settings
-from k8sbench.trainers.parts.events import Journal, Place
+from k8sbench.trainers.parts.events import Journal, RankPlace
 from k8sbench.trainers.parts.steps import RankWindow, StepPlan, StepRecord
 from tests.harness.cluster import pod_logs
 from tests.harness.cluster.fault_proxy import FaultProxy
@@ -53,7 +53,7 @@ class TrainerLogs:
         self._journals = {
             name: Journal(
                 chosen,
-                Place(rank, 0, replicas),
+                RankPlace(rank, 0, replicas),
                 unit="samples",
                 write=lambda line, name=name: self._write(name, line),  # type: ignore[misc]
                 now=lambda: self._now,

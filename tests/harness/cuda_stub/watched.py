@@ -44,7 +44,11 @@ class OnHost(TorchDispatchMode):
 def watch() -> None:
     """From now on every run of a trainer is watched."""
     readings: list[dict[str, int]] = []
-    step, ready, finish = torch_session._Run.step, steps.StepTimer.data_ready, loop.Loop._finish
+    step, ready, finish = (
+        torch_session.TorchLoop.step,
+        steps.StepTimer.data_ready,
+        loop.Loop._finish,
+    )
     begin = loop.begin
 
     def begun(*given: Any) -> Any:
@@ -78,7 +82,7 @@ def watch() -> None:
     for owner, name, function in (
         (loop, "begin", begun),
         (steps.StepTimer, "data_ready", data_ready),
-        (torch_session._Run, "step", stepped),
+        (torch_session.TorchLoop, "step", stepped),
         (loop.Loop, "_finish", told),
     ):
         setattr(owner, name, function)

@@ -14,7 +14,7 @@ import yaml
 from k8sbench.adapters.files import packaged
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.pool import NodePool
-from k8sbench.render import templates
+from k8sbench.render import manifest
 from tests.unit import goldens
 from tests.unit.chart import values
 from tests.unit.chart.values import CHART
@@ -38,13 +38,13 @@ def rules(text: str, kind: str, name: str = "") -> str:
 
 def test_the_chart_grants_what_k8sbench_asks_for_golden() -> None:
     loaded = packaged.load_templates()
-    role = templates.role(loaded)
+    role = manifest.role(loaded)
     found = {
         "user": rules(role, "Role"),
-        "operated-user": rules(templates.role(loaded, operated=True), "Role"),
+        "operated-user": rules(manifest.role(loaded, operated=True), "Role"),
         "node": rules(role, "ClusterRole", "-nodes"),
         "queue": rules(role, "ClusterRole", "-queues"),
-        "operator": rules(templates.operator_role(loaded), "Role"),
+        "operator": rules(manifest.operator_role(loaded), "Role"),
     }
     for name, text in found.items():
         goldens.check(CHART / "files" / f"{name}-rules.yaml", text)

@@ -9,15 +9,21 @@ import pytest
 from k8sbench.adapters.kubernetes import benchmark_objects
 from k8sbench.adapters.kubernetes.benchmark_objects import BenchmarkObjects
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
-from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted, Failed, Listed, Works
+from k8sbench.adapters.kubernetes.watching.reflector import (
+    ObjectChanged,
+    ObjectDeleted,
+    ObjectsListed,
+    WatchFailed,
+    WatchWorks,
+)
 
 
-def changed(**spec: Any) -> Changed:
+def changed(**spec: Any) -> ObjectChanged:
     metadata = {"name": "a", "uid": "u", "generation": 1}
-    return Changed("Benchmark", {"metadata": metadata, "spec": {"benchmark": "seg", **spec}})
+    return ObjectChanged("Benchmark", {"metadata": metadata, "spec": {"benchmark": "seg", **spec}})
 
 
-LISTED = Listed("Benchmark", frozenset({"a"}), 0.0)
+LISTED = ObjectsListed("Benchmark", frozenset({"a"}), 0.0)
 MISSING = ApiFault(404, "NotFound", "the server could not find the requested resource")
 
 
@@ -34,7 +40,7 @@ def test_objects_are_known_after_the_first_complete_list(objects: BenchmarkObjec
     (found,) = (objects.current() or {}).values()
     assert found is not None
     assert found.wanted.benchmark == "seg"
-    objects._take(Deleted("Benchmark", "a", "u", None))
+    objects._take(ObjectDeleted("Benchmark", "a", "u", None))
     assert objects.current() == {}
 
 
@@ -52,8 +58,8 @@ def test_an_object_of_a_newer_schema_is_as_it_was_read_before(objects: Benchmark
 
 
 def test_a_cluster_without_the_type_is_a_problem_until_it_has_it(objects: BenchmarkObjects) -> None:
-    objects._take(Failed("Benchmark", MISSING))
+    objects._take(WatchFailed("Benchmark", MISSING))
     assert objects.problem == benchmark_objects.MISSING
     assert objects.current() is None
-    objects._take(Works("Benchmark"))
+    objects._take(WatchWorks("Benchmark"))
     assert objects.problem == ""

@@ -13,7 +13,7 @@ from k8sbench.adapters.kubernetes.logs.streams import Failing
 from k8sbench.adapters.kubernetes.ownership import User
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.job_reader import logs_to_wait_for
-from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
+from k8sbench.adapters.kubernetes.watching.reflector import ObjectChanged, ObjectDeleted
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
 from k8sbench.model.identity import WAITS_ANNOTATION
 from k8sbench.model.kube import KubeObject
@@ -33,7 +33,7 @@ def watched(phase: Phase, *jobs: dict[str, Any], **more: Any) -> Followed:
     reported = Transition(phase=phase, at=START, cause="")
     one = Followed(PLAN, reported=reported, since=0.0, **more)
     for seen in jobs:
-        one.take(Changed("PyTorchJob", seen))
+        one.take(ObjectChanged("PyTorchJob", seen))
     return one
 
 
@@ -46,7 +46,7 @@ def followed() -> Followed:
 
 
 def take(one: Followed, worker: dict[str, Any]) -> None:
-    one.take(Changed("Pod", {**worker, "metadata": {**worker["metadata"], **OURS}}))
+    one.take(ObjectChanged("Pod", {**worker, "metadata": {**worker["metadata"], **OURS}}))
 
 
 def transition(event: JobEvent) -> Transition:
@@ -81,7 +81,7 @@ def test_a_pod_that_still_ends_while_another_replaces_it_is_one_restart() -> Non
     one = watched(Phase.RUNNING, job(condition("Running")))
     old, new = (pod(metadata={**OURS, "uid": uid}) for uid in ("old", "new"))
     for seen in (old, new, old, new, old):
-        one.take(Changed("Pod", seen))
+        one.take(ObjectChanged("Pod", seen))
     (replica,) = (one for one in one.read(START + LATER)[1] if one.restarts)
     assert (replica.restarts, replica.meta["uid"]) == (1, "new")
 
@@ -114,13 +114,17 @@ DELETED = {"deletionTimestamp": stamp(70), "deletionGracePeriodSeconds": 30}
 @pytest.mark.parametrize(
     "end",
     [
-        Changed("PyTorchJob", job(condition("Succeeded"), annotations={CANCEL_ANNOTATION: "{}"})),
-        Deleted("PyTorchJob", JOB, "job-1", None),
+        ObjectChanged(
+            "PyTorchJob", job(condition("Succeeded"), annotations={CANCEL_ANNOTATION: "{}"})
+        ),
+        ObjectDeleted("PyTorchJob", JOB, "job-1", None),
         None,
     ],
     ids=["cancelled", "deleted", "unwanted"],
 )
-def test_no_log_is_waited_for_of_a_job_that_is_to_end(end: Changed | Deleted | None) -> None:
+def test_no_log_is_waited_for_of_a_job_that_is_to_end(
+    end: ObjectChanged | ObjectDeleted | None,
+) -> None:
     one, failing = followed(), Failing(0.0, {"worker-0": "HTTP status 502"})
     _, replicas = one.read(START + LATER)
     assert logs_to_wait_for(one, replicas, failing)
@@ -154,7 +158,7 @@ def test_a_take_over_of_the_job_is_reported_once() -> None:
 
     def said(owner: str) -> list[str]:
         value = f'{{"store":"{owner}","host":"ci-2"}}'
-        one.take(Changed("PyTorchJob", job(annotations={"k8sbench.io/owner": value})))
+        one.take(ObjectChanged("PyTorchJob", job(annotations={"k8sbench.io/owner": value})))
         return [event.taken_by for event in one.taken(us) if event.taken_by is not None]
 
     assert said("x") == []
@@ -178,14 +182,14 @@ def test_a_job_of_the_name_that_is_not_the_runs_is_named_and_not_read() -> None:
 def test_a_pod_of_another_job_that_was_given_the_name_does_not_take_the_place_of_ours() -> None:
     one = watched(Phase.RUNNING, job(condition("Running")))
     name = f"{JOB}-worker-0"
-    one.take(Changed("Pod", pod("worker-0", metadata=OURS)))
-    one.take(Deleted("Pod", name, "worker-0", None))
+    one.take(ObjectChanged("Pod", pod("worker-0", metadata=OURS)))
+    one.take(ObjectDeleted("Pod", name, "worker-0", None))
     theirs = {"uid": "other", "ownerReferences": [{"uid": "job-2"}]}
-    one.take(Changed("Pod", pod("worker-0", metadata=theirs)))
+    one.take(ObjectChanged("Pod", pod("worker-0", metadata=theirs)))
     worker = one.read(START + 10)[1][1]
     assert worker.gone
     # Of the same job it is the operator's doing, and is what is read from then on.
-    one.take(Changed("Pod", pod("worker-0", metadata={**OURS, "uid": "again"})))
+    one.take(ObjectChanged("Pod", pod("worker-0", metadata={**OURS, "uid": "again"})))
     assert not one.read(START + 10)[1][1].gone
 
 
@@ -193,10 +197,10 @@ def test_a_pod_of_another_job_that_was_given_the_name_does_not_take_the_place_of
 def test_a_job_that_is_to_wait_is_never_unrecoverable(is_to_wait: bool) -> None:
     one = watched(Phase.CREATED)
     words = {WAITS_ANNOTATION: "true"} if is_to_wait else {}
-    one.take(Changed("PyTorchJob", job(condition("Created"), annotations=words)))
+    one.take(ObjectChanged("PyTorchJob", job(condition("Created"), annotations=words)))
     for name in ("master-0", "worker-0"):
         image = waits("InvalidImageName", "must be lowercase")
-        one.take(Changed("Pod", pod(name, image, metadata=OURS)))
+        one.take(ObjectChanged("Pod", pod(name, image, metadata=OURS)))
     reading, _ = one.read(START + LATER)
     assert reading.cause_id == "image-not-found"
     assert reading.unrecoverable is not is_to_wait
@@ -213,7 +217,7 @@ REPORT = torchrun(*((rank, 143) for rank in range(1, RANKS)), (0, 2), ends=tuple
 @pytest.mark.parametrize("strays", [0, 3])
 def test_a_report_of_many_ranks_is_kept_to_its_begin_for_the_cause(strays: int) -> None:
     failed = watched(Phase.RUNNING)
-    failed.take(Changed("PyTorchJob", job(condition("Failed", at=END))))
+    failed.take(ObjectChanged("PyTorchJob", job(condition("Failed", at=END))))
     take(failed, pod(state=ended(1, at=END)))
     lines = [*(f"step {step}" for step in range(100)), REFUSAL, *REPORT, *["bye"] * strays]
     for text in lines:
@@ -228,13 +232,15 @@ def test_what_a_late_watch_reports_of_the_attempt_before_is_not_the_run_s() -> N
     before = job(condition("Failed", at=END))
     one = watched(Phase.CREATED, before, attempt=2)
     assert one.found is None
-    one.take(Deleted("PyTorchJob", JOB, "job-1", before))
-    one.take(Deleted("PyTorchJob", JOB, "job-1", None))
+    one.take(ObjectDeleted("PyTorchJob", JOB, "job-1", before))
+    one.take(ObjectDeleted("PyTorchJob", JOB, "job-1", None))
     reading, _ = one.read(START + LATER)
     assert reading.phase is Phase.CREATED
     again = job(condition("Running"), labels={"k8sbench.io/attempt": "2"})
-    one.take(Changed("PyTorchJob", {**again, "metadata": {**again["metadata"], "uid": "job-2"}}))
-    one.take(Deleted("PyTorchJob", JOB, "job-1", before))
+    one.take(
+        ObjectChanged("PyTorchJob", {**again, "metadata": {**again["metadata"], "uid": "job-2"}})
+    )
+    one.take(ObjectDeleted("PyTorchJob", JOB, "job-1", before))
     assert one.uid == "job-2"
     assert not one.snapshot().deleted
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.kubernetes.logs.text import Line, LogText, Resume
+from k8sbench.adapters.kubernetes.logs.text import LogText, Resume, StampedLine
 from k8sbench.ports import LogMark
 from tests.unit.kubernetes.log_files import T0, served, stamp
 
@@ -14,7 +14,7 @@ Lines = list[tuple[int, str]]
 
 def mark_of(lines: Lines) -> LogMark | None:
     resume = Resume(None)
-    resume.feed(Line(*line) for line in lines)
+    resume.feed(StampedLine(*line) for line in lines)
     return resume.mark
 
 
@@ -72,14 +72,14 @@ def test_marks_are_right_or_absent(steps: list[int], texts: str, ended: int, bac
         at += step
         file.append((at, texts[number % len(texts)]))
     resume = Resume(mark_of(file[:ended]), near=True)
-    new = resume.feed(Line(*line) for line in file[-back:])
+    new = resume.feed(StampedLine(*line) for line in file[-back:])
     assert [tuple(line) for line in new] == (file[ended:] if resume.found else [])
 
 
 # -- text -----------------------------------------------------------------------------------------
 
 
-def read(*pieces: bytes) -> list[Line]:
+def read(*pieces: bytes) -> list[StampedLine]:
     text = LogText()
     return [line for piece in pieces for line in text.feed(piece)] + text.end()
 
@@ -87,22 +87,22 @@ def read(*pieces: bytes) -> list[Line]:
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
-        (f"{stamp(T0 + 123456, nanos=999)} step 1\n", [Line(T0 + 123456, "step 1")]),
+        (f"{stamp(T0 + 123456, nanos=999)} step 1\n", [StampedLine(T0 + 123456, "step 1")]),
         # Nodes stamp in their own zone.
-        ("2026-11-20T08:15:30.123456789Z x\n", [Line(T0 + 123456, "x")]),
-        ("2026-11-20T09:15:30.123456789+01:00 x\n", [Line(T0 + 123456, "x")]),
-        ("2026-11-20T02:45:30.123456789-05:30 x\n", [Line(T0 + 123456, "x")]),
-        ("2026-11-20T08:15:30.123456Z x\n", [Line(T0 + 123456, "x")]),
-        (f"{stamp(T0)} \n", [Line(T0, "")]),
+        ("2026-11-20T08:15:30.123456789Z x\n", [StampedLine(T0 + 123456, "x")]),
+        ("2026-11-20T09:15:30.123456789+01:00 x\n", [StampedLine(T0 + 123456, "x")]),
+        ("2026-11-20T02:45:30.123456789-05:30 x\n", [StampedLine(T0 + 123456, "x")]),
+        ("2026-11-20T08:15:30.123456Z x\n", [StampedLine(T0 + 123456, "x")]),
+        (f"{stamp(T0)} \n", [StampedLine(T0, "")]),
         # States of a progress bar are lines of one time.
-        (f"{stamp(T0)} 1%\r2%\r\n", [Line(T0, "1%"), Line(T0, "2%")]),
+        (f"{stamp(T0)} 1%\r2%\r\n", [StampedLine(T0, "1%"), StampedLine(T0, "2%")]),
         # What comes without a stamp, or with what only looks like one, has no time.
-        (f"the rest\n{stamp(T0)} x\n", [Line(None, "the rest"), Line(T0, "x")]),
-        (f"{stamp(T0)} x\nand more\n", [Line(T0, "x"), Line(None, "and more")]),
-        ("2026-99-20T08:15:30Z x\n", [Line(None, "2026-99-20T08:15:30Z x")]),
+        (f"the rest\n{stamp(T0)} x\n", [StampedLine(None, "the rest"), StampedLine(T0, "x")]),
+        (f"{stamp(T0)} x\nand more\n", [StampedLine(T0, "x"), StampedLine(None, "and more")]),
+        ("2026-99-20T08:15:30Z x\n", [StampedLine(None, "2026-99-20T08:15:30Z x")]),
     ],
 )
-def test_a_line_has_its_time(text: str, lines: list[Line]) -> None:
+def test_a_line_has_its_time(text: str, lines: list[StampedLine]) -> None:
     assert read(text.encode()) == lines
 
 
@@ -120,7 +120,7 @@ def test_a_program_may_print_such_words_itself(at: int | None) -> None:
     text = LogText()
     printed = f"{stamp(at)} " if at else ""
     assert text.feed(f"{printed}rpc error: code = 5\n".encode()) == [
-        Line(at, "rpc error: code = 5")
+        StampedLine(at, "rpc error: code = 5")
     ]
     assert text.end() == []
     assert text.error is None

@@ -7,7 +7,7 @@ import pytest
 from k8sbench import limits
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.watching import reflector, trimming
-from k8sbench.adapters.kubernetes.watching.reflector import Failed, Watches, Works
+from k8sbench.adapters.kubernetes.watching.reflector import Watches, WatchFailed, WatchWorks
 
 
 @pytest.mark.parametrize("failures", [1, 2, 5, 10, 1000])
@@ -27,18 +27,18 @@ def test_an_outage_is_worth_a_word_after_some_seconds_and_at_its_end() -> None:
     all_kinds._reflectors = dict.fromkeys(KINDS, Mock())
     assert all_kinds.report(0.0) is None
     for kind in KINDS:
-        all_kinds.take(Failed(kind, AWAY), 10.0)
-    all_kinds.take(Failed("Pod", AWAY), 12.0)  # again: it is away since the first time
+        all_kinds.take(WatchFailed(kind, AWAY), 10.0)
+    all_kinds.take(WatchFailed("Pod", AWAY), 12.0)  # again: it is away since the first time
     assert all_kinds.report_at() == 10.0 + limits.now.watch_note
     assert all_kinds.report(14.9) is None
     said = all_kinds.report(15.0)
     assert said is not None
     assert said.startswith("The API server does not answer since 5 s (connection refused)")
     assert all_kinds.report(60.0) is None
-    all_kinds.take(Works("Pod"))
-    all_kinds.take(Works("Event"))
+    all_kinds.take(WatchWorks("Pod"))
+    all_kinds.take(WatchWorks("Event"))
     assert (list(all_kinds.failing), all_kinds.report(61.0)) == (["PyTorchJob"], None)
-    all_kinds.take(Works("PyTorchJob"))
+    all_kinds.take(WatchWorks("PyTorchJob"))
     assert all_kinds.report(70.0) == "The API server answers again, after 60 s."
     assert all_kinds.report(71.0) is None
 

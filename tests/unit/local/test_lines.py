@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.adapters import lines
-from k8sbench.adapters.lines import Lines
+from k8sbench.adapters.lines import LineSplitter
 
 
 def split(*pieces: bytes) -> list[str]:
-    splitter = Lines()
+    splitter = LineSplitter()
     found = [line for piece in pieces for line in splitter.feed(piece)]
     return found + splitter.end()
 
@@ -34,7 +34,7 @@ def test_bytes_become_lines(pieces: list[bytes], expected: list[str]) -> None:
 
 
 def test_an_endless_line_is_cut_and_says_so() -> None:
-    splitter = Lines()
+    splitter = LineSplitter()
     for _ in range(100):
         assert splitter.feed(b"x" * lines.LIMIT) == []
     (line,) = splitter.feed(b"\n")

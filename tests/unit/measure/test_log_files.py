@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from k8sbench.adapters.files.log_files import LONGEST_LINE, LogFile, find
 from k8sbench.model.errors import InputError
-from k8sbench.parse.lines import LogLines
+from k8sbench.parse.lines import OrderedLines
 
 PRINTED = st.characters(exclude_categories=("Cc", "Cs"))
 """Printable characters."""
@@ -32,7 +32,7 @@ def read(path: Path) -> list[tuple[int, str]]:
 def pieces(blocks: Iterable[str]) -> list[tuple[int, str]]:
     """Every piece of a line, with the line's number."""
     every = frozenset({""})
-    lines = LogLines(blocks).holding(lambda: every)
+    lines = OrderedLines(blocks).holding(lambda: every)
     return [(number, piece) for number, line in lines for piece in line.split("\r") if piece]
 
 

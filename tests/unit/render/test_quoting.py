@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.model.plan import RunPlan
-from k8sbench.render.templates import environment, quote, render
+from k8sbench.render.manifest import environment, quote, render
 from tests.unit.render import plans
 from tests.unit.render.plans import plan, pool
 

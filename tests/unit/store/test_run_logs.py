@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.kubernetes.logs.text import Line, Resume
+from k8sbench.adapters.kubernetes.logs.text import Resume, StampedLine
 from k8sbench.adapters.lines import digest
 from k8sbench.adapters.store import artifacts
 from k8sbench.adapters.store.artifacts import LogTail, LogWriter
@@ -140,7 +140,7 @@ def test_the_archive_tells_the_mark_that_the_stream_had(steps: list[int], texts:
         for number, step in enumerate(steps):
             at += step
             text = texts[number % len(texts)]
-            resume.feed([Line(at, text)])
+            resume.feed([StampedLine(at, text)])
             writer.write(LogLine(replica="master-0", at=at / 1_000_000, text=text))
         found = artifacts.log_mark(Path(folder, "logs", "master-0.log"))
     assert found == resume.mark

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.trainers.parts import settings
-from k8sbench.trainers.parts.events import Journal, Place
+from k8sbench.trainers.parts.events import Journal, RankPlace
 from k8sbench.trainers.parts.samples import (
     Array,
     At,
@@ -39,7 +39,7 @@ def training(
 ) -> list[list[At]]:
     """The samples of each global batch, as the ranks have them together."""
     ranks = [
-        TrainingBatches(samples, batch, Place(rank, rank, world), seed, done)
+        TrainingBatches(samples, batch, RankPlace(rank, rank, world), seed, done)
         for rank in range(world)
     ]
     taken = [itertools.islice(iter(rank), steps) for rank in ranks]
@@ -92,7 +92,7 @@ def test_each_validation_sample_is_one_ranks_once(samples: int, batch: int, worl
     found = [
         number
         for rank in range(world)
-        for numbers in ValidationBatches(samples, batch, Place(rank, rank, world))
+        for numbers in ValidationBatches(samples, batch, RankPlace(rank, rank, world))
         for _, number in numbers
     ]
     assert sorted(found) == list(range(samples))
@@ -159,7 +159,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def ledger(*argv: str) -> tuple[Ledger, list[str]]:
     """Return a ledger of ten training and ten other samples, with its lines."""
     written: list[str] = []
-    place = Place(1, 1, 2)
+    place = RankPlace(1, 1, 2)
     journal = Journal(read(*argv), place, unit="images", write=written.append, now=lambda: 1.0)
     return Ledger(Files("set", Numbers(10), Numbers(10), "0" * 64), journal), written
 
@@ -230,11 +230,11 @@ def test_real_data_must_be_there_and_fill_a_global_batch() -> None:
         raise DataError(f"{folder}/train has no pictures")
 
     real = read("--data", "/data/set", "--batch-size", "8")
-    found = opened(files(8), real, Place())
+    found = opened(files(8), real, RankPlace())
     assert found is not None
     assert len(found.training) == 8
-    assert opened(None, read(), Place()) is None
+    assert opened(None, read(), RankPlace()) is None
     with pytest.raises(Ended, match=r"7 samples to train on, fewer than the global batch of 8"):
-        opened(files(7), real, Place())
+        opened(files(7), real, RankPlace())
     with pytest.raises(Ended, match=r"error: --data /data/set: /data/set/train has no pictures"):
-        opened(missing, real, Place())
+        opened(missing, real, RankPlace())

@@ -27,8 +27,8 @@ from k8sbench.adapters.kubernetes.client.transport import (
     QUICK_CONNECT_SECONDS,
     READ_SECONDS,
     WHOLE_SECONDS,
+    ApiRequest,
     LineStream,
-    Request,
     Sender,
     read,
 )
@@ -83,7 +83,7 @@ class Api:
         self, path: str, *, retry_s: float = limits.now.request_retry, **query: str
     ) -> KubeObject:
         """Return an object; raises :class:`ApiFault`, ``status`` 404 where there is none."""
-        return self._object(Request("get", path, query), retry_s)
+        return self._object(ApiRequest("get", path, query), retry_s)
 
     def find(
         self, path: str, *, brief: bool = False, retry_s: float = limits.now.request_retry
@@ -93,7 +93,7 @@ class Api:
         Raises :class:`ApiFault`.
         """
         with Tolerated(404):
-            return _with_metadata(self._ask(Request("get", path, brief=brief), retry_s))
+            return _with_metadata(self._ask(ApiRequest("get", path, brief=brief), retry_s))
         return None
 
     def list(
@@ -112,7 +112,7 @@ class Api:
         query = _query(labelSelector=labels, fieldSelector=fields, limit=str(PAGE))
         items: list[KubeObject] = []
         while True:
-            page = _decoded(answer := self._ask(Request("list", path, query), retry_s))
+            page = _decoded(answer := self._ask(ApiRequest("list", path, query), retry_s))
             about, found = page.get("metadata"), page.get("items") or []
             if not isinstance(about, dict) or not all(map(_has_name, found)):
                 raise _not_kubernetes(answer)
@@ -144,7 +144,7 @@ class Api:
             resourceVersion=resource_version,
             timeoutSeconds=str(timeout_s),
         )
-        request = Request("watch", path, query)
+        request = ApiRequest("watch", path, query)
         return LineStream(self.sender.send(request, read_s=timeout_s + silence_s))
 
     def create(
@@ -162,14 +162,14 @@ class Api:
         query = _query(
             fieldManager=FIELD_MANAGER, fieldValidation="Strict", dryRun="All" if dry_run else ""
         )
-        return _with_metadata(self._ask(Request("create", path, query, body), retry_s))
+        return _with_metadata(self._ask(ApiRequest("create", path, query, body), retry_s))
 
     def patch(
         self, path: str, body: Mapping[str, Any], *, retry_s: float = limits.now.request_retry
     ) -> KubeObject:
         """Change an object by a JSON merge patch."""
         query = _query(fieldManager=FIELD_MANAGER)
-        return _with_metadata(self._ask(Request("patch", path, query, body), retry_s))
+        return _with_metadata(self._ask(ApiRequest("patch", path, query, body), retry_s))
 
     def delete(
         self,
@@ -198,7 +198,7 @@ class Api:
         if known := {name: value for name, value in conditions.items() if value is not None}:
             body["preconditions"] = known
         try:
-            return self._object(Request("delete", path, {}, body), retry_s)
+            return self._object(ApiRequest("delete", path, {}, body), retry_s)
         except ApiFault as fault:
             if fault.status == 404 or (fault.status == 409 and known.keys() == {"uid"}):
                 return None
@@ -209,7 +209,7 @@ class Api:
 
         A server that starts or is busy is asked again for ``retry_s``.
         """
-        return self._ask(Request("get", path, query), retry_s, within_s=seconds)
+        return self._ask(ApiRequest("get", path, query), retry_s, within_s=seconds)
 
     def stream(
         self,
@@ -221,7 +221,7 @@ class Api:
     ) -> LineStream:
         """Return a streamed answer, such as a followed log."""
         connect_s = CONNECT_SECONDS if silence_s is None else min(CONNECT_SECONDS, silence_s)
-        request = Request("get", path, query, headers=headers)
+        request = ApiRequest("get", path, query, headers=headers)
         return LineStream(self.sender.send(request, read_s=silence_s, connect_s=connect_s))
 
     def no_answer(
@@ -233,7 +233,7 @@ class Api:
         is none, or there are no credentials, soon after is as good as later.
         """
         try:
-            answer = self._ask(Request("get", "/version"), retry_s, within_s=seconds)
+            answer = self._ask(ApiRequest("get", "/version"), retry_s, within_s=seconds)
             if not isinstance(_decoded(answer).get("gitVersion"), str):
                 raise _not_kubernetes(answer)
         except ApiFault as fault:
@@ -268,10 +268,10 @@ class Api:
 
     # -- sending --------------------------------------------------------------------------------
 
-    def _object(self, request: Request, retry_s: float) -> KubeObject:
+    def _object(self, request: ApiRequest, retry_s: float) -> KubeObject:
         return _decoded(self._ask(request, retry_s))
 
-    def _ask(self, request: Request, retry_s: float, *, within_s: float | None = None) -> bytes:
+    def _ask(self, request: ApiRequest, retry_s: float, *, within_s: float | None = None) -> bytes:
         """Send a request with retries; return the whole answer.
 
         ``within_s`` limits each answer, and limits retries to a moment without a server and to none

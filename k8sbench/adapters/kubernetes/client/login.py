@@ -55,7 +55,7 @@ class KubeconfigFault(Unreachable):
     """A kubeconfig, or a file that it names, cannot be used."""
 
 
-class Chosen(NamedTuple):
+class ChosenContext(NamedTuple):
     """A context with its cluster and its user."""
 
     context: str
@@ -90,7 +90,7 @@ class Kubeconfig:
         """True without any cluster, for example after ``kubectl config``."""
         return not (self.current or self._entries["context"] or self._entries["cluster"])
 
-    def chosen(self, context: str | None) -> Chosen:
+    def chosen(self, context: str | None) -> ChosenContext:
         """Return the context that was named, or the current one.
 
         Raises :class:`NamedNotThere`, or :class:`KubeconfigFault` where it cannot be used.
@@ -121,7 +121,7 @@ class Kubeconfig:
             what = f"the cluster {contexts[name]['cluster']} of context {name} has no server"
             raise KubeconfigFault(f"{self.path}: {what}.", REPAIR)
         whose = f"user {contexts[name].get('user')} of {self.path}"
-        return Chosen(name, contexts[name].get("namespace"), **found, whose=whose)
+        return ChosenContext(name, contexts[name].get("namespace"), **found, whose=whose)
 
 
 def _checked(entry: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class Login(NamedTuple):
         return headers
 
 
-def as_user(chosen: Chosen, server: str, proxy: str | None) -> Login:
+def as_user(chosen: ChosenContext, server: str, proxy: str | None) -> Login:
     """Sign in as the user of a context; raises :class:`.Unreachable`."""
 
     def load(configuration: Any) -> urllib3.HTTPHeaderDict:

@@ -63,7 +63,7 @@ _METHODS = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 
-class Request(NamedTuple):
+class ApiRequest(NamedTuple):
     """One request."""
 
     verb: str
@@ -101,7 +101,7 @@ class Sender:
 
     def send(
         self,
-        request: Request,
+        request: ApiRequest,
         *,
         read_s: float | None = READ_SECONDS,
         connect_s: float = CONNECT_SECONDS,
@@ -139,7 +139,9 @@ class Sender:
                 connect_within_limits(login.pool)
             return login
 
-    def _send_signed(self, request: Request, timeout: urllib3.Timeout) -> urllib3.BaseHTTPResponse:
+    def _send_signed(
+        self, request: ApiRequest, timeout: urllib3.Timeout
+    ) -> urllib3.BaseHTTPResponse:
         """Send a request, and once more after a rejected certificate or token."""
         login = self.login()
         try:
@@ -153,7 +155,7 @@ class Sender:
         return self._send_once(request, timeout, self.login(rejected=login))
 
     def _send_once(
-        self, request: Request, timeout: urllib3.Timeout, login: Login
+        self, request: ApiRequest, timeout: urllib3.Timeout, login: Login
     ) -> urllib3.BaseHTTPResponse:
         verb, path, query, body, brief, more = request
         what = f"{verb} {kinds.resource(path)}"

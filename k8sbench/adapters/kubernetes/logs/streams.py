@@ -36,7 +36,7 @@ from k8sbench import limits
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs.text import Line, LogText, Resume
+from k8sbench.adapters.kubernetes.logs.text import LogText, Resume, StampedLine
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogLine, LogMark
 
@@ -433,7 +433,7 @@ class Log(msgspec.Struct, eq=False):
     """True if the previous container's log was requested or lacks nothing."""
     gap: str | None = None
     """Reason for missing lines before the next one; None without a gap."""
-    rest: list[Line] = []
+    rest: list[StampedLine] = []
     """Unterminated end of the last answer."""
     why: str = ""
     """The last fault."""
@@ -670,7 +670,7 @@ class LogReader:
         self,
         log: Log,
         resume: Resume,
-        lines: list[Line],
+        lines: list[StampedLine],
         container: tuple[str, int],
         *,
         alone: bool,

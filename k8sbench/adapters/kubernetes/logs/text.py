@@ -25,7 +25,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from k8sbench.adapters.lines import LIMIT, MARKED_BYTES, Lines, digest
+from k8sbench.adapters.lines import LIMIT, MARKED_BYTES, LineSplitter, digest
 from k8sbench.ports import LogMark
 
 LONGEST_STAMP = 64
@@ -36,7 +36,7 @@ _EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
-class Line(NamedTuple):
+class StampedLine(NamedTuple):
     """One line of a program's log."""
 
     at: int | None
@@ -48,7 +48,7 @@ class Line(NamedTuple):
 class LogText:
     """Splits what is served of one log, whatever the pieces in which it arrives.
 
-    Lines are those of :class:`~k8sbench.adapters.lines.Lines`: bounded, and each state of a
+    Lines are those of :class:`~k8sbench.adapters.lines.LineSplitter`: bounded, and each state of a
     progress bar is one.
     """
 
@@ -58,11 +58,11 @@ class LogText:
         self._head: bytes | None = b""
         """Beginning of a line that may have a stamp; None once that is decided."""
         self._at: int | None = None
-        self._body = Lines(errors=_ERRORS_MODE)
+        self._body = LineSplitter(errors=_ERRORS_MODE)
 
-    def feed(self, data: bytes) -> list[Line]:
+    def feed(self, data: bytes) -> list[StampedLine]:
         """Take what has arrived; returns the lines that it completes."""
-        found: list[Line] = []
+        found: list[StampedLine] = []
         *whole, last = data.split(b"\n")
         for piece in whole:
             self._take(piece, found, ended=True)
@@ -71,18 +71,20 @@ class LogText:
             self._take(last, found, ended=False)
         return found
 
-    def end(self) -> list[Line]:
+    def end(self) -> list[StampedLine]:
         """Return the unterminated rest; the program's if it ended as well."""
-        found: list[Line] = []
+        found: list[StampedLine] = []
         if self._head:
             self._begin(self._head, found, ended=False)
             self._head = None
         rest = self._body.end()
         if self._at is None and rest:
             self.error = rest[0]
-        return found if self._at is None else [*found, *(Line(self._at, text) for text in rest)]
+        return (
+            found if self._at is None else [*found, *(StampedLine(self._at, text) for text in rest)]
+        )
 
-    def _take(self, piece: bytes, found: list[Line], *, ended: bool) -> None:
+    def _take(self, piece: bytes, found: list[StampedLine], *, ended: bool) -> None:
         if self._head is None:
             self._feed(piece, found, ended=ended)
         elif ended or len(self._head) + len(piece) >= LONGEST_STAMP:
@@ -91,19 +93,19 @@ class LogText:
         else:
             self._head += piece
 
-    def _begin(self, head: bytes, found: list[Line], *, ended: bool) -> None:
+    def _begin(self, head: bytes, found: list[StampedLine], *, ended: bool) -> None:
         match = _STAMP.match(head)
         self._at = _microseconds(match[1].decode()) if match else None
         body = head[match.end() :] if match and self._at is not None else head
         if ended and match and b"\r" not in body and len(body) <= LIMIT:
             # The common case; Lines would return the same.
-            found.append(Line(self._at, body.decode(errors=_ERRORS_MODE)))
+            found.append(StampedLine(self._at, body.decode(errors=_ERRORS_MODE)))
             return
         self._feed(body, found, ended=ended)
 
-    def _feed(self, data: bytes, found: list[Line], *, ended: bool) -> None:
+    def _feed(self, data: bytes, found: list[StampedLine], *, ended: bool) -> None:
         texts = self._body.feed(data + b"\n" if ended else data)
-        found += [Line(self._at, text) for text in texts]
+        found += [StampedLine(self._at, text) for text in texts]
 
 
 def _microseconds(stamp: str) -> int | None:
@@ -151,9 +153,9 @@ class Resume:
             return self._mark
         return LogMark(self._at / 1_000_000, self._run, self._texts)
 
-    def feed(self, lines: Iterable[Line]) -> list[Line]:
+    def feed(self, lines: Iterable[StampedLine]) -> list[StampedLine]:
         """Return those that are new, each with a stamp."""
-        new: list[Line] = []
+        new: list[StampedLine] = []
         for line in lines:
             # A line without a stamp gets that of the line before it, or now.
             at = line.at or (self._now if self._at is None else self._at)
@@ -162,7 +164,7 @@ class Resume:
             self._at = at
             self.served += 1
             if self.found:
-                new.append(Line(at, line.text))
+                new.append(StampedLine(at, line.text))
                 self._is_advanced = True
             elif self._mark is not None:
                 self._look(self._mark, at)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.kubernetes import ownership
-from k8sbench.adapters.kubernetes.watching.reflector import Changed, Deleted
+from k8sbench.adapters.kubernetes.watching.reflector import ObjectChanged, ObjectDeleted
 from k8sbench.diagnose.job import exits, facts, state
 from k8sbench.diagnose.job.facts import DELETED, JobSnapshot
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, JobState
@@ -149,9 +149,9 @@ class Followed:
 
     # -- input ----------------------------------------------------------------------------------
 
-    def take(self, change: Changed | Deleted) -> None:
+    def take(self, change: ObjectChanged | ObjectDeleted) -> None:
         """Process a change of the job, a pod or an event."""
-        if isinstance(change, Deleted):
+        if isinstance(change, ObjectDeleted):
             self._take_deleted(change)
         elif change.kind == "Pod":
             self._take_pod(change.object)
@@ -180,14 +180,16 @@ class Followed:
         An object that the watch has already received is newer.
         """
         if self._job is None:
-            self.take(Changed(self.kind, job))
+            self.take(ObjectChanged(self.kind, job))
 
     def take_pods(self, pods: Sequence[KubeObject]) -> None:
         """Process a list of all pods; missing pods are gone."""
         listed = {pod["metadata"]["uid"] for pod in pods}
         for known in list(self._pods.values()):
             if known["metadata"]["uid"] not in listed:
-                self._take_deleted(Deleted("Pod", name_of(known), known["metadata"]["uid"], None))
+                self._take_deleted(
+                    ObjectDeleted("Pod", name_of(known), known["metadata"]["uid"], None)
+                )
         for pod in pods:
             self._take_pod(pod)
 
@@ -221,7 +223,7 @@ class Followed:
             self._earlier[before["metadata"]["uid"]] = self._pods[name]
         self._pods[name] = pod
 
-    def _take_deleted(self, change: Deleted) -> None:
+    def _take_deleted(self, change: ObjectDeleted) -> None:
         if change.kind == "Pod":
             for name, pod in self._pods.items():
                 if pod["metadata"]["uid"] == change.uid:

@@ -44,14 +44,14 @@ def selectors(kind: str, labels: str = MANAGED) -> tuple[str, str]:
     return "" if kind == "Benchmark" else labels, ""
 
 
-class Changed(NamedTuple):
+class ObjectChanged(NamedTuple):
     """An object is new, or not as it was."""
 
     kind: str
     object: KubeObject
 
 
-class Deleted(NamedTuple):
+class ObjectDeleted(NamedTuple):
     """An object is gone."""
 
     kind: str
@@ -61,7 +61,7 @@ class Deleted(NamedTuple):
     """Its last state; None where it was only missing from a list."""
 
 
-class Listed(NamedTuple):
+class ObjectsListed(NamedTuple):
     """A list was received completely."""
 
     kind: str
@@ -71,20 +71,20 @@ class Listed(NamedTuple):
     """Time of the request, monotonic seconds."""
 
 
-class Failed(NamedTuple):
+class WatchFailed(NamedTuple):
     """The list or the watch failed; reported at every attempt."""
 
     kind: str
     fault: ApiFault
 
 
-class Works(NamedTuple):
+class WatchWorks(NamedTuple):
     """The watch works again."""
 
     kind: str
 
 
-WatchEvent = Changed | Deleted | Listed | Failed | Works
+WatchEvent = ObjectChanged | ObjectDeleted | ObjectsListed | WatchFailed | WatchWorks
 
 
 class Reflector:
@@ -158,7 +158,7 @@ class Reflector:
                 # A break of a long-lived connection counts as the first failure.
                 failures = 1 if time.monotonic() - begun > limits.now.watch_pause else failures + 1
                 self._fails = True
-                self._on_event(Failed(self._kind, fault))
+                self._on_event(WatchFailed(self._kind, fault))
                 self._wake.wait(pause(failures, fault.retry_after))
             else:
                 failures = 0
@@ -185,7 +185,7 @@ class Reflector:
             self._watch = watch
         if self._fails:
             self._fails = False
-            self._on_event(Works(self._kind))
+            self._on_event(WatchWorks(self._kind))
         try:
             for event in watch.changes():
                 self._take(event["type"], event["object"])
@@ -214,10 +214,10 @@ class Reflector:
         for name, (uid, _) in list(self._known.items()):
             if uids.get(name) != uid:
                 del self._known[name]
-                self._on_event(Deleted(kind, name, uid, None))
+                self._on_event(ObjectDeleted(kind, name, uid, None))
         for item in items:
             self._take("MODIFIED", item)
-        self._on_event(Listed(kind, frozenset(uids), started_at))
+        self._on_event(ObjectsListed(kind, frozenset(uids), started_at))
 
     def _take(self, type_: str, found: KubeObject) -> None:
         metadata = found["metadata"]
@@ -227,18 +227,18 @@ class Reflector:
             kept = self._keep(found)
             if type_ == "DELETED":
                 if self._known.pop(name, None) is not None:
-                    self._on_event(Deleted(self._kind, name, uid, kept))
+                    self._on_event(ObjectDeleted(self._kind, name, uid, kept))
             elif kept is None:
                 self._known.pop(name, None)
             elif self._kind == "Event":
                 # Not remembered: of thousands of jobs they stay long after the jobs are gone.
-                self._on_event(Changed(self._kind, kept))
+                self._on_event(ObjectChanged(self._kind, kept))
             elif self._known.get(name) != (uid, version):
                 before = self._known.get(name)
                 if before is not None and before[0] != uid:
-                    self._on_event(Deleted(self._kind, name, before[0], None))
+                    self._on_event(ObjectDeleted(self._kind, name, before[0], None))
                 self._known[name] = (uid, version)
-                self._on_event(Changed(self._kind, kept))
+                self._on_event(ObjectChanged(self._kind, kept))
 
     def _reached(self, version: str, listing: int) -> None:
         """Store the resourceVersion to go on from, unless everything is to be listed again."""
@@ -288,17 +288,17 @@ class Watches:
                     self._on_event,
                 )
 
-    def take(self, event: Listed | Failed | Works, now: float = 0.0) -> bool:
+    def take(self, event: ObjectsListed | WatchFailed | WatchWorks, now: float = 0.0) -> bool:
         """Process a watch's state; return True if more is now complete."""
         match event:
-            case Listed():
+            case ObjectsListed():
                 if event.started_at >= self._refreshed_at:
                     self._listed.add(event.kind)
                     return True
-            case Failed():
+            case WatchFailed():
                 since, _ = self.failing.get(event.kind, (now, None))
                 self.failing[event.kind] = (since, event.fault)
-            case Works():
+            case WatchWorks():
                 self.failing.pop(event.kind, None)
                 for kind in self.failing:
                     self._reflectors[kind].try_now()
