@@ -1,7 +1,7 @@
 """Preflight checks of a Prometheus."""
 
 from k8sbench.adapters.kubernetes import preflight
-from k8sbench.diagnose.preflight.checks import MetricsEndpoint
+from k8sbench.diagnose.preflight.facts import MetricsEndpoint
 from tests.harness.prometheus import wait
 from tests.prometheus.conftest import Expose, Start
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.tier("linux", "frameworks")
 MARK = "K8SBENCH_TEST_HANGS"
 OPTIONS = ("--device", "cpu", "--threads", "1")
 PROGRAM = """
-import importlib, os, pathlib, signal, sys, time
+import importlib, os, pathlib, signal, sys, threading
 from k8sbench.trainers.parts import ending, steps, watch
 
 RANK = os.environ.get("RANK", os.environ.get("PADDLE_TRAINER_ID"))
@@ -53,7 +53,7 @@ def data_ready(timer):
 steps.StepTimer.data_ready = data_ready
 """
 AT_THE_START = "if RANK == '{rank}': hang()"
-SLEEPS, STOPS = "time.sleep(3600)", "os.kill(os.getpid(), signal.SIGSTOP)"
+WAITS, STOPS = "threading.Event().wait()", "os.kill(os.getpid(), signal.SIGSTOP)"
 
 
 def hanging(framework: str, folder: pathlib.Path, *, where: str, how: str, limit: str) -> list[str]:
@@ -91,13 +91,13 @@ def hanging(framework: str, folder: pathlib.Path, *, where: str, how: str, limit
         (
             "paddle",
             IN_A_STEP,
-            SLEEPS,
+            WAITS,
             "Limit(1)",
             r"rank 1 of worker-0 hangs at the data of step 3",
         ),
-        ("pytorch", AT_THE_START.format(rank=1), SLEEPS, "1", "rank 1 of worker-0 has not come"),
-        ("pytorch", AT_THE_START.format(rank=0), SLEEPS, "1", "rank 0 of worker-0 has not come"),
-        ("paddle", AT_THE_START.format(rank=0), SLEEPS, "1", "rank 0 of worker-0 has not come"),
+        ("pytorch", AT_THE_START.format(rank=1), WAITS, "1", "rank 1 of worker-0 has not come"),
+        ("pytorch", AT_THE_START.format(rank=0), WAITS, "1", "rank 0 of worker-0 has not come"),
+        ("paddle", AT_THE_START.format(rank=0), WAITS, "1", "rank 0 of worker-0 has not come"),
     ],
 )
 def test_the_job_ends_and_its_cause_names_the_silent_rank(

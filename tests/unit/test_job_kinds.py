@@ -12,7 +12,7 @@ from k8sbench.adapters.files import packaged
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.diagnose.job import facts, state
-from k8sbench.diagnose.preflight import checks
+from k8sbench.diagnose.preflight.facts import permissions
 from k8sbench.model import identity
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import KINDS, JobKind, default_kind, kind_of
@@ -48,7 +48,7 @@ def test_it_has_its_path_and_its_permissions(demo: JobKind) -> None:
     wanted = "/apis/demo.example.org/v1alpha1/namespaces/n/demojobs/j"
     assert kinds.path("DemoJob", "n", "j") == wanted
     documents = yaml.safe_load_all(manifest.role(packaged.load_templates()))
-    asked = [each for each in checks.permissions(documents) if each.resource == "demojobs"]
+    asked = [each for each in permissions(documents) if each.resource == "demojobs"]
     assert [(each.group, each.verb) for each in asked] == [
         ("demo.example.org", "get"),
         ("demo.example.org", "list"),

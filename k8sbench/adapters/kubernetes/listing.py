@@ -14,7 +14,7 @@ from k8sbench.adapters.files.pools import PublishedPools
 from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs import streams
+from k8sbench.adapters.kubernetes.logs import reading
 from k8sbench.adapters.kubernetes.logs.text import LogText, Resume
 from k8sbench.adapters.kubernetes.ownership import User, is_of
 from k8sbench.adapters.kubernetes.watching import reflector, trimming
@@ -158,7 +158,7 @@ def printed(api: Api, run: Run) -> Iterator[LogLine]:
             text, resume = LogText(), Resume(None, now=int(time.time() * 1_000_000))
             path = kinds.path("Pod", namespace, one.pod_name, "log")
             query = {"container": one.container, "timestamps": "true"}
-            log = api.stream(path, query, silence_s=streams.SILENT_SECONDS)
+            log = api.stream(path, query, silence_s=reading.SILENT_SECONDS)
             with contextlib.closing(log) as served:
                 for chunk in itertools.chain(served.chunks(), [None]):
                     for at, line in resume.feed(text.end() if chunk is None else text.feed(chunk)):

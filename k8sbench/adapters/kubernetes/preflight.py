@@ -27,7 +27,7 @@ from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault, Tolerated
 from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Way
 from k8sbench.diagnose.preflight import checks
-from k8sbench.diagnose.preflight.checks import (
+from k8sbench.diagnose.preflight.facts import (
     MetricsEndpoint,
     Permission,
     PreflightFacts,

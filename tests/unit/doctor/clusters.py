@@ -7,7 +7,7 @@ import msgspec
 
 from k8sbench.adapters.files import pools
 from k8sbench.diagnose.preflight import checks
-from k8sbench.diagnose.preflight.checks import ENFORCE, MetricsEndpoint, Permission, PreflightFacts
+from k8sbench.diagnose.preflight.facts import ENFORCE, MetricsEndpoint, Permission, PreflightFacts
 from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.operators import JOBSET, TRAINER, TRAINING_OPERATOR

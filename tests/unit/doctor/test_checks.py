@@ -7,7 +7,7 @@ import msgspec
 import yaml
 
 from k8sbench import __version__
-from k8sbench.diagnose.preflight.checks import (
+from k8sbench.diagnose.preflight.facts import (
     ENFORCE,
     PreflightFacts,
     ServingOperator,

@@ -15,7 +15,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs import streams
+from k8sbench.adapters.kubernetes.logs import reading, streams
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent
@@ -404,7 +404,7 @@ def test_each_line_comes_once_or_is_a_gap(world: str, monkeypatch: pytest.Monkey
     shorten(monkeypatch, log_place=0.02)
     for seed in range(SEEDS):
         dice = random.Random(seed)
-        monkeypatch.setattr(streams, "NEAR_LINES", dice.choice((3, 10, 1000)))
+        monkeypatch.setattr(reading, "NEAR_LINES", dice.choice((3, 10, 1000)))
         story = Story(dice)
         story.pod.want()
         happened = [dice.choice(WORLDS[world]) for _ in range(dice.randrange(3, 14))]
