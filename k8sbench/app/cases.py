@@ -50,7 +50,7 @@ def prepare(
             "--variant names a variant of one benchmark.", "Name that benchmark, or leave it out."
         )
     from k8sbench.adapters.files import packaged
-    from k8sbench.render.manifest import manifests, of_job, to_yaml
+    from k8sbench.render.manifest import manifests
 
     trainers = packaged.trainer_sources()
     templates = packaged.load_templates()
@@ -83,7 +83,6 @@ def prepare(
                     repeats=repeats,
                     benchmark_file=loaded.text,
                     manifests=render,
-                    text=lambda made: to_yaml(of_job(made)),
                 )
             )
     if not planned:

@@ -19,8 +19,14 @@ import msgspec
 
 from k8sbench import limits
 from k8sbench.model.errors import StoreError, UsageError
-from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
-from k8sbench.model.kube import OPERATOR
+from k8sbench.model.identity import (
+    TOKEN_LENGTH,
+    TOKEN_LETTERS,
+    WAITS_ANNOTATION,
+    draw_run_id,
+    draw_set_name,
+)
+from k8sbench.model.kube import OPERATOR, JobIdentity, annotations_of
 from k8sbench.model.request import ClusterAccess, FollowOptions
 from k8sbench.model.run import Location, Run
 from k8sbench.threads import Inline, Threads
@@ -211,7 +217,7 @@ def run_context(
         draw_run_id=lambda benchmark: draw_run_id(benchmark, at=time.time(), token=_token()),
         measure=partial(_measure, store, accept, apart=is_operator),
         measures=Threads() if is_operator else Inline(),
-        manifests=partial(_manifests, store),
+        objects=partial(_objects, store),
         pool=Threads() if cluster.jobs_outlive_us else Inline(),
         location=api.place if api else None,
         metric_sources=metric_sources,
@@ -276,31 +282,34 @@ def _measure(
     return found if recorded.is_result(run, found) else None
 
 
-def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
-    """Return a run's stored manifests, or render and store them.
+def _objects(store: Store, run: Run, identity: JobIdentity) -> Sequence[Manifest]:
+    """Render the objects of a run's attempt, and keep them; the trainers are kept nowhere.
 
-    Only the job and its runtime are stored. The trainers that the job names are included if this
-    version has the same ones.
+    A later attempt mounts the trainers of the one before, which another version of k8sbench may
+    have had, and waits as that.
     """
-    # Imported when the first run is restarted.
+    # Imported when the first job is created.
     import yaml
 
     from k8sbench.adapters.files import packaged
     from k8sbench.lifecycle.context import MANIFEST
     from k8sbench.model import yaml_text
     from k8sbench.render.manifest import manifests, of_job, to_yaml
-    from k8sbench.render.trainer_sources import config_map, mounted_by
+    from k8sbench.render.trainer_sources import mounted
 
-    path, sources = store.folder(run.run_id) / MANIFEST, packaged.trainer_sources()
-    if path.exists():
+    sources = packaged.trainer_sources()
+    if run.restarts and (kept := store.kept(run.run_id, MANIFEST)) is not None:
         try:
-            kept = yaml_text.load_all(path.read_text())
-        except (OSError, yaml.YAMLError) as error:
+            before = yaml_text.load_all(kept.decode())
+        except (UnicodeDecodeError, yaml.YAMLError) as error:
+            path = store.folder(run.run_id) / MANIFEST
             raise StoreError(f"{path} cannot be read: {error}.") from error
-        if mounted_by(kept[-1]) != sources.config_map_name:
-            return kept
-        return [config_map(sources), *kept]
-    rendered = manifests(run.plan, templates=packaged.load_templates(), trainers=sources)
+        waits = identity.waits or WAITS_ANNOTATION in annotations_of(before[-1])
+        identity = msgspec.structs.replace(identity, waits=waits)
+        if run.plan.trainers_digest != sources.digest:
+            sources = mounted(before) or sources
+    templates = packaged.load_templates()
+    rendered = manifests(run.plan, identity, templates=templates, trainers=sources)
     store.keep(run.run_id, MANIFEST, to_yaml(of_job(rendered)))
     return rendered
 

@@ -25,11 +25,11 @@ from k8sbench.lifecycle.decide import (
     is_final,
 )
 from k8sbench.model import attempts, creation, times
-from k8sbench.model.errors import BenchError, StoreError
+from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import JobEvent, LogArchive, Manifest, Store
+from k8sbench.ports import JobEvent, LogArchive, Store
 
 T = TypeVar("T")
 Here = tuple[RunContext, Reporter, Rules]
@@ -69,7 +69,6 @@ class ActiveRun:
         *,
         wish: Wish | None = None,
         archive: LogArchive | None = None,
-        manifests: Sequence[Manifest] = (),
     ) -> None:
         self.context, self.reporter, self.rules = here
         rules, survives = self.rules, self.context.cluster.jobs_outlive_us
@@ -77,11 +76,8 @@ class ActiveRun:
             run=run, wish=wish, keep=rules.keep, wait=rules.wait, survives=survives
         )
         self.view = view
-        self.archive, self.manifests = archive, manifests
-        """Archive of the logs, and manifests of the first attempt's job.
-
-        The archive is None if the run was over when it was resumed.
-        """
+        self.archive = archive
+        """Archive of the logs; None if the run was over when it was resumed."""
         self.is_over = False
         """True if the run's end is recorded; measurement and deletion may follow."""
         self.is_restarted = False
@@ -224,14 +220,6 @@ class ActiveRun:
         """Record that another attempt follows, and begin it."""
         assert self.view.end is not None
         end = decide.known_end(self.record, self.view.end)
-        try:
-            self.context.manifests(self.run)
-        except StoreError:
-            raise
-        except BenchError as error:
-            end = attempts.numbered(self.run, end)
-            self.end(attempts.refused_now(self.run, end, error))
-            return
         again = attempts.restarting(self.run.plan, self.run.attempt, end.cause, end.at)
         self.move(again)
         self.context.store.begin_attempt(self.run_id)

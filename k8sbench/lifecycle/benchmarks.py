@@ -20,7 +20,7 @@ import msgspec
 from k8sbench.lifecycle import active_run, requests
 from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext
 from k8sbench.lifecycle.executor import Executor
-from k8sbench.lifecycle.submitting import keep_inputs, reopened
+from k8sbench.lifecycle.submitting import keep_benchmark, reopened
 from k8sbench.model import attempts, creation
 from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark
 from k8sbench.model.errors import BenchError, UsageError
@@ -306,7 +306,7 @@ class Benchmarks:
         key, benchmark = case_key(case.draft), known.benchmark
         for run in known.runs.values():
             if case_key(run.plan) == key and attempts.may_be_continued(run):
-                reopened(run, case.for_object(benchmark.uid).like(run.plan), case, self._context)
+                reopened(run, case.for_object(benchmark.uid).like(run.plan), self._context)
                 return self._in_turn(benchmark, run.run_id)
         return None
 
@@ -321,9 +321,8 @@ class Benchmarks:
         case = case.for_object(benchmark.uid)
         repeat = store.next_repeat(benchmark.set_name, case_key(case.draft))
         plan = case.plan(run_id, benchmark.set_name, repeat)
-        manifests = case.manifests(plan)
         store.record(plan, at=context.clock(), owner=None, location=context.location)
-        keep_inputs(store, run_id, case, manifests)
+        keep_benchmark(store, run_id, case)
         return self._in_turn(benchmark, run_id)
 
     # -- turns ----------------------------------------------------------------------------------
@@ -357,19 +356,13 @@ class Benchmarks:
                 self._start(run, now)
 
     def _start(self, run: Run, now: float) -> None:
-        context, store = self._context, self._context.store
+        store = self._context.store
         if not store.claims.claim(run.run_id):
             return
-        try:
-            manifests = context.manifests(run)
-            run = store.move(run.run_id, creation.admitted(context.clock()))
-        except BenchError as error:
-            store.claims.release(run.run_id)
-            run = store.move(run.run_id, creation.refused(run.run_id, error, now))
-        else:
-            self._reporter.planned(run)
-            wanted = self._known[run.plan.requested_by or ""].benchmark.wanted
-            self._executor.create(run, manifests, keep=wanted.keep, wait=wanted.wait)
+        run = store.move(run.run_id, creation.admitted(now))
+        self._reporter.planned(run)
+        wanted = self._known[run.plan.requested_by or ""].benchmark.wanted
+        self._executor.create(run, keep=wanted.keep, wait=wanted.wait)
         self.take([run])
 
     # -- status ---------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import JobEvent, Manifest, RunFilter
+from k8sbench.ports import JobEvent, RunFilter
 
 LOOK_SECONDS = 0.25
 """Longest wait for an event before stop requests and time limits are checked."""
@@ -127,7 +127,6 @@ class Executor:
     def create(
         self,
         run: Run,
-        manifests: Sequence[Manifest],
         *,
         keep: bool | None = None,
         wait: bool | None = None,
@@ -137,7 +136,7 @@ class Executor:
         ``keep`` and ``wait`` of the run stand in place of the rules'.
         """
         archive, view = self.context.store.archive(run.run_id), View(job=JobView.NOT_ASKED)
-        active = ActiveRun(run, view, self._here, archive=archive, manifests=manifests)
+        active = ActiveRun(run, view, self._here, archive=archive)
         active.follow_by(keep=keep, wait=wait)
         self._begin(active)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -31,9 +31,10 @@ from k8sbench.model.errors import (
     Unreachable,
     is_refused,
 )
+from k8sbench.model.kube import JobIdentity
 from k8sbench.model.phase import Transition
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import FoundJob, Manifest
+from k8sbench.ports import FoundJob
 
 NO_ANSWER = frozenset({"api-unreachable", "api-not-trusted", "unauthorized"})
 """Cause ids of errors of a cluster that answers no request at all."""
@@ -44,25 +45,27 @@ REQUESTS = 4
 # -- one job: creating -----------------------------------------------------------------------------
 
 
-def create(
-    run: Run, manifests: Sequence[Manifest], context: RunContext, *, wait: bool = False
-) -> str | None:
+def create(run: Run, context: RunContext, *, wait: bool = False) -> str | None:
     """Create the job of a run's current attempt; returns its uid.
 
-    ``manifests`` are used for the first attempt; later ones are rendered again. With ``wait`` the
-    job is marked to wait despite an unrecoverable cause. A later attempt is
-    created only after every object of the earlier one is gone: two attempts never write at once.
-    Nothing is deleted before the new manifests are rendered. Raises as
-    :meth:`~k8sbench.ports.Cluster.clear` and :meth:`~k8sbench.ports.Cluster.create` do.
+    With ``wait`` the job is marked to wait despite an unrecoverable cause. What is created is
+    rendered here, once, and kept. A later attempt is created only after every object of the earlier
+    one is gone: two attempts never write at once. Nothing is deleted before the new objects are
+    rendered. Raises as :meth:`~k8sbench.ports.Cluster.clear` and
+    :meth:`~k8sbench.ports.Cluster.create` do, and :class:`StoreError`.
     """
-    from k8sbench.render import manifest
-
+    cluster = context.cluster
+    identity = JobIdentity(
+        attempt=run.attempt,
+        nonce=run.nonce,
+        owner=cluster.owner,
+        waits=wait,
+        deadline_s=context.deadline_s,
+    )
+    objects = context.objects(run, identity)
     if run.restarts:
-        manifests = manifest.numbered(context.manifests(run), run.attempt)
-        context.cluster.clear(run)
-    if context.cluster.jobs_outlive_us:
-        manifests = manifest.identified(run, manifests, context.deadline_s, wait=wait)
-    return context.cluster.create(run.plan, manifests, context.store.folder(run.run_id))
+        cluster.clear(run)
+    return cluster.create(run.plan, objects, context.store.folder(run.run_id))
 
 
 def job_named(run_id: str, context: RunContext) -> FoundJob | None:
@@ -175,8 +178,7 @@ class JobRequests:
 
     def create(self, active: ActiveRun) -> None:
         """Create the job of the current attempt."""
-        wait = active.record.wait
-        call = partial(create, active.run, active.manifests, self._context, wait=wait)
+        call = partial(create, active.run, self._context, wait=active.record.wait)
         self._send(active, "create", call, self._take_created)
 
     def _take_created(self, active: ActiveRun, answer: Future[str | None]) -> Outcome | None:
@@ -184,14 +186,13 @@ class JobRequests:
         if active.is_over:
             return None  # its end was seen before the answer came
         if error is None:
-            active.manifests = ()  # of thousands of jobs they would take hundreds of megabytes
             self._note_created(active, answer.result(), now)
             return active.far_enough()
         if isinstance(error, NoRoom) and active.rules.until is not Until.CREATED:
             return self._create_later(active, creation.waiting(error, now))
         if not run.restarts:
             return active.refuse(creation.unless_on_its_way(run, error, now))
-        if not isinstance(error, BenchError):
+        if isinstance(error, StoreError) or not isinstance(error, BenchError):
             raise error
         is_unknown = isinstance(error, CreationUnknown)
         is_away = isinstance(error, Unreachable) and not is_refused(error)

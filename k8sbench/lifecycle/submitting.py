@@ -18,7 +18,6 @@ from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import (
     BENCHMARK,
     INTERRUPTED,
-    MANIFEST,
     How,
     Outcome,
     PlannedCase,
@@ -45,7 +44,7 @@ from k8sbench.model.identity import case_key
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import Claims, JobEvent, Manifest, RunFilter, Store
+from k8sbench.ports import Claims, JobEvent, RunFilter, Store
 
 REPEAT_TRIES = 100
 """Most tries to find a free repeat number.
@@ -68,15 +67,14 @@ class _Starting:
         existing = self._existing(case, run_id)
         if existing is None:
             try:
-                run, manifests = self._record(case)
+                run = self._record(case)
             except UsageError:
                 # Another process may have recorded it meanwhile.
                 existing = self._existing(case, run_id)
                 if existing is None:
                     raise
             else:
-                self._reporter.planned(run)
-                self._create(run, case, manifests)
+                self._create(run, case)
                 return Outcome(run, How.CREATED)
         return self._join(existing, case)
 
@@ -98,20 +96,11 @@ class _Starting:
             collecting.check_place(run, context.cluster, context.location)
         return run
 
-    def _create(self, run: Run, case: PlannedCase, manifests: Sequence[Manifest]) -> None:
-        """Keep the run's manifests, and queue the creation of its job."""
-        store = self._context.store
-        try:
-            keep_inputs(store, run.run_id, case, manifests)
-        except BenchError as error:
-            # An intent that cannot be recorded is not carried out.
-            now, survives = self._context.clock(), self._survives
-            final = creation.refusal(run.run_id, error, now, survives=survives)
-            with contextlib.suppress(BenchError):  # the first error is the one to report
-                store.move(run.run_id, final)
-            store.claims.release(run.run_id)
-            raise
-        self._executor.create(run, manifests)
+    def _create(self, run: Run, case: PlannedCase) -> None:
+        """Queue the creation of a recorded run's job."""
+        self._reporter.planned(run)
+        keep_benchmark(self._context.store, run.run_id, case)
+        self._executor.create(run)
 
     def _join(self, existing: Run, case: PlannedCase) -> Outcome:
         """Join an existing run, unless over or followed by another process."""
@@ -134,7 +123,7 @@ class _Starting:
         # Another process may have gone on with it since it was read.
         existing = store.run(run_id)
         if _may_go_on(existing, plan):
-            existing = self._reopened(existing, plan, case)
+            existing = self._reopened(existing, plan)
         elif existing.phase.final:
             store.claims.release(run_id)
             return Outcome(existing, How.OVER_BEFORE)
@@ -142,16 +131,15 @@ class _Starting:
             self._executor.take(existing)
             return Outcome(existing, How.CREATED)
         # A job that exists is found, and not created again.
-        self._reporter.planned(existing)
         store.ensure_folder(run_id)
-        self._create(existing, case, case.manifests(existing.plan))
+        self._create(existing, case)
         return Outcome(existing, How.CREATED)
 
-    def _reopened(self, run: Run, plan: RunPlan, case: PlannedCase) -> Run:
+    def _reopened(self, run: Run, plan: RunPlan) -> Run:
         """Reopen a finished run; a training continues as its next attempt."""
         had_job = not creation.may_be_submitted_again(run)
         try:
-            run = reopened(run, plan, case, self._context)
+            run = reopened(run, plan, self._context)
         except RepeatTaken as taken:
             message = f"Run {run.run_id} cannot become longer: {taken.message}"
             raise UsageError(message, "Take another --run-id.") from taken
@@ -161,7 +149,7 @@ class _Starting:
         self._reporter.note(f"run {run.run_id} {what}")
         return run
 
-    def _record(self, case: PlannedCase) -> tuple[Run, tuple[Manifest, ...]]:
+    def _record(self, case: PlannedCase) -> Run:
         context, request = self._context, self._request
         run_id = request.run_id or context.draw_run_id(case.draft.benchmark)
         key = case_key(case.draft)
@@ -175,13 +163,11 @@ class _Starting:
             for _ in range(REPEAT_TRIES):
                 repeat = context.store.next_repeat(request.joined_set, key)
                 plan = case.plan(run_id, request.joined_set, repeat)
-                # Rendered before it is recorded: what cannot be rendered leaves no trace.
-                manifests = case.manifests(plan)
+                case.manifests(plan)  # what cannot be rendered leaves no trace
                 with contextlib.suppress(RepeatTaken):
-                    run = context.store.record(
+                    return context.store.record(
                         plan, at=context.clock(), owner=context.owner, location=context.location
                     )
-                    return run, manifests
             raise RepeatTaken(
                 f"Set {request.joined_set} gave no free repeat number in {REPEAT_TRIES} tries.",
                 "Too many submits write into it at once; try again.",
@@ -191,7 +177,7 @@ class _Starting:
             raise
 
 
-def reopened(run: Run, plan: RunPlan, case: PlannedCase, context: RunContext) -> Run:
+def reopened(run: Run, plan: RunPlan, context: RunContext) -> Run:
     """Record that a finished run goes on by a plan.
 
     Raises :class:`RepeatTaken` if a longer plan is another case that the set has already.
@@ -200,19 +186,14 @@ def reopened(run: Run, plan: RunPlan, case: PlannedCase, context: RunContext) ->
     if had_job:
         # Restarts that it had do not count against those that are allowed from here on.
         plan = msgspec.structs.replace(plan, max_restarts=plan.max_restarts + run.attempt)
-        # Of this the job is made, also by a process that takes the run up after this one.
-        store.keep(run.run_id, MANIFEST, case.text(case.manifests(plan)))
     run = store.reopen(plan, at=context.clock(), owner=context.owner, location=context.location)
     if had_job:
         store.begin_attempt(run.run_id)
     return run
 
 
-def keep_inputs(
-    store: Store, run_id: str, case: PlannedCase, manifests: Sequence[Manifest]
-) -> None:
-    """Keep a run's manifests, and the user's benchmark file, with its record."""
-    store.keep(run_id, MANIFEST, case.text(manifests))
+def keep_benchmark(store: Store, run_id: str, case: PlannedCase) -> None:
+    """Keep the user's benchmark file, if there is one, with a run's record."""
     if case.benchmark_file:
         store.keep(run_id, BENCHMARK, case.benchmark_file)
 

@@ -319,6 +319,7 @@ class SimulatedCluster(Connection):
     def __init__(self, namespace: Namespace, process: Process, store: Disk) -> None:
         super().__init__(namespace, process)
         self._disk = store
+        self.owner: JobOwner | None = None
         self.followed: dict[str, _Follow] = {}
         self._lag = 0.0
         process.at_end.append(self.followed.clear)

@@ -77,8 +77,7 @@ class KubernetesCluster:
     ) -> None:
         self.api = api
         self._namespace = api.place.namespace
-        self._waiting: set[str] = set()
-        """Runs whose earlier attempt waited despite an unrecoverable cause."""
+        self.owner = None if user is None else user.owner
         self._user = user
         """The store for which this process acts; None: an administrator."""
         self.create_s = limits.now.create_job
@@ -159,8 +158,7 @@ class KubernetesCluster:
         self._jobs[plan.run_id] = followed
         self._has_new = True
         try:
-            waits = plan.run_id in self._waiting
-            job = ownership.owned(manifests[-1], self._user, waits=waits)
+            job = manifests[-1]
             name = mounted_by(job)
 
             def provide() -> None:
@@ -194,8 +192,7 @@ class KubernetesCluster:
 
     def clear(self, run: Run) -> None:
         """Delete an earlier attempt's job; returns when every object is gone."""
-        if job_changes.clear(self.api, run, self._user, lambda: self._is_closed):
-            self._waiting.add(run.run_id)
+        job_changes.clear(self.api, run, self._user, lambda: self._is_closed)
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         """Follow an existing job; the end of a missing job is reported."""

@@ -300,14 +300,13 @@ def remove(
     return None if left is None else kept_by(left)
 
 
-def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) -> bool:
+def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) -> None:
     """Delete an earlier attempt's job; returns when every object is gone.
 
-    Also returns if the current attempt's job already exists. Returns True if the earlier job was to
-    wait despite an unrecoverable cause. Raises :class:`EarlierAttempt` if an object remains, and
-    another :class:`BenchError` if the run must not continue.
+    Also returns if the current attempt's job already exists. Raises :class:`EarlierAttempt` if an
+    object remains, and another :class:`BenchError` if the run must not continue.
     """
-    run_id, until, waits = run.run_id, time.monotonic() + limits.now.clear_job, False
+    run_id, until = run.run_id, time.monotonic() + limits.now.clear_job
     with api.explaining(f"the attempt before of {run_id} be deleted"):
         while True:
             found, unlabelled = ownership.look_for(api, run_id)
@@ -316,10 +315,9 @@ def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) ->
             if found is not None:
                 kind, job = found
                 if (attempt := attempt_of(job)) >= run.attempt:
-                    return waits
+                    return
                 if run.job_uid_of(attempt) not in {None, job["metadata"]["uid"]}:
                     raise _other_job(kind, job)
-                waits = waits or ownership.waits(job)
                 if CANCEL_ANNOTATION in annotations_of(job) and not attempts.is_continued(run):
                     raise BenchError("someone has cancelled its job meanwhile.")
                 if "deletionTimestamp" not in job["metadata"]:
@@ -330,7 +328,7 @@ def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) ->
                 kinds.path("Pod", api.place.namespace), labels=f"{RUN_LABEL}={run_id}"
             )
             if found is None and not pods and not _is_made(api, run.plan):
-                return waits
+                return
             if time.monotonic() >= until or is_over():
                 raise _left(pods, api.place.namespace, run_id)
             api.pause(LOOK_SECONDS)

@@ -149,19 +149,6 @@ def _unlabelled(kind: str, job: KubeObject, namespace: str) -> str:
 # -- writing --------------------------------------------------------------------------------------
 
 
-def owned(job: Manifest, user: User | None, *, waits: bool = False) -> Manifest:
-    """Return a new job's manifest with its owner.
-
-    With ``waits`` it has that annotation, too.
-    """
-    annotations = dict(annotations_of(job))
-    if user is not None:
-        annotations[OWNER_ANNOTATION] = msgspec.json.encode(user.owner).decode()
-    if waits:
-        annotations[WAITS_ANNOTATION] = "true"
-    return {**job, "metadata": {**job["metadata"], "annotations": annotations}}
-
-
 def check_ours(job: KubeObject, user: User | None) -> None:
     """Raise :class:`OwnedElsewhere` for a job of another store."""
     ownership, run_id = of(job, user), name_of(job)

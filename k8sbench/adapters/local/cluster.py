@@ -62,6 +62,7 @@ class LocalCluster(Cluster):
 
     name = "local"
     jobs_outlive_us = False
+    owner = None
 
     def __init__(
         self,
