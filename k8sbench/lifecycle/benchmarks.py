@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.lifecycle import active_run, requests
-from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext
+from k8sbench.lifecycle.context import PlannedCase, Reporter, Rules, RunContext
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.submitting import keep_benchmark, reopened
 from k8sbench.model import attempts, creation
@@ -362,7 +362,8 @@ class Benchmarks:
         run = store.move(run.run_id, creation.admitted(now))
         self._reporter.planned(run)
         wanted = self._known[run.plan.requested_by or ""].benchmark.wanted
-        self._executor.create(run, keep=wanted.keep, wait=wanted.wait)
+        rules = Rules(keep=wanted.keep, wait=wanted.wait, passes_over=True)
+        self._executor.create(run, rules)
         self.take([run])
 
     # -- status ---------------------------------------------------------------------------------
