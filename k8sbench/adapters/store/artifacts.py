@@ -114,21 +114,6 @@ class RunFolder:
                 elif not data and name in {MEASUREMENT, WISHES}:
                     (self.path / name).unlink(missing_ok=True)
 
-    def stamp(self) -> tuple[tuple[int, ...] | None, ...]:
-        """Return what differs after any change of the run's files.
-
-        Each change replaces a file.
-        """
-        found: list[tuple[int, ...] | None] = []
-        for name, *_ in _FILES:
-            try:
-                one = os.stat(f"{self.path}/{name}")  # noqa: PTH116 - five times faster
-            except OSError:
-                found.append(None)
-            else:
-                found.append((one.st_ino, one.st_mtime_ns, one.st_size))
-        return tuple(found)
-
     @property
     def is_there(self) -> bool:
         """True where the run's files are here."""
