@@ -51,8 +51,6 @@ LINES_WAITING = 5000
 """Maximum unprocessed log lines; beyond it reading waits."""
 CLOSE_SECONDS = 10.0
 """Time limit for pending requests, such as cancellations, at close."""
-MOST_LAST = 10_000
-"""Maximum ended jobs that are remembered."""
 READ_SECONDS, MOST_READ_SECONDS = 0.1, 1.0
 """Interval between reads of changed jobs: per ten jobs, and maximum.
 
@@ -87,11 +85,6 @@ class KubernetesCluster:
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()
         """Runs whose objects are kept: followed or being created."""
-        self._last: dict[str, tuple[str, KubeObject]] = {}
-        """Kind and last metadata of earlier followed jobs, by run.
-
-        A newer job may have the name by now.
-        """
         self._changed: set[str] = set()
         """Runs whose state must be read."""
         self._look_at = math.inf
@@ -273,16 +266,7 @@ class KubernetesCluster:
         force: bool = False,
     ) -> str | None:
         """Delete the job and its pods; idempotent."""
-        why = job_changes.remove(
-            self.api,
-            run_id,
-            user=self._user,
-            last=self._last.get(run_id),
-            uid=uid,
-            force=force,
-        )
-        self._last.pop(run_id, None)
-        return why
+        return job_changes.remove(self.api, run_id, user=self._user, uid=uid, force=force)
 
     def take_over(self, run_id: str, known: Ownership) -> bool:
         """Make this store the owner; False unless ``known`` is current."""
@@ -407,17 +391,10 @@ class KubernetesCluster:
 
     def _drop(self, run_id: str) -> None:
         """Stop following a job that has ended or is released."""
-        followed = self._jobs.pop(run_id, None)
-        if followed is None:
-            return
-        if followed.found is not None:
-            kind, job = followed.found
-            self._last[run_id] = kind, {"metadata": job["metadata"]}
-            if len(self._last) > MOST_LAST:  # of a k8sbench that runs for months
-                self._last.pop(next(iter(self._last)))
-        self._runs.discard(run_id)
-        self._logs.forget(run_id)
-        self._reader.forget(run_id)
+        if self._jobs.pop(run_id, None) is not None:
+            self._runs.discard(run_id)
+            self._logs.forget(run_id)
+            self._reader.forget(run_id)
 
     # -- requests on other threads --------------------------------------------------------------
 

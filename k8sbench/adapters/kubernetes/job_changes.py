@@ -41,7 +41,6 @@ from k8sbench.model.kube import (
     KubeObject,
     annotations_of,
     attempt_of,
-    labels_of,
     name_of,
 )
 from k8sbench.model.plan import RunPlan
@@ -265,19 +264,17 @@ def remove(
     run_id: str,
     *,
     user: User | None = None,
-    last: tuple[str, KubeObject] | None = None,
     uid: str | None = None,
     force: bool = False,
 ) -> str | None:
     """Delete a run's job and its pods; idempotent.
 
     Returns why the job stays, or what its deletion waits for; else None. It stays if it is not that
-    of ``last`` or of ``uid``, if another store owns it, if it does not bear the run's label, and,
-    unless ``force``, if its owner keeps it.
+    of ``uid``, if another store owns it, if it does not bear the run's label, and, unless
+    ``force``, if its owner keeps it.
     """
     try:
-        is_seen = last is not None and labels_of(last[1]).get(RUN_LABEL) == run_id
-        found, unlabelled = (last, None) if is_seen else ownership.look_for(api, run_id)
+        found, unlabelled = ownership.look_for(api, run_id)
         if found is None:
             return unlabelled
         kind, job = found

@@ -64,9 +64,6 @@ RUN = ROWS.where(RUNS.c.run_id == sa.bindparam("id"))
 _TAKEN_REPEATS = sa.select(RUNS.c.repeat).where(
     RUNS.c.set_name == sa.bindparam("set_name"), RUNS.c.case_key == sa.bindparam("case_key")
 )
-_COUNTED_REPEATS = _TAKEN_REPEATS.with_only_columns(
-    sa.func.count(RUNS.c.repeat), sa.func.max(RUNS.c.repeat)
-)
 _INSERTED = sa.insert(RUNS)
 _UPDATED = sa.update(RUNS).where(RUNS.c.run_id == sa.bindparam("id"))
 
@@ -183,9 +180,6 @@ def delete(db: sa.Connection, run_id: str) -> None:
 def free_repeat(db: sa.Connection, set_name: str, case_key: str) -> int:
     """Return the first free repeat of a case in a set."""
     case = {"set_name": set_name, "case_key": case_key}
-    count, last = db.execute(_COUNTED_REPEATS, case).one()
-    if count == (last or 0):  # a set of thousands has no gap
-        return int(count) + 1
     taken: set[int] = set(db.scalars(_TAKEN_REPEATS, case))
     return min(set(range(1, len(taken) + 2)) - taken)
 
