@@ -259,7 +259,7 @@ class Repeats(msgspec.Struct, kw_only=True):
     """Runs of one case that a set has already, oldest first."""
 
     finished: list[Run] = []
-    """Valid, or a batch size of a sweep that does not fit: they are not repeated."""
+    """Valid or, in a sweep, out of GPU memory: not repeated."""
     open: list[Run] = []
     """Not over, or not measured yet: they are taken up."""
     broken_off: list[Run] = []

@@ -321,7 +321,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     baseline: str | None
     """Id of the 1x1 group that the speedup refers to."""
     fastest_batch_size: int | None = None
-    """Batch size of the fastest row of its sweep; None without a sweep or a valid row in it."""
+    """Batch size of its sweep's fastest row; None without one."""
     tflops_per_gpu: Figure
     peak_share: Figure
     """tflops_per_gpu ÷ the GPU's peak in the effective precision."""

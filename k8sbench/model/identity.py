@@ -441,7 +441,7 @@ class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defau
 
     @property
     def sweep(self) -> tuple[object, ...]:
-        """Values that the batch sizes of one sweep share: the set, and the case but its batch."""
+        """Values that the batch sizes of one sweep share."""
         names = (*fields_for("series"), "set_name")
         return tuple(getattr(self, name) for name in names if name != "batch_size")
 

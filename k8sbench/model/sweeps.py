@@ -13,14 +13,17 @@ GPU_OUT_OF_MEMORY = "gpu-out-of-memory"
 
 
 def is_out_of_memory(run: Run) -> bool:
-    """Return True if a run ended for lack of GPU memory, before all of its window."""
-    is_measured = run.measurement is not None  # it failed afterwards, as in an evaluation
+    """Return True if a run lacked GPU memory and has no figure.
+
+    One that failed after its window, such as in an evaluation, has a figure.
+    """
+    is_measured = run.measurement is not None
     end = run.history[-1]
     return end.phase is Phase.FAILED and end.cause_id == GPU_OUT_OF_MEMORY and not is_measured
 
 
 def without_memory(runs: Sequence[Run]) -> frozenset[str]:
-    """Return the ids of the runs out of GPU memory that are results, not failures.
+    """Return the runs out of GPU memory that are results.
 
     A batch size that does not fit is a result once another size of its sweep was measured.
     """

@@ -157,7 +157,7 @@ class TorchrunReport:
 
 
 def cause_id(code: int | None, line: str = "") -> str:
-    """Return the id of the cause for an exit code and the line that says why."""
+    """Return the cause's id by exit code and telling line."""
     if _NO_GPU_MEMORY.search(line):
         return GPU_OUT_OF_MEMORY
     return USAGE_ERROR if code == _USAGE_CODE else REPLICA_FAILED

@@ -1,4 +1,4 @@
-"""Sweeps over batch sizes: the fastest size, those that do not fit, and the exit code."""
+"""Sweeps over batch sizes: the fastest, and those that do not fit."""
 
 from typing import Any
 
