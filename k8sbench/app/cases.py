@@ -206,7 +206,7 @@ def check_ready(target: RunTarget, *, asked: bool) -> None:
     """
     if target.api is not None:
         try:
-            connections.check_answers(target.api, limits.now.api_answer)
+            target.api.check_answers(limits.now.api_answer)
         except Unreachable as error:
             raise error if asked else _or_here(error) from error
 
@@ -282,7 +282,7 @@ def _pools(
     def published() -> PublishedPools | None:
         try:
             with connected() as api:
-                connections.check_answers(api, seconds)
+                api.check_answers(seconds)
                 return listing.published_pools(api)
         except Unreachable as error:
             if is_needed:

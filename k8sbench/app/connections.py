@@ -1,6 +1,6 @@
 """Connections to clusters, their sources of GPU metrics, and the context of runs.
 
-A cluster is opened in two ways: :func:`opened` for work, and :func:`glance` for one query.
+A cluster is opened in two ways: :func:`on_cluster` for work, and :func:`glance` for one query.
 """
 
 from __future__ import annotations
@@ -88,40 +88,6 @@ def of_run(run: Run, access: ClusterAccess) -> Api:
     return connect(access, run.location)
 
 
-def check_answers(api: Api, seconds: float) -> None:
-    """Check that an API server answers, and takes our credentials; :class:`Unreachable`."""
-    from k8sbench.adapters.kubernetes.client import connection
-
-    connection.check_answers(api, seconds=seconds, retry_s=seconds)
-
-
-@contextlib.contextmanager
-def opened(
-    api: Api,
-    note: Note,
-    *,
-    run: Run | None = None,
-    keep: bool = False,
-    store: Store | None = None,
-    is_operator: bool = False,
-) -> Iterator[KubernetesCluster]:
-    """Open the cluster behind a connection for work; closes both at the end.
-
-    Later requests are retried for longer than the first, because the server has answered before.
-    ``run`` must be there. ``store`` owns the jobs that are created or taken over; with
-    ``is_operator`` the namespace's operator does.
-    """
-    from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-
-    user = _user(store, keep=keep, is_operator=is_operator)
-    with contextlib.closing(api):
-        check_answers(api, limits.now.api_answer)
-        with contextlib.closing(KubernetesCluster(api, user=user)) as cluster:
-            cluster.note = note
-            _check_place(run, cluster)
-            yield cluster
-
-
 def _user(store: Store | None, *, keep: bool = False, is_operator: bool = False) -> User | None:
     from k8sbench.adapters.kubernetes.ownership import User
 
@@ -142,7 +108,7 @@ def glance(
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 
     with contextlib.closing(api):
-        check_answers(api, limits.now.api_glimpse)
+        api.check_answers(limits.now.api_glimpse)
         api.retry_s = limits.now.api_look
         cluster = KubernetesCluster(api, user=_user(user))
         _check_place(run, cluster)
@@ -235,22 +201,41 @@ def on_cluster(
     *,
     run: Run | None = None,
     is_operator: bool = False,
+    create_s: float | None = None,
+    deadline_s: float | None = None,
 ) -> Iterator[RunContext]:
     """Open a connected cluster for a store's runs; close both afterwards.
 
-    ``run`` must be there; with ``is_operator`` the namespace's operator owns the jobs.
+    Later requests are retried for longer than the first, because the server has answered before.
+    ``run`` must be there. The store owns the jobs that are created or taken over; with
+    ``is_operator`` the namespace's operator does. Creations are tried for ``create_s``.
     """
-    with opened(
-        api, note, run=run, keep=options.keep, store=store, is_operator=is_operator
-    ) as cluster:
-        yield run_context(
-            store,
-            cluster,
-            api,
-            accept=options.accept,
-            metric_sources=metric_sources(options.prometheus, api, store),
-            is_operator=is_operator,
-        )
+    from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+
+    user = _user(store, keep=options.keep, is_operator=is_operator)
+    with contextlib.closing(api):
+        api.check_answers(limits.now.api_answer)
+        with contextlib.closing(KubernetesCluster(api, user=user)) as cluster:
+            cluster.note, cluster.create_s = note, create_s or cluster.create_s
+            _check_place(run, cluster)
+            yield run_context(
+                store,
+                cluster,
+                api,
+                accept=options.accept,
+                metric_sources=metric_sources(options.prometheus, api, store),
+                deadline_s=deadline_s,
+                is_operator=is_operator,
+            )
+
+
+@contextlib.contextmanager
+def on_machine(store: Store, prometheus: str) -> Iterator[RunContext]:
+    """Open this machine for a store's runs; their processes end with the context."""
+    from k8sbench.adapters.local.cluster import LocalCluster
+
+    with contextlib.closing(LocalCluster()) as local:
+        yield run_context(store, local, metric_sources=metric_sources(prometheus, None, store))
 
 
 def now() -> float:

@@ -419,7 +419,7 @@ def opened_operator(
     from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 
     with contextlib.closing(connections.connect(access)) as api:
-        connections.check_answers(api, seconds)
+        api.check_answers(seconds)
         api.retry_s = seconds
         operator = OperatorProxy(api)
         yield operator if operator.is_there() else None

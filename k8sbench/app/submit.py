@@ -11,12 +11,13 @@ import msgspec
 
 from k8sbench.app import cases, catalog, connections, objects, stores
 from k8sbench.app.cases import RunTarget
-from k8sbench.app.connections import new_set_name, run_context
+from k8sbench.app.connections import new_set_name
 from k8sbench.app.objects import Created
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import (
     Agree,
     How,
+    Note,
     Outcome,
     PlannedCase,
     Reporter,
@@ -34,7 +35,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.request import FollowOptions, SubmitRequest
 from k8sbench.model.run import Run
-from k8sbench.ports import Cluster, Manifest, MetricSource, RunFilter
+from k8sbench.ports import Manifest, RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
@@ -138,7 +139,7 @@ def run(
     Where an operator serves the namespace, it does. ``nodes`` are those that the cases are pinned
     to.
     """
-    api, deadline_s = target.api, None
+    api = target.api
     if api is not None:
         from k8sbench.adapters.kubernetes import preflight
 
@@ -159,29 +160,17 @@ def run(
         # A run and its set have the same name where only the run was named.
         set_name = checked_set_name(request.run_id or new_set_name())
         request = msgspec.structs.replace(request, set_name=set_name)
-    sources: Sequence[MetricSource] = ()
     with (
         stores.to_write(request.store) as store,
-        _cluster(target, request, store, reporter) as cluster,
+        _opened(target, request, store, reporter.note) as context,
         submitting.held_set(store.claims, request.joined_set, resumes=request.resume is not None),
     ):
         if api and request.detach:
-            deadline_s = DETACHED_SECONDS
             limit = times.duration(DETACHED_SECONDS)
             reporter.note(
                 "No operator serves the namespace: collect the runs with k8sbench collect --all;"
                 f" the cluster ends their jobs {limit} after their time limit."
             )
-        has_gpus = any(case.draft.device != "cpu" for case in planned)
-        if has_gpus and not request.detach:
-            sources = connections.metric_sources(request.prometheus, api, store)
-        context = run_context(
-            store,
-            cluster,
-            api,
-            metric_sources=sources,
-            deadline_s=deadline_s,
-        )
         finished: list[Run] = []
         cases_to_run = [case for case in planned for _ in range(case.repeats)]
         if request.resume:
@@ -316,21 +305,21 @@ def _check_agreed(
         raise UsageError("The program was not started.", "Nothing was recorded.")
 
 
-@contextlib.contextmanager
-def _cluster(
-    target: RunTarget, request: SubmitRequest, store: SqlStore, reporter: Reporter
-) -> Iterator[Cluster]:
+def _opened(
+    target: RunTarget, request: SubmitRequest, store: SqlStore, note: Note
+) -> contextlib.AbstractContextManager[RunContext]:
+    """Open where the runs are made; what is not agreed to does not come here."""
     if target.api is None:
-        from k8sbench.adapters.local.cluster import LocalCluster
-
-        # What is not agreed to does not come here.
-        with contextlib.closing(LocalCluster()) as local:
-            yield local
-        return
-    with connections.opened(target.api, reporter.note, keep=request.keep, store=store) as cluster:
-        if not request.detach:
-            cluster.create_s = creation.TRY_SECONDS
-        yield cluster
+        return connections.on_machine(store, request.prometheus)
+    options = FollowOptions(keep=request.keep, prometheus=request.prometheus)
+    return connections.on_cluster(
+        store,
+        target.api,
+        note,
+        options,
+        create_s=None if request.detach else creation.TRY_SECONDS,
+        deadline_s=DETACHED_SECONDS if request.detach else None,
+    )
 
 
 # -- nodes: one case on each node of a pool --------------------------------------------------------

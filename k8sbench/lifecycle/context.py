@@ -190,7 +190,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 MANIFEST = "manifest.yaml"
-"""Artifact of a run: the objects that its latest attempt has requested, without the trainers."""
+"""Artifact of a run: the objects of its latest attempt, as they were created."""
 BENCHMARK = "benchmark.yaml"
 """Artifact of a run: the user's benchmark file at submit."""
 INTERRUPTED = "interrupted"

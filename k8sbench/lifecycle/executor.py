@@ -125,7 +125,7 @@ class Executor:
         return self._is_owed(active) or _may_have_finished(active.run)
 
     def create(self, run: Run, rules: Rules | None = None) -> None:
-        """Create a recorded run's job and follow it, by rules of its own if there are some."""
+        """Create a recorded run's job and follow it, by its own ``rules`` if given."""
         here = self.context, self.reporter, rules or self._rules
         archive, view = self.context.store.archive(run.run_id), View(job=JobView.NOT_ASKED)
         self._begin(ActiveRun(run, view, here, archive=archive))

@@ -129,7 +129,10 @@ class JobIdentity(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool = False
     """True to wait even where the job cannot start unless somebody changes something."""
     deadline_s: float | None = None
-    """Seconds from the run's time limit to the cluster's own; None: the cluster has none."""
+    """Seconds from the run's time limit to the cluster's own.
+
+    None: the cluster has no limit of its own.
+    """
 
 
 class Ownership(msgspec.Struct, frozen=True, kw_only=True):

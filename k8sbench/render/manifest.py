@@ -47,10 +47,11 @@ def manifests(
     templates: jinja2.Environment,
     trainers: TrainerSources,
 ) -> tuple[dict[str, Any], ...]:
-    """Render the objects of a plan's job: the trainers' ConfigMap if it mounts one, its runtime.
+    """Render the job of a plan, after the objects that it needs.
 
-    Its ConfigMap is left out where the texts of the ``trainers`` are not known. Raises
-    :class:`~k8sbench.model.errors.UsageError` for a plan that Kubernetes would not accept.
+    These are its runtime, if it has one, and the trainers' ConfigMap, if it mounts one and their
+    texts are known. Raises :class:`~k8sbench.model.errors.UsageError` for a plan that Kubernetes
+    would not accept.
     """
     mounted = _mounted(plan, trainers)
     job = _job(plan, mounted, identity)

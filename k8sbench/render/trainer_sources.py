@@ -66,7 +66,10 @@ def config_map(sources: TrainerSources) -> dict[str, Any]:
 
 
 def mounted(objects: Iterable[KubeObject]) -> TrainerSources | None:
-    """Return the sources that the objects of a job mount, without their texts; None without any."""
+    """Return the sources that a job mounts, without their texts.
+
+    ``objects`` are the job, last, and its runtime. None if it mounts none.
+    """
     *_, job = objects
     name = mounted_by(job)
     if name is None:

@@ -1,4 +1,4 @@
-"""The objects of a run's attempts: the same but for what tells whose they are."""
+"""Attempts of a run: their objects differ in number, nonce and owner."""
 
 from typing import Any
 
