@@ -416,10 +416,9 @@ def opened_operator(
     access: ClusterAccess, seconds: float = limits.now.operator_answer
 ) -> Iterator[OperatorProxy | None]:
     """Give the operator of a namespace; None where it has none."""
-    from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
+    from k8sbench.adapters.kubernetes import operator_proxy
 
     with contextlib.closing(connections.connect(access)) as api:
         api.check_answers(seconds)
         api.retry_s = seconds
-        operator = OperatorProxy(api)
-        yield operator if operator.is_there() else None
+        yield operator_proxy.found(api)

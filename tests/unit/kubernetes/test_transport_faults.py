@@ -13,11 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.kubernetes import listing
+from k8sbench.adapters.kubernetes import listing, operator_proxy
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.operator_lease import PLACE_ANNOTATION
-from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.identity import PLAN_ANNOTATION
 from tests.harness.cluster.limits import shorten
@@ -222,7 +221,7 @@ def test_names_of_an_operator_stay_parts_of_a_path(tmp_path: Path, token: dict[s
         reached(tmp_path, f"http://{address}") as api,
         pytest.raises(Unreachable, match="holds no token that can be sent"),
     ):
-        OperatorProxy(api).is_there()
+        operator_proxy.found(api)
     assert asked == [b"GET /api/v1/namespaces/a%3F/secrets/b%2Fc%23-token"]
 
 

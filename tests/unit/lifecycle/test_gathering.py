@@ -111,7 +111,8 @@ class Bench:
 
     def wait(self, seconds: float) -> None:
         """Wait for threads; advance the clock if all are blocked or done."""
-        if self.gathering._came.is_set():
+        if self.gathering._threads._done.is_set():
+            self.gathering._threads.wait(0.0)
             return
         open_ = all(one.gate.is_set() for one in self.sources if isinstance(one, Source))
         working = [one for one in threading.enumerate() if one.name == "gpu-metrics"]
