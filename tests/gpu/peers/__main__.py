@@ -26,6 +26,8 @@ IMPORTS = 180.0
 """Seconds for the imports of all peers at once, from a cold disk."""
 AT_ONCE = 4
 """Compilations side by side, whose models must fit the GPU together."""
+COMPILING = 0.6
+"""Share of the time that is left, for them."""
 
 
 class Measuring:
@@ -77,8 +79,7 @@ class Measuring:
     def _row(self, contest: Contest, peer: Peer) -> Row:
         row: Row = {"part": contest.part, "model": contest.title, "peer": peer.name}
         batch = TINY_BATCH if self.tiny else contest.ours.batch
-        amp = "none" if self.tiny else contest.ours.amp
-        row |= {"batch": batch, "amp": amp, "ours": [], "theirs": [], "reason": None}
+        row |= {"batch": batch, "amp": contest.ours.amp, "reason": None, "ours": [], "theirs": []}
         self.rows.append(row)
         return row
 
@@ -101,14 +102,17 @@ class Measuring:
                     row["theirs"].append(row["batch"] / theirs["seconds"])
 
     def speed_options(self, chosen: Sequence[tuple[str, Ours, Any]]) -> None:
-        """Run our trainers with options that change speed, compiled ones twice."""
+        """Run our trainers with options that change speed: compiled ones last."""
         runs = [
             (part, given, ours._replace(options=(*ours.options, *given)))
             for part, ours, several in chosen
             for given in several
         ]
-        self._compile([ours for _, given, ours in runs if "--compile" in given])
-        for part, given, ours in runs:
+        compiled = [run for run in runs if "--compile" in run[1]]
+        plain = [run for run in runs if run not in compiled]
+        for part, given, ours in (*plain, *compiled):
+            if compiled and (part, given, ours) == compiled[0]:
+                self._compile([each for _, _, each in compiled])
             row: Row = {"part": part, "options": given, "amp": ours.amp, "batch": ours.batch}
             row |= {"rate": None, "share": None, "reason": None}
             self.options.append(row)
@@ -118,13 +122,17 @@ class Measuring:
                 row["rate"] = (TINY_BATCH if self.tiny else ours.batch) / found["seconds"]
                 row["share"] = _share(ours, found)
             self.write()
+            print(f"# {part} {' '.join(given)}: {row['rate']}", file=sys.stderr, flush=True)
 
     def _compile(self, runs: Sequence[Ours]) -> None:
         """Fill the compiler's cache, by one step each, so that the runs themselves are short."""
-        one = [ours._replace(warmup=0, steps=1) for ours in runs]
+        until = time.monotonic() + COMPILING * self.left()
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-            for ours in one:
-                pool.submit(run_ours, ours, tiny=self.tiny, limit=self.left())
+            for ours in runs:
+                one = ours._replace(warmup=0, steps=1)
+                pool.submit(
+                    lambda one=one: run_ours(one, tiny=self.tiny, limit=until - time.monotonic())
+                )
 
 
 @contextlib.contextmanager
@@ -218,7 +226,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parts = given.only.split(",")
     folder = pathlib.Path(os.environ.get("FIGURES") or "dist/gpu-figures", "peers")
     measuring = Measuring(given.seconds, given.pairs, given.tiny, folder)
-    measuring.contests([each for each in CONTESTS if each.part in parts])
+    # On a CPU mixed precision would take minutes a step.
+    contests = [each for each in CONTESTS if not given.tiny or each.ours.amp == "none"]
+    measuring.contests([each for each in contests if each.part in parts])
     measuring.speed_options([each for each in OPTIONS if f"options-{each[0]}" in parts])
     measuring.write()
     print("\n".join(tables(measuring)))
