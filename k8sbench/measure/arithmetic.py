@@ -23,7 +23,8 @@ def arithmetic_speed(group: Group) -> tuple[Figure, Figure]:
         reason = "no valid figure"
     elif group.gmac is not None:
         assert group.plan.fingerprint is not None  # the GMAC is from there
-        done = tflops(group.plan.fingerprint, group.spread.median, group.plan.world_size)
+        model = group.plan.fingerprint.at(group.plan.sequence_length)
+        done = tflops(model, group.spread.median, group.plan.world_size)
         return Figure(value=done), _peak_share(group, done)
     else:
         reason = group.missing.get("gmac", "the model's GMAC is not known")
@@ -44,8 +45,10 @@ def _peak_share(group: Group, done: float) -> Figure:
     limit = getattr(peak, kind)
     if limit is None:
         return Figure(value=None, reason=f"{gpu} has no {kind}")
-    note = f"peak: {limit:g} TFLOP/s {kind}, {peak.source}"
-    return Figure(value=done / limit, notes=(note,))
+    notes = [f"peak: {limit:g} TFLOP/s {kind}, {peak.source}"]
+    if group.plan.fingerprint and group.plan.fingerprint.position_gmac:
+        notes.append(f"MFU: {group.plan.fingerprint.note}")
+    return Figure(value=done / limit, notes=tuple(notes))
 
 
 def arithmetic(plan: RunPlan, effective: str | None, gpu_model: str | None) -> str | None:
@@ -90,7 +93,8 @@ def beyond_peak(
         # Our trainers switch TF32 off unless they are asked for it.
         is_off = tf32 != "True" if measurement.impl == "k8sbench" else tf32 == "False"
         limit = peak.fp32 if is_off else peak.tf32 or peak.fp32
-    done = tflops(model, rate, measurement.gpus)
+    length = int(str(measurement.environment.get("option.sequence_length") or 1))
+    done = tflops(model.at(length), rate, measurement.gpus)
     if done <= limit:
         return None
     return f"{done:.1f} TFLOP/s per GPU are more than the peak of a {gpu_model}, {limit:g}."
