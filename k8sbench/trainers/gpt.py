@@ -67,9 +67,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             per_sample=own.sequence_length,
             model=model,
             samples=tokens.Drawn(own.sequence_length, own.vocabulary, common.seed),
-            files=partial(
-                tokens.open_set, length=own.sequence_length, vocabulary=own.vocabulary
-            ),
+            files=partial(tokens.open_set, length=own.sequence_length, vocabulary=own.vocabulary),
             losses=lambda model, inputs, targets: {"loss": model(inputs, targets)},
             groups=partial(gpt_torch.decayed_and_not, decay=WEIGHT_DECAY),
             optimizer=partial(torch.optim.AdamW, betas=BETAS),
