@@ -93,8 +93,7 @@ def beyond_peak(
         # Our trainers switch TF32 off unless they are asked for it.
         is_off = tf32 != "True" if measurement.impl == "k8sbench" else tf32 == "False"
         limit = peak.fp32 if is_off else peak.tf32 or peak.fp32
-    length = int(str(measurement.environment.get("option.sequence_length") or 1))
-    done = tflops(model.at(length), rate, measurement.gpus)
+    done = tflops(model, rate, measurement.gpus)
     if done <= limit:
         return None
     return f"{done:.1f} TFLOP/s per GPU are more than the peak of a {gpu_model}, {limit:g}."

@@ -225,7 +225,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sequence_length(self) -> int:
-        """Tokens of a sample of the batch; 1 if samples are counted, or it is unknown."""
+        """Tokens of a sample; 1 where samples are counted."""
         declared = None if isinstance(self.log, str) else self.log.sequence_length
         counts = self.unit.partition("/")[0] == "tokens"
         return int(self.options.get(SEQUENCE_LENGTH, declared or 1)) if counts else 1

@@ -190,7 +190,7 @@ DATA_SETS = (
         benchmarks=("gpt",),
         training=8_823_810,
         validation=4_330,
-        source="nanoGPT's data/openwebtext/prepare.py downloads it and writes train.bin and val.bin.",
+        source="nanoGPT's data/openwebtext/prepare.py downloads it and writes both files.",
     ),
 )
 

@@ -49,7 +49,7 @@ STEEP: dict[str, tuple[str, ...]] = {
     "arcface": ("--size", "16", "--classes", "7", "--lr", "0.001"),
 }
 SAMPLE = {"gpt": 16}
-"""What a sample counts, where it is not 1: tokens."""
+"""Trainer → tokens of a sample."""
 # FP32 sums in another order; measured on a CPU: 1.5e-6 at most. A gradient that is summed instead
 # of averaged over the ranks is off by more than 1e-3, a backbone whose gradients are averaged where
 # they must be summed by 0.15, ranks that exchange none by 8e-3.

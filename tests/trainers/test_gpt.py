@@ -1,4 +1,4 @@
-"""The language model: its step equals that of a plain implementation; its tokens, its shards."""
+"""The language model's steps, by a plain implementation, and its files."""
 
 import functools
 import math
@@ -68,7 +68,7 @@ CASES = [(ranks, shard, name) for ranks, shard in PLACES for name in OPTIONS]
 
 @functools.cache
 def ran(ranks: int) -> dict[tuple[bool, str], tuple[list[Event], list[Tensors]]]:
-    """By shard and case the first rank's events, and its weights and gradients by step."""
+    """By shard and case: events, and weights and gradients by step."""
     import torch
 
     folder = pathlib.Path(tempfile.mkdtemp(prefix="k8sbench-gpt-"))
@@ -155,7 +155,10 @@ def moved(noted: Sequence[Tensors], key: str, rate: float) -> Any:
 def test_losses_and_gradients_are_those_of_a_plain_implementation(
     ranks: int, shard: bool, name: str
 ) -> None:
-    """Each rank has other tokens. AdamW would hide a wrong scale, so gradients are compared."""
+    """Each rank has other tokens.
+
+    AdamW would hide a wrong scale, so gradients are compared.
+    """
     found, noted = ran(ranks)[shard, name]
     assert len(noted) == STEPS
     tolerance, clip = TOLERANCE.get(name, 1e-5), 0.1 if "--clip" in OPTIONS[name] else 0.0

@@ -1,8 +1,9 @@
-"""GPT-2's decoder: learned positions, norms before each part, one matrix for tokens in and out.
+"""GPT-2's decoder.
 
-From "Language Models are Unsupervised Multitask Learners" (2019) and its published weights'
-shapes; without dropout, as programs that measure or train from scratch today have it. Attention
-is PyTorch's own, whose kernel follows from GPU and precision.
+Positions are learned, norms stand before each part, and one matrix takes tokens in and out. From
+"Language Models are Unsupervised Multitask Learners" (2019) and the shapes of its published
+weights; without dropout, as programs have it that train it from scratch today. Attention is
+PyTorch's own, whose kernel follows from GPU and precision.
 """
 
 from __future__ import annotations

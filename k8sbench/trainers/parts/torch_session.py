@@ -107,9 +107,10 @@ class TorchSession(session.Session):
         return model, synced
 
     def _shard(self, model: nn.Module, layers: Iterable[nn.Module]) -> None:
-        """Share a model's state among the ranks, which gather one of its `layers` at a time.
+        """Share a model's state among the ranks.
 
-        What is left of it is gathered once in a step. Gradients are averaged in FP32.
+        They gather one of its `layers` at a time, and what is left once in a step. Gradients are
+        averaged in FP32.
         """
         half = self.settings.amp_dtype
         policy = MixedPrecisionPolicy(
