@@ -142,7 +142,7 @@ class Fingerprint(_Strict, frozen=True, kw_only=True):
     """10⁹ multiply-accumulates of one sample's forward pass at ``input``; of tokens of one token's.
     """
     position_gmac: PositiveFloat | None = None
-    """What each position of a sequence adds to a token's ``gmac``: attention to all of them."""
+    """Addition to a token's ``gmac`` by each position of a sequence, for attention."""
     first_layer_gmac: PositiveFloat | None = None
     """Part of ``gmac`` in the input layer.
 

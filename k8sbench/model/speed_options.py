@@ -20,7 +20,7 @@ TWO_WAY = ("channels-last", "cudnn-benchmark", "overlap")
 COUNTS = ("workers", "threads")
 """Loader processes, and CPU threads, of each rank."""
 SIZES = ("sequence-length",)
-"""Of language models alone: a row with another length is another case, and no speed-up."""
+"""Options of language models; another length makes another case."""
 MOST = 1024
 """Upper limit of each of these numbers."""
 

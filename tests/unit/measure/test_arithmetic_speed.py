@@ -114,7 +114,7 @@ GPT = catalog.find("gpt").spec.variants[0]
 
 @pytest.mark.parametrize("length", [1024, 256])
 def test_a_language_models_share_of_peak_is_its_mfu_at_its_sequence_length(length: int) -> None:
-    """6 N + 12 L d s per token, whatever the sequence length of the catalog is."""
+    """6 N + 12 L d s operations per token."""
     fields: dict[str, Any] = {
         "benchmark": "gpt",
         "variant": "gpt2",
