@@ -44,7 +44,7 @@ STEEP: dict[str, tuple[str, ...]] = {
     "deeplabv3p_pytorch": ("--crop", "32x32", "--classes", "5", "--lr", "0.5"),
     "resnet50": (*SIZES["resnet50"], "--lr", "1e-5"),
     "tsm": (*SIZES["tsm"], "--lr", "1e-5"),
-    "gpt": (*SIZES["gpt"], "--lr", "4"),
+    "gpt": (*SIZES["gpt"], "--lr", "1"),
     "deeplabv3p_paddle": ("--crop", "32x32", "--classes", "5", "--lr", "0.01"),
     "arcface": ("--size", "16", "--classes", "7", "--lr", "0.001"),
 }
