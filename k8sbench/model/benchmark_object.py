@@ -110,7 +110,6 @@ _OWN = MUTABLE | {
     "set",
     "benchmark",
     "file",
-    "batch_sizes",
     "timeout",
     "target",
     "pool",
@@ -176,25 +175,21 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
         found = re.fullmatch(rf"{re.escape(self.name)}-([1-9][0-9]*)", run_id)
         return int(found[1]) if found else None
 
-    def requests(self) -> tuple[SubmitRequest, ...]:
-        """Return what it asks for, one request for each batch size.
+    def request(self) -> SubmitRequest:
+        """Return what it asks for.
 
         Raises :class:`~k8sbench.model.errors.UsageError`.
         """
         wanted = self.wanted
         given = msgspec.structs.asdict(wanted)
         same = {name: value for name, value in given.items() if name not in _OWN}
-        return tuple(
-            SubmitRequest(
-                benchmark=wanted.benchmark or f"{self.name}.yaml",
-                backend="kubernetes",
-                set_name=self.set_name,
-                batch_size=size,
-                timeout_s=_seconds(wanted.timeout),
-                target=_target(wanted.target),
-                **same,
-            )
-            for size in wanted.batch_sizes or (None,)
+        return SubmitRequest(
+            benchmark=wanted.benchmark or f"{self.name}.yaml",
+            backend="kubernetes",
+            set_name=self.set_name,
+            timeout_s=_seconds(wanted.timeout),
+            target=_target(wanted.target),
+            **same,
         )
 
 
@@ -250,7 +245,6 @@ def object_of(
             "set": None if request.set_name == name else request.set_name,
             "benchmark": None if file else request.benchmark,
             "file": file or None,
-            "batch_sizes": () if request.batch_size is None else (request.batch_size,),
             "precision": precision,
             "timeout": timeout,
             "target": target,
