@@ -1,4 +1,4 @@
-"""A training loop around somebody else's model, which takes steps when it is told to.
+"""Training loops around models of other programs.
 
 ``python -m tests.gpu.peers.theirs PEER TASK``, TASK in JSON. It imports, answers, and waits: each
 line of stdin, ``WARMUP STEPS``, is answered with one line of JSON. Data are fixed tensors on the
@@ -27,13 +27,13 @@ Step = Callable[[], object]
 
 
 class Task(NamedTuple):
-    """What is trained."""
+    """Model inputs and precision of a peer."""
 
     batch: int
     amp: str = "none"
     channels_last: bool = False
     size: tuple[int, int] = (224, 224)
-    """Height and width of a picture; of text, the layers and the length of a sequence."""
+    """Height and width; for text, layers and sequence length."""
     device: str = "cuda"
 
 
@@ -91,7 +91,7 @@ def timm_resnet50(task: Task) -> tuple[Any, Step]:
 
 
 class Shifted(nn.Module):
-    """A convolution after a shift in time, as temporal-shift-module has it: out of place, 1/8."""
+    """A convolution of inputs shifted in time, out of place."""
 
     def __init__(self, conv: Any, segments: int) -> None:
         super().__init__()
@@ -214,7 +214,7 @@ PEERS: dict[str, tuple[Callable[[Task], tuple[Any, Step]], str, tuple[str, ...]]
     "tsm": (tsm, "torchvision.models", ("torchvision",)),
     "gpt2": (gpt2, "transformers.models.gpt2.modeling_gpt2", ("transformers",)),
 }
-"""By name: what makes a model and its step, what it imports, and the packages of that."""
+"""Peer → its maker, the module it imports, its packages."""
 
 
 def imported(peer: str) -> dict[str, str]:
@@ -229,7 +229,7 @@ def imported(peer: str) -> dict[str, str]:
 
 
 def timed(task: Task, step: Step, warmup: int, steps: int) -> float:
-    """Seconds of a step, the mean of `steps`, the device at rest before and after them."""
+    """Mean seconds of a step; the device is idle before and after."""
     rest: Step = torch.cuda.synchronize if task.device == "cuda" else lambda: None
     for _ in range(warmup):
         step()
@@ -256,6 +256,7 @@ def main() -> None:
         if step is None:
             model, step = PEERS[peer][0](task)
         seconds = timed(task, step, *map(int, line.split()))
+        torch.cuda.empty_cache()  # ours needs the room meanwhile
         parameters = sum(each.numel() for each in model.parameters())
         print(json.dumps({"seconds": seconds, "parameters": parameters}), file=answers)
 
