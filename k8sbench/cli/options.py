@@ -180,7 +180,7 @@ def format_option(*offered: str, about: str = "Format.", **more: Any) -> Callabl
 
 
 rows_option = format_option(
-    *formats.offered("table", "wide", "markdown", "flat", "document", "names"),
+    *formats.ROWS,
     about="Format of the rows.",
 )
 """Option ``-o`` of commands that print the rows of closed runs."""
