@@ -57,8 +57,8 @@ def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> flo
 
 def declared(kind: type[msgspec.Struct], flags: Mapping[str, Flag]) -> tuple[Decorator, ...]:
     """Make an option of each field with a flag, in order."""
-    fields = msgspec.structs.fields(kind)
-    return tuple(_option(field, flags[field.name]) for field in fields if field.name in flags)
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    return tuple(_option(fields[name], flag) for name, flag in flags.items())
 
 
 def _option(field: msgspec.structs.FieldInfo, flag: Flag) -> Decorator:
