@@ -29,7 +29,7 @@ LONGEST_NAME = 42
 """Characters of a name: those of its runs and their pods are longer."""
 COMPLETE, VALID = "Complete", "Valid"
 """Types of the conditions of its status."""
-Phase = Literal["Pending", "Running", "Succeeded", "Failed", "Cancelled"]
+ObjectPhase = Literal["Pending", "Running", "Succeeded", "Failed", "Cancelled"]
 OVER = frozenset({"Succeeded", "Failed", "Cancelled"})
 """Phases that an object does not leave."""
 

@@ -21,7 +21,7 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.terminal import output
-from k8sbench.measure.group.compare import FLOOR
+from k8sbench.measure.group.comparison import FLOOR
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import (
     REGRESSION_EXIT_CODE,
