@@ -172,7 +172,8 @@ class Client:
         For several runs call it several times with one ``set``.
         """
         wanted = self._request(benchmark, options)
-        if wanted.all_cases or wanted.resume or (wanted.repeats or 1) > 1 or wanted.dry_run:
+        several = max(wanted.repeats or 1, len(wanted.batch_sizes)) > 1
+        if wanted.all_cases or wanted.resume or several or wanted.dry_run:
             raise UsageError("A client submits one run at a time.", "Submit each, with one set=.")
         work = _Work(submitting.submit, wanted)
         return Run(self, work.recorded(), None if wanted.detach else work)
@@ -242,6 +243,8 @@ class Client:
         values = {names[name]: value for name, value in options.items()}
         if isinstance(values.get("timeout_s"), str):
             values["timeout_s"] = times.seconds(values["timeout_s"])
+        if isinstance(sizes := values.get("batch_sizes"), int | str):
+            values["batch_sizes"] = request.batch_sizes(str(sizes))
         fields = {"backend": self._backend, "store": self._store, **values}
         return SubmitRequest(benchmark=benchmark, access=self._access, **fields)
 

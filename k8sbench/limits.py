@@ -117,7 +117,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     object_lease: float = 15.0
     """Interval of reads of the operator's Lease."""
     operator_look: float = 0.25
-    """Interval at which the operator looks whether it is to end, and whether it leads."""
+    """Interval at which the operator looks at its leadership."""
     operator_read: float = 20.0
     """Longest wait of a request until the operator makes its document."""
     operator_answer: float = 2.0

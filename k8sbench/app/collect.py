@@ -57,15 +57,14 @@ def plan_object(
     """
     from k8sbench.adapters.kubernetes import preflight
 
-    planned: list[PlannedCase] = []
     pool = benchmark.wanted.pool
     for path, wrong in () if pool is None else problems(pool):
         raise UsageError(f"pool.{'.'.join(map(str, path))} {wrong}.", "Create another Benchmark.")
-    for request in benchmark.requests():
-        site = cases.target_on_cluster(api, request, pool).site
-        planned += cases.prepare(_specs(benchmark), request, site, note)
-        if request.all_cases:
-            planned = list(cases.that_fit(planned, api, note))
+    request = benchmark.request()
+    site = cases.target_on_cluster(api, request, pool).site
+    planned: Sequence[PlannedCase] = cases.prepare(_specs(benchmark), request, site, note)
+    if request.all_cases:
+        planned = cases.that_fit(planned, api, note)
     if nodes := benchmark.wanted.nodes:
         planned = [case.on_node(node) for case in planned for node in nodes]
     for case in planned:  # a mistake in the last one must not show after hours

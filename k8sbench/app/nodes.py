@@ -50,7 +50,9 @@ def nodes(
         )
     planned = cases.prepare([loaded], request, target.site, reporter.note)
     if len(planned) != 1:
-        raise UsageError("nodes runs one case on each node.", "Name one framework.")
+        raise UsageError(
+            "nodes runs one case on each node.", "Name one framework, and one batch size."
+        )
     set_name = checked_set_name(request.resume or request.set_name or connections.new_set_name())
     cases.check_ready(target, asked=True)
     chosen, left_out = _chosen(planned[0], target, selector)

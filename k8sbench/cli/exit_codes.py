@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from k8sbench.model import sweeps
 from k8sbench.model.errors import (
     NOT_REACHED_EXIT_CODE,
     REGRESSION_EXIT_CODE,
@@ -49,9 +50,13 @@ def of_run(run: Run) -> int:
     return TimedOut.exit_code if run.history[-1].cause_id == "timeout" else JobFailed.exit_code
 
 
-def of_runs(runs: Iterable[Run]) -> int:
-    """The exit code of a command with these finished runs."""
-    return worst(map(of_run, runs))
+def of_runs(runs: Sequence[Run]) -> int:
+    """The exit code of a command with these finished runs.
+
+    A batch size that does not fit is no failure of a sweep that measured another one.
+    """
+    without_memory = sweeps.without_memory(runs)
+    return worst(of_run(run) for run in runs if run.run_id not in without_memory)
 
 
 def of_rows(rows: RunRows) -> int:

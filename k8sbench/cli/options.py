@@ -55,6 +55,10 @@ def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> flo
     return seconds
 
 
+def _batch_sizes(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, ...]:
+    return () if value is None else request.batch_sizes(value)
+
+
 def declared(kind: type[msgspec.Struct], flags: Mapping[str, Flag]) -> tuple[Decorator, ...]:
     """Make an option of each field with a flag, in order."""
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
@@ -74,6 +78,8 @@ def _option(field: msgspec.structs.FieldInfo, flag: Flag) -> Decorator:
         settings |= {"type": click.UNPROCESSED, "callback": _target}
     elif float in kinds:
         settings["callback"] = _timeout
+    elif field.name == "batch_sizes":
+        settings |= {"default": None, "callback": _batch_sizes}
     elif bool in kinds:
         settings["is_flag"] = True
     elif words:

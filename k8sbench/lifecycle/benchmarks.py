@@ -21,7 +21,7 @@ from k8sbench.lifecycle import active_run, requests
 from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.submitting import keep_inputs, reopened
-from k8sbench.model import attempts, creation
+from k8sbench.model import attempts, creation, sweeps
 from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.identity import case_key
@@ -270,14 +270,17 @@ class Benchmarks:
     def _record(self, known: _Known, cases: Sequence[PlannedCase]) -> None:
         """Record the runs of an object that are missing.
 
-        In a retry a run counts if it is valid, goes on, or continues from its checkpoints.
+        In a retry a run counts if it is valid, goes on, continues from its checkpoints, or tells
+        that a batch size of a sweep does not fit.
         """
         benchmark, store = known.benchmark, self._context.store
         known.runs |= self._recorded(benchmark)  # an attempt that failed may have left some
         counting = list(known.runs.values())
         is_first = known.retried >= benchmark.wanted.retry
         if not is_first:
-            counting = [run for run in counting if not run.is_closed or _is_valid(run)]
+            kept = sweeps.without_memory(counting)
+            kept |= {run.run_id for run in counting if not run.is_closed or _is_valid(run)}
+            counting = [run for run in counting if run.run_id in kept]
         there = Counter(case_key(run.plan) for run in counting)
         missing: list[PlannedCase] = []
         for case in cases:

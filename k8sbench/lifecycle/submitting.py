@@ -31,7 +31,7 @@ from k8sbench.lifecycle.context import (
 )
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.gathering import Gathering
-from k8sbench.model import attempts, creation, times
+from k8sbench.model import attempts, creation, sweeps, times
 from k8sbench.model.errors import (
     BenchError,
     Interrupted,
@@ -259,7 +259,7 @@ class Repeats(msgspec.Struct, kw_only=True):
     """Runs of one case that a set has already, oldest first."""
 
     finished: list[Run] = []
-    """Valid: they are not repeated."""
+    """Valid or, in a sweep, out of GPU memory: not repeated."""
     open: list[Run] = []
     """Not over, or not measured yet: they are taken up."""
     broken_off: list[Run] = []
@@ -273,7 +273,9 @@ def repeats(context: RunContext, set_name: str) -> dict[str, Repeats]:
     """
     mark_lost_runs(context.store, alive=context.alive, now=context.clock())
     found: dict[str, Repeats] = {}
-    for run in context.store.runs(RunFilter(set_name=set_name)):
+    runs = context.store.runs(RunFilter(set_name=set_name))
+    without_memory = sweeps.without_memory(runs)
+    for run in runs:
         of_case = found.setdefault(case_key(run.plan), Repeats())
         if run.measurement is not None and run.measurement.verdict == "valid":
             of_case.finished.append(run)
@@ -281,6 +283,8 @@ def repeats(context: RunContext, set_name: str) -> dict[str, Repeats]:
             of_case.open.append(run)
         elif attempts.may_be_continued(run):
             of_case.broken_off.append(run)
+        elif run.run_id in without_memory:
+            of_case.finished.append(run)
     return found
 
 

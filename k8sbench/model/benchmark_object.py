@@ -45,10 +45,8 @@ class ObjectSpec(
     """Name in the catalog, or ``all``."""
     file: str | None = None
     """Text of a benchmark file; one of the two is given."""
-    batch_sizes: tuple[int, ...] = ()
-    """Samples per GPU and step; each is a case. Empty: the catalog's."""
     pool: NodePool | None = None
-    """Pool in place of those that the operator knows, as an entry of a pools file."""
+    """Pool in place of the operator's, as in a pools file."""
     timeout: str | None = None
     target: str | None = None
     """Percent, or ``none``."""
@@ -127,24 +125,20 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
         found = re.fullmatch(rf"{re.escape(self.name)}-([1-9][0-9]*)", run_id)
         return int(found[1]) if found else None
 
-    def requests(self) -> tuple[SubmitRequest, ...]:
-        """Return what it asks for, one request for each batch size.
+    def request(self) -> SubmitRequest:
+        """Return what it asks for.
 
         Raises :class:`~k8sbench.model.errors.UsageError`.
         """
         wanted = self.wanted
         fixed = set(CaseRequest.__struct_fields__) - MUTABLE - {"wait"}
-        return tuple(
-            SubmitRequest(
-                benchmark=wanted.benchmark or f"{self.name}.yaml",
-                backend="kubernetes",
-                set_name=self.set_name,
-                batch_size=size,
-                timeout_s=_seconds(wanted.timeout),
-                target=_target(wanted.target),
-                **{name: getattr(wanted, name) for name in fixed},
-            )
-            for size in wanted.batch_sizes or (None,)
+        return SubmitRequest(
+            benchmark=wanted.benchmark or f"{self.name}.yaml",
+            backend="kubernetes",
+            set_name=self.set_name,
+            timeout_s=_seconds(wanted.timeout),
+            target=_target(wanted.target),
+            **{name: getattr(wanted, name) for name in fixed},
         )
 
 
@@ -199,7 +193,6 @@ def object_of(
             "set": None if request.set_name == name else request.set_name,
             "benchmark": None if file else request.benchmark,
             "file": file or None,
-            "batch_sizes": () if request.batch_size is None else (request.batch_size,),
             "precision": precision,
             "timeout": timeout,
             "target": target,

@@ -7,6 +7,7 @@ the user should know of.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -143,18 +144,21 @@ def choose_variant(
 def single_cases(
     spec: BenchmarkSpec, request: SubmitRequest
 ) -> Iterator[tuple[SubmitRequest, int]]:
-    """Yield a request and its number of runs per framework and shape."""
+    """Yield a request and its number of runs per framework, shape and batch size."""
     frameworks = spec.frameworks if request.framework == "all" else (request.framework,)
     for framework in frameworks:
         single = msgspec.structs.replace(request, framework=framework, all_cases=False)
         _, variant = choose_variant(spec, framework, request.variant)
         repeats = request.repeats or (variant.repeats if request.all_cases else 1)
-        if not request.all_cases:
-            yield single, repeats
-            continue
-        for case in variant.cases:
-            replicas, gpus = parse_case(case)
-            yield msgspec.structs.replace(single, replicas=replicas, gpus=gpus), repeats
+        shapes = [(request.replicas, request.gpus)]
+        if request.all_cases:
+            shapes = [*map(parse_case, variant.cases)]
+        for (replicas, gpus), size in itertools.product(shapes, request.batch_sizes or (None,)):
+            sizes = () if size is None else (size,)
+            yield (
+                msgspec.structs.replace(single, replicas=replicas, gpus=gpus, batch_sizes=sizes),
+                repeats,
+            )
 
 
 def shape(case: PlanChoices, notes: list[str]) -> tuple[int, int]:
@@ -251,7 +255,7 @@ def amp_dtype(case: PlanChoices) -> AmpDtype | None:
 def batch_size(case: PlanChoices, size: Preset, notes: list[str]) -> int:
     """Return samples per GPU and step, with a note if the report differs."""
     request, variant = case.request, case.variant
-    asked = request.batch_size
+    asked = request.batch_sizes[0] if request.batch_sizes else None
     if size == "smoke":
         assert variant.smoke is not None, "checked by preset()"
         return asked or variant.smoke.batch_size

@@ -21,6 +21,8 @@ from k8sbench.model.plan import RunPlan
 
 SCRATCH = "from scratch"
 """Name shown for training without start weights."""
+OUT_OF_MEMORY = "run-out-of-memory"
+"""Id of the reason why a run without enough GPU memory has no figure."""
 UNSTEADY = "unsteady-runs"
 """Id of the reason why a group with a figure is not valid."""
 
@@ -191,8 +193,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         """State of the group.
 
         ``valid``, ``unsteady`` (the runs are far apart, and it is unclear which are right),
-        ``running``, ``rejected`` (measured, but nothing counts), ``cancelled`` (all runs were) or
-        ``failed``.
+        ``running``, ``rejected`` (measured, but nothing counts), ``cancelled`` (all runs were),
+        ``out-of-memory`` (all runs lacked GPU memory) or ``failed``.
         """
         if self.spread is not None:
             is_unsteady = any(reason.id == UNSTEADY for reason in self.reasons)
@@ -201,8 +203,13 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
             return "running"
         if any(member.verdict is not None for member in self.members):
             return "rejected"
-        is_cancelled = self._runs_with("run-cancelled") == len(self.members)
-        return "cancelled" if is_cancelled else "failed"
+        endings = {"run-cancelled": "cancelled", OUT_OF_MEMORY: "out-of-memory"}
+        alike = (
+            state
+            for reason, state in endings.items()
+            if self._runs_with(reason) == len(self.members)
+        )
+        return next(alike, "failed")
 
     @property
     def in_progress(self) -> int:
@@ -313,6 +320,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Source → GPUs → published speedup of this program, precision and batch."""
     baseline: str | None
     """Id of the 1x1 group that the speedup refers to."""
+    fastest_batch_size: int | None = None
+    """Batch size of its sweep's fastest row; None without one."""
     tflops_per_gpu: Figure
     peak_share: Figure
     """tflops_per_gpu ÷ the GPU's peak in the effective precision."""

@@ -439,6 +439,12 @@ class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defau
         """The values of the fields that decide something."""
         return tuple(getattr(self, name) for name in fields_for(use))
 
+    @property
+    def sweep(self) -> tuple[object, ...]:
+        """Values that the batch sizes of one sweep share."""
+        names = (*fields_for("series"), "set_name")
+        return tuple(getattr(self, name) for name in names if name != "batch_size")
+
 
 def group_key(
     plan: RunPlan,

@@ -72,7 +72,7 @@ class CollectOptions(FollowOptions, frozen=True, kw_only=True):
 
 
 class CaseRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a submit and a Benchmark object ask for in the same words.
+    """Fields that a submit and a Benchmark object share.
 
     None if the catalog, the pool or the command decides.
     """
@@ -85,6 +85,8 @@ class CaseRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     all_cases: bool = False
     pack: bool = False
     precision: Literal["fp32", "amp", "fp16", "bf16"] | None = None
+    batch_sizes: tuple[int, ...] = ()
+    """Samples per GPU and step; several: a case for each. Empty: the catalog's."""
     iterations: int | None = None
     warmup: int | None = None
     repeats: int | None = None
@@ -108,7 +110,7 @@ class CaseRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     max_restarts: int | None = None
 
     parallel: int = 1
-    """Most jobs of the set at a time; of several objects of a set the smallest counts."""
+    """Most jobs of the set at a time, by the least of its objects."""
     wait: bool = False
     """True to wait even for jobs that cannot start unless somebody changes something."""
     keep: bool = False
@@ -125,7 +127,6 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
     """Command that resumes the set, for messages."""
 
     amp: bool = False
-    batch_size: int | None = None
     pools_file: str | None = None
     timeout_s: float | None = None
     backend: Literal["auto", "kubernetes", "local"] = "auto"
@@ -143,6 +144,7 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Raise UsageError for options that no benchmark or cluster allows."""
+        check_batch_sizes(",".join(map(str, self.batch_sizes)), self.batch_sizes)
         for name, flag in FLAGS.items():
             value, bounds = getattr(self, name), flag.bounds
             if bounds is not None and value is not None and not bounds[0] <= value <= bounds[1]:
@@ -195,6 +197,8 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
                 value, option = getattr(struct, name), option_names(name, flag)[-1]
                 if name in _OF_ONE_CALL or value == getattr(defaults, name):
                     continue
+                if name == "batch_sizes":
+                    value = ",".join(map(str, value))
                 for each in value if isinstance(value, tuple) else (value,):
                     text = f"{each:g}s" if name == "timeout_s" else without_passwords(str(each))
                     words += [option] if each is True else [option, text]
@@ -209,6 +213,28 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
     def amp_dtype(self) -> AmpDtype | None:
         """Requested half type of AMP; None: the catalog's."""
         return self.precision if self.precision in {"fp16", "bf16"} else None
+
+
+MOST_BATCH_SIZES, LARGEST_BATCH = 32, 1_000_000
+
+
+def batch_sizes(text: str) -> tuple[int, ...]:
+    """Read ``64,128,256``; raises :class:`UsageError`."""
+    words = text.split(",")
+    sizes = tuple(int(word) for word in words if word.strip().isdecimal())
+    check_batch_sizes(text, sizes if len(sizes) == len(words) else (0,))
+    return sizes
+
+
+def check_batch_sizes(text: str, sizes: tuple[int, ...]) -> None:
+    """Raise :class:`UsageError` for sizes that no sweep has; ``text`` is as typed."""
+    are_counts = all(1 <= size <= LARGEST_BATCH for size in sizes)
+    if not are_counts or len({*sizes}) < len(sizes) or len(sizes) > MOST_BATCH_SIZES:
+        raise UsageError(
+            f"--batch-size {text!r} is no list of batch sizes.",
+            f"Write up to {MOST_BATCH_SIZES} different numbers from 1 to {LARGEST_BATCH}, such as"
+            " 64,128,256.",
+        )
 
 
 class Flag(msgspec.Struct, frozen=True):
@@ -249,7 +275,9 @@ CASE_FLAGS = {
     "gpus": Flag("GPUs per replica; default: all of a node's.", "G", (1, 999_999)),
     "amp": Flag("Automatic mixed precision: --precision amp.", excludes=("precision",)),
     "precision": Flag("Default fp32; fp16 and bf16: AMP with this half type."),
-    "batch_size": Flag("Samples per GPU and step.", "B", (1, 1_000_000)),
+    "batch_sizes": Flag(
+        "Samples per GPU and step; several are a case each.", "B[,B...]", names=("--batch-size",)
+    ),
     "iterations": Flag("Measured iterations; with --mode train: its length.", "N", (1, LONGEST)),
     "warmup": Flag("Iterations before these that are not measured.", "N", (0, LONGEST)),
     "repeats": Flag(

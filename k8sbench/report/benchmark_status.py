@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from k8sbench.measure.group import grouping
-from k8sbench.model import creation
+from k8sbench.model import creation, sweeps
 from k8sbench.model.benchmark_object import COMPLETE, VALID, Benchmark, ObjectPhase, StatusEvent
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError
@@ -45,7 +45,12 @@ def status_of(
     groups = grouping.groups(runs) if runs else []
     rows = [_row(group, runs, now) for group in groups]
     phase = _phase(runs, problem, is_complete=is_complete)
-    states = {group.state for group in groups}
+    without_memory = sweeps.without_memory(runs)
+    judged = [
+        group
+        for group in groups
+        if not without_memory.issuperset(member.run_id for member in group.members)
+    ]
     total = "?" if planned is None else str(planned)
     only = rows[0] if len(rows) == 1 else {}
     return {
@@ -70,9 +75,9 @@ def status_of(
             _condition(
                 benchmark,
                 VALID,
-                _is_valid(states, is_complete=is_complete),
+                _is_valid({group.state for group in judged}, is_complete=is_complete),
                 now,
-                *_validity(groups, is_complete=is_complete),
+                *_validity(judged, is_complete=is_complete),
             ),
         ],
         "rows": rows[:MOST],
@@ -92,7 +97,8 @@ def _counted_runs(total: str) -> str:
 
 
 def _phase(runs: Sequence[Run], problem: BenchError | None, *, is_complete: bool) -> ObjectPhase:
-    phases = {run.phase for run in runs}
+    without_memory = sweeps.without_memory(runs)
+    phases = {run.phase for run in runs if run.run_id not in without_memory}
     if problem is not None:
         return "Failed"
     if not is_complete:

@@ -83,7 +83,7 @@ _SIDE = (
 """Fields of each group in a Paddle : PyTorch pair."""
 PLAIN = (
     *(name for name in _OF_GROUP if name != "by_estimator"),
-    *(*_DERIVED, "baseline", *_LAST),
+    *(*_DERIVED, "baseline", "fastest_batch_size", *_LAST),
     *_OF_TRAINING,
 )
 """Fields of a JSON row that are always columns of the CSV."""
@@ -109,6 +109,7 @@ def row(result: Result) -> dict[str, Any]:
         missing[name] = figure.reason or "not measured"
     fields |= {
         "baseline": result.baseline,
+        "fastest_batch_size": result.fastest_batch_size,
         **{name: getattr(group, name) for name in _LAST},
         **group_fields(group, _OF_TRAINING),
         "accuracy": msgspec.to_builtins(group.accuracy),
@@ -122,6 +123,7 @@ def row(result: Result) -> dict[str, Any]:
         "published": msgspec.to_builtins(result.deviations or None),
     }
     missing["baseline"] = result.speedup.reason or "none"
+    missing["fastest_batch_size"] = "its set has no valid sweep over batch sizes"
     missing["changed"] = "the history of the case up to this set shows no change"
     missing["newer"] = "no newer set is without a figure"
     missing["published"] = result.deviations_reason or "not requested (--published)"

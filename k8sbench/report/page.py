@@ -277,7 +277,11 @@ def _named(title: str, shown: str, text: str) -> str:
     return f"{shown} {text}" if title in ("batch", "window", "training") else text
 
 
-STATES = {"valid": "good", "unsteady": "warn", "rejected": "bad", "failed": "bad"}
+STATES = {
+    **dict.fromkeys(("unsteady", "out-of-memory"), "warn"),
+    **dict.fromkeys(("rejected", "failed"), "bad"),
+    "valid": "good",
+}
 """State of a row → its colour."""
 
 

@@ -51,7 +51,10 @@ PIPE = 1 << 16  # bytes that a pipe holds at most: one read takes all that has b
 
 # How the last line of an error begins: Python's and Paddle's own exceptions, and the errors of
 # command lines.
-ERROR = re.compile(rb"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b|\S+: (?:error|failed): ")
+ERROR = re.compile(
+    rb"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b|\S+: (?:error|failed): "
+    rb"|Out of memory error on GPU \d"
+)
 REMEMBERED = 100  # lines of a rank that are searched for it; Paddle adds its C++ stack
 LONGEST_ERROR = 1000  # bytes of it that are repeated
 # As our trainers exit when SIGTERM comes (`parts/ending.py`). No other exit code is taken for a

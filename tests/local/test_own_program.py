@@ -130,6 +130,42 @@ def test_a_run_that_fails_after_its_last_iteration_has_its_row(
     assert len(json.loads(capsys.readouterr().out)) == runs
 
 
+SWEPT = """
+import sys
+class OutOfMemoryError(RuntimeError):
+    __module__ = "torch"
+size = int(sys.argv[1])
+if size > 4:
+    raise OutOfMemoryError(f"CUDA out of memory. Tried to allocate {size} GiB.")
+for step in range(1, 21):
+    print(f"step {step} {size}.0 samples/s", flush=True)
+"""
+
+
+def test_sizes_that_do_not_fit_are_rows_of_a_sweep_and_no_failure(
+    mine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (variant,) = SPEC["variants"]
+    swept = {**variant, "command": ["python3", "train.py", "{batch_size}"]}
+    mine.write_text(yaml.safe_dump({**SPEC, "variants": [swept]}))
+    (mine.parent / "train.py").write_text(SWEPT)
+    command = ["submit", str(mine), "--backend=local", "--yes", "-o", "json"]
+
+    def rows(*words: str, code: int) -> dict[int, tuple[str, float | None, int | None]]:
+        assert main([*command, *words]) == code
+        found = json.loads(capsys.readouterr().out)["rows"]
+        names = ("state", "throughput", "fastest_batch_size")
+        return {row["batch_size_per_gpu"]: tuple(row[name] for name in names) for row in found}
+
+    sweep = {2: ("valid", 2.0, 4), 4: ("valid", 4.0, 4), 8: ("out-of-memory", None, 4)}
+    assert rows("--batch-size=8,2,4", "--set=sweep", code=0) == sweep
+    assert rows("--batch-size=8,2,4", "--resume=sweep", code=0) == sweep
+    none = {8: ("out-of-memory", None, None), 16: ("out-of-memory", None, None)}
+    assert rows("--batch-size=8,16", code=3) == none
+    main(["list", "-o", "json"])
+    assert len(json.loads(capsys.readouterr().out)) == 5, "the resumed sweep had all of its rows"
+
+
 def test_yes_is_required(mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words(mine)) == 2
     err = capsys.readouterr().err

@@ -55,7 +55,7 @@ def test_options_are_called_as_typed(client: Client, monkeypatch: pytest.MonkeyP
     run = client.submit("tsm", set="s", timeout="2h", speed_option=("compile",), batch_size=4)
     assert run.run_id == "seg-1"
     (request,) = asked
-    assert (request.set_name, request.timeout_s, request.batch_size) == ("s", 7200.0, 4)
+    assert (request.set_name, request.timeout_s, request.batch_sizes) == ("s", 7200.0, (4,))
     assert (request.backend, request.speed_options) == ("local", ("compile",))
 
 

@@ -144,6 +144,7 @@ COLOURS: dict[str, str] = {
     **dict.fromkeys(
         (
             *("valid;", "unsteady", "unsteady;", "warning", "running", "cancelled"),
+            "out-of-memory",
             *(Phase.CREATED, Phase.QUEUED, Phase.PENDING, Phase.PULLING, Phase.STARTING),
             Phase.CANCELLED,
         ),

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from k8sbench.model.finding import Finding
 from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.sweeps import GPU_OUT_OF_MEMORY
 
 
 class Cause(NamedTuple):
@@ -203,6 +204,11 @@ CAUSES: Mapping[str, Cause] = {
         "{end}",
         "Give the pool more memory_per_gpu, or use a smaller --batch-size or fewer loader workers.",
         again="a loader's memory grows with time, and that of others on the node does not stay",
+    ),
+    # No other attempt: the same batch would need the same memory again.
+    GPU_OUT_OF_MEMORY: Cause(
+        "{end}",
+        "Use a smaller --batch-size, or see that no other program uses the GPUs' memory.",
     ),
     "evicted": Cause(
         "{replica} was evicted{where}: {why}.",

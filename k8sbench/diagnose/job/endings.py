@@ -196,7 +196,7 @@ def _inside(facts: Facts, replica: Replica) -> Finding:
     restarts = f", after {counted(replica.restarts, 'restart')}" if replica.restarts else ""
     message = f": {quoted(ending.message)}" if ending.message else ""
     text = f"{replica.name} {_how(ending.code)}{restarts}{message}."
-    return _failed(facts, replica.name, text, exits.cause_id(ending.code))
+    return _failed(facts, replica.name, text, exits.cause_id(ending.code, ending.message))
 
 
 def _deleted_before(facts: Facts, first: Replica) -> Finding | None:

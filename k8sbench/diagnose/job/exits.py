@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from k8sbench.model.kinds import rank_order
+from k8sbench.model.sweeps import GPU_OUT_OF_MEMORY
 
 # Signals by number, as Linux has them: containers run there, whatever this program runs on.
 _SIGNALS = (
@@ -74,6 +75,14 @@ _EXCEPTION = re.compile(
     # What a command line says that is refused, and our trainers of what may pass.
     r"|^[\w./-][\w./ -]*: error: |^k8sbench: failed: "
 )
+_NO_GPU_MEMORY = re.compile(
+    # torch, whose 1.x has a plain RuntimeError; TensorFlow, MXNet, JAX
+    r"\b(?:CUDA|HIP) (?:error: )?out of memory|OOM when allocating tensor"
+    r"|\bcudaMalloc\b.*: out of memory|RESOURCE_EXHAUSTED: Out of memory"
+    r"|Out of memory error on GPU \d"  # PaddlePaddle, two lines after "ResourceExhaustedError:"
+)
+_ALLOCATOR = re.compile(r"(?:what\(\): +)?(?:CUDA out of memory|Out of memory error on GPU \d)")
+"""A line of a C++ error of GPU memory, without its type."""
 _OF_THE_LAUNCHER = re.compile(
     r"ChildFailedError|SignalException|\bgot signal:"
     # torch.distributed.launch of torch 1.x; the signal that ended a rank stands nowhere else.
@@ -147,8 +156,10 @@ class TorchrunReport:
         return True
 
 
-def cause_id(code: int | None) -> str:
-    """Return the id of the cause for an exit code."""
+def cause_id(code: int | None, line: str = "") -> str:
+    """Return the cause's id by exit code and telling line."""
+    if _NO_GPU_MEMORY.search(line):
+        return GPU_OUT_OF_MEMORY
     return USAGE_ERROR if code == _USAGE_CODE else REPLICA_FAILED
 
 
@@ -212,7 +223,7 @@ def _of_replica(failed: Ended) -> tuple[str, str]:
     """The sentence and the id where only the replica is known."""
     line = _last_message(failed.last)
     if failed.code != _KILLED_CODE and KILL not in _killed_by(failed.last):
-        return f"{failed.replica} {_how(failed)}{_quoted(line)}", cause_id(failed.code)
+        return f"{failed.replica} {_how(failed)}{_quoted(line)}", cause_id(failed.code, line)
     how = _how(failed)
     if failed.code != _KILLED_CODE:
         how += f" after {signal_text(KILL)} had killed a process of it"
@@ -222,13 +233,14 @@ def _of_replica(failed: Ended) -> tuple[str, str]:
 
 def _of_rank(failed: Ended, rank: _RankReport) -> tuple[str, str]:
     """The same where the launcher reported the rank."""
+    id_ = cause_id(rank.code, rank.error)
     if rank.code >= 0 and rank.error:
-        return f"{failed.replica} {_how(failed)}{_quoted(rank.line)}", cause_id(rank.code)
+        return f"{failed.replica} {_how(failed)}{_quoted(rank.line)}", id_
     sentence = f"{rank.name} of {failed.replica} {_by(rank.code)}"
     if rank.code == -KILL:
         last = f" Its last line{_quoted(rank.error)}" if rank.error else ""
         return f"{sentence}{_OUT_OF_MEMORY}{last}", "oom"
-    return f"{sentence}{_quoted(rank.error)}", cause_id(rank.code)
+    return f"{sentence}{_quoted(rank.error)}", id_
 
 
 def _quoted(line: str) -> str:
@@ -352,4 +364,5 @@ def _last_message(lines: Sequence[str]) -> str:
 
 def _is_error(line: str) -> bool:
     """True for an exception's last line that is not a launcher's report."""
-    return bool(_EXCEPTION.match(line)) and not _OF_THE_LAUNCHER.search(line)
+    is_one = _EXCEPTION.match(line) or _ALLOCATOR.match(line.lstrip())
+    return is_one is not None and not _OF_THE_LAUNCHER.search(line)

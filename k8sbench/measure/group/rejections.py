@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from k8sbench.measure import verdict
 from k8sbench.measure.rules import EXIT_CODE, MIXED_GPU_MODEL
 from k8sbench.measure.verdict import IntegrityRule, reject, rules_in, warn
+from k8sbench.model import sweeps
 from k8sbench.model.finding import Finding
-from k8sbench.model.group import SCRATCH, UNSTEADY
+from k8sbench.model.group import OUT_OF_MEMORY, SCRATCH, UNSTEADY
 from k8sbench.model.identity import case_values, group_key
 from k8sbench.model.measurement import ESTIMATORS, Measurement
 from k8sbench.model.phase import Phase
@@ -32,6 +33,11 @@ RUN_FAILED = reject(
     "run-failed",
     "The job failed.",
     "See k8sbench logs RUN, and repeat the case.",
+)
+RUN_OUT_OF_MEMORY = reject(
+    OUT_OF_MEMORY,
+    "The batch does not fit into the GPUs' memory.",
+    "Use a smaller --batch-size; in a sweep the other sizes have figures.",
 )
 RUN_CANCELLED = reject(
     "run-cancelled",
@@ -157,7 +163,8 @@ class Candidate:
         elif phase is not Phase.SUCCEEDED and all(
             reason.id != EXIT_CODE.id for reason in self.reasons
         ):
-            self.reject(_ENDINGS[phase], run.history[-1].cause)
+            ending = RUN_OUT_OF_MEMORY if sweeps.is_out_of_memory(run) else _ENDINGS[phase]
+            self.reject(ending, run.history[-1].cause)
         elif measurement is None:
             self.reject(NOT_MEASURED, "The run ended, but nothing was measured.")
 

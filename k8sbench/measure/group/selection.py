@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.measure.group import grouping, history, ratios, speedup
+from k8sbench.measure.group import grouping, history, ratios, speedup, sweeps
 from k8sbench.model.errors import UsageError
 from k8sbench.model.group import Changed, Group, GroupFilter, Newer, Parity, Result, no_run_together
 from k8sbench.model.identity import GroupKey, check_set, resolve
@@ -140,12 +140,12 @@ def latest(groups: Iterable[Group]) -> tuple[list[Group], dict[str, Newer]]:
 def _with_history(
     results: Sequence[Result], groups: Sequence[Group], newer: Mapping[str, Newer]
 ) -> Iterator[Result]:
-    """Add the last change and a newer set of each case.
+    """Add the last change and a newer set of each case, and the fastest batch of its sweep.
 
     The history of a result ends with its own set. A set that differed alone, with a later set at
     the old level, is no change.
     """
-    by_id: dict[str, Changed | None] = {}
+    by_id, fastest = dict[str, Changed | None](), sweeps.fastest(groups)
     for series in history.history(groups):
         step = None
         for point in series.points:
@@ -156,7 +156,12 @@ def _with_history(
             by_id[point.group.key.id] = changed
     for result in results:
         key = result.group.key.id
-        yield msgspec.structs.replace(result, changed=by_id.get(key), newer=newer.get(key))
+        yield msgspec.structs.replace(
+            result,
+            changed=by_id.get(key),
+            newer=newer.get(key),
+            fastest_batch_size=fastest.get(key),
+        )
 
 
 def _order(key: GroupKey) -> tuple[object, ...]:

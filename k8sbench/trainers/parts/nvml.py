@@ -158,7 +158,7 @@ class Sampler:
     """Samples one GPU from `start` to `stop`."""
 
     def __init__(self, journal: Journal, *, every: float = 1.0, last_s: float = 2.0) -> None:
-        """`every` s; the driver of a broken GPU may not give the last one in `last_s`."""
+        """Sample each `every` s; wait `last_s` for the last sample."""
         self._journal, self._every, self._last_s = journal, every, last_s
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()

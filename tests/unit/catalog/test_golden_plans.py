@@ -25,7 +25,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "all cases and replicas": {"all_cases": True, "replicas": 4},
     "AMP": {"amp": True},
     "AMP in bf16": {"precision": "bf16"},
-    "another batch": {"batch_size": 3},
+    "another batch": {"batch_sizes": (3,)},
     "a longer window": {"iterations": 300, "warmup": 7},
     "smoke": {"preset": "smoke"},
     "a folder of data": {"data": "/data"},

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from k8sbench.model.request import SubmitRequest
 from tests.unit.command_line import Cli
 
 
@@ -43,6 +44,27 @@ def test_paths_are_made_absolute_and_reach_the_trainer(cli: Cli, files: Path) ->
     assert " · train 2 epochs, evaluated every 1, to top-1 90 % · local · " in reported
     assert f" · data path:{files}/pictures · weights path:{files}/start.pth · " in reported
     assert f"checkpoints path:{files}/kept · up to 3 restarts" in reported
+
+
+def test_each_batch_size_is_a_case_with_a_name_of_its_own(cli: Cli) -> None:
+    printed = cli("render", "deeplabv3p", "--gpus=1", "--batch-size=2,8", "--framework=all")
+    jobs = [one for one in yaml.safe_load_all(printed.out) if one["kind"] != "ConfigMap"]
+    assert len({job["metadata"]["name"] for job in jobs}) == len(jobs) == 4
+    assert printed.err.count("batch 2 × 1") == printed.err.count("batch 8 × 1") == 2
+    asked = cli("render", "resnet50", "--batch-size=64,128", "-o", "benchmark").out
+    assert yaml.safe_load(asked)["spec"]["batchSizes"] == [64, 128]
+
+
+@pytest.mark.parametrize("wrong", ["64,,128", "0", "64,128,64", "x", "64;128", "-1", "1000001", ""])
+def test_a_wrong_batch_size_is_one_error(cli: Cli, wrong: str) -> None:
+    err = cli("render", "resnet50", f"--batch-size={wrong}", code=2).err
+    assert err.count("error: ") == 1
+    assert f"--batch-size {wrong!r} is no list of batch sizes." in err
+
+
+def test_a_sweep_is_resumed_as_it_was_typed() -> None:
+    asked = SubmitRequest(benchmark="resnet50", set_name="s", batch_sizes=(64, 128))
+    assert asked.resuming() == "k8sbench submit resnet50 --batch-size 64,128 --resume s"
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])

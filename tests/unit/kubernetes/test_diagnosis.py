@@ -314,6 +314,7 @@ BY_CAUSE: dict[str, list[Seen]] = {
     ],
     "usage-error": [failed(pod(state=ended(2)))],
     "oom": [failed(pod(state=ended(137, "OOMKilled")))],
+    "gpu-out-of-memory": [failed(pod(state=ended(1, message="Error: CUDA out of memory. Tried")))],
     "evicted": [
         with_status(ended(137), "Evicted", "The node was low on resource: memory. "),
         disrupted("EvictionByEvictionAPI", "Eviction API: evicting"),

@@ -15,6 +15,7 @@ from k8sbench.lifecycle.executor import Executor
 from k8sbench.model.benchmark_object import Benchmark, ObjectSpec, StatusEvent
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
+from k8sbench.model.sweeps import GPU_OUT_OF_MEMORY
 from k8sbench.ports import RunFilter, Store
 from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case
 
@@ -292,6 +293,30 @@ def test_a_retry_runs_what_is_missing_or_failed_once_more(
     another.end("a-3")
     assert another.status(uid)["observedRetry"] == 1
     assert another.status(uid)["summary"]["runs"] == "3/3"
+
+
+def test_a_batch_size_out_of_memory_is_a_result_that_no_retry_repeats(
+    store: Store, objects: FakeObjects
+) -> None:
+    def plan(benchmark: Benchmark) -> Sequence[PlannedCase]:
+        sizes, case = benchmark.wanted.batch_sizes, cases()
+        drafts = (msgspec.structs.replace(case.draft, batch_size=size) for size in sizes)
+        return [msgspec.structs.replace(case, draft=draft) for draft in drafts]
+
+    uid = objects.create("a", batch_sizes=(64, 128), parallel=2)
+    operator = Operator(store, FakeCluster(outlives=True), objects, plan)
+    operator.passes()
+    too_large = at(Phase.FAILED, cause_id=GPU_OUT_OF_MEMORY)
+    operator.cluster.going_on["a-2"].append(too_large)
+    operator.end("a-1")
+    assert operator.phases() == {"a-1": "Succeeded", "a-2": "Failed"}
+    assert operator.status(uid)["phase"] == "Succeeded"
+    verdicts = {row["batchSize"]: row["verdict"] for row in operator.status(uid)["rows"]}
+    assert verdicts == {64: "valid", 128: "out-of-memory"}
+    objects.change(uid, retry=1)
+    operator.passes()
+    assert operator.cluster.created == ["a-1", "a-2"]
+    assert operator.status(uid)["observedRetry"] == 1
 
 
 @pytest.mark.parametrize("retry", [0, 1])

@@ -105,6 +105,16 @@ COMPILER = (
     "subprocess.CalledProcessError: Command '['nvcc', '-V']' returned non-zero exit status 1."
 )
 STATUS_1, BY_SIGKILL = torch_1("returned non-zero exit status 1"), torch_1("died with <Signals.9>")
+NO_MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 16 GiB"
+TORCH_NO_MEMORY = f"torch.OutOfMemoryError: {NO_MEMORY}"
+PADDLE_SAYS = "Out of memory error on GPU 0. Cannot allocate 3.125000GB memory on GPU 0"
+PADDLE_NO_MEMORY = [
+    *("MemoryError: ", "", "----------------------", "Error Message Summary:"),
+    *("----------------------", "ResourceExhaustedError: ", "", f"{PADDLE_SAYS}.", ""),
+    "2. If no, please decrease the batch size of your model. ",
+    *(" (at ../paddle/phi/core/memory/allocation/cuda_allocator.cc:84)", ""),
+]
+NO_GPU_MEMORY = "gpu-out-of-memory: w exited with code 1: "
 FIRST = "replica-failed: w exited with code 1: [rank1]: ValueError: batch of 0"
 BY_CODE = "replica-failed: rank 1 of w exited with code 5."
 KILLED = f"oom: w {MAYBE} Its last line: step 3"
@@ -193,6 +203,27 @@ LOST = ["step 7", *LOST_PEER_PADDLE]
             [FAILS, "bye", *torchrun((0, 1))],
             f"replica-failed: w exited with code 1: [rank0]: {FAILS}",
         ),
+        # Lack of GPU memory has an id of its own, whatever its launcher's code is.
+        (1, [TORCH_NO_MEMORY], f"{NO_GPU_MEMORY}{TORCH_NO_MEMORY}"),
+        (1, [f"RuntimeError: {NO_MEMORY}", *STATUS_1], f"{NO_GPU_MEMORY}RuntimeError: {NO_MEMORY}"),
+        (
+            1,
+            [f"[rank1]: {TORCH_NO_MEMORY}", *LOST_PEER, *torchrun((0, 143), (1, 1), ends=(0,))],
+            f"{NO_GPU_MEMORY}[rank1]: {TORCH_NO_MEMORY}",
+        ),
+        (
+            134,
+            ["terminate called after throwing 'c10::Error'", f"  what():  {NO_MEMORY}", "Aborted"],
+            f"gpu-out-of-memory: w was killed by signal 6 (SIGABRT): what():  {NO_MEMORY}",
+        ),
+        (1, PADDLE_NO_MEMORY, f"{NO_GPU_MEMORY}{PADDLE_SAYS}."),
+        (
+            1,
+            [*PADDLE_NO_MEMORY, *LOST_PEER_PADDLE, paddle(1, f"exit code 1: {PADDLE_SAYS}.")],
+            f"{NO_GPU_MEMORY}[rank1]: {PADDLE_SAYS}.",
+        ),
+        # One that was met and got over is not the cause.
+        (1, [NO_MEMORY, "ValueError: x"], "replica-failed: w exited with code 1: ValueError: x"),
     ],
 )
 def test_the_end_of_one_replica_has_its_cause(code: int, lines: list[str], told: str) -> None:

@@ -625,6 +625,7 @@ CASES: dict[str, tuple[Found, str]] = {
     "not measured": (group(factory.run(None)), "not-measured"),
     "cancelled": (ended(Phase.CANCELLED), "run-cancelled"),
     "failed": (ended(Phase.FAILED), "run-failed"),
+    "without GPU memory": (group(factory.out_of_memory()), "run-out-of-memory"),
     "in progress": (ended(Phase.RUNNING), "run-in-progress"),
     "lost": (ended(Phase.LOST), "run-lost"),
 }

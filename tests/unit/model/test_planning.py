@@ -25,7 +25,7 @@ def test_an_all_reduce_needs_a_peer_and_counts_what_each_rank_sends() -> None:
         planned(of=of, replicas=1, gpus=1)
     with pytest.raises(UsageError, match="has no AMP"):
         planned(of=of, replicas=2, precision="amp")
-    plan = planned(of=of, replicas=2, gpus=2, batch_size=1000)
+    plan = planned(of=of, replicas=2, gpus=2, batch_sizes=(1000,))
     assert plan.global_batch == 1.5
     assert "vector of 1000 MB" in describe(plan)
 
@@ -93,7 +93,7 @@ def test_a_speed_option_overrules_the_catalog_s_and_the_preset_s() -> None:
     ("asked", "note"),
     [
         ({"gpus": 3}, "do not divide a node's 8"),
-        ({"batch_size": 3}, "batch 3 per GPU, where the report has 2"),
+        ({"batch_sizes": (3,)}, "batch 3 per GPU, where the report has 2"),
         ({"framework": "paddle", "precision": "amp"}, "no amp run"),
         ({"iterations": 6}, "a log line each 1 iterations instead of 2"),
     ],
@@ -150,7 +150,7 @@ ASKED = st.fixed_dictionaries(
     {
         "replicas": st.integers(-3, 1200),
         "gpus": st.none() | st.integers(-3, 20),
-        "batch_size": st.none() | st.integers(-3, 64),
+        "batch_sizes": st.just(()) | st.tuples(st.integers(-3, 64)),
         "warmup": st.none() | st.integers(-3, 200),
         "iterations": st.none() | st.integers(-3, 2000),
         "precision": st.sampled_from(["fp32", "amp"]),

@@ -13,6 +13,7 @@ from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import CPU_POOL, NodePool
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Fingerprint
+from k8sbench.model.sweeps import GPU_OUT_OF_MEMORY
 from tests.unit.render import plans
 
 V100_16 = "Tesla V100-SXM2-16GB"
@@ -122,6 +123,16 @@ def run(
         measurement=measurement(rate, planned, **(measured or {})) if has else None,
         image_digest=image_digest,
     )
+
+
+def out_of_memory(**plan_changes: Any) -> Run:
+    """One run that ended for lack of GPU memory."""
+    failed = run(phase=Phase.FAILED, **plan_changes)
+    cause = (
+        "w exited with code 1: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
+    )
+    last = msgspec.structs.replace(failed.history[-1], cause=cause, cause_id=GPU_OUT_OF_MEMORY)
+    return msgspec.structs.replace(failed, history=(*failed.history[:-1], last))
 
 
 def repeats(rates: Iterable[float], **fields: Any) -> list[Run]:

@@ -1,0 +1,109 @@
+"""Sweeps over batch sizes: the fastest, and those that do not fit."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from k8sbench.cli import exit_codes
+from k8sbench.measure.group.grouping import groups
+from k8sbench.measure.group.selection import Report, Wanted, report
+from k8sbench.measure.group.speedup import results
+from k8sbench.model.benchmark_object import Benchmark
+from k8sbench.model.benchmark_object import ObjectSpec as Asked
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
+from k8sbench.report import benchmark_status, document, layout
+from tests.unit.report.factory import out_of_memory, run
+
+
+def size(batch: int, rate: float | None = None, **changes: Any) -> Run:
+    """A run of one batch size; without a rate it does not fit."""
+    if rate is None and "measured" not in changes:
+        return out_of_memory(batch_size=batch, **changes)
+    return run(rate, batch_size=batch, **changes)
+
+
+SWEEP = (size(64, 700.0), size(128, 900.0), size(256))
+
+
+def rows(*runs: Run) -> Report:
+    return report(runs, Wanted(every=True))
+
+
+def fastest(*runs: Run) -> list[int | None]:
+    return [result.fastest_batch_size for result in rows(*runs).results]
+
+
+def test_each_size_has_its_row_and_the_fastest_that_fits_is_named() -> None:
+    made = rows(*SWEEP)
+    found = [document.row(result) for result in made.results]
+    assert [(row["batch_size_per_gpu"], row["state"], row["throughput"]) for row in found] == [
+        (64, "valid", 700.0),
+        (128, "valid", 900.0),
+        (256, "out-of-memory", None),
+    ]
+    assert {row["fastest_batch_size"] for row in found} == {128}
+    (reason,) = found[2]["members"][0]["reasons"]
+    assert reason["id"] == "run-out-of-memory"
+    assert "CUDA out of memory" in reason["message"]
+    (table,) = layout.tables(made.results, made.parities)
+    assert "fastest batch per GPU of resnet50 pytorch fp32 1x8: 128" in table.notes
+
+
+@pytest.mark.parametrize(
+    ("runs", "found"),
+    [
+        ((size(64, 700.0),), [None]),
+        ((size(64, 700.0), size(128, 900.0, set_name="b")), [None, None]),
+        ((size(64, 700.0), size(128, 900.0, options={"compile": True})), [None, None]),
+        ((size(64), size(128)), [None, None]),
+        # Of a size that did not always fit the figure is no advice.
+        ((size(64, 700.0), size(128, 900.0), size(128, repeat=2)), [64, 64]),
+        ((size(64, 700.0, preset="smoke"), size(128, 900.0, preset="smoke")), [None, None]),
+    ],
+)
+def test_only_sizes_of_one_set_that_differ_in_nothing_else_are_compared(
+    runs: tuple[Run, ...], found: list[int | None]
+) -> None:
+    assert fastest(*runs) == found
+
+
+def test_a_speedup_is_that_over_one_gpu_with_the_same_batch() -> None:
+    alone = (size(64, 100.0, case="1x1"), size(128, 120.0, case="1x1"))
+    made = results(groups([*alone, *SWEEP]))
+    found = {(r.group.key.case, r.group.key.batch_size): r.speedup.value for r in made}
+    assert (found["1x8", 64], found["1x8", 128], found["1x8", 256]) == (7.0, 7.5, None)
+
+
+FAILED = run(phase=Phase.FAILED, batch_size=512)
+
+
+@pytest.mark.parametrize(
+    ("runs", "code"),
+    [
+        (SWEEP, 0),
+        ((size(64), size(128)), 3),
+        ((size(64),), 3),
+        ((*SWEEP, FAILED), 3),
+        # Not of the same sweep, or of the same size: something else is wrong there.
+        ((size(64, 700.0), size(128, case="1x1")), 3),
+        ((size(64, 700.0), size(64, repeat=2)), 3),
+        ((size(64, measured={"verdict": "rejected"}), size(128)), 5),
+    ],
+)
+def test_out_of_memory_is_no_failure_where_another_size_was_measured(
+    runs: tuple[Run, ...], code: int
+) -> None:
+    assert exit_codes.of_runs(runs) == code
+    wanted = Benchmark(name="a", uid="u", generation=1, created_at=0.0, wanted=Asked())
+    found = benchmark_status.status_of(wanted, runs, planned=len(runs), now=2e9)
+    assert found["phase"] == ("Failed" if code == 3 else "Succeeded")
+    if runs is SWEEP:
+        assert found["conditions"][1]["reason"] == "RowsValid"
+
+
+def test_an_end_after_the_window_keeps_its_figure_and_fails() -> None:
+    _, _, late = SWEEP
+    measured = msgspec.structs.replace(late, measurement=size(256, 950.0).measurement)
+    assert exit_codes.of_runs([*SWEEP[:2], measured]) == 3
