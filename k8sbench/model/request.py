@@ -39,7 +39,7 @@ class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How runs on a cluster are followed and measured."""
+    """Options of following and measuring runs on a cluster."""
 
     keep: bool = False
     """True to keep finished jobs and pods on the cluster."""
