@@ -31,7 +31,7 @@ COMPILING = 0.6
 
 
 class Measuring:
-    """One run of this program: its limits, and what it has."""
+    """Limits and results of one run of this program."""
 
     def __init__(self, seconds: float, pairs: int, tiny: bool, folder: pathlib.Path) -> None:
         self.deadline = time.monotonic() + seconds
@@ -41,16 +41,16 @@ class Measuring:
         folder.mkdir(parents=True, exist_ok=True)
 
     def left(self, sharing: int = 1) -> float:
-        """Seconds that each of so many has."""
+        """Seconds left for each of `sharing` parts."""
         return max(self.deadline - time.monotonic(), 0.0) / max(sharing, 1)
 
     def write(self) -> None:
-        """Write all that there is."""
+        """Write the results so far."""
         text = json.dumps({"rows": self.rows, "options": self.options}, indent=1)
         (self.folder / "peers.json").write_text(text + "\n")
 
     def contests(self, chosen: Sequence[Contest]) -> None:
-        """Run contests, each with an equal share of what time is left."""
+        """Run contests; each has an equal share of the time left."""
         with contextlib.ExitStack() as stack:
             waiting = {}
             for number, contest in enumerate(chosen):
@@ -125,7 +125,7 @@ class Measuring:
             print(f"# {part} {' '.join(given)}: {row['rate']}", file=sys.stderr, flush=True)
 
     def _compile(self, runs: Sequence[Ours]) -> None:
-        """Fill the compiler's cache, by one step each, so that the runs themselves are short."""
+        """Fill the compiler's cache by one step of each run."""
         until = time.monotonic() + COMPILING * self.left()
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
             for ours in runs:
@@ -138,7 +138,7 @@ class Measuring:
 
 @contextlib.contextmanager
 def _noted(row: Row) -> Any:
-    """Note in a row why there is no figure."""
+    """Write the reason of a missing figure into a row."""
     try:
         yield
     except NotRun as reason:
@@ -215,7 +215,7 @@ def tables(measuring: Measuring) -> Iterable[str]:
 
 
 def main() -> None:
-    """Run the parts that are asked for."""
+    """Run the requested parts."""
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.peers", description=__doc__)
     parser.add_argument("--seconds", type=float, default=280.0, help="for all of it")
     parser.add_argument("--pairs", type=int, default=3, help="at most, of each contest")

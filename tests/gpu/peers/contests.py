@@ -1,4 +1,4 @@
-"""What runs against what: models, batches, precisions and settings."""
+"""Models, batches, precisions and settings of the comparison."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Contest(NamedTuple):
     channels_last: bool = False
 
     def task(self, tiny: bool) -> dict[str, Any]:
-        """What a peer trains."""
+        """The peer's inputs and precision."""
         ours, (_, size, small, _) = self.ours, SIZES[self.ours.trainer]
         if tiny:
             return Task(TINY_BATCH, "none", self.channels_last, small, "cpu")._asdict()
@@ -96,4 +96,4 @@ OPTIONS = (
     ("tsm", Ours(_TSM, "fp16", 16, 20, 40), _PICTURES),
     ("gpt", Ours(_GPT, "bf16", 16, 20, 50), ((), (_FUSED,), (_COMPILED,), (_COMPILED, _FUSED))),
 )
-"""By part: a run with its published settings, and the options that are added to it."""
+"""Part, run with published settings, added options."""

@@ -1,4 +1,4 @@
-"""Processes that take steps: our trainers, run as users run them, and peers, which wait."""
+"""Processes of our trainers and of peers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PREFIX = "K8SBENCH "
 
 
 class NotRun(Exception):
-    """There is no figure, for this reason."""
+    """A figure is missing; the message is the reason."""
 
 
 def _environment() -> dict[str, str]:
@@ -67,7 +67,7 @@ def ours_steps(window: dict[str, Any]) -> int:
 
 
 class Peer:
-    """A process of `theirs`, which imports and then waits to be asked for steps."""
+    """A process of `theirs`: imports, then waits for commands."""
 
     def __init__(self, name: str, task: dict[str, Any], log: pathlib.Path) -> None:
         self.name, self.log = name, log
@@ -109,7 +109,7 @@ class Peer:
         return answer
 
     def end(self) -> None:
-        """End it, whatever it does."""
+        """Kill the process."""
         self.process.kill()
         self.process.communicate()
 
