@@ -33,7 +33,7 @@ OF_ITS_CASES = {rules.BATCH_SIZE.id, rules.TOO_FEW_ITERATIONS.id, rules.SHORT_WA
 NO_BATCH = "The batch is not known; give it with --batch-size."
 
 
-class Judged(NamedTuple):
+class JudgedLog(NamedTuple):
     """The measurement of a run, and the expectation that applied."""
 
     measurement: Measurement
@@ -69,7 +69,7 @@ def measure(
     return _measurement(_read(sources, expected))
 
 
-def judge(sources: Iterable[OpenedLog], candidates: Sequence[Expectation]) -> Judged:
+def judge(sources: Iterable[OpenedLog], candidates: Sequence[Expectation]) -> JudgedLog:
     """Measure one run from its logs.
 
     One file, or those of its ranks or pieces in order. The candidate that the log states applies,
@@ -93,7 +93,7 @@ def judge(sources: Iterable[OpenedLog], candidates: Sequence[Expectation]) -> Ju
             found = _measurement(log)
         elif unfit:
             found, log.expected, applied = plain, family, family
-    return Judged(_with_gpu_metrics(found, log), applied, stated, unfit)
+    return JudgedLog(_with_gpu_metrics(found, log), applied, stated, unfit)
 
 
 def _rejections(measurement: Measurement) -> list[str]:
@@ -188,7 +188,7 @@ def _measurement(log: LogFacts) -> Measurement:
     kept: dict[tuple[str, str], Finding] = {}
     for finding in integrity.reasons(case):  # of several with one id and severity the first
         kept.setdefault((finding.id, finding.severity), finding)
-    reasons = [*kept.values(), *_above_peak(measurement, log.expected)]
+    reasons = [*kept.values(), *_above_peak(measurement, log)]
     return verdict.with_reasons(measurement, reasons, log.expected.accept)
 
 
@@ -304,9 +304,11 @@ def _with_records(
     )
 
 
-def _above_peak(measurement: Measurement, expected: Expectation) -> Iterator[Finding]:
+def _above_peak(measurement: Measurement, log: LogFacts) -> Iterator[Finding]:
+    expected = log.expected
     rate = measurement.throughput and getattr(measurement.throughput, measurement.estimator)
     model = None if expected.smoke else expected.fingerprint
+    model = model and model.at(log.sequence_length or 1)
     text = rate and beyond_peak(measurement, rate, model, expected.gpu_model)
     if text:
         yield rules.ABOVE_PEAK.finding(text)
