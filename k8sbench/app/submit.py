@@ -308,7 +308,7 @@ def _check_agreed(
 def _opened(
     target: RunTarget, request: SubmitRequest, store: SqlStore, note: Note
 ) -> contextlib.AbstractContextManager[RunContext]:
-    """Open where the runs are made; what is not agreed to does not come here."""
+    """Open the place of the runs; the user has agreed to theirs."""
     if target.api is None:
         return connections.on_machine(store, request.prometheus)
     options = FollowOptions(keep=request.keep, prometheus=request.prometheus)

@@ -12,9 +12,8 @@ from functools import partial
 
 import msgspec
 
-from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.benchmarks import CANCELLED
-from k8sbench.lifecycle.context import PlannedCase, RunContext
+from k8sbench.lifecycle.context import PlannedCase
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import Benchmark, ObjectSpec
@@ -184,7 +183,6 @@ class WithOperator(Schedule):
         )
         connection = Connection(self.namespace, process)
         with Serving(
-            partial(self._find, context),
             context,
             Silent(),
             patient=True,
@@ -193,11 +191,6 @@ class WithOperator(Schedule):
         ) as place:
             while not self._is_over:
                 place.step(1.0)
-
-    def _find(self, context: RunContext) -> list[Run]:
-        jobs = context.cluster.jobs()
-        collecting.record_ours(jobs, context, lambda _: None)
-        return collecting.open_runs(context, {job.run_id for job in jobs})
 
     def _plan(self, connection: Connection, benchmark: Benchmark) -> Sequence[PlannedCase]:
         connection.request("plan")

@@ -24,7 +24,6 @@ from k8sbench.adapters.kubernetes import job_changes, listing, ownership
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.job_changes import Trainers
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
-from k8sbench.adapters.kubernetes.ownership import OTHER_NAME
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.job_reader import JobReader
@@ -39,7 +38,7 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
 )
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION
-from k8sbench.model.kube import RUN_LABEL, KubeObject, Ownership, annotations_of, attempt_of
+from k8sbench.model.kube import KubeObject, Ownership, annotations_of, attempt_of
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -151,14 +150,14 @@ class KubernetesCluster:
         self._jobs[plan.run_id] = followed
         self._has_new = True
         try:
-            job = manifests[-1]
+            job, runtime = manifests[-1], job_changes.runtime_of(plan, manifests)
             name = mounted_by(job)
 
             def provide() -> None:
                 if name:
                     self._trainers.provide(name)
-                if (runtime := job_changes.runtime_of(plan, manifests)) is not None:
-                    ownership.made(self.api, runtime, RUN_LABEL, OTHER_NAME)
+                if runtime is not None:
+                    ownership.make(self.api, runtime)
 
             made, existed = job_changes.create(
                 self.api,
@@ -175,7 +174,7 @@ class KubernetesCluster:
                 self._start(partial(job_changes.discard, self.api, plan, nonce))
             raise
         followed.since = time.monotonic()
-        if (runtime := job_changes.runtime_of(plan, manifests)) is not None:
+        if runtime is not None:
             self._start(partial(job_changes.bind, self.api, runtime, made))
         if existed:
             self._watches.list_again()

@@ -192,7 +192,7 @@ def _check_ours(manifest: Mapping[str, Any], found: KubeObject) -> None:
     """
     metadata, kind = found["metadata"], manifest["kind"]
     name = metadata["name"]
-    ownership.check_label(manifest, found, RUN_LABEL, ownership.OTHER_NAME)
+    ownership.check_label(manifest, found)
     if attempt_of(manifest) > 1 and (
         "deletionTimestamp" in metadata or attempt_of(found) < attempt_of(manifest)
     ):

@@ -266,7 +266,7 @@ def collect(
 def served(store: Store, cluster: FakeCluster, stop: Stop) -> CollectResult:
     """Serve one place until the stop; return each closed run once."""
     here, closed = context(store, cluster), dict[str, Run]()
-    with Serving(lambda: collecting.open_runs(here), here, Silent()) as place:
+    with Serving(here, Silent()) as place:
         result = serving.serve([place], stop, lambda run: closed.update({run.run_id: run}))
     assert result.closed == [], "nothing is kept of a run that is closed"
     result.closed = list(closed.values())

@@ -186,7 +186,7 @@ def test_collecting_all_runs_fetches_what_is_owed_of_the_last_days_alone(store: 
     assert collecting.open_runs(bench.context) == []
     # An operator that is started takes them up as well.
     later = Bench(store, Source(260.0), now=created)
-    with serving.Serving(list, later.context, later.reporter) as place:
+    with serving.Serving(later.context, later.reporter) as place:
         while any(run.owes_gpu_metrics for run in store.runs(RunFilter())):
             place.step(0.01)
     assert all(present(run.measurement).gpu_metrics for run in store.runs(RunFilter()))
