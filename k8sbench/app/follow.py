@@ -21,7 +21,7 @@ from k8sbench.adapters import processes
 from k8sbench.app import connections, objects, results, stores
 from k8sbench.app.connections import now, on_cluster
 from k8sbench.app.results import RunRows
-from k8sbench.app.runs import find, look_up, run_seen, to_act_on
+from k8sbench.app.runs import find, run_seen, to_act_on
 from k8sbench.lifecycle import collecting, requests
 from k8sbench.lifecycle.context import Reporter, RunContext, Stop
 from k8sbench.model import times
@@ -111,7 +111,7 @@ def _end_own(
         store.check_writable()
         follower = Follower(store, access, reporter, stop)
         # All are found before the first one is touched.
-        found = [to_act_on(store, text, access, reporter.note) for text in runs]
+        found = [to_act_on(store, text, access, reporter.note, records=True) for text in runs]
         for run_id, run in {run.run_id: run for run in found}.items():
             if run.source == stores.SOURCE and run.is_closed:
                 continue  # which was noted
@@ -121,7 +121,7 @@ def _end_own(
                     f"It ends by itself; see: k8sbench status {run_id}",
                 )
             work = follower.cancel if kind == "cancel" else follower.delete
-            work(look_up(store, run_id, access, records=True), wish)
+            work(run, wish)
 
 
 def _to_cancel() -> Wish:
