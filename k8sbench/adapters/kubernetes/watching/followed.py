@@ -241,27 +241,24 @@ class Followed:
         """Kind and latest state of the job; None if not seen yet."""
         return None if self._job is None else (self.kind, self._job)
 
-    def snapshot(self) -> JobSnapshot:
-        """Return the latest job, pods and events."""
-        return JobSnapshot(
+    def read(
+        self, now: float, workload: KubeObject | None = None
+    ) -> tuple[JobState, tuple[facts.Replica, ...]]:
+        """Return the state of the job, and its replicas.
+
+        ``now`` is the cluster's time, and ``workload`` what Kueue knows of the job.
+        """
+        seen = JobSnapshot(
             job=self._job,
             pods={name: pod for name, pod in self._pods.items() if self._owns(pod)},
             earlier=[pod for pod in self._earlier.values() if self._owns(pod)],
             events=sorted(self._events.values(), key=_stamp),
             deleted=self._is_deleted,
+            workload=workload,
         )
-
-    def read(
-        self, now: float, snapshot: JobSnapshot | None = None
-    ) -> tuple[JobState, tuple[facts.Replica, ...]]:
-        """Return the state of the job, and its replicas; ``now`` is the cluster's time.
-
-        ``snapshot`` is that of :meth:`snapshot`, completed with what is known beyond the job.
-        """
-        seen = snapshot or self.snapshot()
         found = facts.look(seen, self.plan, now)
         reading = state.read(found, self._lines)
-        if seen.job is not None and ownership.waits(seen.job):
+        if self._job is not None and ownership.waits(self._job):
             reading = msgspec.structs.replace(reading, unrecoverable=False)
         return reading, found.replicas
 

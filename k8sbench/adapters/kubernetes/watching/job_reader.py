@@ -77,10 +77,8 @@ class JobReader:
         """
         now = self._api.time()
         events = list(followed.taken(self._user))
-        snapshot = followed.snapshot()
         self._ask_for_place(followed)
-        snapshot.workload = self._workloads.get(followed.uid or "")
-        reading, replicas = followed.read(now, snapshot)
+        reading, replicas = followed.read(now, self._workloads.get(followed.uid or ""))
         all_seen = self._watches.has_all(followed.kind) and self._watches.has_all("Pod")
         if followed.is_resumed and not all_seen and not reading.phase.final:
             return events  # without the job or its pods it would seem to go back to its creation
