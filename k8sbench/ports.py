@@ -141,7 +141,7 @@ class Cluster(Protocol):
     owner: JobOwner | None
     """Owner of the jobs that are created; None where jobs name none."""
 
-    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> str | None:
+    def create(self, run: Run, manifests: Sequence[Manifest], folder: Path) -> str | None:
         """Create the job, unless it exists, and follow it.
 
         Returns the job's uid, where it has one.

@@ -65,7 +65,7 @@ def create(run: Run, context: RunContext, *, wait: bool = False) -> str | None:
     objects = context.objects(run, identity)
     if run.restarts:
         cluster.clear(run)
-    return cluster.create(run.plan, objects, context.store.folder(run.run_id))
+    return cluster.create(run, objects, context.store.folder(run.run_id))
 
 
 def job_named(run_id: str, context: RunContext) -> FoundJob | None:

@@ -354,8 +354,8 @@ class SimulatedCluster(Connection):
         if not self._whose(job).is_ours:
             raise OwnedElsewhere(job.run_id, job.owner.host)
 
-    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> str | None:
-        run_id, world, namespace = plan.run_id, self._world, self._namespace
+    def create(self, run: Run, manifests: Sequence[Manifest], folder: Path) -> str | None:
+        plan, run_id, world, namespace = run.plan, run.run_id, self._world, self._namespace
         if run_id in self.followed:
             return None
         attempt = attempt_of(manifests[-1])

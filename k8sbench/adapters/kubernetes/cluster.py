@@ -37,10 +37,8 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
     WatchWorks,
 )
 from k8sbench.model.errors import BenchError, UsageError
-from k8sbench.model.identity import NONCE_ANNOTATION
-from k8sbench.model.kube import KubeObject, Ownership, annotations_of, attempt_of
+from k8sbench.model.kube import KubeObject, Ownership
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
 from k8sbench.render.trainer_sources import mounted_by
@@ -126,26 +124,18 @@ class KubernetesCluster:
 
     def create(
         self,
-        plan: RunPlan,
+        run: Run,
         manifests: Sequence[Manifest],
         folder: Path,  # noqa: ARG002
     ) -> str | None:
         """Create the job and follow it, or find an earlier creation's job."""
-        if plan.run_id in self._jobs:
-            return self._jobs[plan.run_id].uid
+        if run.run_id in self._jobs:
+            return self._jobs[run.run_id].uid
+        plan = run.plan
         # Before the job exists: what is seen of it from then on is kept. Another thread may call
         # ``wait`` in the meantime.
         reported = Transition(phase=Phase.CREATED, at=self.api.time(), cause="")
-        attempt = attempt_of(manifests[-1])
-        nonce = annotations_of(manifests[-1]).get(NONCE_ANNOTATION)
-        followed = Followed(
-            plan,
-            reported=reported,
-            since=math.inf,
-            attempt=attempt,
-            nonce=nonce,
-            is_of=lambda job: annotations_of(job).get(NONCE_ANNOTATION) in {None, nonce},
-        )
+        followed = Followed(run, reported=reported, since=math.inf)
         self._runs.add(plan.run_id)
         self._jobs[plan.run_id] = followed
         self._has_new = True
@@ -171,7 +161,7 @@ class KubernetesCluster:
         except BaseException as error:
             self._drop(plan.run_id)
             if isinstance(error, UsageError):
-                self._start(partial(job_changes.discard, self.api, plan, nonce))
+                self._start(partial(job_changes.discard, self.api, run))
             raise
         followed.since = time.monotonic()
         if runtime is not None:
@@ -188,15 +178,7 @@ class KubernetesCluster:
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         """Follow an existing job; the end of a missing job is reported."""
-        followed = Followed(
-            run.plan,
-            reported=run.history[-1],
-            marks=marks,
-            since=time.monotonic(),
-            attempt=run.attempt,
-            nonce=run.nonce,
-            is_of=partial(ownership.is_of, run=run),
-        )
+        followed = Followed(run, reported=run.history[-1], marks=marks, since=time.monotonic())
         self._runs.add(run.run_id)
         self._jobs[run.run_id] = followed
         self._changed.add(run.run_id)

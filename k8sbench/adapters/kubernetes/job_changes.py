@@ -126,12 +126,12 @@ def runtime_of(plan: RunPlan, manifests: Sequence[Manifest]) -> Manifest | None:
     return None if kind_of(plan).runtime is None else manifests[-2]
 
 
-def discard(api: Api, plan: RunPlan, nonce: str | None) -> None:
+def discard(api: Api, run: Run) -> None:
     """Delete the runtime of a job that was never created.
 
     Does nothing if the kind has no runtime.
     """
-    _discard(api, kind_of(plan), plan.job_name, nonce)
+    _discard(api, kind_of(run.plan), run.plan.job_name, run.nonce)
 
 
 def _discard(api: Api, kind: JobKind, job: str, nonce: str | None) -> None:

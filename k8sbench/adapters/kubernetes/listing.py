@@ -165,7 +165,7 @@ def printed(api: Api, run: Run) -> Iterator[LogLine]:
 
 
 def _followed(run: Run) -> Followed:
-    return Followed(run.plan, reported=run.history[-1], since=time.monotonic())
+    return Followed(run, reported=run.history[-1], since=time.monotonic())
 
 
 def objects(api: Api, kind: str, run_id: str) -> Sequence[KubeObject]:

@@ -84,7 +84,7 @@ class Port:
 
     def submit(self, a_plan: RunPlan, run_for: str | None = "0s", **reported: str) -> RunPlan:
         """Create a plan's job and follow it."""
-        self.cluster.create(a_plan, objects(a_plan, run_for, **reported), FOLDER)
+        self.cluster.create(run_of(a_plan), objects(a_plan, run_for, **reported), FOLDER)
         return a_plan
 
     def resume(self, a_plan: RunPlan) -> RunPlan:

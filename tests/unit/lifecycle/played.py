@@ -80,12 +80,12 @@ class FakeCluster:
         self.released: list[str] = []
         self.found: list[FoundJob] = []
 
-    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
+    def create(self, run: Run, manifests: Sequence[Manifest], folder: Path) -> None:
         wrong = self.refusals.pop(0) if self.refusals else None
         if wrong is not None:
             raise wrong
-        self.created.append(plan.run_id)
-        self.going_on[plan.run_id] = deque(self.script)
+        self.created.append(run.run_id)
+        self.going_on[run.run_id] = deque(self.script)
 
     def clear(self, run: Run) -> None:
         pass

@@ -254,11 +254,11 @@ class Restarted(FakeCluster):
         """The attempt whose job is on the cluster."""
         self.attempts: list[int] = []
 
-    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
+    def create(self, run: Run, manifests: Sequence[Manifest], folder: Path) -> None:
         attempt = attempt_of(manifests[-1])
         assert self.there in {None, attempt}, "two attempts would run at once"
         self.script = tuple(self.scripts[attempt - 1])
-        super().create(plan, manifests, folder)
+        super().create(run, manifests, folder)
         self.there = attempt
         self.attempts.append(attempt)
 

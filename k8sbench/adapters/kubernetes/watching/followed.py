@@ -6,7 +6,7 @@ No I/O: changes of objects come in, events of the job go out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -28,7 +28,7 @@ from k8sbench.model.kube import (
     name_of,
 )
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, ReplicaState, Transition
-from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine, LogMark
 
 EVENTS = 200
@@ -81,17 +81,14 @@ class Followed:
 
     def __init__(
         self,
-        plan: RunPlan,
+        run: Run,
         *,
         reported: Transition,
         marks: Mapping[str, LogMark] | None = None,
         since: float,
-        attempt: int = 1,
-        nonce: str | None = None,
-        is_of: Callable[[KubeObject], bool] = lambda _: True,
     ) -> None:
-        self.plan = plan
-        self._of = kind_of(plan)
+        self.run, self.plan = run, run.plan
+        self._of = kind_of(run.plan)
         self.marks = dict(marks or {})
         self.is_resumed = marks is not None
         """True if the job was created before this process followed it."""
@@ -100,10 +97,8 @@ class Followed:
 
         Only lists that are requested later count.
         """
-        self._attempt = attempt
+        self._attempt = run.attempt
         """Number of the run's attempt; jobs of earlier attempts are ignored."""
-        self.nonce = nonce
-        """Nonce of the recorded job; None if it has none."""
         self.ended_at: float | None = None
         """Time when the job's end was first read, monotonic seconds."""
         self.look_at: float | None = None
@@ -118,8 +113,6 @@ class Followed:
         self.is_unwanted = False
         """True if the job was cancelled: its pods may go unread."""
         self.uid: str | None = None
-        self._is_of = is_of
-        """Returns True if a job of the name belongs to the run."""
         self._stranger: str | None = None
         """Uid of another job that has the name."""
         self._is_lost = False
@@ -165,7 +158,7 @@ class Followed:
             return  # a copy of it, with its labels
         elif attempt_of(change.object) < self._attempt:
             return  # the watch is late: it is of the attempt before
-        elif self.uid is None and not self._is_of(change.object):
+        elif self.uid is None and not ownership.is_of(change.object, self.run):
             self._stranger = change.object["metadata"]["uid"]
             self._is_deleted = True
         elif self.uid in {None, change.object["metadata"]["uid"]} and not self._is_deleted:

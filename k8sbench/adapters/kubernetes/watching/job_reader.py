@@ -190,7 +190,7 @@ class JobReader:
             return []
         followed.is_over = True
         if reading.cause_id == JOB_GONE:
-            discard = partial(job_changes.discard, self._api, followed.plan, followed.nonce)
+            discard = partial(job_changes.discard, self._api, followed.run)
             self._start(discard)
         nodes = followed.nodes.found
         known = [JobEvent(run_id=followed.plan.run_id, nodes=nodes)] if nodes else []
