@@ -156,7 +156,7 @@ def _share(ours: Ours, found: dict[str, Any]) -> float | None:
         variants = catalog.find(SIZES[ours.trainer][0]).spec.variants
     except BenchError:
         return None
-    known = next((each.fingerprint for each in variants if each.trainer == ours.trainer), None)
+    known = next((each.fingerprint for each in variants if each.framework == "pytorch"), None)
     if known is None or limit is None:
         return None
     return gpu_peaks.tflops(known, found["rate"], 1) / float(limit)
