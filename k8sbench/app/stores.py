@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 def chosen(
     runs: Sequence[Run], ids: Sequence[str], texts: Sequence[str], where: str = "in the store"
 ) -> list[str]:
-    """Return the ids of runs that are named by id, unique id prefix or set name."""
+    """Return the ids of runs that texts name: ids, their beginnings or sets."""
     found: dict[str, None] = {}
     for text in texts:
         members = [run.run_id for run in runs if run.plan.set_name == text and text not in ids]

@@ -32,7 +32,7 @@ END, LATER = 60, 65
 
 
 def a_run(uid: str | None, attempt: int) -> Run:
-    """Make the record of a run's attempt, and of its job's uid if it is known."""
+    """Make a run at an attempt, with its job's uid if known."""
     begun = [created(0.0, uid)]
     begun += [attempts.restarting(PLAN, one, "It failed.", 0.0) for one in range(1, attempt)]
     return Run(plan=PLAN, created_at=0.0, owner=None, history=tuple(begun), artifacts=None)
