@@ -58,16 +58,6 @@ def test_a_few_that_cannot_be_read_are_named_with_their_line() -> None:
 # Epochs
 
 
-def epochs(*counts: int, first: int = 0, resets: bool = True, total: str = "/200") -> list[str]:
-    """Return lines of 200-iteration epochs: 1 s each, from 100 on 0.1 s."""
-    return [
-        f"epoch {number + first} step {step if resets else number * 200 + step}"
-        f"{total if resets else ''} time {1.0 if number * 200 + step <= 100 else 0.1}"
-        for number, count in enumerate(counts)
-        for step in range(20, count + 1, 20)
-    ]
-
-
 def by_epoch(lines: list[str], **changes: Any) -> Measurement:
     """Ten images a step: 100 images/s after the slow steps."""
     record = r"^epoch (?P<epoch>\d+) step (?P<iteration>\d+)(?:/(?P<total>\d+))? "
