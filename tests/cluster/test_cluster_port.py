@@ -50,9 +50,6 @@ def test_node_facts_precede_the_end(namespace: Namespace, tmp_path: Path, sees_n
     assert all("kubelet" in facts for nodes in found for facts in nodes.values())
 
 
-# -- creating ---------------------------------------------------------------------------------
-
-
 # -- ending -----------------------------------------------------------------------------------
 
 
@@ -72,9 +69,6 @@ def test_the_end_follows_all_lines(port: Port, user: Path, monkeypatch: pytest.M
         other.resume(plan)
         other.end_of(plan)
         assert len(other.lines(plan)) == len(port.lines(plan)) == 2
-
-
-# -- others' jobs -----------------------------------------------------------------------------
 
 
 # -- what keeps a job, or leaves it ------------------------------------------------------------

@@ -27,9 +27,6 @@ def trainers(namespace: Namespace) -> list[str]:
     return [one.removeprefix("configmap/") for one in found if one.startswith(prefix)]
 
 
-# -- made once ----------------------------------------------------------------------------------
-
-
 def test_two_runs_share_one_config_map(user: Path, namespace: Namespace) -> None:
     with fault_proxy.before(user) as (proxy, path), following.opened(path) as port:
         port.submit(following.plan("1x1"), None)
@@ -47,9 +44,3 @@ def test_two_runs_share_one_config_map(user: Path, namespace: Namespace) -> None
         key: config_map(TRAINERS)[key] for key in CONTENT
     }
     assert "ownerReferences" not in found["metadata"]
-
-
-# -- never another's ----------------------------------------------------------------------------
-
-
-# -- made again ---------------------------------------------------------------------------------

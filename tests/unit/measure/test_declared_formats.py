@@ -137,18 +137,6 @@ def test_an_evaluation_without_a_number_is_one_all_the_same() -> None:
 # Means of the last few steps
 
 
-def test_a_line_of_json_is_measured_by_its_keys() -> None:
-    lines = [
-        f'{{"step": {step}, "metrics": {{"ips": 64.5, "loss": 2.5}}}}' for step in range(1, 11)
-    ]
-    fields = {"iteration": "step", "rate": "metrics.ips", "loss": "metrics.loss"}
-    found = measured(lines, record=None, fields=fields)
-    assert (found.verdict, found.rate, found.final_loss) == ("valid", 64.5, 2.5)
-
-
-# Tokens of a batch in sequences
-
-
 def test_rates_of_the_last_few_steps_are_those_of_the_printed_steps_alone() -> None:
     lines = [line.replace("time 0.4000", "ips 20.0") for line in stamped(*[22.0] * 10)]
     record = STAMPED["record"].replace("time (?P<step_seconds>", "ips (?P<rate>")
