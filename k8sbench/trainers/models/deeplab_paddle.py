@@ -165,7 +165,7 @@ def join(parts: Sequence[Any], layout: str) -> Any:
 
 
 def separable(inputs: int, outputs: int, *, dilation: int = 1, bias: bool, layout: str) -> Any:
-    """Depthwise 3x3, then pointwise, each with a norm; PaddleSeg's have a bias, but one ReLU."""
+    """Depthwise 3x3 and pointwise, each with a norm; with `bias` one ReLU."""
     return nn.Sequential(
         conv_norm(
             inputs,
@@ -188,7 +188,7 @@ class DeepLab(nn.Layer):
     dilations: ClassVar[Sequence[Sequence[int]]]
     vd: ClassVar[bool]
     bias: ClassVar[bool]
-    """True if convolutions of the head have a bias before their batch norm, as upstream's."""
+    """True if the head's convolutions have a bias before their norm."""
 
     def __init__(self, *, layout: str, width_divisor: int) -> None:
         super().__init__()
