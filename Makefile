@@ -170,7 +170,7 @@ soak: $(ALL_STAMP)
 GPU_RUN := $(or $(GPU_PYTHON),$(VENV)/bin/python) -m
 gpu-figures: $(if $(GPU_PYTHON),,$(ALL_STAMP))
 	export K8SBENCH_STORE=$(or $(FIGURES),dist/gpu-figures) PYTHONPATH=$(CURDIR)
-	for benchmark in resnet50 tsm deeplabv3p; do for amp in '' --amp; do
+	for benchmark in resnet50 tsm deeplabv3p gpt; do for amp in '' --amp; do
 		$(GPU_RUN) k8sbench submit $$benchmark $$amp --backend local --framework pytorch --warmup 20 --iterations 50
 	done; done
 	$(GPU_RUN) k8sbench results -o wide

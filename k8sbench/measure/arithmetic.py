@@ -23,7 +23,8 @@ def arithmetic_speed(group: Group) -> tuple[Figure, Figure]:
         reason = "no valid figure"
     elif group.gmac is not None:
         assert group.plan.fingerprint is not None  # the GMAC is from there
-        done = tflops(group.plan.fingerprint, group.spread.median, group.plan.world_size)
+        model = group.plan.fingerprint.at(group.plan.sequence_length)
+        done = tflops(model, group.spread.median, group.plan.world_size)
         return Figure(value=done), _peak_share(group, done)
     else:
         reason = group.missing.get("gmac", "the model's GMAC is not known")
@@ -44,8 +45,10 @@ def _peak_share(group: Group, done: float) -> Figure:
     limit = getattr(peak, kind)
     if limit is None:
         return Figure(value=None, reason=f"{gpu} has no {kind}")
-    note = f"peak: {limit:g} TFLOP/s {kind}, {peak.source}"
-    return Figure(value=done / limit, notes=(note,))
+    notes = [f"peak: {limit:g} TFLOP/s {kind}, {peak.source}"]
+    if group.plan.fingerprint and group.plan.fingerprint.position_gmac:
+        notes.append(f"MFU: {group.plan.fingerprint.note}")
+    return Figure(value=done / limit, notes=tuple(notes))
 
 
 def arithmetic(plan: RunPlan, effective: str | None, gpu_model: str | None) -> str | None:

@@ -20,7 +20,7 @@ from k8sbench.model.errors import InputError
 from k8sbench.model.identity import NAME_LIMIT, case_values
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.plan import Device, PlannedWindow, RunPlan
+from k8sbench.model.plan import SEQUENCE_LENGTH, Device, PlannedWindow, RunPlan
 from k8sbench.model.planning import LoadedSpec
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
@@ -170,6 +170,8 @@ def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: 
         raise _unknown("batch per GPU", "--batch-size", origin)
     impl: Any = measurement.impl if measurement.impl in get_args(Impl) else "unknown"
     fields = planning.of_case(loaded, variant, device, nodes_and_gpus)
+    model, length = fields["fingerprint"], measurement.environment.get("option.sequence_length")
+    grows = model is not None and model.position_gmac is not None and length is not None
     return RunPlan(
         **fields,
         run_id=run_id,
@@ -187,6 +189,7 @@ def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: 
         mode="train" if measurement.mode == "train" else "throughput",
         data=measurement.data or "unknown",
         window=_window(measurement, variant, math.prod(nodes_and_gpus)),
+        options={SEQUENCE_LENGTH: int(str(length))} if grows else {},
         log=variant.log if variant and isinstance(variant.log, LogFormat) else measurement.format,
         image_reason="imported logs: no image",
         pool=NodePool(

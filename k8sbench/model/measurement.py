@@ -115,7 +115,7 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
     """The files that a run of our trainers read."""
 
     name: str
-    """Name of its form: ``cityscapes``, ``imagenet``, ``kinetics``, ``faces``."""
+    """Name of its form: ``cityscapes``, ``imagenet``, ``kinetics``, ``faces``, ``tokens``."""
     digest: str | None
     """SHA-256 of the list of files; None if the log does not state it."""
     train: int | None

@@ -24,6 +24,8 @@ Backend = Literal["kubernetes", "local", "imported"]
 SCHEMA = 2
 """Version of the plan's fields; readers know it and the earlier ones."""
 TrainersBy = Literal["configmap", "image"]
+SEQUENCE_LENGTH = "sequence-length"
+"""Option of a trainer that counts tokens."""
 SMOKE_MARK = "a functional test, not a speed measurement"
 """Remark on a run with the preset ``smoke``."""
 
@@ -220,6 +222,13 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     def global_batch(self) -> float:
         """Samples per step of the job, or another amount of the unit."""
         return per_step(self.unit, self.batch_size, self.world_size)
+
+    @property
+    def sequence_length(self) -> int:
+        """Tokens of a sample; 1 where samples are counted."""
+        declared = None if isinstance(self.log, str) else self.log.sequence_length
+        counts = self.unit.partition("/")[0] == "tokens"
+        return int(self.options.get(SEQUENCE_LENGTH, declared or 1)) if counts else 1
 
     @property
     def case(self) -> str:

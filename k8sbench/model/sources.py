@@ -184,6 +184,14 @@ DATA_SETS = (
         validation=6_000,
         source="Not published by those who made it any more; take a copy that you may use.",
     ),
+    KnownDataSet(
+        name="tokens",
+        title="OpenWebText in sequences of 1,024 of GPT-2's tokens",
+        benchmarks=("gpt",),
+        training=8_823_810,
+        validation=4_330,
+        source="nanoGPT's data/openwebtext/prepare.py downloads it and writes both files.",
+    ),
 )
 
 

@@ -139,7 +139,10 @@ class Fingerprint(_Strict, frozen=True, kw_only=True):
     parameters: PositiveInt
     """Trainable parameters on all GPUs together, without a classifier that is sharded."""
     gmac: PositiveFloat
-    """10⁹ multiply-accumulates of one sample's forward pass at ``input``."""
+    """10⁹ multiply-accumulates of one sample's forward pass at ``input``; of tokens of one token's.
+    """
+    position_gmac: PositiveFloat | None = None
+    """Addition to a token's ``gmac`` by each position of a sequence, for attention."""
     first_layer_gmac: PositiveFloat | None = None
     """Part of ``gmac`` in the input layer.
 
@@ -151,6 +154,11 @@ class Fingerprint(_Strict, frozen=True, kw_only=True):
     """Shape of one sample, as ``3×512×1024``."""
     note: Text | None = None
     """Method of obtaining the figures, and omissions."""
+
+    def at(self, length: int) -> Fingerprint:
+        """The fingerprint at a sequence length, with all of it in ``gmac``."""
+        gmac = self.gmac + (self.position_gmac or 0.0) * length
+        return msgspec.structs.replace(self, gmac=gmac, position_gmac=None)
 
 
 class Citation(_Strict, frozen=True, kw_only=True):
@@ -230,6 +238,8 @@ class Published(_Strict, frozen=True, kw_only=True):
 
     Comparisons use it.
     """
+    differs: Text | None = None
+    """What the program does otherwise than the variant; it forbids a ratio."""
     note: Text | None = None
     """Remarks for readers of the figure."""
 

@@ -19,14 +19,17 @@ TWO_WAY = ("channels-last", "cudnn-benchmark", "overlap")
 """Options with ``--no-NAME``: on, off, or left to the trainer."""
 COUNTS = ("workers", "threads")
 """Loader processes, and CPU threads, of each rank."""
+SIZES = ("sequence-length",)
+"""Options of language models; another length makes another case."""
 MOST = 1024
-"""Upper limit of loader processes or threads per rank."""
+"""Upper limit of each of these numbers."""
 
-NAMES = (*SWITCHES, *TWO_WAY, *COUNTS)
+NAMES = (*SWITCHES, *TWO_WAY, *COUNTS, *SIZES)
 _LACKING: dict[str, frozenset[str]] = {
     "paddle": frozenset({"compile"}),
     "allreduce": frozenset((*SWITCHES, *TWO_WAY)),
     "arcface": frozenset({"channels-last", "overlap"}),
+    "gpt": frozenset(TWO_WAY),
     "resnet50": frozenset({"overlap"}),
     "tsm": frozenset({"overlap"}),
 }
@@ -53,10 +56,11 @@ def parse(texts: Iterable[str]) -> dict[str, Option]:
 
 
 def _value(name: str, text: str | None) -> Option:
-    if name in COUNTS:
-        if text is not None and text.isascii() and text.isdecimal() and int(text) <= MOST:
+    if name in (*COUNTS, *SIZES):
+        least = int(name in SIZES)
+        if text is not None and text.isascii() and text.isdecimal() and least <= int(text) <= MOST:
             return int(text)
-        needed, example = f"a whole number from 0 to {MOST}", "8"
+        needed, example = f"a whole number from {least} to {MOST}", "8"
     else:
         if text is None or text.lower() in _YES:
             return True
@@ -81,6 +85,7 @@ def check(asked: Mapping[str, Option], framework: str, trainer: str, label: str)
 def available(framework: str, trainer: str) -> tuple[str, ...]:
     """The speed options of a trainer."""
     lacking = _LACKING.get(framework, frozenset()) | _LACKING.get(trainer, frozenset())
+    lacking |= frozenset(() if trainer == "gpt" else SIZES)
     return tuple(name for name in NAMES if name not in lacking)
 
 

@@ -158,6 +158,11 @@ def _throughput(result: Result) -> Cell:
     return Cell(formats.rate(group.spread.median))
 
 
+def _per_gpu(result: Result) -> Cell:
+    spread, ranks = result.group.spread, result.group.plan.world_size
+    return Cell(ABSENT if spread is None else formats.rate(spread.median / ranks))
+
+
 def _verdict(result: Result) -> Cell:
     """Write the state and its marks, each explained in a note.
 
@@ -330,6 +335,7 @@ def _if_any_scales(results: Sequence[Result], form: Form) -> bool:
 
 _any_figure = _any(lambda r: r.group.spread)
 _any_length = _any(lambda r: r.group.key.training != "-")
+_any_tokens = _any(lambda r: r.group.unit.startswith("tokens"))
 _any_queued = _any(lambda r: r.group.queued_s is not None)
 _any_published = _any(lambda r: r.deviations is not None or r.deviations_reason)
 
@@ -406,6 +412,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     number("efficiency", _figure("efficiency", formats.percent), *FULL),
     number("mean", _of_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
     number("CV", _of_spread(_cv), *_SPREAD),
+    number("tokens/s per GPU", _per_gpu, *_WIDE, when=_any_tokens),
     number("TFLOP/s per GPU", _figure("tflops_per_gpu", formats.plain), *_WIDE),
     number("of peak", _figure("peak_share", formats.percent), *_WIDE),
     number("GPU-hours", _optional("gpu_hours", formats.plain), *_WIDE),

@@ -19,7 +19,7 @@ from typing import Any
 
 from k8sbench.trainers.parts.settings import Parser, size, whole
 
-SETS = ("cityscapes", "faces", "imagenet", "kinetics")
+SETS = ("cityscapes", "faces", "imagenet", "kinetics", "tokens")
 SPREAD = 200  # samples of a part that are decoded, unless all are
 SAMPLE = "k8sbench-sample.json"  # marks a drawn set, and says how many files it has
 MISSING = "missing: "

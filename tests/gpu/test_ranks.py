@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gpu import LONG, needs
-from tests.trainers.checks import computes_the_same, frozen, on_ranks, sums_up
+from tests.trainers.checks import SAMPLE, STEEP, computes_the_same, frozen, on_ranks, sums_up
 from tests.trainers.runs import Event, only
 from tests.trainers.torch_checks import TRAINING, TRAINING_TOLERANCE, meeting
 
@@ -38,10 +38,25 @@ def one() -> list[list[Event]]:
 
 def test_two_ranks_equal_one_with_twice_the_batch(one: list[list[Event]], backend: str) -> None:
     both = on_ranks(frozen("pytorch"), 2, "cuda", *options(backend), timeout=LONG)
-    for alone, (first, second) in zip(one, both, strict=False):
-        assert (first[0]["world_size"], first[0]["global_batch"], second[0]["rank"]) == (2, 4, 1)
+    for (trainer, *_), alone, (first, second) in zip(frozen("pytorch"), one, both, strict=False):
+        batch = 4 * SAMPLE.get(trainer, 1)
+        assert (first[0]["world_size"], first[0]["global_batch"], second[0]["rank"]) == (
+            2,
+            batch,
+            1,
+        )
         assert only(first, "environment")[0]["backend"] == backend
         computes_the_same(alone, first, FROZEN_TOLERANCE)
+
+
+@pytest.mark.parametrize("amp", ["none", "fp16"])
+def test_ranks_that_share_a_models_state_compute_what_one_computes(amp: str) -> None:
+    if needs.count() < 2:
+        pytest.skip("one GPU: NCCL takes no two ranks on the same")
+    whole = ("gpt", *STEEP["gpt"], "--frozen-norm", "--amp-dtype", amp)
+    ((alone,),) = on_ranks([whole], 1, "cuda", timeout=LONG)
+    ((first, _),) = on_ranks([(*whole, "--shard")], 2, "cuda", timeout=LONG)
+    computes_the_same(alone, first, FROZEN_TOLERANCE if amp == "none" else 1e-2)
 
 
 def test_synchronised_batch_norm_makes_two_ranks_one(one: list[list[Event]], backend: str) -> None:

@@ -22,6 +22,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "deeplabv3p_pytorch": ("--crop", "32x32", "--classes", "4"),
     "resnet50": ("--input-size", "32", "--classes", "10"),
     "tsm": ("--input-size", "32", "--classes", "10", "--segments", "4"),
+    "gpt": ("--layers", "2", "--vocabulary", "64", "--sequence-length", "16"),
     "deeplabv3p_paddle": ("--crop", "32x32", "--classes", "4"),
     "arcface": ("--size", "32", "--classes", "50", "--lr", "0.01"),
 }
@@ -31,6 +32,7 @@ LEARNING: dict[str, tuple[str, tuple[str, ...], int, float]] = {
     "mmseg": ("deeplabv3p_pytorch", ("--lr", "0.1"), 14, 0.5),
     "resnet50": ("resnet50", ("--lr", "0.05"), 14, 0.4),
     "tsm": ("tsm", ("--lr", "0.0005"), 20, 0.25),
+    "gpt": ("gpt", ("--lr", "4"), 14, 0.5),  # the first 14 of 2,000 steps of its warm-up
     "paddleseg": ("deeplabv3p_paddle", (), 40, 0.5),
     "matched": ("deeplabv3p_paddle", ("--recipe", "matched", "--lr", "0.1"), 16, 0.5),
     "own head": ("arcface", ("--head", "own"), 14, 0.1),
@@ -42,9 +44,12 @@ STEEP: dict[str, tuple[str, ...]] = {
     "deeplabv3p_pytorch": ("--crop", "32x32", "--classes", "5", "--lr", "0.5"),
     "resnet50": (*SIZES["resnet50"], "--lr", "1e-5"),
     "tsm": (*SIZES["tsm"], "--lr", "1e-5"),
+    "gpt": (*SIZES["gpt"], "--lr", "1"),
     "deeplabv3p_paddle": ("--crop", "32x32", "--classes", "5", "--lr", "0.01"),
     "arcface": ("--size", "16", "--classes", "7", "--lr", "0.001"),
 }
+SAMPLE = {"gpt": 16}
+"""Trainer → tokens of a sample."""
 # FP32 sums in another order; measured on a CPU: 1.5e-6 at most. A gradient that is summed instead
 # of averaged over the ranks is off by more than 1e-3, a backbone whose gradients are averaged where
 # they must be summed by 0.15, ranks that exchange none by 8e-3.
@@ -134,7 +139,8 @@ def learns(
     assert names == ["start", "environment", *second, *["step"] * steps, "rank", "summary"]
     start, summary = found[0], found[-1]
     assert start["framework"] == FRAMEWORKS[trainer]
-    assert (start["seed"], start["batch_size_per_gpu"], start["global_batch"]) == (5, 4, 4)
+    batch = 4 * SAMPLE.get(trainer, 1)
+    assert (start["seed"], start["batch_size_per_gpu"], start["global_batch"]) == (5, 4, batch)
     asked = ("fp32", None, "fp32") if amp == "none" else ("amp", amp, "amp")
     assert (start["precision"], start["amp_dtype"], start["precision_effective"]) == asked
     assert summary["precision_effective"] == start["precision_effective"]
@@ -145,11 +151,11 @@ def learns(
     window = summary["window"]
     measured = [step["seconds"] for step in only(found, "step")[1:]]
     assert (window["first_step"], window["last_step"]) == (2, steps)
-    assert window["samples"] == 4 * (steps - 1)
+    assert window["samples"] == batch * (steps - 1)
     assert window["seconds"] == pytest.approx(math.fsum(measured), abs=1e-6)
 
     for step in only(found, "step"):
-        assert step["samples_per_second"] == pytest.approx(4 / step["seconds"])
+        assert step["samples_per_second"] == pytest.approx(batch / step["seconds"])
     tells_its_device(found, device)
 
 

@@ -25,7 +25,7 @@ Job = tuple[str, ...]
 """A trainer's name and its options."""
 
 FRAMEWORKS = {
-    **dict.fromkeys(("deeplabv3p_pytorch", "resnet50", "tsm"), "pytorch"),
+    **dict.fromkeys(("deeplabv3p_pytorch", "resnet50", "tsm", "gpt"), "pytorch"),
     **dict.fromkeys(("deeplabv3p_paddle", "arcface"), "paddle"),
 }
 """Trainer → its framework."""

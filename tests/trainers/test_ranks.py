@@ -8,6 +8,7 @@ import pytest
 
 from tests.trainers.checks import (
     FROZEN_TOLERANCE,
+    SAMPLE,
     STEEP,
     computes_the_same,
     frozen,
@@ -124,9 +125,14 @@ def test_two_ranks_compute_what_one_computes_with_twice_the_batch(framework: str
     one, two = ran(framework)
     for (trainer, *_), alone, (first, second) in zip(frozen(framework), one, two, strict=False):
         assert alone[0]["benchmark"] in trainer
-        assert (first[0]["world_size"], first[0]["global_batch"], second[0]["rank"]) == (2, 4, 1)
+        batch = 4 * SAMPLE.get(trainer, 1)
+        assert (first[0]["world_size"], first[0]["global_batch"], second[0]["rank"]) == (
+            2,
+            batch,
+            1,
+        )
         assert first[0]["options"].get("head", "own") == "own"
-        assert first[-1]["norm"] == "BatchNorm"
+        assert first[-1]["norm"] == ("LayerNorm" if trainer == "gpt" else "BatchNorm")
         assert only(first, "environment")[0]["backend"] == "gloo"
         assert [event["event"] for event in second] == ["start", "environment", "rank"]
         computes_the_same(alone, first, FROZEN_TOLERANCE)

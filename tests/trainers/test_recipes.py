@@ -49,6 +49,8 @@ RECIPES: dict[str, tuple[str, tuple[str, ...], tuple[int, int], float, float, di
         *("resnet50", ("--recipe", "report"), (1, 8), 0.125, 1 / 32768),
         {0: 1.024 / 8, 1250: 1.024 / 8},
     ),
+    # nanoGPT's train.py: 6e-4 after 2,000 steps, a cosine to 600,000, here to 0.
+    "gpt2": ("gpt", (), (1, 8), 0.0, 0.0, {0: 3e-7, 1999: 6e-4, 301_000: 3e-4, 600_000: 0.0}),
     # 0.1 for a batch of 1024, here 4096.
     "plsc": (
         *("arcface", (), (4, 8), 0.9, 5e-4),

@@ -26,7 +26,7 @@ on_each = pytest.mark.parametrize("framework", ["pytorch", "paddle"])
     ("case", "amp"),
     [
         *((case, "none") for case in LEARNING),
-        *((case, "bf16") for case in ("mmseg", "resnet50", "tsm")),
+        *((case, "bf16") for case in ("mmseg", "resnet50", "tsm", "gpt")),
     ],
 )
 def test_a_trainer_overfits_four_samples(case: str, amp: str, capfd: Captured) -> None:

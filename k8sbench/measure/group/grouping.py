@@ -249,7 +249,7 @@ def _model(
             f" {known.parameters:,}"
         )
     else:
-        return parameters, known.gmac
+        return parameters, known.at(plan.sequence_length).gmac
     return parameters, None
 
 

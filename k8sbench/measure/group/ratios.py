@@ -159,6 +159,8 @@ def _deviation(
         unsaid = "the log does not say whether data was real or synthetic"
         notes.append(unsaid if data == "unknown" else f"data {data}")
     notes += speed_options.words(group.plan.options)
+    if figure.differs is not None:
+        notes.append(f"published with {figure.differs}")
     if figure.aggregate == "mean":
         notes.append("published mean of runs, our median")
     if figure.corrected is not None:
@@ -208,6 +210,8 @@ def _unlike_published(group: Group, figure: Published, variant: Variant) -> tupl
         or (not group.on_cpu and plain_name(group.key.gpu_model) == plain_name(figure.gpu_model)),
     }
     unlike += [_ID.get(name, name) for name in fields_for("published") if not same[name]]
+    if figure.differs is not None:
+        unlike.append("settings")
     if group.spread is not None and figure.estimator not in group.by_estimator:
         # "unknown" is never among them: an estimator that is not stated cannot match.
         unlike.append("estimator")

@@ -47,4 +47,6 @@ def rate(record: Record, plan: RunPlan) -> float | None:
     printed, seconds = record.rate, record.seconds or record.mean_seconds
     if printed is not None and record.shape.per == "card":
         return printed * plan.world_size
-    return plan.global_batch / seconds if printed is None and seconds else printed
+    if printed is None and seconds:
+        return plan.global_batch * plan.sequence_length / seconds
+    return printed

@@ -225,8 +225,10 @@ class LogFacts:
     def sequence_length(self) -> int | None:
         """Tokens of a sequence; None where unknown, or of other units."""
         declared = self.expected.format
-        if isinstance(declared, str) or not (self.expected.unit or "").startswith("tokens"):
+        if not (self.expected.unit or self.fact("unit") or "").startswith("tokens"):
             return None
+        if isinstance(declared, str):
+            return self.whole("option.sequence_length")
         return self.whole("sequence_length") or declared.sequence_length
 
     @property

@@ -188,7 +188,7 @@ def _measurement(log: LogFacts) -> Measurement:
     kept: dict[tuple[str, str], Finding] = {}
     for finding in integrity.reasons(case):  # of several with one id and severity the first
         kept.setdefault((finding.id, finding.severity), finding)
-    reasons = [*kept.values(), *_above_peak(measurement, log.expected)]
+    reasons = [*kept.values(), *_above_peak(measurement, log)]
     return verdict.with_reasons(measurement, reasons, log.expected.accept)
 
 
@@ -304,9 +304,11 @@ def _with_records(
     )
 
 
-def _above_peak(measurement: Measurement, expected: Expectation) -> Iterator[Finding]:
+def _above_peak(measurement: Measurement, log: LogFacts) -> Iterator[Finding]:
+    expected = log.expected
     rate = measurement.throughput and getattr(measurement.throughput, measurement.estimator)
     model = None if expected.smoke else expected.fingerprint
+    model = model and model.at(log.sequence_length or 1)
     text = rate and beyond_peak(measurement, rate, model, expected.gpu_model)
     if text:
         yield rules.ABOVE_PEAK.finding(text)

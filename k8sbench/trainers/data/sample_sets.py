@@ -30,6 +30,7 @@ PICTURE_CLASSES = 8
 CLIP_CLASSES = 4
 CLIP_FRAMES = 12
 IDENTITIES = 8
+TOKENS = 256
 _TRAIN, _VAL = range(2)  # what a random state is for
 
 
@@ -170,10 +171,24 @@ def faces(folder: Path, *, pictures: int = 64, size: Size = (112, 112), seed: in
     _write(folder / "lfw.bin", pickle.dumps((encoded, same), protocol=2))
 
 
+def tokens(folder: Path, *, pictures: int = 16, size: Size = (1, 1024), seed: int = 0) -> None:
+    """Write ``train.bin``, `pictures` sequences of height × width tokens, and ``val.bin``.
+
+    A token follows from the one before it in three of four places.
+    """
+    for part, purpose, count in _parts(pictures):
+        random = _random(seed, purpose, 0)
+        stream = random.integers(TOKENS, size=count * size[0] * size[1] + 1)
+        for place in np.flatnonzero(random.random(len(stream) - 1) < 0.75):
+            stream[place + 1] = (5 * stream[place] + 1) % TOKENS
+        _write(folder / f"{part}.bin", stream.astype("<u2").tobytes())
+
+
 SETS: dict[str, Callable[..., None]] = {
     "cityscapes": cityscapes,
     "imagenet": imagenet,
     "kinetics": kinetics,
     "faces": faces,
+    "tokens": tokens,
 }
 """Data set → its writer, with default number and size of pictures."""

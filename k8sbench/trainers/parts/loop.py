@@ -44,6 +44,8 @@ class Work:
     """Definition of one trainer, for both frameworks."""
 
     unit: str
+    # Of a sample, in that unit: the tokens of a sequence.
+    per_sample: int = 1
     # The data parallel model, of a `Session`.
     model: Callable[[Any], Any]
     # Of (model, inputs, targets), before these a sharded layer where there is one: scalars in
@@ -51,8 +53,8 @@ class Work:
     losses: Callable[..., Mapping[str, Any]]
     # Steps whose gradients are averaged before the weights change.
     accumulate: int = 1
-    momentum: float
-    weight_decay: float
+    momentum: float = 0.0
+    weight_decay: float = 0.0
     schedule: Callable[[Course], Schedule]
     samples: Samples  # synthetic
     # Samples of upstream's data set, by which synthetic data have epochs; 0: they have none.
@@ -69,6 +71,8 @@ class Work:
     sync_each_step: bool = False
     # The types of its operations under AMP, where it is stated (`segmentation`).
     amp_types: Mapping[str, str] = field(default_factory=dict)
+    # The kind of norm that the summary names, if it is not synchronised.
+    norm: str = "BatchNorm"
     # The fewest samples that batch norm can take the statistics of: 2 where it sees one pixel.
     norm_batch: int = 1
     # What of the trainer's own options the summary repeats.
@@ -88,6 +92,8 @@ class Work:
     # multiplies the rate that the schedule gives.
     groups: Callable[[Any], Iterable[Any]] = lambda model: model.parameters()
     clip_norm: float | None = None
+    # Makes the optimizer of groups, `lr` and `fused`; None: SGD, by momentum and weight decay.
+    optimizer: Callable[..., Any] | None = None
 
     # Paddle only. A layer, of a `Session`, of which every rank trains a part of its own.
     sharded: Callable[[Any], Any] | None = None
@@ -111,7 +117,8 @@ def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Jou
     if sharing < work.norm_batch and not settings.frozen_norm:
         refuse(f"--batch-size must be at least {work.norm_batch} here: batch norm needs it")
     files = opened(work.files, settings, place)
-    journal = here.begin(work.unit, {**options, **settings.checks})
+    per_step = settings.batch_size * place.world_size * work.per_sample
+    journal = here.begin(work.unit, {**options, **settings.checks}, per_step)
     if files is not None and place.first:
         parts = {"train": len(files.training), "val": len(files.validation)}
         journal.timed("data", {"name": files.name, **parts, "digest": files.digest})
@@ -354,7 +361,7 @@ class Loop(abc.ABC, Generic[S]):
                 parameters=self.parameters,
                 precision_effective=here.precision_effective,
                 sync_bn=self.sync_bn,
-                norm="SyncBatchNorm" if self.sync_bn else "BatchNorm",
+                norm="SyncBatchNorm" if self.sync_bn else self.work.norm,
                 # None: all steps had been done before, and their loss was in an earlier summary.
                 final_loss=self.last_loss if timer.steps > self.plan.done else None,
                 max_memory_mib=here.memory_mib(),

@@ -23,6 +23,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.utils.data import DataLoader
 
 from k8sbench.trainers.parts import ending, loop, session, watch
@@ -93,6 +94,10 @@ class TorchSession(session.Session):
         model = model.to(self.device)
         if self.settings.channels_last:
             model = model.to(memory_format=torch.channels_last)
+        shards = ddp.pop("shards", None)
+        if shards is not None and self.place.world_size > 1:
+            self._shard(model, shards(model))
+            return model, synced
         if self.settings.compile:
             model.compile()
         if self.place.world_size > 1 and not self.sums_at_once:
@@ -100,6 +105,22 @@ class TorchSession(session.Session):
                 model, device_ids=[self.device.index] if self.on_gpu else None, **ddp
             )
         return model, synced
+
+    def _shard(self, model: nn.Module, layers: Iterable[nn.Module]) -> None:
+        """Share a model's state among the ranks.
+
+        They gather one of its `layers` at a time, and what is left once in a step. Gradients are
+        averaged in FP32.
+        """
+        half = self.settings.amp_dtype
+        policy = MixedPrecisionPolicy(
+            param_dtype=DTYPES[half] if half else None, reduce_dtype=torch.float32
+        )
+        for layer in layers:
+            if self.settings.compile:  # the layer alone: what gathers it is not compiled
+                layer.forward = torch.compile(layer.forward)
+            fully_shard(layer, mp_policy=policy)
+        fully_shard(model, mp_policy=policy)
 
     def average(self, gradients: list[Tensor]) -> None:
         flat = self.mean(torch.cat([gradient.flatten() for gradient in gradients]))
@@ -297,11 +318,12 @@ class TorchLoop(loop.Loop[TorchSession]):
     def prepare(self) -> None:
         work, here = self.work, self.here
         self.train_mode()
-        self.optimizer = torch.optim.SGD(
+        make = work.optimizer or functools.partial(
+            torch.optim.SGD, momentum=work.momentum, weight_decay=work.weight_decay
+        )
+        self.optimizer = make(
             work.groups(self.bare),
             lr=self.schedule(0),
-            momentum=work.momentum,
-            weight_decay=work.weight_decay,
             fused=True if here.settings.fused_optimizer else None,
         )
         self.scaler = here.scaler(work.static_scale or work.initial_scale)

@@ -49,7 +49,7 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_the_list(name: str, ne
         catalog.find(name)
     assert repr(name) in caught.value.message
     assert f"Did you mean {near}?" in caught.value.action
-    assert "arcface, deeplabv3p, resnet50, tsm" in caught.value.action
+    assert "arcface, deeplabv3p, gpt, resnet50, tsm" in caught.value.action
 
 
 @pytest.mark.parametrize("path", ["./no/such.yaml", "no-such.yml", "/", "a\0b.yaml"])

@@ -15,7 +15,7 @@ NOT_SUPPORTED = 9223372036854775794
 """First of DCGM's values for fields that a GPU lacks."""
 NOT_COMPARABLE = (
     *("smoke", "cpu", "no-figure", "benchmark", "case", "precision", "batch", "gpu-model"),
-    *("device", "estimator", "model", "arithmetic", "data", "backend", "mode"),
+    *("device", "settings", "estimator", "model", "arithmetic", "data", "backend", "mode"),
     *("metric", "target", "weights", "length"),
 )
 """Ids of everything that can forbid a ratio."""

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench.adapters.files import catalog
 from k8sbench.measure.gpu_peaks import peak_of, tflops
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.speedup import results
@@ -106,3 +107,29 @@ def test_without_a_model_on_a_gpu_there_are_no_tflops(one: Run, reason: str) -> 
 def test_figures_match_data_sheets(name: str, fp32: float, fp16: float, tf32: float | None) -> None:
     found = present(peak_of(name))
     assert (found.fp32, found.fp16, found.tf32) == (fp32, fp16, tf32)
+
+
+GPT = catalog.find("gpt").spec.variants[0]
+
+
+@pytest.mark.parametrize("length", [1024, 256])
+def test_a_language_models_share_of_peak_is_its_mfu_at_its_sequence_length(length: int) -> None:
+    """6 N + 12 L d s operations per token."""
+    fields: dict[str, Any] = {
+        "benchmark": "gpt",
+        "variant": "gpt2",
+        "unit": "tokens",
+        "trainer": "gpt",
+        "precision": "amp",
+        "amp_dtype": "bf16",
+        "fingerprint": GPT.fingerprint,
+        "options": {"sequence-length": length},
+        "measured": {"gpu_model": A100, "parameters": 124_439_808},
+    }
+    (found,) = results(groups([run(800_000.0, **fields)]))
+    flops = 6 * 123_653_376 + 12 * 12 * 768 * length
+    each = 800_000.0 / 8 * flops / 1e12
+    assert found.tflops_per_gpu.value == pytest.approx(each)
+    assert found.group.gmac == pytest.approx(flops / 6e9)
+    assert found.peak_share.value == pytest.approx(each / 312.0)
+    assert [note.partition(":")[0] for note in found.peak_share.notes] == ["peak", "MFU"]

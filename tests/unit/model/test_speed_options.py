@@ -36,6 +36,7 @@ def test_a_switch_is_set_in_words(text: str, value: bool) -> None:
         (["workers=-1"], "not '-1'"),
         (["workers=٣"], "needs a whole number"),
         (["workers=100000"], "from 0 to 1024"),
+        (["sequence-length=0"], "from 1 to 1024"),
         (["tf32=maybe"], "on or off, not 'maybe'"),
         (["workers=2", "workers=3"], "given twice"),
     ],
@@ -73,11 +74,12 @@ def test_off_is_said_only_where_a_trainer_may_have_it_on_by_itself() -> None:
 def test_what_is_offered_is_what_the_trainer_has(framework: Framework, trainer: str) -> None:
     defaults: Defaults = importlib.import_module(f"k8sbench.trainers.{trainer}").DEFAULTS
     has = {name.replace("_", "-") for name in defaults.speed_options} | {*speed_options.COUNTS}
+    has |= {*(speed_options.SIZES if trainer == "gpt" else ())}
     assert set(speed_options.available(framework, trainer)) == has
 
 
 def test_the_page_has_a_line_for_each_option() -> None:
     text = (ROOT / "docs" / "results.md").read_text()
     lines = [f"{name}[=false]" for name in (*speed_options.SWITCHES, *speed_options.TWO_WAY)]
-    lines += [f"{name}=N" for name in speed_options.COUNTS]
+    lines += [f"{name}=N" for name in (*speed_options.COUNTS, *speed_options.SIZES)]
     assert [line for line in lines if f"\n| `{line}` | " not in text] == []
