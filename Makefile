@@ -174,6 +174,7 @@ gpu-figures: $(if $(GPU_PYTHON),,$(ALL_STAMP))
 		$(GPU_RUN) k8sbench submit $$benchmark $$amp --backend local --framework pytorch --warmup 20 --iterations 50
 	done; done
 	$(GPU_RUN) k8sbench results -o wide
+	FIGURES=$$K8SBENCH_STORE $(GPU_RUN) tests.gpu.peers
 	PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 K8SBENCH_REQUIRE_TIERS=gpu $(GPU_RUN) pytest -p tests.gpu.without_timeout tests/gpu
 
 # Needs Python and a container engine, for the operator also its wheel; reads REGISTRY, ENGINE, BASE

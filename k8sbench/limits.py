@@ -64,8 +64,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Default limit of retries, seconds, because API servers restart."""
     request_last: float = 1.0
     """Timeout of the last try, seconds."""
+    request_absent: float = 1.0
+    """Limit of retries of a quick request where there is no server or host name."""
     request_note: float = 2.0
     """A longer wait before a request is sent again is logged."""
+    plugin: float = 15.0
+    """Limit of a credential plugin without a terminal."""
     lease_alive: float = 30.0
     """Age of a renewal up to which the operator counts as alive."""
     lease_seen: float = 10.0
@@ -112,6 +116,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Silence of the operator after which a command that follows an object ends."""
     object_lease: float = 15.0
     """Interval of reads of the operator's Lease."""
+    operator_look: float = 0.25
+    """Interval at which the operator looks at its leadership."""
+    operator_read: float = 20.0
+    """Longest wait of a request until the operator makes its document."""
     operator_answer: float = 2.0
     """Time limit of the operator's answer, of all of its pages."""
     operator_insist: float = 10.0

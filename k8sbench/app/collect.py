@@ -22,7 +22,7 @@ from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Agree, Note, PlannedCase, Reporter, RunContext, Stop
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.model import sources
-from k8sbench.model.benchmark_object import Benchmark, Wanted
+from k8sbench.model.benchmark_object import Benchmark, ObjectSpec
 from k8sbench.model.errors import UsageError
 from k8sbench.model.pool import problems
 from k8sbench.model.request import ClusterAccess, CollectOptions
@@ -43,7 +43,7 @@ def resolve_types() -> None:
     from k8sbench.model.run import Run
     from k8sbench.model.spec import BenchmarkSpec
 
-    for type_ in (Wanted, BenchmarkSpec, PoolsFile, ImageTable, Run):
+    for type_ in (ObjectSpec, BenchmarkSpec, PoolsFile, ImageTable, Run):
         decoder(type_)
 
 

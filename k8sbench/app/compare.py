@@ -10,10 +10,9 @@ import msgspec
 from k8sbench.app import results, stores
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
-from k8sbench.measure.group import compare as comparing
+from k8sbench.measure.group import comparison, sides
 from k8sbench.measure.group import history as histories
-from k8sbench.measure.group import sides
-from k8sbench.measure.group.compare import Held
+from k8sbench.measure.group.comparison import Held
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import FIRST_RUN, NotFound, UsageError
 from k8sbench.model.group import EVERY, GroupFilter, no_run_together
@@ -23,7 +22,7 @@ from k8sbench.ports import RunFilter
 from k8sbench.report.run_document import BaselineInfo, baseline_info
 
 if TYPE_CHECKING:
-    from k8sbench.model.compared import Comparison, Series
+    from k8sbench.model.compared import CaseHistory, Comparison
 
 
 def compare(
@@ -33,7 +32,7 @@ def compare(
     note: Note,
     *,
     limit: float | None = None,
-    floor: float = comparing.FLOOR,
+    floor: float = comparison.FLOOR,
     chosen: GroupFilter = EVERY,
 ) -> Comparison:
     """Compare the selected cases of two sides.
@@ -54,12 +53,12 @@ def compare(
         if count := sum(group.in_progress for group in side.groups):
             open_runs = counted(count, "run", ("is", "are"))
             note(f"note: {side.name}: {open_runs} open, without a figure as yet.")
-    return comparing.compare(one, two, limit=limit, floor=floor, among=known.groups)
+    return comparison.compare(one, two, limit=limit, floor=floor, among=known.groups)
 
 
 def history(
     chosen: GroupFilter, scope: StoresRead, note: Note, *, since: float | None = None
-) -> list[Series]:
+) -> list[CaseHistory]:
     """Return every case of a benchmark over its sets, with the changes marked."""
     known = _read(scope, note)
     if not known.groups:
@@ -81,7 +80,7 @@ def held_against(where: str | None, name: str, newest: int) -> dict[tuple[str, .
     """
     with stores.to_read(where, lambda _: None) as store:
         kept = next((one for one in store.baselines() if one.name == name), None)
-        return {} if kept is None else comparing.against(kept, store.runs(RunFilter(limit=newest)))
+        return {} if kept is None else comparison.against(kept, store.runs(RunFilter(limit=newest)))
 
 
 # -- baselines ------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from k8sbench.model.request import SubmitRequest
 if TYPE_CHECKING:
     from k8sbench.app.cases import RunTarget
     from k8sbench.app.results import RunRows
-    from k8sbench.measure.group.node_check import Judged
+    from k8sbench.measure.group.node_check import JudgedNodes
 
 
 def nodes(
@@ -31,7 +31,7 @@ def nodes(
     stop: Stop,
     *,
     selector: str = "",
-) -> tuple[Judged, RunRows]:
+) -> tuple[JudgedNodes, RunRows]:
     """Measure a case on each node; return verdicts and rows.
 
     ``selector`` is kubectl's ``-l``, in addition to the labels of the pool. Raises
@@ -64,7 +64,7 @@ def nodes(
     rows = submit.run(pinned, request, target, reporter, stop, chosen)
     assert isinstance(rows, results.RunRows), "nodes are never detached"
 
-    def judged(rows: RunRows) -> Judged:
+    def judged(rows: RunRows) -> JudgedNodes:
         groups = grouping.groups(rows.runs)
         return node_check.check(node_check.figures(chosen, groups, rows.runs))
 

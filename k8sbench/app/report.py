@@ -227,7 +227,7 @@ def page(
     links to them.
     """
     from k8sbench import __version__
-    from k8sbench.measure.group import compare, history
+    from k8sbench.measure.group import comparison, history
     from k8sbench.report import page as pages
 
     cases = {row.group.key.only("series") for row in report.results}
@@ -238,7 +238,7 @@ def page(
             parities=report.parities,
             histories=histories(report, named, where, note),
             series=[one for one in series if one.group.key.only("series") in cases],
-            compared=compare.newest_sets(report.fitting),
+            compared=comparison.newest_sets(report.fitting),
             files=files or {},
             at=connections.now(),
             version=__version__,

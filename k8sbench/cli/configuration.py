@@ -130,7 +130,7 @@ PATHS = re.compile(r"(?<!/)\b(FILE|DIR|FOLDER|LOG|PATH)\b")
 """Texts in the metavars of parameters that may be paths."""
 
 
-class Benchmark(click.Path):
+class BenchmarkPath(click.Path):
     """The type of a benchmark: its name in the catalog, or a file."""
 
     def shell_complete(
@@ -151,7 +151,7 @@ def prepare(command: click.Command) -> None:
         if type(param.type) is not click.types.StringParamType:
             continue
         if param.name == "benchmark":
-            param.type = Benchmark(readable=False)
+            param.type = BenchmarkPath(readable=False)
         elif PATHS.search(param.metavar or ""):
             param.type = click.Path(readable=False)
     if isinstance(command, click.Group):

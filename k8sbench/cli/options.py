@@ -61,8 +61,8 @@ def _batch_sizes(_: click.Context, __: click.Parameter, value: str | None) -> tu
 
 def declared(kind: type[msgspec.Struct], flags: Mapping[str, Flag]) -> tuple[Decorator, ...]:
     """Make an option of each field with a flag, in order."""
-    fields = msgspec.structs.fields(kind)
-    return tuple(_option(field, flags[field.name]) for field in fields if field.name in flags)
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    return tuple(_option(fields[name], flag) for name, flag in flags.items())
 
 
 def _option(field: msgspec.structs.FieldInfo, flag: Flag) -> Decorator:
@@ -186,7 +186,7 @@ def format_option(*offered: str, about: str = "Format.", **more: Any) -> Callabl
 
 
 rows_option = format_option(
-    *formats.offered("table", "wide", "markdown", "flat", "document", "names"),
+    *formats.ROWS,
     about="Format of the rows.",
 )
 """Option ``-o`` of commands that print the rows of closed runs."""

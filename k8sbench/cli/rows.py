@@ -46,9 +46,9 @@ def write_report(
         "table": lambda: text_of(made("table")),
         "wide": lambda: tables.text(made("wide"), paint=output.paint()),
         "markdown": lambda: tables.markdown(made("document")),
-        "flat": lambda: document.flat(report.results),
-        "document": lambda: document.document(*parts),
-        "names": lambda: run_ids,
+        "csv": lambda: document.flat(report.results),
+        "json": lambda: document.document(*parts),
+        "name": lambda: run_ids,
     }
     output.write(formats.written(output_format, view))
 

@@ -14,11 +14,9 @@ import msgspec
 
 from k8sbench.model import times
 from k8sbench.model.errors import UsageError
-from k8sbench.model.kinds import JobKindWord
 from k8sbench.model.kube import KubeObject, conditions, is_true, moment
 from k8sbench.model.pool import NodePool
-from k8sbench.model.request import SubmitRequest
-from k8sbench.model.spec import Framework, Impl, Mode, Preset
+from k8sbench.model.request import CaseRequest, SubmitRequest
 
 GROUP = "k8sbench.io"
 API_VERSION = f"{GROUP}/v1alpha1"
@@ -31,16 +29,15 @@ LONGEST_NAME = 42
 """Characters of a name: those of its runs and their pods are longer."""
 COMPLETE, VALID = "Complete", "Valid"
 """Types of the conditions of its status."""
-Phase = Literal["Pending", "Running", "Succeeded", "Failed", "Cancelled"]
+ObjectPhase = Literal["Pending", "Running", "Succeeded", "Failed", "Cancelled"]
 OVER = frozenset({"Succeeded", "Failed", "Cancelled"})
 """Phases that an object does not leave."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The ``spec``; the fields of one submit, with the same meanings.
-
-    None if the catalog, the pool or the operator decides.
-    """
+class ObjectSpec(
+    CaseRequest, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """The ``spec`` of an object."""
 
     set: str | None = None
     """Set of the runs; None: the object's name."""
@@ -48,54 +45,18 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     """Name in the catalog, or ``all``."""
     file: str | None = None
     """Text of a benchmark file; one of the two is given."""
-    framework: Framework | Literal["all"] | None = None
-    variant: str | None = None
-    impl: Impl | None = None
-    replicas: int | None = None
-    gpus: int | None = None
-    all_cases: bool = False
-    pack: bool = False
-    precision: Literal["fp32", "amp", "fp16", "bf16"] | None = None
-    batch_sizes: tuple[int, ...] = ()
-    """Samples per GPU and step; each is a case. Empty: the catalog's."""
-    iterations: int | None = None
-    warmup: int | None = None
-    repeats: int | None = None
-    preset: Preset | None = None
-    data: str = "synthetic"
-    speed_options: tuple[str, ...] = ()
-    image: str | None = None
-    image_registry: str | None = None
-    node_pool: str | None = None
-    """Pool of those that the operator knows."""
     pool: NodePool | None = None
-    """Pool in place of those, as an entry of a pools file."""
-    queue: str | None = None
-    force: bool = False
-    job_kind: JobKindWord = "auto"
+    """Pool in place of the operator's, as in a pools file."""
     timeout: str | None = None
-    mode: Mode = "throughput"
-    weights: str | None = None
-    epochs: int | None = None
-    evaluate_every: int | None = None
     target: str | None = None
     """Percent, or ``none``."""
-    to_the_end: bool = False
-    checkpoints: str | None = None
-    max_restarts: int | None = None
     nodes: tuple[str, ...] = ()
     """Nodes to each of which the case is pinned; empty: the scheduler chooses."""
-    wait: bool = False
-    """True to wait even for jobs that cannot start unless somebody changes something."""
 
-    parallel: int = 1
-    """Most jobs of the set at a time; of several objects the smallest counts."""
     cancel: bool = False
     """True to end the runs and start no more."""
     cancel_runs: tuple[str, ...] = ()
     """Names of runs to end."""
-    keep: bool = False
-    """True to leave jobs and pods on the cluster at their ends."""
     retry: int = 0
     """Grows to run again what is missing or failed."""
     ttl_seconds_after_finished: int | None = None
@@ -105,18 +66,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
 MUTABLE = frozenset(
     {"parallel", "cancel", "cancel_runs", "keep", "retry", "ttl_seconds_after_finished"}
 )
-"""Fields of :class:`Wanted` that may change."""
-_OWN = MUTABLE | {
-    "set",
-    "benchmark",
-    "file",
-    "timeout",
-    "target",
-    "pool",
-    "nodes",
-    "wait",
-}
-"""Fields of :class:`Wanted` that are not handed to a submit as they are."""
+"""Fields of :class:`ObjectSpec` that may change."""
 
 
 class StatusEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +87,7 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     created_at: float
     """Unix seconds."""
-    wanted: Wanted
+    wanted: ObjectSpec
     status: Mapping[str, Any] = {}
     """The status that the operator wrote last; empty before."""
 
@@ -181,15 +131,14 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
         Raises :class:`~k8sbench.model.errors.UsageError`.
         """
         wanted = self.wanted
-        given = msgspec.structs.asdict(wanted)
-        same = {name: value for name, value in given.items() if name not in _OWN}
+        fixed = set(CaseRequest.__struct_fields__) - MUTABLE - {"wait"}
         return SubmitRequest(
             benchmark=wanted.benchmark or f"{self.name}.yaml",
             backend="kubernetes",
             set_name=self.set_name,
             timeout_s=_seconds(wanted.timeout),
             target=_target(wanted.target),
-            **same,
+            **{name: getattr(wanted, name) for name in fixed},
         )
 
 
@@ -232,14 +181,13 @@ def object_of(
                 f"{option} {value} is no claim, and the operator's pods mount claims alone.",
                 f"Write {option} pvc:NAME/FOLDER, or run it from here with --no-operator.",
             )
-    given = msgspec.structs.asdict(request)
-    same = {name: given[name] for name in Wanted.__struct_fields__ if name in given}
+    same = {name: getattr(request, name) for name in CaseRequest.__struct_fields__}
     precision = "amp" if request.amp and request.precision is None else request.precision
     timeout = None
     if request.timeout_s is not None:
         timeout = f"{request.timeout_s:.3f}".rstrip("0").rstrip(".") + "s"
     target = request.target if request.target in {None, "none"} else f"{request.target:.9g}"
-    wanted = Wanted(
+    wanted = ObjectSpec(
         **same
         | {
             "set": None if request.set_name == name else request.set_name,
@@ -254,20 +202,19 @@ def object_of(
         }
     )
     # An absent field is None, and a list of none has no items that the schema would take.
-    usual = msgspec.to_builtins(Wanted())
-    spec = {
-        name: value for name, value in msgspec.to_builtins(wanted).items() if value != usual[name]
-    }
+    given, usual = msgspec.to_builtins(wanted), msgspec.to_builtins(ObjectSpec())
+    order = ("set", "benchmark", "file", *usual)
+    spec = {name: given[name] for name in order if given[name] != usual[name]}
     if pool is not None:
-        given = msgspec.to_builtins(pool).items()
-        spec["pool"] = {name: one for name, one in given if one is not None or name == "gpu_model"}
+        own = msgspec.to_builtins(pool).items()
+        spec["pool"] = {name: one for name, one in own if one is not None or name == "gpu_model"}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
 
 
 def is_same(asked: Mapping[str, Any], found: Benchmark) -> bool:
     """Return True if an object has the fixed fields of a new one."""
-    wanted = msgspec.convert(asked["spec"], Wanted)
-    fixed = set(Wanted.__struct_fields__) - MUTABLE - {"set"}
+    wanted = msgspec.convert(asked["spec"], ObjectSpec)
+    fixed = set(ObjectSpec.__struct_fields__) - MUTABLE - {"set"}
     is_in_set = (wanted.set or asked["metadata"]["name"]) == found.set_name
     return is_in_set and all(getattr(wanted, one) == getattr(found.wanted, one) for one in fixed)
 
@@ -283,6 +230,6 @@ def read(found: KubeObject) -> Benchmark:
         uid=about["uid"],
         generation=about.get("generation", 1),
         created_at=moment(about.get("creationTimestamp")) or 0.0,
-        wanted=msgspec.convert(found["spec"], Wanted),
+        wanted=msgspec.convert(found["spec"], ObjectSpec),
         status=found.get("status") or {},
     )

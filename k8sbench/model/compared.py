@@ -13,7 +13,7 @@ import msgspec
 
 from k8sbench.model.group import Group, Spread
 
-Finding = Literal["faster", "slower", "no-difference", "undecided", "not-comparable", "one-side"]
+RateChange = Literal["faster", "slower", "no-difference", "undecided", "not-comparable", "one-side"]
 """Verdict of a case.
 
 ``faster``, ``slower``: shown for all cases together. ``no-difference``: none is shown.
@@ -78,7 +78,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """p corrected for all cases, which decides."""
     earlier_sets: int | None = None
     """Number of earlier sets whose spread counts; None: too few."""
-    finding: Finding
+    finding: RateChange
     regression: bool = False
     """True if found slower, and by more than the limit."""
     not_comparable: tuple[str, ...] = ()
@@ -134,7 +134,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     """True if the next set differs as well: the level changed here."""
 
 
-class Series(msgspec.Struct, frozen=True, kw_only=True):
+class CaseHistory(msgspec.Struct, frozen=True, kw_only=True):
     """One case over its sets."""
 
     points: tuple[Point, ...]

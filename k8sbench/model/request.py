@@ -39,7 +39,7 @@ class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How runs on a cluster are followed and measured."""
+    """Options of following and measuring runs on a cluster."""
 
     keep: bool = False
     """True to keep finished jobs and pods on the cluster."""
@@ -71,25 +71,19 @@ class CollectOptions(FollowOptions, frozen=True, kw_only=True):
     """Claims and Secrets that no Benchmark may name, each ``NAMESPACE/NAME``."""
 
 
-class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Requested run, place and conditions; the flags below describe each field.
+class CaseRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Fields that a submit and a Benchmark object share.
 
     None if the catalog, the pool or the command decides.
     """
-
-    benchmark: str
-    """Name in the catalog, ``all``, or path of a file."""
-    access: ClusterAccess = ClusterAccess()
-    command: str = "submit"
-    """Command that resumes the set, for messages."""
 
     framework: Framework | Literal["all"] | None = None
     variant: str | None = None
     impl: Impl | None = None
     replicas: int | None = None
-    all_cases: bool = False
     gpus: int | None = None
-    amp: bool = False
+    all_cases: bool = False
+    pack: bool = False
     precision: Literal["fp32", "amp", "fp16", "bf16"] | None = None
     batch_sizes: tuple[int, ...] = ()
     """Samples per GPU and step; several: a case for each. Empty: the catalog's."""
@@ -103,29 +97,44 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     image: str | None = None
     image_registry: str | None = None
     node_pool: str | None = None
-    pools_file: str | None = None
     queue: str | None = None
-    pack: bool = False
     force: bool = False
     job_kind: JobKindWord = "auto"
-    timeout_s: float | None = None
-    backend: Literal["auto", "kubernetes", "local"] = "auto"
 
     mode: Mode = "throughput"
     weights: str | None = None
     epochs: int | None = None
     evaluate_every: int | None = None
-    target: float | Literal["none"] | None = None
     to_the_end: bool = False
     checkpoints: str | None = None
     max_restarts: int | None = None
 
+    parallel: int = 1
+    """Most jobs of the set at a time, by the least of its objects."""
+    wait: bool = False
+    """True to wait even for jobs that cannot start unless somebody changes something."""
+    keep: bool = False
+    """True to leave jobs and pods on the cluster at their ends."""
+
+
+class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
+    """Requested run, place and conditions; the flags below describe each field."""
+
+    benchmark: str
+    """Name in the catalog, ``all``, or path of a file."""
+    access: ClusterAccess = ClusterAccess()
+    command: str = "submit"
+    """Command that resumes the set, for messages."""
+
+    amp: bool = False
+    pools_file: str | None = None
+    timeout_s: float | None = None
+    backend: Literal["auto", "kubernetes", "local"] = "auto"
+    target: float | Literal["none"] | None = None
+
     run_id: str | None = None
     set_name: str | None = None
     resume: str | None = None
-    parallel: int = 1
-    wait: bool = False
-    keep: bool = False
     no_operator: bool = False
     store: str | None = None
     prometheus: str = "auto"

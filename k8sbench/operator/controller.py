@@ -23,7 +23,6 @@ from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError
 from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
-from k8sbench.model.times import LOOK_SECONDS
 from k8sbench.ports import RunFilter
 from k8sbench.threads import internal
 
@@ -173,7 +172,7 @@ class Controller:
                     self.state.looked_at = time.monotonic()
                     if self.state.waits_for:
                         self._tell()
-                    time.sleep(LOOK_SECONDS)
+                    time.sleep(limits.now.operator_look)
         self.state.is_leader = False
 
     def _tell(self) -> None:
@@ -196,7 +195,7 @@ class Controller:
                 part("The Lease was lost")
                 self.state.is_leader = False
             self.state.waits_for = self._lease.waits_for
-            work.join(LOOK_SECONDS)
+            work.join(limits.now.operator_look)
             if part.cause is None and self.state.look is not None:
                 self._tell()
         if part.cause is not None:
@@ -206,7 +205,7 @@ class Controller:
         until = time.monotonic() + limits.now.retry_serving
         while stop.cause is None and time.monotonic() < until:
             self.state.looked_at = time.monotonic()
-            time.sleep(LOOK_SECONDS)
+            time.sleep(limits.now.operator_look)
 
     def _serve(self, stop: Stop) -> None:
         """Collect; whatever fails is noted, and no reason to end the program."""

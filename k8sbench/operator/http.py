@@ -35,6 +35,7 @@ from starlette.responses import (
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from k8sbench import limits
 from k8sbench.app import stores
 from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
 from k8sbench.model.kube import TOKEN_HEADER
@@ -54,8 +55,8 @@ START_SECONDS, END_SECONDS = 10.0, 5.0
 
 OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
 """Paths for which no token is needed."""
-MOST_READS, WAIT_SECONDS = 2, 20.0
-"""Limit of documents built concurrently, and the timeout of others."""
+MOST_READS = 2
+"""Limit of documents built concurrently."""
 
 
 class _Guard:
@@ -114,7 +115,7 @@ def application(
 
         def endpoint(request: Request) -> Response:
             query, named = request.query_params, request.path_params
-            if not reads.acquire(timeout=WAIT_SECONDS):
+            if not reads.acquire(timeout=limits.now.operator_read):
                 raise StoreError("The operator is busy.", "Try again.")
             try:
                 where = state.settings.store

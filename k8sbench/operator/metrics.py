@@ -18,8 +18,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from k8sbench.app.compare import held_against
-from k8sbench.measure.group import compare
-from k8sbench.measure.group.compare import Held
+from k8sbench.measure.group import comparison
+from k8sbench.measure.group.comparison import Held
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
@@ -42,7 +42,7 @@ HELD_SECONDS = 300.0
 NEWEST = 500
 """Runs among which the newest sets are looked for."""
 CASE = ("benchmark", "variant", "framework", "precision", "case", "preset", "pool")
-"""Names of what `compare.labels` returns."""
+"""Names of what `comparison.labels` returns."""
 
 
 class Metrics(Collector):
@@ -74,7 +74,7 @@ class Metrics(Collector):
                 return
             rate = None if measured is None else measured.rate
             is_valid = measured is not None and measured.verdict == "valid"
-            _put(self._cases, _cut(compare.labels(plan)), (rate, is_valid), MOST_CASES)
+            _put(self._cases, _cut(comparison.labels(plan)), (rate, is_valid), MOST_CASES)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics as they are now."""

@@ -8,12 +8,12 @@ from typing import Any
 
 from k8sbench.measure.group import grouping
 from k8sbench.model import creation, sweeps
-from k8sbench.model.benchmark_object import COMPLETE, VALID, Benchmark, Phase, StatusEvent
+from k8sbench.model.benchmark_object import COMPLETE, VALID, Benchmark, ObjectPhase, StatusEvent
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError
 from k8sbench.model.group import Group
 from k8sbench.model.kube import conditions, is_true
-from k8sbench.model.phase import Phase as RunPhase
+from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 
 MOST = 100
@@ -96,7 +96,7 @@ def _counted_runs(total: str) -> str:
     return counted(int(total), "run") if total.isdigit() else "the runs"
 
 
-def _phase(runs: Sequence[Run], problem: BenchError | None, *, is_complete: bool) -> Phase:
+def _phase(runs: Sequence[Run], problem: BenchError | None, *, is_complete: bool) -> ObjectPhase:
     without_memory = sweeps.without_memory(runs)
     phases = {run.phase for run in runs if run.run_id not in without_memory}
     if problem is not None:
@@ -104,12 +104,12 @@ def _phase(runs: Sequence[Run], problem: BenchError | None, *, is_complete: bool
     if not is_complete:
         is_begun = any(not creation.waits_for_turn(run) for run in runs)
         return "Running" if is_begun else "Pending"
-    if phases == {RunPhase.SUCCEEDED}:
+    if phases == {Phase.SUCCEEDED}:
         return "Succeeded"
-    return "Cancelled" if phases <= {RunPhase.SUCCEEDED, RunPhase.CANCELLED} else "Failed"
+    return "Cancelled" if phases <= {Phase.SUCCEEDED, Phase.CANCELLED} else "Failed"
 
 
-def _reason(phase: Phase, problem: BenchError | None, *, is_planned: bool) -> str:
+def _reason(phase: ObjectPhase, problem: BenchError | None, *, is_planned: bool) -> str:
     """Return the reason of ``Complete``: one word."""
     if problem is not None:
         return "NotPlanned"
@@ -210,13 +210,13 @@ def events(known: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[Stat
     before = {(run["name"], run.get("phase")) for run in known.get("runs") or ()}
     for run in status.get("runs") or ():
         phase = run["phase"]
-        is_told = phase == RunPhase.RUNNING or RunPhase(phase).final
+        is_told = phase == Phase.RUNNING or Phase(phase).final
         if is_told and (run["name"], phase) not in before:
             yield StatusEvent(
                 key=f"{run['name']}-{run['attempt']}-{phase}".lower(),
                 reason=f"Run{phase}",
                 message=f"Run {run['name']}: {run['cause']}",
-                is_warning=phase in {RunPhase.FAILED, RunPhase.LOST},
+                is_warning=phase in {Phase.FAILED, Phase.LOST},
             )
     complete = conditions({"status": status}).get(COMPLETE)
     if is_true(complete) and not is_true(conditions({"status": known}).get(COMPLETE)):

@@ -1,8 +1,4 @@
-"""Output formats (``-o``) in one table: the data of each, and its text.
-
-A command offers the formats for its shapes of data. A new format is one entry here, and every
-command with its shape then offers it.
-"""
+"""Output formats (``-o``): the data of each, and its text."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import decimal
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -18,37 +14,17 @@ from k8sbench.model import plain_text, times
 from k8sbench.model.group import Deviation
 from k8sbench.model.plain_text import clean
 
-Shape = Literal[
-    "table",
-    "wide",
-    "markdown",
-    "github",
-    "flat",
-    "document",
-    "yaml",
-    "names",
-    "junit",
-    "page",
-    "report",
-]
-"""Shape of the data of a format.
+View = Mapping[str, Callable[[], Any]]
+"""Output of a command: a function for each format, by its name.
 
-``table``, ``wide``, ``markdown``: text for people. ``github``: a comment for a pull request.
-``flat``: a header and rows. ``document``, ``yaml``: plain data. ``names``: one name per row.
-``junit``: a test suite in JUnit's XML, for CI. ``page``: a page for a browser. ``report``: the
-tables of the published reports.
+``table``, ``wide``, ``markdown``, ``report``: text for people. ``github``: a comment for a pull
+request. ``csv``: a header and rows. ``json``, ``yaml``: plain data. ``name``: one name per row.
+``junit``: a test suite in JUnit's XML, for CI. ``html``: a page for a browser.
 """
-View = Mapping[Shape, Callable[[], Any]]
-"""Output of a command: a function for each shape it has."""
-
-
-class Format(msgspec.Struct, frozen=True):
-    """One output format."""
-
-    shape: Shape
-    write: Callable[[Any], str]
-    for_people: bool = False
-    """True for text that people read; other formats are for programs."""
+FOR_PEOPLE = frozenset({"table", "wide", "markdown", "report", "html"})
+"""Formats that people read; others are for programs."""
+ROWS = ("table", "wide", "markdown", "csv", "json", "name")
+"""Formats of a command that prints the rows of its runs."""
 
 
 def json_text(value: Any) -> str:
@@ -121,30 +97,18 @@ def _lines(names: Iterable[str]) -> str:
     return "".join(f"{name}\n" for name in names)
 
 
-FORMATS: dict[str, Format] = {
-    "table": Format("table", str, for_people=True),
-    "wide": Format("wide", str, for_people=True),
-    "markdown": Format("markdown", str, for_people=True),
-    "github": Format("github", str),
-    "csv": Format("flat", csv_text),
-    "json": Format("document", json_text),
-    "yaml": Format("yaml", yaml_text),
-    "name": Format("names", _lines),
-    "report": Format("report", str, for_people=True),
-    "html": Format("page", str, for_people=True),
-    "junit": Format("junit", str),
+_WRITERS: Mapping[str, Callable[[Any], str]] = {
+    "csv": csv_text,
+    "json": json_text,
+    "yaml": yaml_text,
+    "name": _lines,
 }
-
-
-def offered(*shapes: Shape) -> list[str]:
-    """Return the formats of a command with these shapes."""
-    return [name for name, one in FORMATS.items() if one.shape in shapes]
+"""Function that writes the data of a format; the data of others is text."""
 
 
 def written(form: str, view: View) -> str:
     """Write a command's output in the format ``form``."""
-    one = FORMATS[form]
-    return one.write(view[one.shape]())
+    return _WRITERS.get(form, str)(view[form]())
 
 
 # -- numbers --------------------------------------------------------------------------------------

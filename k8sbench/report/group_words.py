@@ -18,7 +18,7 @@ from k8sbench.model.plan import SMOKE_MARK, RunPlan
 from k8sbench.report import formats
 
 if TYPE_CHECKING:
-    from k8sbench.measure.group.node_check import Judged, NodeLimits
+    from k8sbench.measure.group.node_check import JudgedNodes, NodeLimits
 
 
 def precision(group: Group) -> str:
@@ -320,7 +320,7 @@ def _length(plan: RunPlan) -> dict[str, object]:
 # -- the check of a pool's nodes ------------------------------------------------------------------
 
 
-def remarks(found: Judged) -> dict[str, str]:
+def remarks(found: JudgedNodes) -> dict[str, str]:
     """Map each node to cordon or to measure again → state and reason."""
     named = {*found.to_cordon, *found.to_confirm}
     return {
@@ -330,7 +330,7 @@ def remarks(found: Judged) -> dict[str, str]:
     }
 
 
-def remarked(results: Sequence[Result], found: Judged) -> list[Result]:
+def remarked(results: Sequence[Result], found: JudgedNodes) -> list[Result]:
     """Sort rows of nodes, slowest first, and add remarks on the nodes."""
     of_node = remarks(found)
 
@@ -346,7 +346,7 @@ def remarked(results: Sequence[Result], found: Judged) -> list[Result]:
     return rows
 
 
-def sentences(found: Judged) -> Iterator[str]:
+def sentences(found: JudgedNodes) -> Iterator[str]:
     """Yield the reference, the nodes to cordon, and the nodes without a verdict."""
     lacking = [one.node for one in found.nodes if one.state == "not-measured"]
     for held in found.limits:

@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Sequence
 from typing import Any
 
-from k8sbench.model.compared import Point, Series
+from k8sbench.model.compared import CaseHistory, Point
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.report import document as document_fields
 from k8sbench.report import formats, group_words
@@ -20,12 +20,12 @@ _COLUMNS = (
 )
 
 
-def _names(series: Sequence[Series]) -> list[str]:
+def _names(series: Sequence[CaseHistory]) -> list[str]:
     found = group_words.names([one.group for one in series], group_words.with_batch)
     return [found[one.group.key.id] for one in series]
 
 
-def tables(series: Sequence[Series]) -> list[Table]:
+def tables(series: Sequence[CaseHistory]) -> list[Table]:
     """Lay out a table for each series, oldest set first."""
     return [
         Table(
@@ -38,7 +38,7 @@ def tables(series: Sequence[Series]) -> list[Table]:
     ]
 
 
-def _row(point: Point, series: Series) -> tuple[Cell, ...]:
+def _row(point: Point, series: CaseHistory) -> tuple[Cell, ...]:
     group, spread = point.group, point.group.spread
     if spread is None:
         figure = Cell(group.state, group_words.footnotes(group, "reject"))
@@ -57,7 +57,7 @@ def _row(point: Point, series: Series) -> tuple[Cell, ...]:
     )
 
 
-def change(point: Point, series: Series) -> Cell:
+def change(point: Point, series: CaseHistory) -> Cell:
     """Mark a set that differs; tell at the last why none is judged."""
     is_last = point is series.points[-1]
     if point.change is not None:
@@ -76,7 +76,7 @@ def began(point: Point) -> str:
     return datetime.datetime.fromtimestamp(point.at, datetime.UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def document(series: Sequence[Series]) -> dict[str, Any]:
+def document(series: Sequence[CaseHistory]) -> dict[str, Any]:
     """Build the document of ``-o json``."""
     return {
         "schema": SCHEMA,
@@ -123,7 +123,7 @@ def _point(point: Point) -> dict[str, Any]:
     }
 
 
-def flat(series: Sequence[Series]) -> tuple[list[str], list[list[Any]]]:
+def flat(series: Sequence[CaseHistory]) -> tuple[list[str], list[list[Any]]]:
     """Build the header and rows of the CSV, one row per set and case."""
     rows = [
         {"series": one["name"], "unit": one["unit"], "estimator": one["estimator"], **point}

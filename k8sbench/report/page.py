@@ -20,7 +20,7 @@ from typing import Any
 import jinja2
 import msgspec
 
-from k8sbench.model.compared import Comparison, Series
+from k8sbench.model.compared import CaseHistory, Comparison
 from k8sbench.model.counts import counted
 from k8sbench.model.group import Group, Member, Parity, Result
 from k8sbench.model.measurement import Measurement
@@ -42,7 +42,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     parities: Sequence[Parity] = ()
     histories: Sequence[History] = ()
     """Histories, at most one run per row."""
-    series: Sequence[Series] = ()
+    series: Sequence[CaseHistory] = ()
     """The cases of the rows over their sets."""
     compared: Comparison | None = None
     """Comparison of the newest two sets; None if they have no common case."""
@@ -229,7 +229,7 @@ def _age(result: Result) -> float:
     return -result.group.began[1]
 
 
-def _last(series: Series) -> tuple[bool, float]:
+def _last(series: CaseHistory) -> tuple[bool, float]:
     """Return the sort key: a changed case first, then the newest."""
     return not any(point.step for point in series.points), -series.points[-1].at
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from k8sbench.measure.run.curve import Curve
-from k8sbench.model.compared import Point, Series
+from k8sbench.model.compared import CaseHistory, Point
 from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import Measurement
 from k8sbench.report import columns, formats, group_words
@@ -200,7 +200,7 @@ def _speedup(result: Result) -> Dot:
     return Dot(_gpus(result), speedup, text, low=low, high=high)
 
 
-def over_sets(series: Sequence[Series], lang: str = "en") -> list[Chart]:
+def over_sets(series: Sequence[CaseHistory], lang: str = "en") -> list[Chart]:
     """Draw each case over its newest sets, confirmed steps marked.
 
     Cases with a figure of one set are left out.

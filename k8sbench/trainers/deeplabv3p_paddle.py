@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     network: Any = deeplab_paddle.DeepLabV3P
     augmented, normalise = streets.paddleseg, streets.PADDLESEG_NORMALISE
     if common.recipe == "matched":
-        network = deeplab_paddle.DeepLabV3Plus
+        network = deeplab_paddle.MmsegDeepLab
         augmented, normalise = streets.mmseg, streets.MMSEG_NORMALISE
     augment = partial(augmented, crop=own.crop)
     layout = "NHWC" if common.channels_last else "NCHW"

@@ -19,7 +19,7 @@ import yaml
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from k8sbench.measure.group import compare
+from k8sbench.measure.group import comparison
 from k8sbench.model.phase import Phase
 from k8sbench.operator import metrics
 from k8sbench.operator.controller import Look, OperatorSettings, OperatorState
@@ -50,7 +50,7 @@ def exposed() -> Sequence[tuple[str, dict[str, str]]]:
     # Any folder: the files in it are counted.
     store = OperatorSettings(store=str(CHART), baseline="release")
     made.state = OperatorState(settings=store, is_leader=True, look=look, succeeded_at=1.0)
-    held = {compare.labels(over.plan): compare.Held(ratio=1.0, is_separated=False)}
+    held = {comparison.labels(over.plan): comparison.Held(ratio=1.0, is_separated=False)}
     with mock.patch.object(metrics, "held_against", return_value=held):
         families = text_string_to_metric_families(generate_latest(made.registry).decode())
     return [(each.name, each.labels) for family in families for each in family.samples]

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import yaml
 
-from k8sbench.model.benchmark_object import MUTABLE, Wanted
+from k8sbench.model.benchmark_object import MUTABLE, ObjectSpec
 from tests.docs import pages
 from tests.harness.cluster import operator_process, tools, users
 from tests.harness.cluster.cluster import KubectlFailed
@@ -26,7 +26,7 @@ from tests.tiers import ROOT
 
 YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CRD = ROOT / "charts/crds/benchmarks.k8sbench.io.yaml"
-FIELDS = {field.name: field.encode_name for field in msgspec.structs.fields(Wanted)}
+FIELDS = {field.name: field.encode_name for field in msgspec.structs.fields(ObjectSpec)}
 """Field → its name in an object."""
 POOL = {"name": "a", "gpus_per_node": 8, "gpu_model": "V100", "selector": {"a/b": "c"}}
 VALUES: dict[str, tuple[Any, Any]] = {

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.trainers.checks import SIZES, sums_up
+from tests.trainers.checks import SIZES
 from tests.trainers.runs import Event, Job, in_turn, only
-from tests.trainers.torch_checks import PRECISIONS, TRAINERS, meeting, upstreams_waits
+from tests.trainers.torch_checks import PRECISIONS, TRAINERS, upstreams_waits
 
 LONG = 240.0
 WATCHED = "from tests.harness.cuda_stub import watched\nwatched.watch()\n"
@@ -105,9 +105,3 @@ def test_options_of_speed_reach_every_convolution_and_loaders_copy_from_pinned_m
     for taken in fed["steps"][STEPS]:
         assert (taken["in"], taken["pageable"]) == (2, 0)  # pictures and labels
         assert taken["waits"] == reads + asked
-
-
-def test_ranks_meet_and_sum_up_over_gloo() -> None:
-    for rank in meeting("cuda", 2, "--share-gpu", timeout=LONG):
-        assert (rank["backend"], rank["sum"], rank["agreed"]) == ("gloo", [3.0] * 8, 7)
-    assert sums_up("pytorch", "cuda", "--share-gpu", timeout=LONG)

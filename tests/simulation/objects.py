@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.benchmark_object import COMPLETE, Benchmark, StatusEvent, Wanted
+from k8sbench.model.benchmark_object import COMPLETE, Benchmark, ObjectSpec, StatusEvent
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import conditions, is_true
 from k8sbench.model.run import Run
@@ -64,7 +64,7 @@ class ObjectServer:
 
     # -- users ----------------------------------------------------------------------------------
 
-    def create(self, name: str, uid: str, wanted: Wanted) -> None:
+    def create(self, name: str, uid: str, wanted: ObjectSpec) -> None:
         """Create an object; one that exists is a conflict."""
         if self.named(name) is None:
             self.world.note(f"Benchmark {name} ({uid}) is created")

@@ -17,7 +17,7 @@ from k8sbench.lifecycle.benchmarks import CANCELLED
 from k8sbench.lifecycle.context import PlannedCase, RunContext
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.model import creation
-from k8sbench.model.benchmark_object import Benchmark, Wanted
+from k8sbench.model.benchmark_object import Benchmark, ObjectSpec
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.kube import OPERATOR
 from k8sbench.model.phase import LOGS_INCOMPLETE
@@ -80,7 +80,7 @@ class WithOperator(Schedule):
     def _create(self, name: str) -> None:
         dice, uid = self.world.dice, f"{name}-{self.world.steps}"
         sizes = dice.choice([(), (8,), (8, 16)])
-        wanted = Wanted(
+        wanted = ObjectSpec(
             benchmark="seg",
             set=dice.choice(["night", None]) if name == NAMES[2] else "night",
             variant=UNPLANNABLE if dice.random() < 0.05 else None,

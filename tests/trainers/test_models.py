@@ -11,7 +11,7 @@ from tests.trainers.checks import model_of, part, session
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 DEEPLABS = (
     "deeplabv3plus_torch.DeepLabV3Plus",
-    "deeplab_paddle.DeepLabV3Plus",
+    "deeplab_paddle.MmsegDeepLab",
     "deeplab_paddle.DeepLabV3P",
 )
 
@@ -85,7 +85,7 @@ def test_a_network_has_its_benchmarks_fingerprint(
     ("name", "parameters", "gmac"),
     [
         ("deeplab_paddle.DeepLabV3P", 26_723_395, 227.585),
-        ("deeplab_paddle.DeepLabV3Plus", 43_589_878, 371.70),
+        ("deeplab_paddle.MmsegDeepLab", 43_589_878, 371.70),
     ],
 )
 def test_deeplab_of_paddle_has_its_fingerprint(name: str, parameters: int, gmac: float) -> None:
@@ -109,7 +109,7 @@ def test_deeplab_of_paddle_has_its_fingerprint(name: str, parameters: int, gmac:
 def test_the_matched_model_begins_as_pytorchs_does() -> None:
     """He's normal over the outputs, where Paddle's own counts the inputs."""
     session("paddle")
-    wide = model_of("deeplab_paddle.DeepLabV3Plus").branches[0][0].weight  # 2048 to 512
+    wide = model_of("deeplab_paddle.MmsegDeepLab").branches[0][0].weight  # 2048 to 512
     assert float(wide.std()) == pytest.approx((2 / 512) ** 0.5, rel=0.01)
 
 

@@ -154,12 +154,17 @@ def test_synchronised_batch_norm_and_clipping_are_upstreams(work: Any) -> None:
     assert {name: norm for name, norm in clipped.items() if norm is not None} == {
         "tsm": 20.0,
         "tsm, all cards": 20.0,
+        "gpt2": 1.0,
     }
 
 
 def test_pictures_are_normalised_as_upstream_does_it(work: Any) -> None:
     of_imagenet = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
-    others = {"paddleseg": ((127.5,) * 3, (127.5,) * 3), "plsc": ((127.5,) * 3, (128.0,) * 3)}
+    others: dict[str, Any] = {
+        "paddleseg": ((127.5,) * 3, (127.5,) * 3),
+        "plsc": ((127.5,) * 3, (128.0,) * 3),
+    }
+    others["gpt2"] = None  # no pictures
     found = {name: work(*RECIPES[name][:3]).normalise for name in RECIPES}
     assert found == {**dict.fromkeys(RECIPES, of_imagenet), **others}
 
@@ -176,7 +181,7 @@ def test_what_brings_the_device_to_rest_is_upstreams(work: Any) -> None:
     """Values are read before the backward pass or after the step."""
     found = {name: work(*RECIPES[name][:3]) for name in RECIPES}
     early = {name for name, one in found.items() if one.values_before_backward}
-    assert early == {"mmseg", "matched", "tsm", "tsm, all cards"}
+    assert early == {"mmseg", "matched", "tsm", "tsm, all cards", "gpt2"}
     alike = [
         (one.values_before_backward, one.mean_values, one.static_scale)
         for one in (found["mmseg"], found["matched"])

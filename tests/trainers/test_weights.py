@@ -32,7 +32,7 @@ def load(path: Path, model: Any, framework: str = "pytorch") -> Loaded:
     ("framework", "name", "kind", "dilations"),
     [
         ("pytorch", "deeplabv3plus_torch.DeepLabV3Plus", "mmseg", MMSEG),
-        ("paddle", "deeplab_paddle.DeepLabV3Plus", "mmseg", MMSEG),
+        ("paddle", "deeplab_paddle.MmsegDeepLab", "mmseg", MMSEG),
         ("paddle", "deeplab_paddle.DeepLabV3P", "paddleseg", PADDLESEG),
     ],
 )

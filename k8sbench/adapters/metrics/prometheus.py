@@ -89,13 +89,12 @@ class PrometheusSource(MetricSource):
 
     def fetch(self, wanted: SeriesQuery) -> Fetched:
         """Return the series of the run's GPUs, or the reason for none."""
+        deadline = time.monotonic() + limits.now.prometheus
         try:
-            return self._fetch(wanted, time.monotonic() + limits.now.prometheus)
+            window = self._window(wanted, deadline)
+            rows = self._samples(window, deadline)
         except PrometheusFault as fault:
             return Fetched(source=self.name, missing={"*": str(fault)})
-
-    def _fetch(self, wanted: SeriesQuery, deadline: float) -> Fetched:
-        window = self._window(wanted, deadline)
         if not window.uuids:
             why = (
                 f"{window.way.name} has no GPU metrics that name the run's pods, or a UUID of its"
@@ -103,7 +102,6 @@ class PrometheusSource(MetricSource):
                 " DCGM_EXPORTER_KUBERNETES=true."
             )
             return Fetched(source=self.name, missing={"*": why}, warnings=(*window.warnings,))
-        rows = self._samples(window, deadline)
         fetched = attribute(rows, wanted, self.name)
         nothing = {"*": f"{window.way.name} has no sample of the run's GPUs in its window."}
         return msgspec.structs.replace(
@@ -115,18 +113,17 @@ class PrometheusSource(MetricSource):
         with self._finding:
             if time.monotonic() >= self._reached_at + limits.now.prometheus_known:
                 try:
-                    self._reached = self._reach(deadline)
+                    self._reached = prometheus_api.first(
+                        self._find(),
+                        lambda way: self._opened(way, deadline),
+                        lambda reached: reached.has_gpus,
+                    )
                 except PrometheusFault as fault:
                     self._reached = str(fault)
                 self._reached_at = time.monotonic()
             if isinstance(self._reached, str):
                 raise PrometheusFault(self._reached)
             return self._reached
-
-    def _reach(self, deadline: float) -> _Reached:
-        return prometheus_api.first(
-            self._find(), lambda way: self._opened(way, deadline), lambda reached: reached.has_gpus
-        )
 
     def _opened(self, way: Way, deadline: float) -> _Reached:
         seconds = min(limits.now.prometheus_first, _left(deadline))
@@ -245,11 +242,6 @@ _Pod = tuple[str, str]
 """Namespace and name."""
 
 
-def short(node: str) -> str:
-    """Return a node's name without its domain, which some leave out."""
-    return node.partition(".")[0]
-
-
 def attribute(rows: Sequence[Labelled], wanted: SeriesQuery, source: SourceName) -> Fetched:
     """Choose one series per metric and GPU of the run."""
     own = {(wanted.namespace, pod) for pod in wanted.nodes} if wanted.namespace else set()
@@ -308,7 +300,8 @@ def _gpu(rows: Sequence[Labelled], key: _Key, pods: Collection[_Pod], wanted: Se
     node = labels.get(HOST)
     pod = min((name for _, name in pods), default=None)
     if pod is None and node is not None:
-        there = [pod for pod, its in wanted.nodes.items() if its and short(its) == short(node)]
+        host = node.partition(".")[0]  # some leave out the domain
+        there = [pod for pod, its in wanted.nodes.items() if (its or "").partition(".")[0] == host]
         pod = there[0] if len(there) == 1 else None
     mig = f"{key[1]} ({labels['GPU_I_PROFILE']})" if labels.get("GPU_I_PROFILE") else key[1]
     return Gpu(
@@ -399,9 +392,6 @@ def _why_none(metric: GpuMetric) -> str:
     )
 
 
-_ORDER = {metric: place for place, metric in enumerate(BY_ID)}
-
-
 def _place(series: Series) -> tuple[int, str, str, str]:
     gpu = series.gpu
-    return _ORDER[series.metric], gpu.pod or "", gpu.node or "", f"{gpu.index} {gpu.mig}"
+    return [*BY_ID].index(series.metric), gpu.pod or "", gpu.node or "", f"{gpu.index} {gpu.mig}"

@@ -10,20 +10,21 @@ import contextlib
 import math
 import os
 import re
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 import urllib3
 
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.adapters.kubernetes.client import faults, transport
+from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import proxy_for
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.client.login import Login
+from k8sbench.adapters.kubernetes.client.transport import Sender
 from k8sbench.decoding import decoder
 from k8sbench.model.errors import InputError
 from k8sbench.model.gpu_metrics import METRICS
@@ -45,8 +46,8 @@ _IN_CLUSTER = re.compile(r"(?P<name>[^.]+)\.(?P<namespace>[^.]+)\.svc(?:\.[a-z.]
 class Way(NamedTuple):
     """Connection to a Prometheus."""
 
-    api: Api | PrometheusServer
-    """The cluster's, or a client of its own."""
+    api: Api
+    """The client of the cluster, or of an address."""
     path: str
     name: str
     """Name in sentences."""
@@ -83,12 +84,6 @@ class _Reply(msgspec.Struct):
     warnings: list[str] = []
 
 
-def direct(url: str) -> Way:
-    """Reach it by its own address; raises :class:`.ConfigFault`."""
-    server = PrometheusServer(url)
-    return Way(server, "/api/v1/query", f"Prometheus at {server.place.server}")
-
-
 def proxied(api: Api, namespace: str, service: str, prefix: str = "") -> Way:
     """Reach a service through the API server, with the user's rights."""
     path = f"/api/v1/namespaces/{namespace}/services/{service}/proxy{prefix.rstrip('/')}"
@@ -109,16 +104,12 @@ def ask(
         answer = way.api.read(way.path, max(0.1, seconds), retry_s=again_s, **words)
     except ApiFault as fault:
         raise PrometheusFault(_explained(way, fault)) from fault
-    except ConfigFault as fault:
-        raise PrometheusFault(f"{way.name} cannot be asked: {fault}") from fault
     reply = _decoded(answer)
     if reply is not None and reply.status != "success":
         why = f"{reply.error_type}: {reply.error}"
         raise PrometheusFault(f"{way.name} refuses the query ({why}).")
     if reply is None or reply.data is None:
-        raise PrometheusFault(
-            f"{way.name} does not speak Prometheus' API: its answer is not JSON as it should be."
-        )
+        raise PrometheusFault(f"{way.name} does not speak Prometheus' API: it answers otherwise.")
     return reply.data.result, reply.warnings
 
 
@@ -137,7 +128,7 @@ def number(text: str) -> float:
 
 
 def _explained(way: Way, fault: ApiFault) -> str:
-    if fault.denied:
+    if fault.denied or fault.reason == faults.CREDENTIALS:
         why = faults.explained(fault, "Prometheus be asked", way.api.place)
         return f"{way.name} cannot be asked: {why.message}"
     reply = _decoded(fault.message)
@@ -172,17 +163,17 @@ def named(url: str, api: Api | None) -> tuple[Way, ...]:
 
     Raises :class:`PrometheusFault` for an unusable address.
     """
-    refusal = wrong_address(url)
-    if refusal is not None:
+    if (refusal := wrong_address(url)) is not None:
         # Not shown, because it may hold a password.
         raise PrometheusFault(f"The address of Prometheus cannot be used: {refusal}.")
     parts = urlsplit(url)
     inside = _IN_CLUSTER.fullmatch(parts.hostname or "")
     if api is None or inside is None or api.place.context is None:
-        try:
-            return (direct(url),)
-        except ConfigFault as fault:
-            raise PrometheusFault(str(fault)) from fault
+        server = url.rstrip("/")
+        proxy = proxy_for(server, os.environ)
+        sender = Sender(server, proxy, lambda: _signed_in(proxy))
+        own = Api(Location(server=server, namespace=""), VARIABLE, sender)
+        return (Way(own, "/api/v1/query", f"Prometheus at {server}"),)
     scheme = "https:" if parts.scheme == "https" else ""
     port = parts.port or (443 if scheme else 80)
     service = f"{scheme}{inside['name']}:{port}"
@@ -204,13 +195,13 @@ def ways(place: str, api: Api | None) -> tuple[Way, ...]:
 
 def _published(api: Api) -> str:
     try:
-        kept = api.get(kinds.path("ConfigMap", api.place.namespace, CONFIG_MAP), retry_s=0)
-        return str((kept.get("data") or {}).get(KEY, "")).strip()
+        with faults.Tolerated(403, 404):
+            kept = api.get(kinds.path("ConfigMap", api.place.namespace, CONFIG_MAP), retry_s=0)
+            return str((kept.get("data") or {}).get(KEY, "")).strip()
     except ApiFault as fault:
-        if fault.status not in {403, 404}:
-            why = f"No Prometheus can be looked for: {fault.message.rstrip('.')}."
-            raise PrometheusFault(why) from fault
-        return ""
+        why = f"No Prometheus can be looked for: {fault.message.rstrip('.')}."
+        raise PrometheusFault(why) from fault
+    return ""
 
 
 def first(ways: Sequence[Way], ask: Callable[[Way], T], has: Callable[[T], bool]) -> T:
@@ -233,12 +224,9 @@ def first(ways: Sequence[Way], ask: Callable[[Way], T], has: Callable[[T], bool]
 
 # -- promql ---------------------------------------------------------------------------------------
 #
-# The text of every query that Prometheus is sent.
-#
 # Samples are read with range selectors in instant queries, which return them as they were stored,
-# with their own stamps: no step is chosen that could repeat or skip one, what went stale has no
-# samples, and a counter's resets are seen. All such functions are known to every server that speaks
-# Prometheus' API.
+# with their own stamps: no step could repeat or skip one, what went stale has no samples, and a
+# counter's resets are seen. Every server that speaks Prometheus' API knows such functions.
 
 FIELDS = tuple(field.name for metric in METRICS for field in metric.dcgm)
 """DCGM's fields, as exporters name their metrics."""
@@ -283,7 +271,7 @@ def known_nodes(seconds: float) -> str:
 
     The number is 0 if a common field does not show it.
     """
-    scraped = f"count_over_time({_selector(COMMON, (), {})}{_span(seconds)})"
+    scraped = f"count_over_time({COMMON}{_span(seconds)})"
     latest = f"last_over_time({_named(ANY_FIELD, {})}{_span(seconds)})"
     return f"max by ({HOST}) ({scraped}) or 0 * count by ({HOST}) ({latest})"
 
@@ -300,30 +288,25 @@ def batches(names: Iterable[str]) -> list[Sequence[str]]:
 
 
 def _named(fields: str, wanted: Mapping[str, Sequence[str]]) -> str:
-    return _selector("", [f"__name__=~{_text(fields)}"], wanted)
-
-
-def _selector(name: str, matchers: Sequence[str], wanted: Mapping[str, Sequence[str]]) -> str:
-    others = []
+    matchers = [f"__name__=~{_text(fields)}"]
     for label, values in wanted.items():
-        if len(values) == 1:
-            others.append(f"{label}={_text(values[0])}")
-        else:
-            any_of = "|".join(re.escape(value).replace(r"\-", "-") for value in values)
-            others.append(f"{label}=~{_text(any_of)}")
-    return f"{name}{{{','.join([*matchers, *others])}}}"
+        any_of = "|".join(re.escape(value).replace(r"\-", "-") for value in values)
+        # A proxy that enforces a label may know only an equal one.
+        is_one = len(values) == 1
+        matchers.append(f"{label}={_text(values[0])}" if is_one else f"{label}=~{_text(any_of)}")
+    return f"{{{','.join(matchers)}}}"
 
 
 def _text(value: str) -> str:
-    quoted = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{quoted}"'
+    """Quote a text; PromQL's escapes include JSON's."""
+    return msgspec.json.encode(value).decode()
 
 
 def _span(seconds: float) -> str:
     return f"[{max(1, round(seconds * 1000))}ms]"
 
 
-# -- the HTTP client of an address -----------------------------------------------------------------
+# -- credentials of an address ---------------------------------------------------------------------
 #
 # A part of promtool's configuration says whom to trust and what to send. The configuration and its
 # files are read for each request, because tokens are renewed.
@@ -336,99 +319,58 @@ class ConfigFault(InputError):
     """Invalid configuration; the sentence shows none of its content."""
 
 
-class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A part of the configuration."""
-
-
-class Authorization(_Part, frozen=True):
+class Authorization(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A bearer token, in a file."""
 
     credentials_file: str
 
 
-class Tls(_Part, frozen=True):
+class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whom to trust."""
 
     ca_file: str
 
 
-class Header(_Part, frozen=True):
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Values of one header: literal, or from one file each."""
 
     values: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 
 
-class HttpConfig(_Part, frozen=True):
+class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Content of the file."""
 
     authorization: Authorization | None = None
     tls_config: Tls | None = None
     http_headers: dict[str, Header] = {}
 
-    def headers(self, folder: Path) -> urllib3.HTTPHeaderDict:
-        """Return the headers of a request; reads the files that they name."""
-        headers = urllib3.HTTPHeaderDict({"User-Agent": "k8sbench"})
-        for name, one in self.http_headers.items():
+
+class _ConfiguredLogin(Login):
+    """The file's credentials, read for each request."""
+
+    def headers(self) -> urllib3.HTTPHeaderDict:
+        """Return the headers of a request; raises :class:`ConfigFault`."""
+        config, folder = _read_config()
+        headers = urllib3.HTTPHeaderDict()
+        for name, one in config.http_headers.items():
             for value in (*one.values, *(_read(folder, file) for file in one.files)):
                 headers.add(name, value)
-        if self.authorization is not None:
-            token = _read(folder, self.authorization.credentials_file)
+        if config.authorization is not None:
+            token = _read(folder, config.authorization.credentials_file)
             headers["Authorization"] = f"Bearer {token}"
+        if not all(value.isascii() and value.isprintable() for value in headers.values()):
+            raise ConfigFault(f"No header can hold a token or value that {VARIABLE} gives.")
         return headers
 
 
-class PrometheusServer:
-    """A Prometheus at an address; any thread may ask."""
-
-    def __init__(self, url: str) -> None:
-        """Raises :class:`ConfigFault`."""
-        self.place = Location(server=url.rstrip("/"), namespace="")
-        _read_config()
-
-    def read(self, path: str, seconds: float, *, retry_s: float, **query: str) -> bytes:
-        """Return a whole answer, which must come in time; raises :class:`.ApiFault`.
-
-        A server that starts or is busy is asked again for ``retry_s``.
-        """
-        until, pause = time.monotonic() + retry_s, 0.2
-        while True:
-            try:
-                return self._get(f"{self.place.server}{path}?{urlencode(query)}", seconds)
-            except ApiFault as fault:
-                left = until - time.monotonic()
-                if not fault.passes or left <= 0:
-                    raise
-                time.sleep(min(fault.retry_after or pause, left))
-            pause *= 2
-
-    def _get(self, url: str, seconds: float) -> bytes:
-        config, folder = _read_config()
-        tls, proxy = config.tls_config, proxy_for(url, os.environ)
-        ca = None if tls is None else str(folder / Path(tls.ca_file).expanduser())
-        connect_s = min(seconds, transport.QUICK_CONNECT_SECONDS)
-        try:
-            made = urllib3.ProxyManager(proxy, ca_certs=ca) if proxy else None
-            with made or urllib3.PoolManager(ca_certs=ca) as pool:
-                transport.connect_within_limits(pool)
-                response = pool.request(
-                    "GET",
-                    url,
-                    headers=config.headers(folder),
-                    timeout=urllib3.Timeout(connect=connect_s, read=seconds),
-                    retries=False,
-                    redirect=False,
-                    preload_content=False,
-                )
-                if response.status >= 300:
-                    raise transport.refusal(response, seconds)
-                return transport.read(response, seconds, proxy)
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise faults.from_transport(error, proxy) from error
-        except ValueError:  # not shown: it quotes the header
-            raise ConfigFault(
-                f"No header can hold a token or value that {VARIABLE} gives."
-            ) from None
+def _signed_in(proxy: str | None) -> Login:
+    config, folder = _read_config()
+    tls = config.tls_config
+    ca = None if tls is None else str(folder / Path(tls.ca_file).expanduser())
+    made = urllib3.ProxyManager(proxy, ca_certs=ca) if proxy else None
+    pool = made or urllib3.PoolManager(ca_certs=ca)
+    return _ConfiguredLogin(None, pool, urllib3.HTTPHeaderDict(), VARIABLE)
 
 
 def _read_config() -> tuple[HttpConfig, Path]:

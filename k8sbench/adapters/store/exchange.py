@@ -358,7 +358,7 @@ class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256 of the copy."""
 
 
-class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
+class ImportRecord(msgspec.Struct, frozen=True, kw_only=True):
     """``imported.json``: the logs that a run was made of."""
 
     schema: int = SCHEMA
@@ -393,7 +393,7 @@ def add(store: SqlStore, runs: Sequence[tuple[Run, Path, tuple[ImportedFile, ...
     """Add runs whose logs were copied, all or none."""
     for run, path, files in runs:
         folder = RunFolder(path)
-        about = ImportedLogs(imported_at=run.created_at, files=files)
+        about = ImportRecord(imported_at=run.created_at, files=files)
         folder.write(IMPORTED, artifacts.as_file(about))
         folder.save(run)
     put_in_place(store, {run.run_id: path for run, path, _ in runs})

@@ -26,7 +26,7 @@ from k8sbench.model.counts import counted
 from k8sbench.model.errors import Interrupted, UsageError, few
 from k8sbench.model.request import CollectOptions
 from k8sbench.model.run import Run
-from k8sbench.report.formats import FORMATS
+from k8sbench.report.formats import FOR_PEOPLE
 
 
 @click.command()
@@ -88,7 +88,7 @@ def command(
     if every and not (result.closed or result.going_on or result.followed or result.failed):
         output.note("Nothing needs collection here.")
     # Data is whole also where there is none.
-    if result.closed or not FORMATS[output_format].for_people:
+    if result.closed or output_format not in FOR_PEOPLE:
         rows.write(made, output_format)
     if stop.cause is not None and result.going_on:
         raise Interrupted(

@@ -21,7 +21,7 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.terminal import output
-from k8sbench.measure.group.compare import FLOOR
+from k8sbench.measure.group.comparison import FLOOR
 from k8sbench.model.counts import counted
 from k8sbench.model.errors import (
     REGRESSION_EXIT_CODE,
@@ -65,7 +65,7 @@ def _share(_: click.Context, option: click.Parameter, value: str | None) -> floa
 @click.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@format_option(*formats.offered("table", "markdown", "github", "document", "flat", "junit"))
+@format_option("table", "markdown", "github", "csv", "json", "junit")
 @filter_options()
 @click.option(
     "--fail-on-regression",
@@ -113,14 +113,14 @@ def command(
         "table": lambda: report.text(compared, width=width, paint=paint),
         "markdown": lambda: report.markdown(compared),
         "github": lambda: report.github(compared),
-        "document": lambda: report.document(compared),
-        "flat": lambda: report.flat(compared),
+        "json": lambda: report.document(compared),
+        "csv": lambda: report.flat(compared),
         "junit": lambda: report.junit(compared),
     }
     output.write(formats.written(output_format, view))
     if limit is None:
         return 0
-    if not formats.FORMATS[output_format].for_people:
+    if output_format not in formats.FOR_PEOPLE:
         # CI's log has it, too, where the document goes to a file.
         output.note(report.summary(compared))
     return _exit_code(compared)
@@ -160,7 +160,7 @@ def _exit_code(compared: Comparison) -> int:
 
 @click.command()
 @click.argument("benchmark", metavar="BENCHMARK")
-@format_option(*formats.offered("table", "markdown", "document", "flat"))
+@format_option("table", "markdown", "csv", "json")
 @filter_options("framework", "precision", "case")
 @since_option("Only sets with a run since: 2h, 3d, 2026-11-20, …")
 @accept_option
@@ -184,8 +184,8 @@ def history_command(
     view: formats.View = {
         "table": lambda: rows.text_of(shown),
         "markdown": lambda: tables.markdown(shown),
-        "document": lambda: history.document(series),
-        "flat": lambda: history.flat(series),
+        "json": lambda: history.document(series),
+        "csv": lambda: history.flat(series),
     }
     output.write(formats.written(output_format, view))
 

@@ -27,7 +27,7 @@ NOT_RECORDED = "not recorded"
 
 
 @click.command()
-@format_option(*formats.offered("table", "wide", "flat", "document", "names"))
+@format_option("table", "wide", "csv", "json", "name")
 @click.option("--set", "set_name", metavar="SET", help="Only runs of this set.")
 @click.option("--benchmark", metavar="NAME", help="Only runs of this benchmark.")
 @since_option("Only runs created since: 2h, 3d, 2026-11-20, …")
@@ -53,9 +53,9 @@ def _print(rows: Sequence[ListedRun], output_format: str, now: float) -> None:
     view: formats.View = {
         "table": lambda: _table(rows, now, wide=False) if rows else "",
         "wide": lambda: _table(rows, now, wide=True) if rows else "",
-        "flat": lambda: (fields, csv_rows),
-        "document": lambda: rows,
-        "names": lambda: [row.run_id for row in rows],
+        "csv": lambda: (fields, csv_rows),
+        "json": lambda: rows,
+        "name": lambda: [row.run_id for row in rows],
     }
     output.write(formats.written(output_format, view))
 

@@ -81,7 +81,7 @@ def log_options(function: F) -> F:
 @click.option(
     "--declare", is_flag=True, help="Write a benchmark file for a LOG of unknown format, by guess."
 )
-@format_option(*formats.offered("table", "document"), show_default=True)
+@format_option("table", "json", show_default=True)
 def command(
     logs: tuple[str, ...], options: MeasureOptions, output_format: str, declare: bool
 ) -> int:
@@ -115,7 +115,7 @@ def _write(found: Sequence[Measurement], output_format: str) -> None:
         "table": lambda: "\n".join(
             explanation.text(explanation.of_measurement(each), width) for each in found
         ),
-        "document": lambda: found,
+        "json": lambda: found,
     }
     output.write(formats.written(output_format, view))
 

@@ -26,12 +26,12 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import explanation, formats
 
-FORMS = formats.offered("table", "wide", "report", "markdown", "flat", "document", "page")
-
 
 @click.command()
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
-@format_option(*FORMS, about="Format of the rows.")
+@format_option(
+    "table", "wide", "markdown", "csv", "json", "report", "html", about="Format of the rows."
+)
 @filter_options()
 @click.option("--set", "set_name", metavar="SET", help="Only this set.")
 @click.option("--all", "every", is_flag=True, help="All sets of each case, not only the latest.")
@@ -71,7 +71,7 @@ def command(
     runs of an operator in the namespace are among them where it answers within two seconds; --store
     cluster prints only those, and fails without an operator.
     """
-    if lang != "en" and not formats.FORMATS[output_format].for_people:
+    if lang != "en" and output_format not in formats.FOR_PEOPLE:
         raise UsageError(
             f"--lang is for formats that people read, not for {output_format}.",
             "Leave it out, or choose table, wide, report, markdown or html.",
@@ -86,7 +86,7 @@ def command(
         output.write(reports.page(report, named, where, output.note, lang=lang, title=title))
     else:
         rows.write_report(report, output_format, lang=lang)
-    if report.older and formats.FORMATS[output_format].for_people:
+    if report.older and output_format in formats.FOR_PEOPLE:
         older = counted(report.older, "older row", ("is", "are"))
         output.note(f"{older} not shown; --all shows all sets.")
 

@@ -168,7 +168,7 @@ def _write_manifests(objects: Sequence[Manifest], output_format: str) -> None:
 @request_options(CASE_FLAGS | SET_FLAGS)
 @click.option("-l", "--selector", default="", help="Only nodes with these labels, as for kubectl.")
 @format_option(
-    *formats.offered("table", "wide", "markdown", "flat", "document", "names"),
+    *formats.ROWS,
     about="Format of the rows; name: the nodes to cordon.",
 )
 def nodes_command(request: SubmitRequest, output_format: str, selector: str) -> int:
@@ -191,7 +191,7 @@ def nodes_command(request: SubmitRequest, output_format: str, selector: str) -> 
 
     rows.write_report(measured.report, output_format, found.to_cordon)
     for text in sentences(found):
-        if formats.FORMATS[output_format].for_people:
+        if output_format in formats.FOR_PEOPLE:
             output.write(f"{text}\n")
         else:
             output.note(text)

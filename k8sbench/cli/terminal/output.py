@@ -117,9 +117,9 @@ def write_items(
     """Write items as a table, a document, or their names."""
     view: formats.View = {
         "table": lambda: table_text(columns, items),
-        "document": lambda: document,
+        "json": lambda: document,
         "yaml": lambda: document,
-        "names": lambda: names,
+        "name": lambda: names,
     }
     write(formats.written(form, view))
 

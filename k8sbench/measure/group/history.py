@@ -18,7 +18,7 @@ import msgspec
 from k8sbench.measure.group import t_test
 from k8sbench.measure.group.sides import Case, Side, case_of
 from k8sbench.measure.group.t_test import ALPHA, Estimate
-from k8sbench.model.compared import Point, Series
+from k8sbench.model.compared import CaseHistory, Point
 from k8sbench.model.group import Group
 
 FEWEST = 4
@@ -122,7 +122,7 @@ def history(
     groups: Iterable[Group],
     since: float = 0.0,
     shown: Callable[[Group], bool] = lambda _: True,
-) -> list[Series]:
+) -> list[CaseHistory]:
     """Order the sets of each case by when they began, and mark the changes.
 
     Sets that began before ``since`` count for the changes, and are no points. The groups of a night
@@ -132,7 +132,7 @@ def history(
     for case in _judged(groups):
         points = tuple(p for p in case.points if shown(p.group) and p.group.began[1] >= since)
         if points:
-            series.append(Series(points=points, unmarked=_unmarked(case.points)))
+            series.append(CaseHistory(points=points, unmarked=_unmarked(case.points)))
     return series
 
 

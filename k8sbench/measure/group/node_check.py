@@ -89,7 +89,7 @@ class NodeLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Reason why nodes were not judged; None if they were."""
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class JudgedNodes(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes of a pool, and what they were held to."""
 
     nodes: tuple[NodeFigures, ...]
@@ -107,7 +107,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(one.node for one in self.nodes if UNCONFIRMED in one.why)
 
 
-def check(nodes: Sequence[NodeFigures]) -> Judged:
+def check(nodes: Sequence[NodeFigures]) -> JudgedNodes:
     """Judge nodes by the rule above."""
     kinds: dict[tuple[str, ...], list[float]] = {}
     for one in nodes:
@@ -115,7 +115,7 @@ def check(nodes: Sequence[NodeFigures]) -> Judged:
             kinds.setdefault(one.alike, []).append(one.throughput)
     limits = {alike: _limits(alike, rates) for alike, rates in kinds.items()}
     judged = tuple(_judged(one, limits.get(one.alike)) for one in nodes)
-    return Judged(nodes=judged, limits=tuple(limits.values()))
+    return JudgedNodes(nodes=judged, limits=tuple(limits.values()))
 
 
 def _limits(alike: tuple[str, ...], rates: Sequence[float]) -> NodeLimits:

@@ -23,7 +23,7 @@ KINDS = ("baseline", "set", "group", "run")
 """Kinds of sides; ``KIND:NAME`` states one explicitly."""
 SERIES = fields_for("series")
 Case = tuple[object, ...]
-"""What the sets of one case have in common, see :func:`case_of`."""
+"""Fields that the sets of one case share, see :func:`case_of`."""
 ALWAYS_EQUAL = ("benchmark", "framework", "case")
 """Fields that counterparts share, unless each side is a single case."""
 

@@ -13,7 +13,7 @@ import msgspec
 from k8sbench.measure import verdict
 from k8sbench.measure.run import gpu_judgement, gpu_series
 from k8sbench.measure.run.gpu_judgement import PlannedGpus
-from k8sbench.measure.run.gpu_series import Chosen, OverTime
+from k8sbench.measure.run.gpu_series import Chosen, WindowFigure
 from k8sbench.model.gpu_metrics import (
     METRICS,
     Fetched,
@@ -112,7 +112,7 @@ def _chosen(
     best: tuple[tuple[float, int], Chosen] | None = None
     why: dict[str, str] = {}
     for answer in ranked:
-        by_gpu: dict[int, OverTime] = {}
+        by_gpu: dict[int, WindowFigure] = {}
         lines: dict[int, int] = {}
         failed = (
             answer.missing.get(metric.id) or answer.missing.get("*") or "It has no series of it."

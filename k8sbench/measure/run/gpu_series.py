@@ -39,7 +39,7 @@ SLACK = 1.1
 """Scrapes jitter."""
 
 
-class OverTime(msgspec.Struct, frozen=True, kw_only=True):
+class WindowFigure(msgspec.Struct, frozen=True, kw_only=True):
     """A metric of one GPU over the steady part."""
 
     value: float
@@ -53,13 +53,13 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """One metric from the source that counts."""
 
     figure: GpuFigure
-    by_gpu: dict[int, OverTime]
+    by_gpu: dict[int, WindowFigure]
     """By the GPU's place in the list of all."""
     lines: dict[int, int]
     """And the line of the source's artifact that has its series, from 1."""
 
 
-def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> OverTime | str:
+def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> WindowFigure | str:
     """Take a series together, or say in a sentence why that gives no figure."""
     every = [
         (at, value)
@@ -87,7 +87,7 @@ def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> Ov
     if metric.over_time == "increase":
         value = _per_second(every, inside, samples, interval) * seconds
     coverage = min(1.0, sum(weights) / seconds)
-    return OverTime(value=value, coverage=coverage, samples=samples, codes=codes)
+    return WindowFigure(value=value, coverage=coverage, samples=samples, codes=codes)
 
 
 def _samples(inside: Samples, interval: float) -> int:

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from k8sbench.measure.run import evidence
+from k8sbench.measure.run.evaluations import AiRankEvents, Evaluations, TrainingFacts
 from k8sbench.measure.run.evidence import Occurrence
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.gpu_series import TrainerSeries
 from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.rank_sums import CountedSteps
-from k8sbench.measure.run.training import AiRankEvents, Evaluations, TrainingFacts
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Place, Record
 from k8sbench.parse.family import Family

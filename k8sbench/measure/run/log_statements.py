@@ -9,9 +9,9 @@ import math
 
 import msgspec
 
+from k8sbench.measure.run.evaluations import Evaluated, reaching
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.rank_records import RankRecords
-from k8sbench.measure.run.training import Evaluated, reaching
 from k8sbench.model.measurement import (
     AccuracyResult,
     Arithmetic,

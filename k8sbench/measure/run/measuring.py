@@ -33,7 +33,7 @@ OF_ITS_CASES = {rules.BATCH_SIZE.id, rules.TOO_FEW_ITERATIONS.id, rules.SHORT_WA
 NO_BATCH = "The batch is not known; give it with --batch-size."
 
 
-class Judged(NamedTuple):
+class JudgedLog(NamedTuple):
     """The measurement of a run, and the expectation that applied."""
 
     measurement: Measurement
@@ -69,7 +69,7 @@ def measure(
     return _measurement(_read(sources, expected))
 
 
-def judge(sources: Iterable[OpenedLog], candidates: Sequence[Expectation]) -> Judged:
+def judge(sources: Iterable[OpenedLog], candidates: Sequence[Expectation]) -> JudgedLog:
     """Measure one run from its logs.
 
     One file, or those of its ranks or pieces in order. The candidate that the log states applies,
@@ -93,7 +93,7 @@ def judge(sources: Iterable[OpenedLog], candidates: Sequence[Expectation]) -> Ju
             found = _measurement(log)
         elif unfit:
             found, log.expected, applied = plain, family, family
-    return Judged(_with_gpu_metrics(found, log), applied, stated, unfit)
+    return JudgedLog(_with_gpu_metrics(found, log), applied, stated, unfit)
 
 
 def _rejections(measurement: Measurement) -> list[str]:

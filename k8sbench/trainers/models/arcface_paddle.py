@@ -49,7 +49,7 @@ def _conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> list[Any]:
     ]
 
 
-class Block(nn.Layer):
+class IRBlock(nn.Layer):
     """Residual block: norm, 3x3, norm, PReLU, 3x3 with stride, norm."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
@@ -79,7 +79,7 @@ class IR50(nn.Layer):
         inputs = widths[0]
         for width, depth in zip(widths, DEPTHS, strict=True):
             for index in range(depth):
-                layers.append(Block(inputs, width, 2 if index == 0 else 1))
+                layers.append(IRBlock(inputs, width, 2 if index == 0 else 1))
                 inputs = width
                 size = (size + 1) // 2 if index == 0 else size
         self.body = nn.Sequential(*layers)

@@ -65,7 +65,7 @@ def conv_norm(
     return nn.Sequential(*layers)
 
 
-class Bottleneck(nn.Layer):
+class ResNetBlock(nn.Layer):
     """1x1, 3x3 (stride and dilation), 1x1, plus the input."""
 
     def __init__(
@@ -129,7 +129,7 @@ class DilatedResNet50(nn.Layer):
             blocks = []
             for index in range(depth):
                 blocks.append(
-                    Bottleneck(
+                    ResNetBlock(
                         inputs,
                         width,
                         stride=stride if index == 0 else 1,
@@ -264,11 +264,11 @@ def _initialise(model: Any) -> None:
             spread = math.sqrt(2 / (outputs * height * width))
             classifier = layer.bias is not None
             nn.initializer.Normal(std=0.01 if classifier else spread)(layer.weight)
-        elif isinstance(layer, Bottleneck):
+        elif isinstance(layer, ResNetBlock):
             nn.initializer.Constant(0.0)(layer.body[2][1].weight)
 
 
-class DeepLabV3Plus(DeepLab):
+class MmsegDeepLab(DeepLab):
     """mmsegmentation's: images to logits of the same size; while training, of the auxiliary head.
 
     The published comparison sets PaddleSeg's model beside this one, which does 1.6 times the work;

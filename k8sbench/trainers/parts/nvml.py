@@ -136,10 +136,7 @@ def opened() -> Nvml | None:
 # support is null, or not there at all; without a GPU or without NVML there is neither thread nor
 # event.
 
-EVERY = 1.0  # seconds
 AT_ONCE = 10  # samples of one event
-# For the last sample, before the run goes on without it: the driver of a broken GPU may not answer.
-LAST_SECONDS = 2.0
 
 # By metric: the call, what it takes after the GPU, the factor from NVML's unit to the metric's, and
 # its decimals.
@@ -160,8 +157,9 @@ OF_EACH_PART = ("sm_clock", "temperature", "throttled")
 class Sampler:
     """Samples one GPU from `start` to `stop`."""
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self, journal: Journal, *, every: float = 1.0, last_s: float = 2.0) -> None:
+        """Sample each `every` s; wait `last_s` for the last sample."""
+        self._journal, self._every, self._last_s = journal, every, last_s
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._writing = threading.Lock()
@@ -187,7 +185,7 @@ class Sampler:
         if self._thread is None:
             return
         self._stopping.set()
-        self._thread.join(LAST_SECONDS)
+        self._thread.join(self._last_s)
         self._write()
 
     def _run(self, library: Nvml, device: c_void_p) -> None:
@@ -209,7 +207,7 @@ class Sampler:
                     self._values.setdefault(name, []).append(value)
             if len(self._at) >= AT_ONCE:
                 self._write()
-            due = max(due + EVERY, time.monotonic())
+            due = max(due + self._every, time.monotonic())
             if goes_on:
                 self._stopping.wait(due - time.monotonic())
 
@@ -217,7 +215,7 @@ class Sampler:
         with self._writing:
             known = {n: v for n, v in self._values.items() if any(x is not None for x in v)}
             if known:
-                place = {"rank": self._journal.place.rank, "every": EVERY, "at": self._at}
+                place = {"rank": self._journal.place.rank, "every": self._every, "at": self._at}
                 self._journal.event("gpu", {**place, **known})
             self._at, self._values = [], {}
 

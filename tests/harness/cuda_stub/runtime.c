@@ -7,9 +7,7 @@
  * It is preloaded, before PyTorch's own runtime, and bears the driver's soname, by which PyTorch
  * loads that. A function that is not here is that of the real runtime, which finds no GPU and says so.
  *
- * By the environment: CUDA_STUB_MEMORY, the card's memory in bytes; CUDA_STUB_FAILING_LAUNCH, the
- * number of the kernel that ends in an illegal access (as on a GPU, the calls after it report that),
- * and CUDA_STUB_FAILING_RANK, the only rank of which it does.
+ * By the environment: CUDA_STUB_MEMORY, the card's memory in bytes.
  */
 #define _GNU_SOURCE
 #include <cuda_runtime_api.h>
@@ -22,7 +20,7 @@
 
 #define PAGE 4096
 #define LARGE (1 << 20)
-#define MEMORY 34089730048ull /* of a V100 of 32 GB, by its own account */
+#define MEMORY 34089730048ll /* of a V100 of 32 GB, by its own account */
 
 static struct {
   long long launches; /* of kernels */
@@ -33,19 +31,12 @@ static struct {
 } counts;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static cudaError_t failure = cudaSuccess; /* for good, as an illegal access is */
-static long long memory, held, failing_launch;
+static long long memory, held;
 static __thread int device;
 
-static long long number(const char *name, long long otherwise) {
-  const char *given = getenv(name);
-  return given ? atoll(given) : otherwise;
-}
-
 __attribute__((constructor)) static void configure(void) {
-  memory = number("CUDA_STUB_MEMORY", MEMORY);
-  int fails = number("CUDA_STUB_FAILING_RANK", 0) == number("RANK", 0);
-  failing_launch = fails ? number("CUDA_STUB_FAILING_LAUNCH", 0) : 0;
+  const char *given = getenv("CUDA_STUB_MEMORY");
+  memory = given ? atoll(given) : MEMORY;
 }
 
 /* For the tests: all counts, in the order of the struct above. */
@@ -57,19 +48,18 @@ void cuda_stub_counts(long long *into) {
 
 static cudaError_t add(long long *count) {
   __atomic_add_fetch(count, 1, __ATOMIC_RELAXED);
-  return failure;
+  return cudaSuccess;
 }
 
 /* -- the device ------------------------------------------------------------------------------- */
 
-/* These are answered without the device, and so do not report its failure. */
 cudaError_t cudaGetDeviceCount(int *count) { return *count = 1, cudaSuccess; }
 cudaError_t cudaGetDevice(int *number) { return *number = device, cudaSuccess; }
 cudaError_t cudaSetDevice(int number) { return device = number, cudaSuccess; }
 cudaError_t cudaDriverGetVersion(int *version) { return *version = CUDART_VERSION, cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int *version) { return *version = CUDART_VERSION, cudaSuccess; }
-cudaError_t cudaGetLastError(void) { return failure; }
-cudaError_t cudaPeekAtLastError(void) { return failure; }
+cudaError_t cudaGetLastError(void) { return cudaSuccess; }
+cudaError_t cudaPeekAtLastError(void) { return cudaSuccess; }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int number) {
   *properties = (struct cudaDeviceProp){
@@ -140,11 +130,10 @@ static int is_pinned(const void *address) {
 }
 
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
-  return *total = memory, *free = memory - held, failure;
+  return *total = memory, *free = memory - held, cudaSuccess;
 }
 
 cudaError_t cudaMalloc(void **address, size_t length) {
-  if (failure) return failure;
   pthread_mutex_lock(&lock);
   int fits = held + (long long)length <= memory;
   if (fits) held += length;
@@ -154,17 +143,16 @@ cudaError_t cudaMalloc(void **address, size_t length) {
 }
 
 cudaError_t cudaFree(void *address) {
-  if (!address) return failure;
+  if (!address) return cudaSuccess;
   struct allocation *gone = of(address);
   pthread_mutex_lock(&lock);
   held -= gone->length;
   pthread_mutex_unlock(&lock);
   munmap(gone, PAGE + gone->length);
-  return failure;
+  return cudaSuccess;
 }
 
 cudaError_t cudaHostAlloc(void **address, size_t length, unsigned flags) {
-  if (failure) return failure;
   *address = allocate(length);
   if (!*address) return cudaErrorMemoryAllocation;
   pthread_mutex_lock(&lock);
@@ -181,13 +169,13 @@ cudaError_t cudaFreeHost(void *address) {
   *link = of(address)->next;
   pthread_mutex_unlock(&lock);
   munmap(of(address), PAGE + of(address)->length);
-  return failure;
+  return cudaSuccess;
 }
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *found, const void *address) {
   enum cudaMemoryType type = is_pinned(address) ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
   *found = (struct cudaPointerAttributes){.type = type, .hostPointer = (void *)address};
-  return failure;
+  return cudaSuccess;
 }
 
 /* -- copies and waits ------------------------------------------------------------------------- */
@@ -198,12 +186,11 @@ static cudaError_t wait_for_device(void) {
   char name[16] = "";
   prctl(PR_GET_NAME, name);
   int own = gettid() == getpid() || !strncmp(name, "pt_autograd", 11);
-  return own ? add(&counts.waits) : failure;
+  return own ? add(&counts.waits) : cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(
     void *to, const void *from, size_t length, enum cudaMemcpyKind kind, cudaStream_t stream) {
-  if (failure) return failure;
   if (kind == cudaMemcpyDeviceToHost) add(&counts.out);
   if (kind == cudaMemcpyHostToDevice) {
     add(&counts.in);
@@ -221,7 +208,6 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t length, enum cudaMemcp
 
 /* Zeros are given back to the kernel, so that large tensors of them take no pages. */
 cudaError_t cudaMemsetAsync(void *to, int value, size_t length, cudaStream_t stream) {
-  if (failure) return failure;
   char *begin = (char *)(((size_t)to + PAGE - 1) / PAGE * PAGE);
   char *end = (char *)(((size_t)to + length) / PAGE * PAGE);
   if (value || begin >= end) {
@@ -245,71 +231,64 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) { return wait_for_device(); 
 /* -- streams and events ----------------------------------------------------------------------- */
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
-  return *least = 0, *greatest = -5, failure;
+  return *least = 0, *greatest = -5, cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority) {
-  return *stream = malloc(1), failure;
+  return *stream = malloc(1), cudaSuccess;
 }
-cudaError_t cudaStreamDestroy(cudaStream_t stream) { return free(stream), failure; }
+cudaError_t cudaStreamDestroy(cudaStream_t stream) { return free(stream), cudaSuccess; }
 cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority) {
-  return *priority = 0, failure;
+  return *priority = 0, cudaSuccess;
 }
-cudaError_t cudaStreamQuery(cudaStream_t stream) { return failure; }
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaSuccess; }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
-  return failure;
+  return cudaSuccess;
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status) {
-  return *status = cudaStreamCaptureStatusNone, failure;
+  return *status = cudaStreamCaptureStatusNone, cudaSuccess;
 }
 cudaError_t cudaStreamGetCaptureInfo_v2(
     cudaStream_t stream, enum cudaStreamCaptureStatus *status, unsigned long long *id,
     cudaGraph_t *graph, const cudaGraphNode_t **nodes, size_t *number) {
-  return *status = cudaStreamCaptureStatusNone, failure;
+  return *status = cudaStreamCaptureStatusNone, cudaSuccess;
 }
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
-  return failure;
+  return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
-  return *event = malloc(1), failure;
+  return *event = malloc(1), cudaSuccess;
 }
-cudaError_t cudaEventDestroy(cudaEvent_t event) { return free(event), failure; }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) { return failure; }
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return free(event), cudaSuccess; }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) { return cudaSuccess; }
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
-  return failure;
+  return cudaSuccess;
 }
-cudaError_t cudaEventQuery(cudaEvent_t event) { return failure; }
+cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaSuccess; }
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  return *milliseconds = 1, failure;
+  return *milliseconds = 1, cudaSuccess;
 }
 
 /* -- kernels ---------------------------------------------------------------------------------- */
 
-static cudaError_t launch(void) {
-  if (failure) return failure;
-  long long number = __atomic_add_fetch(&counts.launches, 1, __ATOMIC_RELAXED);
-  if (number == failing_launch) failure = cudaErrorIllegalAddress;
-  return cudaSuccess;
-}
-
 cudaError_t cudaLaunchKernel(
     const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t on) {
-  return launch();
+  return add(&counts.launches);
 }
 cudaError_t cudaLaunchKernelExC(
     const cudaLaunchConfig_t *config, const void *kernel, void **arguments) {
-  return launch();
+  return add(&counts.launches);
 }
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value) {
-  return failure;
+  return cudaSuccess;
 }
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *found, const void *kernel) {
   *found = (struct cudaFuncAttributes){
       .maxThreadsPerBlock = 1024, .numRegs = 32, .binaryVersion = 70, .ptxVersion = 70};
-  return failure;
+  return cudaSuccess;
 }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     int *blocks, const void *kernel, int size, size_t shared, unsigned flags) {
-  return *blocks = 2, failure;
+  return *blocks = 2, cudaSuccess;
 }
 
 /* -- the driver, as far as PyTorch asks it for itself ------------------------------------------- */

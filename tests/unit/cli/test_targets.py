@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes.client import api
+from tests.harness.cluster.limits import shorten
 from tests.unit.command_line import Cli, Printed
 from tests.unit.kubernetes import servers
 
@@ -20,7 +20,7 @@ Submit = Callable[..., Printed]
 @pytest.fixture
 def submit(no_cluster: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli) -> Submit:
     """Submit as a user does whose kubeconfig is at its usual place."""
-    monkeypatch.setattr(api, "_SOON", dict.fromkeys(api._SOON, 0.0))
+    shorten(monkeypatch, request_absent=0.0)
     (tmp_path / ".kube").mkdir()
 
     def run(*words: str, code: int = 0, text: str = "", **config: Any) -> Printed:

@@ -21,6 +21,7 @@ import pytest
 from k8sbench.adapters.kubernetes.client.connection import check_answers, connect
 from k8sbench.adapters.kubernetes.client.login import KubeconfigFault, Login
 from k8sbench.model.errors import Unreachable
+from tests.harness.cluster.limits import shorten
 from tests.unit.kubernetes import servers
 from tests.unit.kubernetes.servers import Act, answer, saying, serving
 
@@ -155,7 +156,7 @@ def test_a_plugin_that_fails_is_reported_with_its_reason(
 
 
 def test_a_plugin_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("k8sbench.adapters.kubernetes.client.login.LIMIT_SECONDS", 0.5)
+    shorten(monkeypatch, plugin=0.5)
     with pytest.raises(Unreachable, match=r"failed: .*did not end within 0\.5 s"):
         login(tmp_path, exec=plugin(tmp_path, "import time; time.sleep(1000)"))
     commands = (one.info["cmdline"] or [] for one in psutil.process_iter(["cmdline"]))

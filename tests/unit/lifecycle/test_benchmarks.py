@@ -12,7 +12,7 @@ from k8sbench.lifecycle import benchmarks, collecting
 from k8sbench.lifecycle.benchmarks import Benchmarks
 from k8sbench.lifecycle.context import PlannedCase
 from k8sbench.lifecycle.executor import Executor
-from k8sbench.model.benchmark_object import Benchmark, StatusEvent, Wanted
+from k8sbench.model.benchmark_object import Benchmark, ObjectSpec, StatusEvent
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.sweeps import GPU_OUT_OF_MEMORY
@@ -36,7 +36,7 @@ class FakeObjects:
 
     def create(self, name: str, uid: str = "", *, created_at: float = 5.0, **spec: Any) -> str:
         uid = uid or f"uid-{name}"
-        wanted = Wanted(benchmark="seg", **spec)
+        wanted = ObjectSpec(benchmark="seg", **spec)
         self.found[uid] = Benchmark(
             name=name, uid=uid, generation=1, created_at=created_at, wanted=wanted
         )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.measure.group import compare as comparing
+from k8sbench.measure.group import comparison
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.sides import Side
 from k8sbench.model.compared import Compared, Comparison
@@ -35,7 +35,7 @@ def new(rates: Iterable[float] = B, **fields: Any) -> list[Run]:
 def compared(
     a: Iterable[Run], b: Iterable[Run], limit: float | None = None, **fields: Any
 ) -> Comparison:
-    return comparing.compare(side("a", a), side("b", b), limit=limit, **fields)
+    return comparison.compare(side("a", a), side("b", b), limit=limit, **fields)
 
 
 def only(a: Iterable[Run], b: Iterable[Run], limit: float | None = None, **fields: Any) -> Compared:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from k8sbench.measure.group import compare, grouping, history
+from k8sbench.measure.group import comparison, grouping, history
 from k8sbench.measure.group.t_test import ALPHA
 from k8sbench.model.compared import Compared
 from k8sbench.model.group import Group
@@ -30,7 +30,7 @@ def found(cases: Sequence[Compared]) -> list[str]:
 
 def newest(groups: Sequence[Group]) -> tuple[Compared, ...]:
     """Compare the newest two nights."""
-    compared = compare.newest_sets(groups)
+    compared = comparison.newest_sets(groups)
     assert compared is not None
     return compared.cases
 
@@ -149,8 +149,8 @@ def test_the_newest_two_sets_share_a_case() -> None:
     draw = random.Random(7)
     groups = nights(draw, 2)
     (between,) = grouping.groups(repeats([5.0], set_name="other", benchmark="tsm", at=START + 5e4))
-    compared = compare.newest_sets([*groups, between])
+    compared = comparison.newest_sets([*groups, between])
     assert compared is not None
     assert (compared.a, compared.b) == ("night-000", "night-001")
-    assert compare.newest_sets([groups[0], between]) is None
-    assert compare.newest_sets([]) is None
+    assert comparison.newest_sets([groups[0], between]) is None
+    assert comparison.newest_sets([]) is None

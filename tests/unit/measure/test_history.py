@@ -6,7 +6,7 @@ import pytest
 
 from k8sbench.measure.group import history
 from k8sbench.measure.group.grouping import groups
-from k8sbench.model.compared import Series
+from k8sbench.model.compared import CaseHistory
 from k8sbench.model.run import Run
 from tests.unit.measure.nights import night
 from tests.unit.report.factory import START, repeats
@@ -18,7 +18,7 @@ def dropped(share: float, sets: int) -> list[float]:
     return [(1 - share) * value for value in FLAT[:sets]]
 
 
-def judged(values: Sequence[float]) -> Series:
+def judged(values: Sequence[float]) -> CaseHistory:
     (found,) = history.history([night(n, "1x8", [value]) for n, value in enumerate(values)])
     return found
 

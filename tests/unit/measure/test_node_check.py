@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
-from k8sbench.measure.group.node_check import Judged, NodeFigures, check
+from k8sbench.measure.group.node_check import JudgedNodes, NodeFigures, check
 
 V100 = ("Tesla V100", "fp32", "time_weighted")
 
@@ -21,7 +21,7 @@ def nodes(rates: Sequence[float]) -> list[NodeFigures]:
     ]
 
 
-def states(found: Judged) -> dict[str, str]:
+def states(found: JudgedNodes) -> dict[str, str]:
     return {one.node: one.state for one in found.nodes if one.state != "ok"}
 
 

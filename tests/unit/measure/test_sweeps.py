@@ -10,7 +10,7 @@ from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.selection import Report, Wanted, report
 from k8sbench.measure.group.speedup import results
 from k8sbench.model.benchmark_object import Benchmark
-from k8sbench.model.benchmark_object import Wanted as Asked
+from k8sbench.model.benchmark_object import ObjectSpec as Asked
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.report import benchmark_status, document, layout

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from k8sbench.model import benchmark_object
-from k8sbench.model.benchmark_object import MUTABLE, Benchmark, Wanted, is_same, object_of
+from k8sbench.model.benchmark_object import MUTABLE, Benchmark, ObjectSpec, is_same, object_of
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import SubmitRequest
 
@@ -38,7 +38,7 @@ def test_every_field_is_a_field_of_a_submit_or_known_to_be_none() -> None:
         "parallel",
         "keep",
     }
-    fields = {field.name for field in msgspec.structs.fields(Wanted)}
+    fields = {field.name for field in msgspec.structs.fields(ObjectSpec)}
     assert fields - {field.name for field in msgspec.structs.fields(SubmitRequest)} == own
 
 
@@ -64,7 +64,7 @@ NOT_IN_OBJECTS = {
 
 def test_every_option_of_submit_is_a_field_or_has_a_reason_not_to_be() -> None:
     options = {field.name for field in msgspec.structs.fields(SubmitRequest)}
-    fields = {field.name for field in msgspec.structs.fields(Wanted)}
+    fields = {field.name for field in msgspec.structs.fields(ObjectSpec)}
     assert options - fields == NOT_IN_OBJECTS.keys()
 
 
@@ -125,7 +125,7 @@ def test_the_object_of_a_submit_asks_for_the_same(options: dict[str, Any]) -> No
         if field.name not in lost:
             assert getattr(asked, field.name) == getattr(request, field.name), field.name
     assert asked.effective_precision == request.effective_precision
-    wanted = msgspec.convert(made["spec"], Wanted)
+    wanted = msgspec.convert(made["spec"], ObjectSpec)
     assert (wanted.parallel, wanted.keep, wanted.wait) == (
         request.parallel,
         request.keep,

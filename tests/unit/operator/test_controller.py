@@ -14,7 +14,6 @@ from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import collect
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import StoreError
-from k8sbench.operator import controller
 from k8sbench.operator.controller import Controller, OperatorSettings
 from tests.harness.cluster.limits import shorten
 from tests.unit.lifecycle.played import Silent
@@ -94,8 +93,7 @@ class Life:
 
 @pytest.fixture
 def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
-    monkeypatch.setattr(controller, "LOOK_SECONDS", 0.01)
-    shorten(monkeypatch, retry_serving=0.01)
+    shorten(monkeypatch, retry_serving=0.01, operator_look=0.01)
     life = Life(str(tmp_path / "store"))
     yield life
     life.stop("Enough.")

@@ -24,6 +24,7 @@ from k8sbench.operator import documents, http
 from k8sbench.operator.controller import SUCCESS_SECONDS, Look, OperatorSettings, OperatorState
 from k8sbench.operator.metrics import Metrics
 from k8sbench.ports import LogLine
+from tests.harness.cluster.limits import shorten
 from tests.unit.store import schemas
 from tests.unit.store.examples import OWNER, measurement, plan, step
 
@@ -222,7 +223,7 @@ def test_an_address_that_cannot_be_used_is_an_error(state: OperatorState) -> Non
 def test_few_documents_are_made_at_once(
     get: Get, state: OperatorState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "WAIT_SECONDS", 0.05)
+    shorten(monkeypatch, operator_read=0.05)
     entered, leave = threading.Semaphore(0), threading.Event()
 
     def slow(*_: object) -> list[object]:
@@ -237,7 +238,7 @@ def test_few_documents_are_made_at_once(
             assert entered.acquire(timeout=30)
         assert get("/api/v1/baselines").status == 503
         assert get("/healthz").status == 200
-        monkeypatch.setattr(http, "WAIT_SECONDS", 30.0)
+        shorten(monkeypatch, operator_read=30.0)
         made += [pool.submit(get, "/api/v1/baselines") for _ in range(50)]  # more than threads
         assert get("/metrics").status == 200
         assert not any(one.done() for one in made)

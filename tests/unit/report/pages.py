@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.measure.group import compare, history
+from k8sbench.measure.group import comparison, history
 from k8sbench.measure.group.selection import Wanted, report
 from k8sbench.measure.run.curve import Curve
 from k8sbench.model.measurement import MeasuredWindow
@@ -93,5 +93,5 @@ def many(benchmarks: int, cases: int, sets: int, *, every: bool = False) -> Page
         parities=[],
         histories=[],
         series=history.history(made.fitting),
-        compared=compare.newest_sets(made.fitting),
+        compared=comparison.newest_sets(made.fitting),
     )

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from k8sbench.model import creation
-from k8sbench.model.benchmark_object import Benchmark, Wanted
+from k8sbench.model.benchmark_object import Benchmark, ObjectSpec
 from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import GPU_METRICS_OWED, Run
@@ -16,7 +16,7 @@ from k8sbench.report import benchmark_status
 from tests.unit.store.examples import NOW, measurement, plan
 
 BENCHMARK = Benchmark(
-    name="a", uid="u", generation=2, created_at=NOW, wanted=Wanted(benchmark="seg")
+    name="a", uid="u", generation=2, created_at=NOW, wanted=ObjectSpec(benchmark="seg")
 )
 
 

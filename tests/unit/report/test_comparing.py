@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.measure.group import compare, grouping
+from k8sbench.measure.group import comparison, grouping
 from k8sbench.model.compared import Comparison
 from k8sbench.model.phase import Phase
 from k8sbench.report import comparing, formats
@@ -96,7 +96,7 @@ def test_readme_and_the_page_show_what_compare_prints_golden() -> None:
                 set_name=f"night-{night:02}",
                 at=START + 86400 * night,
             )
-    found = compare.newest_sets(grouping.groups(runs))
+    found = comparison.newest_sets(grouping.groups(runs))
     assert found is not None
     printed = comparing.text(found, width=80)
     shown = f"```text\n$ k8sbench compare night-09 night-10\n{printed.strip()}\n```"

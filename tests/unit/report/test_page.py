@@ -7,7 +7,7 @@ import re
 import msgspec
 import pytest
 
-from k8sbench.measure.group import compare, grouping, history, speedup
+from k8sbench.measure.group import comparison, grouping, history, speedup
 from k8sbench.measure.run.curve import curve
 from k8sbench.model.group import Changed
 from k8sbench.model.spec import LogFormat
@@ -110,7 +110,7 @@ def test_the_first_sentence_says_what_has_changed_and_the_list_leads_to_the_rows
         level=lambda night, case: levels.get(case, 1.0) if night == 9 else 1.0,
     )
     series = history.history(groups)
-    compared = compare.newest_sets(groups)
+    compared = comparison.newest_sets(groups)
     rows = speedup.results([one.group for one in series])
     made = pages.page(results=rows, series=series, compared=compared)
     html = page.html(made)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from k8sbench.adapters.store.artifacts import RunRecord, Wishes
-from k8sbench.adapters.store.exchange import ImportedLogs, Pruned
+from k8sbench.adapters.store.exchange import ImportRecord, Pruned
 from k8sbench.adapters.store.sql_store import open_store
 from k8sbench.app.catalog import DataSetList
 from k8sbench.cli.commands.config import SCHEMAS
@@ -47,7 +47,7 @@ DOCUMENTS: dict[str, Any] = {
     "wishes.json": Wishes,
     "measurement.json": Measurement,
     "events.jsonl, each line": Transition,
-    "imported.json": ImportedLogs,
+    "imported.json": ImportRecord,
     "pruned.json": Pruned,
     "baselines/NAME.json": Baseline,
 }

@@ -45,11 +45,6 @@ PAGE = 250
 """Objects in one part of a list: some MB of pods."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 """First and longest pause before a retry, s; it doubles each time."""
-_SOON = {faults.ABSENT: 1.0, faults.CREDENTIALS: 0.0}
-"""Limits of retries with ``within_s``, by reason, seconds.
-
-For a missing server or host name, and for credentials from a plugin.
-"""
 
 
 class Api:
@@ -282,6 +277,7 @@ class Api:
         longest = min(retry_s, self.retry_s, left)
         read_s = min(within_s or READ_SECONDS, self.retry_s, max(left, limits.now.request_last))
         connect_s = min(within_s, QUICK_CONNECT_SECONDS) if within_s else CONNECT_SECONDS
+        soon = {faults.ABSENT: limits.now.request_absent, faults.CREDENTIALS: 0.0}
         pause = _FIRST_PAUSE
         while True:
             try:
@@ -289,7 +285,7 @@ class Api:
                 whole_s = min(within_s or WHOLE_SECONDS, self.give_up_at - time.monotonic())
                 return read(response, max(limits.now.request_last, whole_s), self.sender.proxy)
             except ApiFault as fault:
-                limit = min(longest, _SOON.get(fault.reason, longest)) if within_s else longest
+                limit = min(longest, soon.get(fault.reason, longest)) if within_s else longest
                 left = began + limit - time.monotonic()
                 # A creation is repeated only where the server says that it did not begin it.
                 again = fault.passes and (request.verb != "create" or fault.retry_after is not None)

@@ -27,6 +27,7 @@ import msgspec
 import urllib3
 import yaml
 
+from k8sbench import limits
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.model import yaml_text
 from k8sbench.model.errors import NamedNotThere, Unreachable
@@ -35,8 +36,8 @@ from k8sbench.model.plain_text import clean_lines
 REPAIR = "Repair it (`kubectl config view` shows the same), or name another with --kubeconfig."
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _TEXTS = ("server", "proxy-url", "token", "namespace", *_PATHS)
-LIMIT_SECONDS, SIGN_IN_SECONDS = 15.0, 120.0
-"""Limits of a plugin, s; the second at a terminal, for browser logins."""
+SIGN_IN_SECONDS = 120.0
+"""Limit of a plugin at a terminal, for browser logins, seconds."""
 _LIMITED = """
 import subprocess, sys
 try:
@@ -291,7 +292,7 @@ def _from_plugin(plugin: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[st
         command = provider.args[0]
         if not (Path(command).exists() or shutil.which(command, path=provider.env.get("PATH"))):
             raise FileNotFoundError
-        limit = SIGN_IN_SECONDS if sys.stdout.isatty() else LIMIT_SECONDS
+        limit = SIGN_IN_SECONDS if sys.stdout.isatty() else limits.now.plugin
         provider.args[:0] = [sys.executable, "-I", "-S", "-c", _LIMITED, f"{limit:g}"]
         given = provider.run()
         if given.get("token"):

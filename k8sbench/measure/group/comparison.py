@@ -22,7 +22,7 @@ from k8sbench.measure.group.grouping import spread
 from k8sbench.measure.group.history import Between
 from k8sbench.measure.group.sides import Case, Side, case_of, counterparts, differing
 from k8sbench.measure.group.t_test import ALPHA, Estimate
-from k8sbench.model.compared import Compared, Comparison, Figures, Finding
+from k8sbench.model.compared import Compared, Comparison, Figures, RateChange
 from k8sbench.model.group import Group
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Baseline, Run
@@ -114,7 +114,7 @@ def _decide(
     for (place, *_), test, sets, (p, level) in zip(tested, tests, days, decided, strict=True):
         least = test.least(level) if sets else max(test.least(level), floor)
         ratio = cases[place].ratio or 1.0
-        finding: Finding = "no-difference"
+        finding: RateChange = "no-difference"
         if p <= ALPHA and (ratio - 1) * test.difference > 0 and (sets or abs(ratio - 1) >= floor):
             finding = "slower" if ratio < 1 else "faster"
         low, high = test.interval(level)

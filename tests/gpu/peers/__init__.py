@@ -1,0 +1,1 @@
+"""Our trainers and other programs on one GPU, in turn: ``python -m tests.gpu.peers``."""

@@ -1,0 +1,239 @@
+"""Measures our trainers and peers in turn; prints tables and writes ``peers.json``."""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import statistics
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tests.gpu.peers.contests import CONTESTS, OPTIONS, SIZES, TINY_BATCH, Contest, Ours
+from tests.gpu.peers.runs import NotRun, Peer, run_ours
+
+Row = dict[str, Any]
+PARTS = (
+    *dict.fromkeys(each.part for each in CONTESTS),
+    *(f"options-{part}" for part, *_ in OPTIONS),
+)
+IMPORTS = 180.0
+"""Seconds for the imports of all peers at once, from a cold disk."""
+AT_ONCE = 4
+"""Compilations side by side, whose models must fit the GPU together."""
+COMPILING = 0.6
+"""Share of the time that is left, for them."""
+
+
+class Measuring:
+    """Limits and results of one run of this program."""
+
+    def __init__(self, seconds: float, pairs: int, tiny: bool, folder: pathlib.Path) -> None:
+        self.deadline = time.monotonic() + seconds
+        self.pairs, self.tiny, self.folder = pairs, tiny, folder
+        self.rows: list[Row] = []
+        self.options: list[Row] = []
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def left(self, sharing: int = 1) -> float:
+        """Seconds left for each of `sharing` parts."""
+        return max(self.deadline - time.monotonic(), 0.0) / max(sharing, 1)
+
+    def write(self) -> None:
+        """Write the results so far."""
+        text = json.dumps({"rows": self.rows, "options": self.options}, indent=1)
+        (self.folder / "peers.json").write_text(text + "\n")
+
+    def contests(self, chosen: Sequence[Contest]) -> None:
+        """Run contests; each has an equal share of the time left."""
+        with contextlib.ExitStack() as stack:
+            waiting = {}
+            for number, contest in enumerate(chosen):
+                for name in contest.peers:
+                    log = self.folder / f"{number}-{name}.log"
+                    peer = waiting[number, name] = Peer(name, contest.task(self.tiny), log)
+                    stack.callback(peer.end)
+            for number, contest in enumerate(chosen):
+                began, share = time.monotonic(), self.left(len(chosen) - number)
+                peers = [waiting[number, name] for name in contest.peers]
+                rows = [self._row(contest, peer) for peer in peers]
+                for row, peer in zip(rows, peers, strict=True):
+                    with _noted(row):
+                        peer.ready(IMPORTS)
+                        row["packages"] = peer.packages
+                for done in range(1, self.pairs + 1):
+                    self._turn(contest, rows, peers)
+                    self.write()
+                    print(f"# {contest.title}: {done} of {self.pairs}", file=sys.stderr, flush=True)
+                    over = (time.monotonic() - began) * (done + 1) / done > share
+                    if over or all(row["reason"] for row in rows):
+                        break
+                for peer in peers:
+                    peer.end()
+
+    def _row(self, contest: Contest, peer: Peer) -> Row:
+        row: Row = {"part": contest.part, "model": contest.title, "peer": peer.name}
+        batch = TINY_BATCH if self.tiny else contest.ours.batch
+        row |= {"batch": batch, "amp": contest.ours.amp, "reason": None, "ours": [], "theirs": []}
+        self.rows.append(row)
+        return row
+
+    def _turn(self, contest: Contest, rows: Sequence[Row], peers: Sequence[Peer]) -> None:
+        """Run ours once and each peer once."""
+        try:
+            found = run_ours(contest.ours, tiny=self.tiny, limit=self.left())
+        except NotRun as reason:
+            for row in rows:
+                row["reason"] = row["reason"] or f"ours: {reason}"
+            return
+        warmup, steps = (1, 2) if self.tiny else (contest.ours.warmup, contest.ours.steps)
+        for row, peer in zip(rows, peers, strict=True):
+            row |= {"gpu": found["gpu"], "torch": found["torch"]}
+            if row["reason"] is None:
+                with _noted(row):
+                    theirs = peer.steps(warmup, steps, max(self.left(), 1.0))
+                    row["parameters"] = [found["parameters"], theirs["parameters"]]
+                    row["ours"].append(row["batch"] / found["seconds"])
+                    row["theirs"].append(row["batch"] / theirs["seconds"])
+
+    def speed_options(self, chosen: Sequence[tuple[str, Ours, Any]]) -> None:
+        """Run our trainers with options that change speed: compiled ones last."""
+        runs = [
+            (part, given, ours._replace(options=(*ours.options, *given)))
+            for part, ours, several in chosen
+            for given in several
+        ]
+        compiled = [run for run in runs if "--compile" in run[1]]
+        plain = [run for run in runs if run not in compiled]
+        for part, given, ours in (*plain, *compiled):
+            if compiled and (part, given, ours) == compiled[0]:
+                self._compile([each for _, _, each in compiled])
+            row: Row = {"part": part, "options": given, "amp": ours.amp, "batch": ours.batch}
+            row |= {"rate": None, "share": None, "reason": None}
+            self.options.append(row)
+            with _noted(row):
+                found = run_ours(ours, tiny=self.tiny, limit=self.left())
+                row |= {"gpu": found["gpu"], "torch": found["torch"]}
+                row["rate"] = (TINY_BATCH if self.tiny else ours.batch) / found["seconds"]
+                row["share"] = _share(ours, found)
+            self.write()
+            print(f"# {part} {' '.join(given)}: {row['rate']}", file=sys.stderr, flush=True)
+
+    def _compile(self, runs: Sequence[Ours]) -> None:
+        """Fill the compiler's cache by one step of each run."""
+        until = time.monotonic() + COMPILING * self.left()
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            for ours in runs:
+                one = ours._replace(warmup=0, steps=1)
+                pool.submit(self._run_until, one, until)
+
+    def _run_until(self, ours: Ours, until: float) -> None:
+        run_ours(ours, tiny=self.tiny, limit=until - time.monotonic())
+
+
+@contextlib.contextmanager
+def _noted(row: Row) -> Any:
+    """Write the reason of a missing figure into a row."""
+    try:
+        yield
+    except NotRun as reason:
+        row["reason"] = str(reason)
+
+
+def _share(ours: Ours, found: dict[str, Any]) -> float | None:
+    """The share of the GPU's peak; None without a known peak or the catalog."""
+    try:
+        from k8sbench.adapters.files import catalog
+        from k8sbench.measure import gpu_peaks
+        from k8sbench.model.errors import BenchError
+    except ImportError:
+        return None
+    peak = gpu_peaks.peak_of(found["gpu"])
+    limit = peak and getattr(peak, "fp32" if ours.amp == "none" else ours.amp)
+    try:
+        variants = catalog.find(SIZES[ours.trainer][0]).spec.variants
+    except BenchError:
+        return None
+    known = next((each.fingerprint for each in variants if each.trainer == ours.trainer), None)
+    if known is None or limit is None:
+        return None
+    return gpu_peaks.tflops(known, found["rate"], 1) / float(limit)
+
+
+def _precision(amp: str) -> str:
+    return "FP32" if amp == "none" else f"AMP {amp}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.1f}"
+
+
+def tables(measuring: Measuring) -> Iterable[str]:
+    """The tables, in Markdown."""
+    if measuring.rows:
+        yield "| model | peer | precision | batch | ours | theirs | ours ÷ theirs | pairs |"
+        yield "|---|---|---|--:|--:|--:|--:|--:|"
+    for row in measuring.rows:
+        versions = {**row.get("packages", {})}
+        versions.pop("torch", None)
+        peer = ", ".join(f"{name} {version}" for name, version in versions.items()) or row["peer"]
+        if row["peer"] == "mmseg":
+            peer += ", `mmcv.ops` a stand-in"
+        figures = ["–", "–", f"not run: {row['reason'] or 'no time'}"]
+        if row["ours"]:
+            ours, theirs = statistics.median(row["ours"]), statistics.median(row["theirs"])
+            figures = [_number(ours), _number(theirs), f"{ours / theirs:.3f}"]
+            if len(set(row["parameters"])) > 1:
+                figures[2] += " (parameters: {:,} and {:,})".format(*row["parameters"])
+        cells = [row["model"], peer, _precision(row["amp"]), str(row["batch"]), *figures]
+        yield "| " + " | ".join([*cells, str(len(row["ours"]))]) + " |"
+    if measuring.options:
+        yield ""
+        yield "| benchmark | options | precision | batch | samples/s | of published | of peak |"
+        yield "|---|---|---|--:|--:|--:|--:|"
+    published: dict[str, float | None] = {}
+    for row in measuring.options:
+        rate, base = row["rate"], published.setdefault(row["part"], row["rate"])
+        figures = [f"not run: {row['reason']}", "–", "–"]
+        if rate is not None:
+            share = "–" if row["share"] is None else f"{row['share']:.0%}"
+            figures = [_number(rate), f"{rate / base:.2f}" if base else "–", share]
+        given = " ".join(f"`{option}`" for option in row["options"]) or "as published"
+        cells = [row["part"], given, _precision(row["amp"]), str(row["batch"]), *figures]
+        yield "| " + " | ".join(cells) + " |"
+    known = {
+        (row["gpu"], row["torch"]) for row in (*measuring.rows, *measuring.options) if "gpu" in row
+    }
+    yield ""
+    for gpu, torch in sorted(known, key=str):
+        yield f"{gpu or 'CPU'}, PyTorch {torch}; samples/s: pictures, clips and sequences."
+
+
+def main() -> None:
+    """Run the requested parts."""
+    parser = argparse.ArgumentParser(prog="python -m tests.gpu.peers", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=280.0, help="for all of it")
+    parser.add_argument("--pairs", type=int, default=3, help="at most, of each contest")
+    parser.add_argument("--only", default=",".join(PARTS[:4]), help=f"of {','.join(PARTS)}")
+    parser.add_argument("--tiny", action="store_true", help="small shapes on a CPU")
+    given = parser.parse_args()
+    if unknown := set(given.only.split(",")) - set(PARTS):
+        parser.error(f"--only: {', '.join(sorted(unknown))} is none of {', '.join(PARTS)}")
+    parts = given.only.split(",")
+    folder = pathlib.Path(os.environ.get("FIGURES") or "dist/gpu-figures", "peers")
+    measuring = Measuring(given.seconds, given.pairs, given.tiny, folder)
+    # On a CPU mixed precision would take minutes a step.
+    contests = [each for each in CONTESTS if not given.tiny or each.ours.amp == "none"]
+    measuring.contests([each for each in contests if each.part in parts])
+    measuring.speed_options([each for each in OPTIONS if f"options-{each[0]}" in parts])
+    measuring.write()
+    print("\n".join(tables(measuring)))
+
+
+if __name__ == "__main__":
+    main()
