@@ -99,3 +99,10 @@ def test_the_catalog_decides_on_synchronised_statistics(synchronises: bool, gpus
     known = msgspec.structs.replace(origin(), variant=variant)
     plan = imported.plan(found(gpus), known, run_id="r", set_name="s")
     assert plan.sync_bn is (synchronises and gpus > 1)
+
+
+def test_a_language_models_log_has_the_sequence_length_that_it_states() -> None:
+    gpt = catalog.find("gpt")
+    known = LogOrigin(file="a.log", loaded=gpt, variant=gpt.spec.variants[0])
+    measured = found(1, **{"option.sequence_length": "256"})
+    assert imported.plan(measured, known, run_id="r", set_name="s").sequence_length == 256
