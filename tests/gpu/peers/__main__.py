@@ -86,7 +86,7 @@ class Measuring:
     def _turn(self, contest: Contest, rows: Sequence[Row], peers: Sequence[Peer]) -> None:
         """Run ours once and each peer once."""
         try:
-            found = run_ours(contest.ours, tiny=self.tiny, limit=self.left())
+            found = run_ours(contest.ours, tiny=self.tiny, until=self.deadline)
         except NotRun as reason:
             for row in rows:
                 row["reason"] = row["reason"] or f"ours: {reason}"
@@ -117,7 +117,7 @@ class Measuring:
             row |= {"rate": None, "share": None, "reason": None}
             self.options.append(row)
             with _noted(row):
-                found = run_ours(ours, tiny=self.tiny, limit=self.left())
+                found = run_ours(ours, tiny=self.tiny, until=self.deadline)
                 row |= {"gpu": found["gpu"], "torch": found["torch"]}
                 row["rate"] = (TINY_BATCH if self.tiny else ours.batch) / found["seconds"]
                 row["share"] = _share(ours, found)
@@ -130,10 +130,7 @@ class Measuring:
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
             for ours in runs:
                 one = ours._replace(warmup=0, steps=1)
-                pool.submit(self._run_until, one, until)
-
-    def _run_until(self, ours: Ours, until: float) -> None:
-        run_ours(ours, tiny=self.tiny, limit=until - time.monotonic())
+                pool.submit(run_ours, one, tiny=self.tiny, until=until)
 
 
 @contextlib.contextmanager
@@ -159,18 +156,13 @@ def _share(ours: Ours, found: dict[str, Any]) -> float | None:
         variants = catalog.find(SIZES[ours.trainer][0]).spec.variants
     except BenchError:
         return None
-    known = next((each.fingerprint for each in variants if each.trainer == ours.trainer), None)
+    known = next((each.fingerprint for each in variants if each.framework == "pytorch"), None)
     if known is None or limit is None:
         return None
     return gpu_peaks.tflops(known, found["rate"], 1) / float(limit)
 
 
-def _precision(amp: str) -> str:
-    return "FP32" if amp == "none" else f"AMP {amp}"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.1f}"
+PRECISION = {"none": "FP32", "fp16": "AMP fp16", "bf16": "AMP bf16"}
 
 
 def tables(measuring: Measuring) -> Iterable[str]:
@@ -187,10 +179,10 @@ def tables(measuring: Measuring) -> Iterable[str]:
         figures = ["–", "–", f"not run: {row['reason'] or 'no time'}"]
         if row["ours"]:
             ours, theirs = statistics.median(row["ours"]), statistics.median(row["theirs"])
-            figures = [_number(ours), _number(theirs), f"{ours / theirs:.3f}"]
+            figures = [f"{ours:,.1f}", f"{theirs:,.1f}", f"{ours / theirs:.3f}"]
             if len(set(row["parameters"])) > 1:
                 figures[2] += " (parameters: {:,} and {:,})".format(*row["parameters"])
-        cells = [row["model"], peer, _precision(row["amp"]), str(row["batch"]), *figures]
+        cells = [row["model"], peer, PRECISION[row["amp"]], str(row["batch"]), *figures]
         yield "| " + " | ".join([*cells, str(len(row["ours"]))]) + " |"
     if measuring.options:
         yield ""
@@ -202,9 +194,9 @@ def tables(measuring: Measuring) -> Iterable[str]:
         figures = [f"not run: {row['reason']}", "–", "–"]
         if rate is not None:
             share = "–" if row["share"] is None else f"{row['share']:.0%}"
-            figures = [_number(rate), f"{rate / base:.2f}" if base else "–", share]
+            figures = [f"{rate:,.1f}", f"{rate / base:.2f}" if base else "–", share]
         given = " ".join(f"`{option}`" for option in row["options"]) or "as published"
-        cells = [row["part"], given, _precision(row["amp"]), str(row["batch"]), *figures]
+        cells = [row["part"], given, PRECISION[row["amp"]], str(row["batch"]), *figures]
         yield "| " + " | ".join(cells) + " |"
     known = {
         (row["gpu"], row["torch"]) for row in (*measuring.rows, *measuring.options) if "gpu" in row

@@ -31,11 +31,13 @@ def _last_line(text: str) -> str:
     return lines[-1][:160] if lines else "it said nothing"
 
 
-def run_ours(ours: Ours, *, tiny: bool, limit: float) -> dict[str, Any]:
+def run_ours(ours: Ours, *, tiny: bool, until: float) -> dict[str, Any]:
     """Run a trainer; return the figures of its machine lines.
 
-    `seconds` of a step, `parameters`, the `rate` in the trainer's unit, GPU and framework.
+    `seconds` of a step, `parameters`, the `rate` in the trainer's unit, GPU and framework. It is
+    killed at the monotonic time `until`.
     """
+    limit = max(until - time.monotonic(), 1.0)
     try:
         ended = subprocess.run(
             [sys.executable, *ours.words(tiny)],
@@ -43,27 +45,22 @@ def run_ours(ours: Ours, *, tiny: bool, limit: float) -> dict[str, Any]:
             capture_output=True,
             text=True,
             check=False,
-            timeout=max(limit, 1.0),
+            timeout=limit,
         )
     except subprocess.TimeoutExpired:
-        raise NotRun(f"no time: it took longer than the {limit:.0f} s that were left") from None
+        raise NotRun(f"not done in the {limit:.0f} s that were left") from None
     if ended.returncode != 0:
         raise NotRun(f"exit code {ended.returncode}: {_last_line(ended.stderr)}")
     lines = (line for line in ended.stdout.splitlines() if line.startswith(PREFIX))
     events = {event["event"]: event for event in map(json.loads, (x[len(PREFIX) :] for x in lines))}
     window = events["summary"]["window"]
     return {
-        "seconds": window["seconds"] / ours_steps(window),
+        "seconds": window["seconds"] / (window["last_step"] - window["first_step"] + 1),
         "rate": window["samples_per_second"],
         "parameters": events["summary"]["parameters"],
         "gpu": events["summary"]["machine"].get("gpu_model"),
         "torch": events["start"]["framework_version"],
     }
-
-
-def ours_steps(window: dict[str, Any]) -> int:
-    """The number of measured steps."""
-    return int(window["last_step"] - window["first_step"] + 1)
 
 
 class Peer:
@@ -97,9 +94,8 @@ class Peer:
 
     def _answer(self, limit: float) -> dict[str, Any]:
         stdout = _of(self.process.stdout)
-        deadline = time.monotonic() + limit
         # One line at a time, so that none waits in the buffer.
-        if not select.select([stdout], [], [], max(deadline - time.monotonic(), 0.1))[0]:
+        if not select.select([stdout], [], [], limit)[0]:
             raise NotRun(f"no answer within {limit:.0f} s")
         line = stdout.readline()
         if not line:

@@ -81,13 +81,14 @@ def classifier(task: Task, model: Any, criterion: Any) -> tuple[Any, Step]:
 
 
 def torchvision_resnet50(task: Task) -> tuple[Any, Step]:
-    models = importlib.import_module("torchvision.models")
-    return classifier(task, models.resnet50(), nn.CrossEntropyLoss(label_smoothing=0.1))
+    model = importlib.import_module("torchvision.models").resnet50()
+    return classifier(task, model, nn.CrossEntropyLoss(label_smoothing=0.1))
 
 
 def timm_resnet50(task: Task) -> tuple[Any, Step]:
-    timm, losses = importlib.import_module("timm"), importlib.import_module("timm.loss")
-    return classifier(task, timm.create_model("resnet50"), losses.LabelSmoothingCrossEntropy(0.1))
+    model = importlib.import_module("timm").create_model("resnet50")
+    criterion = importlib.import_module("timm.loss").LabelSmoothingCrossEntropy(0.1)
+    return classifier(task, model, criterion)
 
 
 class Shifted(nn.Module):
