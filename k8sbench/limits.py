@@ -65,7 +65,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     request_last: float = 1.0
     """Timeout of the last try, seconds."""
     request_absent: float = 1.0
-    """Limit of retries of a quick request where there is no server or host name."""
+    """Limit of retries where there is no server or host name."""
     request_note: float = 2.0
     """A longer wait before a request is sent again is logged."""
     plugin: float = 15.0

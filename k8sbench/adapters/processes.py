@@ -71,28 +71,26 @@ def alive(owner: Owner) -> bool | None:
 
 def _stat(pid: int) -> list[str] | None:
     """Return ``/proc/PID/stat`` from the state on; None without the process."""
-    try:
-        text = (PROC / str(pid) / "stat").read_text(errors="replace")
-    except OSError:
-        return None
     # The command's name stands in brackets and may itself hold blanks and brackets.
-    fields = text.rpartition(")")[2].split()
+    fields = _text(PROC / str(pid) / "stat").rpartition(")")[2].split()
     return fields if len(fields) > _START else None
 
 
-def _boot_id() -> str:
+def _text(path: Path) -> str:
+    """Read a file; empty if it cannot be read."""
     try:
-        return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+        return path.read_text(errors="replace").strip()
     except OSError:
         return ""
+
+
+def _boot_id() -> str:
+    return _text(PROC / "sys/kernel/random/boot_id")
 
 
 def _machine() -> str:
     """Return a hash of the machine's id, which machine-id(5) keeps private."""
-    try:
-        machine_id = MACHINE_ID.read_text().strip()
-    except OSError:
-        return ""
+    machine_id = _text(MACHINE_ID)
     return machine_id and hashlib.sha256(f"k8sbench {machine_id}".encode()).hexdigest()[:16]
 
 

@@ -183,7 +183,7 @@ def _parts(of: object, *names: str) -> object:
 def _log(plan: RunPlan) -> object:
     names = ("unit", "per", "record", "summary", "averaged", "first_iteration", "stamp_format")
     later = ("fields", "last", "first_epoch", "numbering", "evaluation", "metric", "metric_unit")
-    newest = ("checkpoint", "thousands", "sequence_length")
+    newest = ("checkpoint", "thousands", "sequence_length", "includes_events")
     given = (name for name in (*later, *newest) if getattr(plan.log, name, None))
     return _parts(plan.log, *names, *given)
 

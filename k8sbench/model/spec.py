@@ -333,7 +333,8 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     run's rate alone, as ``rate`` or ``step_seconds``, and may name ``loss``. ``evaluation`` may
     name ``value`` and ``metric``. Each of ``facts`` matches a line in which the program states its
     own run, and names one or more of ``gpus``, ``gpus_per_node``, ``replicas``, ``batch_size``,
-    ``sequence_length``, ``precision``, ``gpu_model``. Other names are errors.
+    ``global_batch``, ``tokens_per_step``, ``sequence_length``, ``precision``, ``gpu_model``. Other
+    names are errors.
 
     Expressions have the syntax of RE2 (https://github.com/google/re2/wiki/Syntax): that of Python
     without looking ahead or behind, without back references and without the flag ``x``. ``$``
@@ -393,12 +394,14 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     """Unit of ``value``; default: percent if it is above 1."""
     checkpoint: Text | None = None
     """Pattern of a checkpoint's line."""
+    includes_events: bool = False
+    """True if evaluations and checkpoints before a training line are in its time."""
     facts: tuple[Text, ...] = ()
     """Patterns of lines that state facts of the run.
 
     Groups: ``gpus`` of the whole job, or ``gpus_per_node`` and ``replicas`` (nodes), ``batch_size``
-    per GPU, ``sequence_length``, ``precision`` (``amp``, ``fp16``, ``bf16``, ``True``; ``fp32``,
-    ``False``), ``gpu_model``.
+    per GPU, or ``global_batch`` or ``tokens_per_step`` of the job, ``sequence_length``,
+    ``precision`` (``amp``, ``fp16``, ``bf16``, ``True``; ``fp32``, ``False``), ``gpu_model``.
     """
 
     @property

@@ -127,8 +127,8 @@ RECORD_GROUPS = (
 )
 SUMMARY_GROUPS = ("rate", "step_seconds", "loss")
 FACT_GROUPS = (
-    *("gpus", "gpus_per_node", "replicas", "batch_size", "sequence_length", "precision"),
-    "gpu_model",
+    *("gpus", "gpus_per_node", "replicas", "batch_size", "global_batch", "tokens_per_step"),
+    *("sequence_length", "precision", "gpu_model"),
 )
 
 

@@ -73,6 +73,7 @@ def family(declared: LogFormat, framework: str | None) -> Family:
             last=declared.last or 0,
             numbering=declared.numbering if "epoch" in groups else "run",
             first_epoch=declared.first_epoch,
+            holds_events=declared.includes_events,
             complete=declared.averaged != "step",
             resolution=0.000001 if stamp_format and "%f" in stamp_format else 1.0,
             wraps=_wraps(stamp_format) if stamp_format and unix is None else None,

@@ -186,7 +186,9 @@ def _window(measurement: Measurement, window: MeasuredWindow, depth: int = 0) ->
     if window.left_out_count:
         records = counted(window.left_out_count, "record")
         what = f"{records} with an evaluation, a checkpoint or a restart"
-        yield depth + 1, f"left out of time_weighted_steady alone: {what}"
+        figures = measurement.throughput or measurement.unverified
+        is_whole = figures and figures.time_weighted == figures.time_weighted_steady
+        yield depth + 1, f"left out{'' if is_whole else ' of time_weighted_steady alone'}: {what}"
         yield from ((depth + 2, _place(place)) for place in window.left_out[:3])
 
 

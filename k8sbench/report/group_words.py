@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -132,21 +133,20 @@ def units(groups: Iterable[Group]) -> dict[str, str]:
     return {unit: f"{unit} of {', '.join(n for u, n in found if u == unit)}" for unit, _ in found}
 
 
-def reasons(group: Group, kind: str) -> tuple[str, ...]:
-    """Write the reasons of one kind (``reject``, ``warn``, ``accepted``) without repeats."""
-    found: dict[tuple[str, str], list[str]] = {}
+def reasons(group: Group, kind: str, *, is_short: bool = False) -> tuple[str, ...]:
+    """Write the reasons of one kind (``reject``, ``warn``, ``accepted``) without repeats.
+
+    ``is_short``: each id once with its first sentence, as below a table.
+    """
+    found: dict[tuple[str, str], tuple[str, list[str]]] = {}
     for run_ids, reason in _of_kind(group, kind):
-        text = f"{reason.sentence}{_evidence(reason)}"
-        found.setdefault((reason.id, text), []).extend(run_ids)
-    return tuple(f"{name}{_of_runs(ids)}: {text}" for (name, text), ids in found.items())
+        text = reason.sentence + ("" if is_short else _evidence(reason))
+        found.setdefault((reason.id, "" if is_short else text), (text, []))[1].extend(run_ids)
+    return tuple(f"{name}{_of_runs(ids)}: {text}" for (name, _), (text, ids) in found.items())
 
 
-def footnotes(group: Group, kind: str) -> tuple[str, ...]:
-    """Write a table's reasons: each id once, first sentence, number of runs."""
-    found: dict[str, tuple[str, list[str]]] = {}
-    for run_ids, reason in _of_kind(group, kind):
-        found.setdefault(reason.id, (reason.sentence, []))[1].extend(run_ids)
-    return tuple(f"{name}{_of_runs(ids)}: {text}" for name, (text, ids) in found.items())
+footnotes = functools.partial(reasons, is_short=True)
+"""Reasons below a table."""
 
 
 def _of_kind(group: Group, kind: str) -> Iterator[tuple[list[str], Finding]]:

@@ -4,7 +4,6 @@ The user has only the permissions of ``k8sbench/role.yaml``.
 """
 
 import itertools
-import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from k8sbench.model.phase import Phase
-from k8sbench.model.plan import RunPlan
 from tests.harness.cluster import following
 from tests.harness.cluster.following import Port
 from tests.harness.cluster.namespace import Namespace
@@ -52,9 +50,6 @@ def test_node_facts_precede_the_end(namespace: Namespace, tmp_path: Path, sees_n
     assert all("kubelet" in facts for nodes in found for facts in nodes.values())
 
 
-# -- creating ---------------------------------------------------------------------------------
-
-
 # -- ending -----------------------------------------------------------------------------------
 
 
@@ -76,9 +71,6 @@ def test_the_end_follows_all_lines(port: Port, user: Path, monkeypatch: pytest.M
         assert len(other.lines(plan)) == len(port.lines(plan)) == 2
 
 
-# -- others' jobs -----------------------------------------------------------------------------
-
-
 # -- what keeps a job, or leaves it ------------------------------------------------------------
 
 
@@ -92,26 +84,3 @@ def test_a_run_ends_whose_job_is_deleted_without_its_pods(namespace: Namespace, 
         end = port.end_of(plan)
     assert (end.phase, end.cause_id) == (Phase.LOST, "job-deleted")
     assert len(namespace.get("pods")) == 2
-
-
-FINALIZER = "test.example/hold"
-KEPT = (
-    f"its deletion was requested and waits for the finalizer {FINALIZER}; the job and its pods "
-    f"stay until that is removed."
-)
-
-
-@pytest.fixture
-def held(user: Path, namespace: Namespace) -> Iterator[tuple[Port, RunPlan]]:
-    """Yield a running job that a finalizer keeps until the test ends."""
-    with following.opened(user, replicas_end=1.0) as port:
-        plan = port.submit(following.plan("2x1"), None)
-        port.until_phase(plan, Phase.RUNNING)
-        hold(namespace, plan, FINALIZER)
-        yield port, plan
-        hold(namespace, plan)
-
-
-def hold(namespace: Namespace, plan: RunPlan, *finalizers: str) -> None:
-    patch = json.dumps({"metadata": {"finalizers": finalizers}})
-    namespace.kubectl("patch", f"pytorchjob/{plan.run_id}", "--type=merge", f"--patch={patch}")

@@ -1,28 +1,10 @@
 """Lost creation requests and answers, a kill before creation, a full quota."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-from tests.harness.cluster import fault_proxy, following
 from tests.harness.cluster.fault_proxy import FaultProxy
-from tests.harness.cluster.following import Port
-from tests.harness.cluster.limits import shorten
 from tests.harness.cluster.manifests import limit
 from tests.harness.cluster.shell import CASE, Shell
 
-JOBS = "/pytorchjobs"
 COUNTED = "count/pytorchjobs.kubeflow.org"
-
-
-@pytest.fixture
-def port(user: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FaultProxy, Port]]:
-    """Give a port behind a proxy, which has no patience."""
-    shorten(monkeypatch, find_job=0.1)
-    with fault_proxy.before(user) as (proxy, path), following.opened(path) as opened:
-        opened.cluster.create_s = 0.1
-        yield proxy, opened
 
 
 def test_a_job_with_a_lost_answer_is_found_and_ends(own_shell: Shell, proxy: FaultProxy) -> None:

@@ -5,7 +5,6 @@ and to replace. Its streams never end by themselves, as if every container went 
 """
 
 import contextlib
-import resource
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -166,9 +165,3 @@ def test_logs_are_reported_as_they_grow(pods: Pods, reported: Reported, start: S
     finish(streams, reported, "a", "b")
     assert reported.lines == {"a": numbered(0, 50_000), "b": numbered(0, 100)}
     assert reported.gaps == []
-
-
-def _resident() -> int:
-    """Memory that is held now, bytes."""
-    fields = Path("/proc/self/statm").read_text().split()
-    return int(fields[1]) * resource.getpagesize()

@@ -12,7 +12,6 @@ from tests.harness.cluster.namespace import Namespace, events_of
 from tests.unit.render import plans
 
 STRICT = ("--validate=strict", "--filename=-")
-TRAINING = ("--mode=train", "--data=pvc:sets/real", "--checkpoints=pvc:kept")
 UPSTREAM = (
     *("--impl", "upstream", "--image", "registry.example.com/upstream:1"),
     *("--data", "pvc:cityscapes/train"),

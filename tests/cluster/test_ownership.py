@@ -30,10 +30,6 @@ def ended(shell: Shell, run_id: str) -> list[str]:
     return logs.expected[shell.replicas[0]]
 
 
-def is_gone(shell: Shell, run_id: str) -> bool:
-    return run_id not in shell.on_cluster()
-
-
 # -- other stores ---------------------------------------------------------------------------------
 
 

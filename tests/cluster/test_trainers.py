@@ -1,23 +1,14 @@
 """Trainers travel once: one ConfigMap of a namespace and a version, for all runs."""
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from k8sbench.render.trainer_sources import CONFIG_MAP, config_map
 from tests.harness.cluster import fault_proxy, following
-from tests.harness.cluster.following import TRAINERS, Port
+from tests.harness.cluster.following import TRAINERS
 from tests.harness.cluster.namespace import Namespace
 
 NAME = TRAINERS.config_map_name
 CONTENT = ("data", "immutable")
-
-
-@pytest.fixture
-def port(user: Path) -> Iterator[Port]:
-    with following.opened(user) as opened:
-        yield opened
 
 
 def trainers(namespace: Namespace) -> list[str]:
@@ -25,9 +16,6 @@ def trainers(namespace: Namespace) -> list[str]:
     found = namespace.kubectl("get", "configmaps", "--output=name").split()
     prefix = f"configmap/{CONFIG_MAP}"
     return [one.removeprefix("configmap/") for one in found if one.startswith(prefix)]
-
-
-# -- made once ----------------------------------------------------------------------------------
 
 
 def test_two_runs_share_one_config_map(user: Path, namespace: Namespace) -> None:
@@ -47,9 +35,3 @@ def test_two_runs_share_one_config_map(user: Path, namespace: Namespace) -> None
         key: config_map(TRAINERS)[key] for key in CONTENT
     }
     assert "ownerReferences" not in found["metadata"]
-
-
-# -- never another's ----------------------------------------------------------------------------
-
-
-# -- made again ---------------------------------------------------------------------------------

@@ -20,18 +20,11 @@ from k8sbench.adapters.local.job import LocalReplica
 from k8sbench.adapters.local.launch import MARK, Launch
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.phase import Phase
-from k8sbench.ports import JobEvent
 from tests.local.jobs import Machine, MakeMachine, processes_of, run_of
 from tests.unit.local import examples
 
 HELLO = "print('hello')"
 FOR_EVER = "import signal; print('up', flush=True); signal.pause()"
-DEAF = """
-import signal
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print("up", flush=True)
-signal.pause()
-"""
 
 
 # The replicas meet, as a framework's do: ``leads`` is true in one of them, ``peer`` is the other.
@@ -282,10 +275,6 @@ def test_gpus_are_free_again_after_a_run_or_a_failed_start(make_machine: MakeMac
 # -- what replicas print --------------------------------------------------------------------------
 
 
-PIPE = 64 * 1024
-"""Capacity of a pipe on Linux, bytes."""
-
-
 def test_both_streams_come_in_the_order_of_writing(machine: Machine) -> None:
     trainer = """
 import sys
@@ -309,10 +298,6 @@ os._exit(0)
     expected = [f"{n:06d} {'x' * 60}" for n in range(20_000)]
     for replica in ("master-0", "worker-0", "worker-1", "worker-2"):
         assert seen.lines(replica) == expected
-
-
-def _is_line(event: JobEvent) -> bool:
-    return event.line is not None
 
 
 def test_output_that_a_stray_still_holds_open_ends_with_the_replica(machine: Machine) -> None:

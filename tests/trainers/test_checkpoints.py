@@ -12,7 +12,6 @@ import pytest
 from k8sbench.trainers.parts.checkpoints import CheckpointError, Checkpoints
 from tests.trainers.runs import alone
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 SAME = {"world size": 1, "batch size": 4, "model": ["tsm", 8]}
 
 

@@ -99,22 +99,6 @@ def png(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + whole
 
 
-BROKEN = {
-    "empty": (b"", "the file is empty"),
-    "a page of HTML": (b"<html>404</html>", "neither a JPEG nor a PNG picture"),
-    "cut JPEG": (KINDS["JPEG"][:-100], "truncated"),
-    "cut PNG": (KINDS["PNG"][:-300], "Truncated"),
-    "only a header": (KINDS["JPEG"][:10], "."),
-    "no pixels": (png(0, 3), "."),
-    "a bomb": (png(60_000, 60_000), "exceeds limit"),
-    "zeros": (bytes(5000), "neither"),
-    "one pixel": (file_of(PICTURE.crop((0, 0, 1, 1)), "PNG"), "1 × 1 pixels has nothing to learn"),
-    "a line": (file_of(PICTURE.crop((0, 0, 1, 20)), "JPEG"), "1 × 20 pixels has nothing"),
-    "a long strip": (file_of(PICTURE.resize((3, 301)), "JPEG"), "3 × 301 pixels has nothing"),
-    "another format": (file_of(PICTURE, "TIFF"), "neither"),
-}
-
-
 def test_what_is_no_readable_file_is_told(tmp_path: Path) -> None:
     os.mkfifo(pipe := tmp_path / "pipe.jpg")
     for path, why in (

@@ -13,8 +13,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning"),
 ]
 
-SHORT = ("--warmup", "0", "--iterations", "1", "--batch-size", "2")
-
 
 @pytest.mark.parametrize("trainer", of("pytorch"))
 def test_a_compiled_model_gives_the_losses_of_a_plain_one(

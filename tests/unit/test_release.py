@@ -13,8 +13,6 @@ RELEASES = re.findall(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)$", CHANGELOG, re
 SECTIONS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
 """Of Keep a Changelog, in its order."""
 MOST_ENTRIES, LONGEST, MOST_WORDS = 60, 125, 3_000
-OURS = re.compile(r"(?:k8sbench-[a-z-]+|dlperf)[:-](\d+\.\d+\.\d+)")
-"""An image, its file or the packaged chart, with a version."""
 
 
 def test_the_newest_release_of_the_changelog_is_the_version_of_the_package() -> None:

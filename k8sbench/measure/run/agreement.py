@@ -176,10 +176,14 @@ def _redundancy(case: Case) -> Iterator[Finding]:
     ):
         text = f"The batch is {printed}; rates times seconds are {rank.sums.products.batch:.4g}."
         yield rules.BATCH_MISMATCH.finding(text, log.place("batch_size"))
-    total = log.whole("global_batch")
+    if len(stated := log.facts.get("global_batch", {})) > 1:
+        text = f"The log says {' and '.join(stated)} samples per step of the job."
+        yield rules.BATCH_MISMATCH.finding(text, list(stated.values()))
+    total = log_statements.stated_samples(log)
     if total is not None and batch is not None and total != batch * case.gpus:
-        text = f"The log says {total} samples per step of the job, not {case.gpus} × {batch}."
-        yield rules.BATCH_MISMATCH.finding(text, log.place("global_batch"))
+        text = f"The log says {total:g} samples per step of the job, not {case.gpus} × {batch}."
+        where = log.place("global_batch") or log.place("tokens_per_step")
+        yield rules.BATCH_MISMATCH.finding(text, where)
     possible, size = log_statements.possible_samples(log), log.airank.samples
     steps = rank.sums.planned if rank is not None else None
     if possible is not None and size and steps and batch and batch * case.gpus not in possible:

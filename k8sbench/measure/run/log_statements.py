@@ -186,11 +186,18 @@ def possible_samples(log: LogFacts, unit: int = 1) -> range | None:
     return range(math.ceil(samples / (steps + 1) / unit), samples // (steps - 1) // unit + 1)
 
 
+def stated_samples(log: LogFacts) -> float | None:
+    """Return the samples of a step of the job as the log states them, also in tokens."""
+    tokens = log.whole("tokens_per_step")
+    stated = None if tokens is None else tokens / (log.sequence_length or 1)
+    return log.whole("global_batch") or stated
+
+
 def certain_samples(log: LogFacts, unit: int = 1) -> int | None:
     """The same, where there is only one such number."""
-    stated = log.whole("global_batch")
+    stated = stated_samples(log)
     if stated is not None:
-        return None if stated % unit else stated // unit
+        return None if stated % unit else int(stated // unit)
     samples = possible_samples(log, unit)
     return samples[0] if samples and len(samples) == 1 and samples[0] else None
 

@@ -104,6 +104,9 @@ class Tally:
         """Count a record of the window."""
         line, covered, time = entry.line, entry.covered, entry.time
         record, position = line.record, line.position
+        if self._shape.averaged == "step" and self._shape.holds_events and not entry.steady:
+            self.left_out.add(line)  # no training step, and it stands for all unprinted ones
+            return
         self.extend(position, covered, time, steady=entry.steady)
         printed, own_time = entry.printed
         self.printed_iterations += printed

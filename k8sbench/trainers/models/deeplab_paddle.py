@@ -13,8 +13,9 @@ upstream's own files (PaddleSeg's `models/deeplab.py`, `layers/pyramid_pool.py`,
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import paddle
@@ -163,26 +164,45 @@ def join(parts: Sequence[Any], layout: str) -> Any:
     return paddle.concat(list(parts), axis=1 if layout == "NCHW" else -1)
 
 
+def separable(inputs: int, outputs: int, *, dilation: int = 1, bias: bool, layout: str) -> Any:
+    """Depthwise 3x3 and pointwise, each with a norm; with `bias` one ReLU."""
+    return nn.Sequential(
+        conv_norm(
+            inputs,
+            inputs,
+            3,
+            dilation=dilation,
+            groups=inputs,
+            relu=not bias,
+            bias=bias,
+            layout=layout,
+        ),
+        conv_norm(inputs, outputs, 1, bias=bias, layout=layout),
+    )
+
+
 class DeepLab(nn.Layer):
     """The backbone and the branches of both models; their heads come after these."""
 
     aspp_channels: ClassVar[int]
     dilations: ClassVar[Sequence[Sequence[int]]]
     vd: ClassVar[bool]
-    conv: ClassVar[Callable[..., Any]]
-    separable: ClassVar[Callable[..., Any]]
+    bias: ClassVar[bool]
+    """True if the head's convolutions have a bias before their norm."""
 
     def __init__(self, *, layout: str, width_divisor: int) -> None:
         super().__init__()
         self.layout = layout
+        self.conv = functools.partial(conv_norm, bias=self.bias, layout=layout)
+        self.separable = functools.partial(separable, bias=self.bias, layout=layout)
         self.backbone = DilatedResNet50(
             dilations=self.dilations, vd=self.vd, layout=layout, width_divisor=width_divisor
         )
         high = self.backbone.channels[-1]
         self.width = self.aspp_channels // width_divisor
         self.branches = nn.LayerList(
-            [self.conv(high, self.width, 1, layout=layout)]
-            + [self.separable(high, self.width, dilation=r, layout=layout) for r in ASPP_RATES]
+            [self.conv(high, self.width, 1)]
+            + [self.separable(high, self.width, dilation=rate) for rate in ASPP_RATES]
         )
         self.pooled = nn.Sequential(
             nn.AdaptiveAvgPool2D(1, data_format=layout),
@@ -195,19 +215,6 @@ class DeepLab(nn.Layer):
         return self.decoder(join([resize(context, low, self.layout), low], self.layout))
 
 
-def _biased(inputs: int, outputs: int, kernel: int, **kwargs: Any) -> Any:
-    """Convolution of the head, with bias before batch norm as upstream's."""
-    return conv_norm(inputs, outputs, kernel, bias=True, **kwargs)
-
-
-def _separable_without_relu(inputs: int, outputs: int, *, dilation: int = 1, layout: str) -> Any:
-    """Depthwise 3x3 with a norm but no ReLU, then pointwise."""
-    return nn.Sequential(
-        _biased(inputs, inputs, 3, dilation=dilation, groups=inputs, relu=False, layout=layout),
-        _biased(inputs, outputs, 1, layout=layout),
-    )
-
-
 class DeepLabV3P(DeepLab):
     """PaddleSeg's, the report's: images to logits of the same size.
 
@@ -215,20 +222,19 @@ class DeepLabV3P(DeepLab):
     parameters and 228.4 GMAC at 512x1024 (as paddle.flops counts).
     """
 
-    aspp_channels, vd = 256, True
+    aspp_channels, vd, bias = 256, True, True
     dilations = ((1,) * 3, (1,) * 4, (2,) * 6, (4, 8, 16))
-    conv, separable = staticmethod(_biased), staticmethod(_separable_without_relu)
 
     def __init__(self, classes: int = 19, *, layout: str = "NCHW", width_divisor: int = 1) -> None:
         super().__init__(layout=layout, width_divisor=width_divisor)
         low, width = self.backbone.channels[0], self.width
         self.project = nn.Sequential(
-            _biased(width * (len(ASPP_RATES) + 2), width, 1, layout=layout), nn.Dropout(0.1)
+            self.conv(width * (len(ASPP_RATES) + 2), width, 1), nn.Dropout(0.1)
         )
-        self.low_level = _biased(low, LOW_LEVEL, 1, layout=layout)
+        self.low_level = self.conv(low, LOW_LEVEL, 1)
         self.decoder = nn.Sequential(
-            _separable_without_relu(width + LOW_LEVEL, width, layout=layout),
-            _separable_without_relu(width, width, layout=layout),
+            self.separable(width + LOW_LEVEL, width),
+            self.separable(width, width),
             nn.Conv2D(width, classes, 1, data_format=layout),
         )
 
@@ -245,14 +251,6 @@ class DeepLabV3P(DeepLab):
 
 AUXILIARY = 256  # channels of the auxiliary head
 DROPOUT = 0.1
-
-
-def _separable(inputs: int, outputs: int, *, dilation: int = 1, layout: str) -> Any:
-    """Depthwise 3x3 and pointwise, each with a norm and a ReLU."""
-    return nn.Sequential(
-        conv_norm(inputs, inputs, 3, dilation=dilation, groups=inputs, layout=layout),
-        conv_norm(inputs, outputs, 1, layout=layout),
-    )
 
 
 def _initialise(model: Any) -> None:
@@ -276,25 +274,24 @@ class MmsegDeepLab(DeepLab):
     at 512x1024, both with the auxiliary head.
     """
 
-    aspp_channels, vd = 512, False
+    aspp_channels, vd, bias = 512, False, False
     # A stage that replaces its stride by dilation begins with half of it.
     dilations = ((1,) * 3, (1,) * 4, (1, 2, 2, 2, 2, 2), (2, 4, 4))
-    conv, separable = staticmethod(conv_norm), staticmethod(_separable)
 
     def __init__(self, classes: int = 19, *, layout: str = "NCHW", width_divisor: int = 1) -> None:
         super().__init__(layout=layout, width_divisor=width_divisor)
         low, _, third, _ = self.backbone.channels
         width, narrow = self.width, AUXILIARY // width_divisor
-        self.project = conv_norm(width * (len(ASPP_RATES) + 2), width, 3, layout=layout)
-        self.low_level = conv_norm(low, LOW_LEVEL, 1, layout=layout)
+        self.project = self.conv(width * (len(ASPP_RATES) + 2), width, 3)
+        self.low_level = self.conv(low, LOW_LEVEL, 1)
         self.decoder = nn.Sequential(
-            _separable(width + LOW_LEVEL, width, layout=layout),
-            _separable(width, width, layout=layout),
+            self.separable(width + LOW_LEVEL, width),
+            self.separable(width, width),
             nn.Dropout2D(DROPOUT, data_format=layout),
             nn.Conv2D(width, classes, 1, data_format=layout),
         )
         self.auxiliary = nn.Sequential(
-            conv_norm(third, narrow, 3, layout=layout),
+            self.conv(third, narrow, 3),
             nn.Dropout2D(DROPOUT, data_format=layout),
             nn.Conv2D(narrow, classes, 1, data_format=layout),
         )

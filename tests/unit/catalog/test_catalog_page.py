@@ -43,6 +43,29 @@ LINES = {
         "DLL 2026-03-02 04:02:49.192609 - () train_throughput : 1219.65768 images/s",
         {"rate": "1219.65768"},
     ),
+    "megatron-lm": (
+        " [2025-04-13 23:41:12] iteration 10/ 1000 | elapsed time per iteration (ms): 1147.6 | x |",
+        {
+            "stamp": "2025-04-13 23:41:12",
+            "iteration": "10",
+            "total": "1000",
+            "step_seconds": "1147.6",
+            "loss": None,
+        },
+    ),
+    "torchtitan": (
+        "2025-06-04 08:51:58,557 - root - INFO - step: 10  loss: 10.7069  memory: 3%  tps: 7,034",
+        {
+            "stamp": "2025-06-04 08:51:58,557",
+            "iteration": "10",
+            "loss": "10.7069",
+            "rate": "7,034",
+        },
+    ),
+    "nanogpt": (
+        "iter 5000: loss 0.8205, time 9107.82ms, mfu 24.47%",
+        {"iteration": "5000", "loss": "0.8205", "step_seconds": "9107.82"},
+    ),
     "dle-mxnet": ("     1     |   1471.9  |", {"rate": "1471.9"}),
 }
 

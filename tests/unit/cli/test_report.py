@@ -3,7 +3,6 @@
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,11 +23,6 @@ def imported(root: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> Path:
     words = ("--benchmark", f"{EXAMPLES}/benchmark.yaml", "--set", "march")
     assert typed("import", f"{EXAMPLES}/logs", *words)[0] == 0
     return root.parent / "report"
-
-
-def forbidden(path: Path) -> Iterator[Path]:
-    """Stand in for a listing of a folder of someone else."""
-    raise PermissionError(13, "Permission denied", str(path))
 
 
 def content(folder: Path) -> dict[str, bytes]:

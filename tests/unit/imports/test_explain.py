@@ -10,14 +10,10 @@ from k8sbench.diagnose.preflight.checks import CHECKS
 from k8sbench.measure import rules as run_rules
 from k8sbench.measure.group import rejections as group_rules
 from k8sbench.model.phase import Phase
-from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
 from tests.unit.measure import train_logs
 from tests.unit.store.examples import NOW, plan, step
-
-EXAMPLES = ROOT / "docs" / "examples"
-FORMAT = ("--gpus", "2", "--batch-size", "4", "--precision", "fp32")
 
 
 def imported(cli: Cli, *words: str) -> str:

@@ -22,7 +22,7 @@ from k8sbench.model.kube import KubeObject
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine, LogMark
-from tests.unit.kubernetes.objects import JOB, PLAN, START, condition, ended, job, pod, stamp, waits
+from tests.unit.kubernetes.objects import JOB, PLAN, START, condition, ended, job, pod, waits
 from tests.unit.local.test_exits import torchrun
 from tests.unit.presence import present
 
@@ -122,9 +122,6 @@ def test_a_job_that_stays_for_its_logs_says_so_and_what_to_do() -> None:
         "When logs can be read again: k8sbench collect job; to end the run without these lines:"
         " k8sbench cancel job"
     )
-
-
-DELETED = {"deletionTimestamp": stamp(70), "deletionGracePeriodSeconds": 30}
 
 
 @pytest.mark.parametrize(

@@ -200,9 +200,6 @@ def test_a_time_limit_is_recorded_before_the_cluster_is_asked(store: Store) -> N
     assert end(closed) == (Phase.CANCELLED, cause, "timeout")
 
 
-# -- to delete ------------------------------------------------------------------------------------
-
-
 # -- collected later ------------------------------------------------------------------------------
 
 

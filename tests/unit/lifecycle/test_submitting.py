@@ -234,9 +234,6 @@ def test_a_run_whose_quota_is_full_can_be_submitted_again_after_a_stop(store: St
     assert one.run.phase is Phase.SUCCEEDED
 
 
-# -- stopped ----------------------------------------------------------------------------------
-
-
 # -- attempts -------------------------------------------------------------------------------------
 
 

@@ -64,8 +64,6 @@ STOPPED = [
 
 
 REFUSAL = "k8sbench: error: --data /data: /data/train: No such file or directory"
-STEPS = [f'K8SBENCH {{"event": "step", "step": {step}}}' for step in range(30)]
-WARNINGS = ["W1120 14 torch/x/api.py:1010] Sending process 1001 closing signal SIGTERM", ""]
 FAILS = "k8sbench: failed: 3 samples cannot be read"
 ARGUMENT = "argument --size: must be a whole number of at least 16"
 CLOSING = [

@@ -66,9 +66,6 @@ def test_replicas_of_a_users_program_and_paddles_launcher_have_folders_of_their_
     assert first(here, framework="paddle", **theirs).environ["PADDLE_LOG_DIR"] == "mine"
 
 
-PLACES = {"/opt/k8sbench": "/here", "/opt": "/there", "/a": "/b", "/b": "/c"}
-
-
 # -- environment ----------------------------------------------------------------------------------
 
 

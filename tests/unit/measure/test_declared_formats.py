@@ -58,16 +58,6 @@ def test_a_few_that_cannot_be_read_are_named_with_their_line() -> None:
 # Epochs
 
 
-def epochs(*counts: int, first: int = 0, resets: bool = True, total: str = "/200") -> list[str]:
-    """Return lines of 200-iteration epochs: 1 s each, from 100 on 0.1 s."""
-    return [
-        f"epoch {number + first} step {step if resets else number * 200 + step}"
-        f"{total if resets else ''} time {1.0 if number * 200 + step <= 100 else 0.1}"
-        for number, count in enumerate(counts)
-        for step in range(20, count + 1, 20)
-    ]
-
-
 def by_epoch(lines: list[str], **changes: Any) -> Measurement:
     """Ten images a step: 100 images/s after the slow steps."""
     record = r"^epoch (?P<epoch>\d+) step (?P<iteration>\d+)(?:/(?P<total>\d+))? "
@@ -145,18 +135,6 @@ def test_an_evaluation_without_a_number_is_one_all_the_same() -> None:
 
 
 # Means of the last few steps
-
-
-def test_a_line_of_json_is_measured_by_its_keys() -> None:
-    lines = [
-        f'{{"step": {step}, "metrics": {{"ips": 64.5, "loss": 2.5}}}}' for step in range(1, 11)
-    ]
-    fields = {"iteration": "step", "rate": "metrics.ips", "loss": "metrics.loss"}
-    found = measured(lines, record=None, fields=fields)
-    assert (found.verdict, found.rate, found.final_loss) == ("valid", 64.5, 2.5)
-
-
-# Tokens of a batch in sequences
 
 
 def test_rates_of_the_last_few_steps_are_those_of_the_printed_steps_alone() -> None:

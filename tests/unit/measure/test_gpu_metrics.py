@@ -282,9 +282,6 @@ def test_without_any_series_there_is_one_reason_and_no_zero() -> None:
     assert reasons(found) == reasons(measurement())
 
 
-# Reasons
-
-
 # The judgement
 
 

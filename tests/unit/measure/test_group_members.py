@@ -19,7 +19,6 @@ from k8sbench.model.run import Run
 from tests.unit.measure.support import Lines
 from tests.unit.report.factory import (
     V100_32,
-    accuracy,
     changed,
     measurement,
     repeats,
@@ -164,14 +163,6 @@ def test_a_figure_of_printed_steps_is_none_of_all_steps() -> None:
     assert only([printed]).estimator == "printed_steps"
     assert "time_weighted" not in only([printed]).by_estimator
     assert rejected(only([*repeats([100.0, 101.0]), printed])) == {None: ["mixed-estimator"]}
-
-
-def to_target(*seconds: float | None) -> Group:
-    def measured(number: int, each: float | None) -> dict[str, Any]:
-        return {"accuracy": accuracy(70.0 + number), "time_to_train_s": each}
-
-    every = enumerate(seconds, 1)
-    return only(run(100.0, repeat=n, measured=measured(n, each)) for n, each in every)
 
 
 def waiting(*shares: float | None) -> Group:

@@ -14,7 +14,6 @@ from tests.unit.measure.support import Lines, ids, lines_of, measured, run
 from tests.unit.presence import present
 
 BEGAN = datetime.datetime(2023, 6, 14, 10, tzinfo=datetime.UTC)
-WINDOW = "log_processor = dict(by_epoch=False, window_size={})"
 
 
 def logged(

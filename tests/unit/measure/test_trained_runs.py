@@ -19,7 +19,6 @@ from tests.unit.measure.train_logs import (
     SAVES,
     START,
     attempt,
-    event,
     texts,
     to_target,
     until,
@@ -223,10 +222,6 @@ def test_a_log_that_ends_at_any_line_and_goes_on_is_one_run() -> None:
 
 
 # What the reader should know
-
-
-def broken(path: str, count: int) -> str:
-    return event("broken", START, part="train", path=path, why="truncated", count=count)
 
 
 def test_steps_whose_line_a_restart_lost_are_not_missing() -> None:

@@ -15,8 +15,6 @@ from k8sbench.cli.main import main
 from tests.unit.report import published_logs as logs
 
 MOST_LACKING = 0.1
-SPREAD = (0.9992, 1.0007, 1.0, 0.9996, 1.0004)
-"""Five runs ÷ their median."""
 CASES = {1: "1x1", 4: "1x4", 8: "1x8", 16: "2x8", 32: "4x8"}
 
 
@@ -34,7 +32,6 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     """Point → why a report does not have it."""
 
 
-V100_32 = ("--gpu-model", "Tesla V100-SXM2-32GB")
 V100_16 = ("--gpu-model", "Tesla V100-SXM2-16GB")
 MD5 = "37724b19b6e5d41f9f147936d60b3c29"
 TRAINED = {8000 * n: 60.0 + n for n in range(1, 11)} | {64000: 78.5}
