@@ -24,6 +24,7 @@ from k8sbench.lifecycle.context import (
     RunContext,
     Stop,
     SweepReporter,
+    mark_lost_runs,
 )
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model import creation, times
@@ -51,11 +52,12 @@ def resumed(
 
     Counts at most ``repeats`` runs per case, and notes what exists.
     """
-    has = submitting.repeats(context, set_name)
+    mark_lost_runs(context.store, alive=context.alive, now=context.clock())
+    has = submitting.repeats(context.store.runs(RunFilter(set_name=set_name)))
     finished: list[Run] = []
     to_do: list[PlannedCase] = []
     for case in planned:
-        found = has.get(case_key(case.draft), submitting.Repeats())
+        found = has[case_key(case.draft)]
         done = found.finished[: case.repeats]
         open_runs = (*found.open, *found.broken_off)[: case.repeats - len(done)]
         missing = case.repeats - len(done) - len(open_runs)

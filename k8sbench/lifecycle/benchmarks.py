@@ -9,7 +9,7 @@ object is known by its uid: one that was deleted and created again under its nam
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -20,8 +20,8 @@ import msgspec
 from k8sbench.lifecycle import active_run, requests
 from k8sbench.lifecycle.context import PlannedCase, Reporter, Rules, RunContext
 from k8sbench.lifecycle.executor import Executor
-from k8sbench.lifecycle.submitting import keep_benchmark, reopened
-from k8sbench.model import attempts, creation, sweeps
+from k8sbench.lifecycle.submitting import keep_benchmark, reopened, repeats
+from k8sbench.model import creation
 from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.identity import case_key
@@ -275,19 +275,18 @@ class Benchmarks:
         """
         benchmark, store = known.benchmark, self._context.store
         known.runs |= self._recorded(benchmark)  # an attempt that failed may have left some
-        counting = list(known.runs.values())
-        is_first = known.retried >= benchmark.wanted.retry
-        if not is_first:
-            kept = sweeps.without_memory(counting)
-            kept |= {run.run_id for run in counting if not run.is_closed or _is_valid(run)}
-            counting = [run for run in counting if run.run_id in kept]
+        counting, broken_off = list(known.runs.values()), defaultdict[str, list[Run]](list)
+        if known.retried < benchmark.wanted.retry:
+            has = repeats(counting)
+            counting = [run for one in has.values() for run in (*one.finished, *one.open)]
+            broken_off |= {key: one.broken_off for key, one in has.items()}
         there = Counter(case_key(run.plan) for run in counting)
         missing: list[PlannedCase] = []
         for case in cases:
             key = case_key(case.draft)
-            has = min(case.repeats, there[key])
-            there[key] -= has
-            missing += [case] * (case.repeats - has)
+            count = min(case.repeats, there[key])
+            there[key] -= count
+            missing += [case] * (case.repeats - count)
         if len(known.runs) + len(missing) > MOST_RUNS:
             raise UsageError(
                 f"Benchmark {benchmark.name} asks for {len(known.runs) + len(missing)} runs.",
@@ -296,22 +295,16 @@ class Benchmarks:
         # Runs of an earlier object of this name keep theirs.
         number = max((benchmark.number_of(run_id) or 0 for run_id in store.ids()), default=0)
         for case in missing:
-            run = None if is_first else self._continued(known, case)
-            if run is None:
+            if again := broken_off[case_key(case.draft)]:
+                run = again.pop(0)
+                reopened(run, case.for_object(benchmark.uid).like(run.plan), self._context)
+                run = self._in_turn(benchmark, run.run_id)
+            else:
                 number += 1
                 run = self._recorded_run(benchmark, benchmark.run_id(number), case)
             known.runs[run.run_id] = run
         known.planned, known.problem = len(known.runs), None
         known.retried = benchmark.wanted.retry
-
-    def _continued(self, known: _Known, case: PlannedCase) -> Run | None:
-        """Reopen a training of this case that has checkpoints; None without one."""
-        key, benchmark = case_key(case.draft), known.benchmark
-        for run in known.runs.values():
-            if case_key(run.plan) == key and attempts.may_be_continued(run):
-                reopened(run, case.for_object(benchmark.uid).like(run.plan), self._context)
-                return self._in_turn(benchmark, run.run_id)
-        return None
 
     def _in_turn(self, benchmark: Benchmark, run_id: str) -> Run:
         """Record that a run waits for its turn."""
@@ -418,7 +411,3 @@ class Benchmarks:
 
     def _start_write(self, write: Callable[..., None], *given: Any) -> Future[None]:
         return self._context.pool.start(partial(write, *given), "write-status")
-
-
-def _is_valid(run: Run) -> bool:
-    return run.measurement is not None and run.measurement.verdict == "valid"

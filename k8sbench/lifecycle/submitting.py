@@ -9,7 +9,7 @@ cluster goes on, and is resumed (:mod:`k8sbench.lifecycle.collecting`).
 from __future__ import annotations
 
 import contextlib
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -123,17 +123,15 @@ class Repeats(msgspec.Struct, kw_only=True):
     """Trainings with checkpoints that ended too early: they are continued."""
 
 
-def repeats(context: RunContext, set_name: str) -> dict[str, Repeats]:
-    """Return the set's runs that ``--resume`` keeps, by case key.
+def repeats(runs: Sequence[Run]) -> defaultdict[str, Repeats]:
+    """Return the runs that a resumption or retry keeps, by case key.
 
     Failed, cancelled and rejected runs are left out, unless they can be continued.
     """
-    mark_lost_runs(context.store, alive=context.alive, now=context.clock())
-    found: dict[str, Repeats] = {}
-    runs = context.store.runs(RunFilter(set_name=set_name))
+    found: defaultdict[str, Repeats] = defaultdict(Repeats)
     without_memory = sweeps.without_memory(runs)
     for run in runs:
-        of_case = found.setdefault(case_key(run.plan), Repeats())
+        of_case = found[case_key(run.plan)]
         if run.measurement is not None and run.measurement.verdict == "valid":
             of_case.finished.append(run)
         elif not run.is_closed:

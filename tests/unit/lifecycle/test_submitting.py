@@ -30,7 +30,6 @@ from tests.unit.lifecycle.played import (
     FakeCluster,
     Silent,
     at,
-    context,
     detached,
     objects,
     outcomes,
@@ -136,7 +135,7 @@ def test_what_goes_on_of_a_set_is_taken_up_and_not_started_a_second_time(store: 
     case = planned_case("kubernetes")
     store.record(case.plan("recorded", "night", 2), at=11.0, owner=None, location=LOCATION)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    (found,) = submitting.repeats(context(store, cluster), "night").values()
+    (found,) = submitting.repeats(store.runs(RunFilter(set_name="night"))).values()
     assert [run.run_id for run in found.open] == ["seg-1", "recorded"]
     again = [msgspec.structs.replace(case, joins=run.run_id) for run in found.open]
     done = {run.run_id: run.phase for run in submit(store, cluster, planned=again)}
