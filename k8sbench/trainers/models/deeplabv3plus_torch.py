@@ -35,7 +35,9 @@ def separable(inputs: int, outputs: int, *, dilation: int = 1) -> nn.Sequential:
 def resize(x: Tensor, size: torch.Size | tuple[int, int]) -> Tensor:
     """Bilinear, corners not aligned, in the type that `x` has.
 
-    Left to itself autocast resizes in FP32 on GPUs; upstream's head does all in half precision.
+    Left to itself autocast resizes in FP32 on GPUs; upstream's head does all in half precision. Of
+    the pooled pixel that is dear: the backward pass adds up at one address (docs/measured.md). A
+    broadcast would be another program's speed.
     """
     half = x.dtype is not torch.float32
     with torch.autocast(x.device.type, enabled=False) if half else contextlib.nullcontext():

@@ -159,7 +159,8 @@ def _share(ours: Ours, found: dict[str, Any]) -> float | None:
     known = next((each.fingerprint for each in variants if each.framework == "pytorch"), None)
     if known is None or limit is None:
         return None
-    return gpu_peaks.tflops(known, found["rate"], 1) / float(limit)
+    model = known.at(SIZES[ours.trainer][1][1])  # of text, the length of a sequence
+    return gpu_peaks.tflops(model, found["rate"], 1) / float(limit)
 
 
 PRECISION = {"none": "FP32", "fp16": "AMP fp16", "bf16": "AMP bf16"}
@@ -209,7 +210,7 @@ def tables(measuring: Measuring) -> Iterable[str]:
 def main() -> None:
     """Run the requested parts."""
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.peers", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=280.0, help="for all of it")
+    parser.add_argument("--seconds", type=float, default=460.0, help="for all of it")
     parser.add_argument("--pairs", type=int, default=3, help="at most, of each contest")
     parser.add_argument("--only", default=",".join(PARTS[:4]), help=f"of {','.join(PARTS)}")
     parser.add_argument("--tiny", action="store_true", help="small shapes on a CPU")
