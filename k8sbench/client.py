@@ -24,9 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from k8sbench.app import cases
-from k8sbench.app import compare as comparing
-from k8sbench.app import logs as log_reading
+from k8sbench.app import cases, follow
 from k8sbench.app import results as rows_of
 from k8sbench.app import runs as runs_
 from k8sbench.app import submit as submitting
@@ -211,7 +209,7 @@ class Client:
 
         Each side is a set, a group, a run or a baseline.
         """
-        return comparing.compare(a, b, self._scope, LOG.info, chosen=_filter(filters))
+        return rows_of.compare(a, b, self._scope, LOG.info, chosen=_filter(filters))
 
     def status(self, run_id: str) -> RunStatus:
         """Return a run's current status."""
@@ -220,7 +218,7 @@ class Client:
     def logs(self, run_id: str, replica: str | None = None) -> list[str]:
         """Return the lines of a run so far."""
         sink = _Lines()
-        log_reading.logs(run_id, self._store, self._access, sink, Stop(), replica=replica)
+        follow.logs(run_id, self._store, self._access, sink, Stop(), replica=replica)
         return sink.lines
 
     def follow(self, run_id: str, reporter: _Progress, stop: Stop) -> object:

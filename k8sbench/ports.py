@@ -16,7 +16,7 @@ import msgspec
 from k8sbench.model.benchmark_object import Benchmark, StatusEvent
 from k8sbench.model.errors import PlanUnreadable
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery, SourceName
-from k8sbench.model.kube import Ownership
+from k8sbench.model.kube import JobOwner, Ownership
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Moment, Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
@@ -138,8 +138,10 @@ class Cluster(Protocol):
     """``kubernetes`` or ``local``."""
     jobs_outlive_us: bool
     """True if jobs continue after the end of this process."""
+    owner: JobOwner | None
+    """Owner of the jobs that are created; None where jobs name none."""
 
-    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> str | None:
+    def create(self, run: Run, manifests: Sequence[Manifest], folder: Path) -> str | None:
         """Create the job, unless it exists, and follow it.
 
         Returns the job's uid, where it has one.

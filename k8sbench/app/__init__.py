@@ -1,8 +1,8 @@
 """Use cases of the CLI and operator, as calls with typed options and outcomes.
 
-Most modules are named by the command that they serve; ``runs`` finds and lists runs, ``follow``
-watches and ends them, ``cases`` plans them. They wire adapters to the ports of
-:mod:`k8sbench.lifecycle`, print nothing and handle no signal. Progress goes to a
+Modules are named by what their commands do: ``cases`` plans runs, ``submit`` makes them, ``follow``
+watches and ends them, ``runs`` finds and lists them, ``results`` compares them. They wire adapters
+to the ports of :mod:`k8sbench.lifecycle`, print nothing and handle no signal. Progress goes to a
 :class:`~k8sbench.lifecycle.context.Reporter`, a stop request arrives as a
 :class:`~k8sbench.lifecycle.context.Stop`, and errors are those of :mod:`k8sbench.model.errors`.
 """

@@ -1,13 +1,14 @@
-"""From what was asked for to the cases that will run, and where.
+"""``render``, ``pools`` and ``doctor``: from what was asked for to what would run, and where.
 
-``submit`` and ``render`` share it. Frameworks, shapes and repeats are multiplied out, each case is
-planned once, and the target is this machine or a pool, with the reason.
+``submit`` shares it. Frameworks, shapes and repeats are multiplied out, each case is planned once,
+and the target is this machine or a pool, with the reason.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,12 +19,14 @@ from k8sbench.app import catalog, connections
 from k8sbench.lifecycle.context import Note, PlannedCase, Reporter
 from k8sbench.model import choices, kinds
 from k8sbench.model.choices import Site
-from k8sbench.model.errors import BenchError, DoesNotFit, Unreachable, UsageError
+from k8sbench.model.errors import BenchError, DoesNotFit, NotFound, Unreachable, UsageError, few
+from k8sbench.model.finding import Finding
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.operators import OPERATORS
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import LoadedSpec, make_plan
 from k8sbench.model.request import ClusterAccess, SubmitRequest
+from k8sbench.model.run import Location
 from k8sbench.ports import Manifest
 
 if TYPE_CHECKING:
@@ -50,7 +53,7 @@ def prepare(
             "--variant names a variant of one benchmark.", "Name that benchmark, or leave it out."
         )
     from k8sbench.adapters.files import packaged
-    from k8sbench.render.manifest import manifests, of_job, to_yaml
+    from k8sbench.render.manifest import manifests
 
     trainers = packaged.trainer_sources()
     templates = packaged.load_templates()
@@ -83,7 +86,6 @@ def prepare(
                     repeats=repeats,
                     benchmark_file=loaded.text,
                     manifests=render,
-                    text=lambda made: to_yaml(of_job(made)),
                 )
             )
     if not planned:
@@ -204,7 +206,7 @@ def check_ready(target: RunTarget, *, asked: bool) -> None:
     """
     if target.api is not None:
         try:
-            connections.check_answers(target.api, limits.now.api_answer)
+            target.api.check_answers(limits.now.api_answer)
         except Unreachable as error:
             raise error if asked else _or_here(error) from error
 
@@ -280,7 +282,7 @@ def _pools(
     def published() -> PublishedPools | None:
         try:
             with connected() as api:
-                connections.check_answers(api, seconds)
+                api.check_answers(seconds)
                 return listing.published_pools(api)
         except Unreachable as error:
             if is_needed:
@@ -331,3 +333,85 @@ def _site(loaded: LoadedPools, request: SubmitRequest) -> Site:
         images=packaged.image_table(),
         job_kind=kinds.WORDS.get(request.job_kind),
     )
+
+
+# -- doctor: is a cluster ready for a run? ---------------------------------------------------------
+
+
+def proposed_pools(access: ClusterAccess) -> str:
+    """Write a pools file for the nodes of a cluster.
+
+    Raises :class:`Unreachable` where they may not be listed, :class:`NotFound` without any.
+    """
+    from k8sbench.adapters.kubernetes import listing
+    from k8sbench.diagnose.preflight.nodes import left_out, proposed
+
+    with contextlib.closing(connections.connect(access)) as api:
+        nodes = listing.nodes(api, {})
+    text = proposed(nodes)
+    if not text and (away := left_out(nodes)):
+        raise NotFound(
+            f"No node with GPUs takes pods: {few(away)}.",
+            "See why: kubectl describe nodes.",
+        )
+    if not text:
+        raise NotFound(
+            f"None of {len(nodes)} nodes offers GPUs.",
+            "See whether the device plugin runs: kubectl describe nodes.",
+        )
+    return text
+
+
+BENCHMARK = "deeplabv3p"
+"""Benchmark of the dry-run jobs; it runs on both frameworks."""
+
+
+class Preflight(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of the checks."""
+
+    findings: tuple[Finding, ...]
+    location: Location | None = None
+    """Location on the cluster; None if no cluster is configured."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Return True if no check failed."""
+        return all(finding.severity != "fail" for finding in self.findings)
+
+
+def examine(options: SubmitRequest, note: Note) -> Preflight:
+    """Ask the cluster whether it is ready for a run, and judge its answers."""
+    from k8sbench.adapters.kubernetes import preflight
+    from k8sbench.diagnose.preflight import checks
+
+    location = None
+    wanted = msgspec.structs.replace(options, framework=options.framework or "all", force=True)
+    try:
+        with contextlib.closing(connections.connect(options.access)) as api:
+            api.give_up_at = time.monotonic() + limits.now.doctor_checks
+            location = api.place
+            target = target_on_cluster(api, options)
+            note(target.why)
+            planned = prepare([catalog.benchmark(BENCHMARK)], wanted, target.site, note)
+            plans = [case.plan("k8sbench-doctor", "doctor") for case in planned]
+            jobs = [case.manifests(plan) for case, plan in zip(planned, plans, strict=True)]
+            facts = preflight.ask(api, plans[0], jobs, options.prometheus)
+    except Unreachable as error:
+        return Preflight(
+            findings=(checks.unreachable(error.message, error.action),), location=location
+        )
+    return Preflight(findings=checks.findings(facts), location=location)
+
+
+def init_template() -> str:
+    """Return the text of the init container that passes the restricted Pod Security Standard."""
+    from k8sbench.adapters.kubernetes.client.faults import ROLE
+
+    return ROLE.with_name("init-container.yaml").read_text(encoding="utf-8")
+
+
+def crd() -> str:
+    """Return the text of the CRD of ``Benchmark``."""
+    from k8sbench.adapters.files import packaged
+
+    return packaged.crd()

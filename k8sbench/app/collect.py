@@ -97,8 +97,6 @@ def _specs(benchmark: Benchmark) -> list[LoadedSpec]:
     return [files.given(wanted.file, f"Benchmark {benchmark.name}")]
 
 
-MOST_NOTES = 1000
-"""Notes that are remembered, so as not to be repeated."""
 Collected = tuple[CollectResult, RunRows]
 """Collected runs, and the rows of the closed ones."""
 
@@ -119,7 +117,8 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
                     collecting.take_over(run_id, context, agree, reporter.note)
                 runs = [_known(run_id, context) for run_id in run_ids]
                 if not options.runs:
-                    runs = _pending_runs(context, reporter.note) + collecting.owed_runs(context)
+                    runs = collecting.pending_runs(context, reporter.note)
+                    runs += collecting.owed_runs(context)
                 for run in runs:
                     if run.needs_collection:
                         collecting.check_place(run, context.cluster, context.location)
@@ -143,13 +142,6 @@ def _known(run_id: str, context: RunContext) -> Run:
         if job is None or not collecting.is_late(job, context):
             return store.run(run_id)
     return collecting.adopted(run_id, context)
-
-
-def _pending_runs(context: RunContext, note: Note) -> list[Run]:
-    """Return all runs of the namespace that need collection."""
-    jobs = context.cluster.jobs()
-    collecting.record_ours(jobs, context, note)
-    return collecting.open_runs(context, {job.run_id for job in jobs})
 
 
 def _by_location(
@@ -213,7 +205,7 @@ def serve_all(
     is_all = look is not None
     if is_all:
         resolve_types()
-    note_once = lru_cache(MOST_NOTES)(reporter.note)
+    note_once = lru_cache(serving.MOST_NOTES)(reporter.note)
     apis = [connections.connect(access) for access in places]
     with contextlib.ExitStack() as stack:
         served = []
@@ -221,12 +213,10 @@ def serve_all(
             context = stack.enter_context(
                 on_cluster(store, api, reporter.note, options, is_operator=is_all)
             )
-            find = partial(_pending_runs, context, note_once)
             objects = None
             if is_all:
                 objects = stack.enter_context(contextlib.closing(BenchmarkObjects(api)))
             place = Serving(
-                find,
                 context,
                 reporter,
                 options,

@@ -1,6 +1,6 @@
 """Connections to clusters, their sources of GPU metrics, and the context of runs.
 
-A cluster is opened in two ways: :func:`opened` for work, and :func:`glance` for one query.
+A cluster is opened in two ways: :func:`on_cluster` for work, and :func:`glance` for one query.
 """
 
 from __future__ import annotations
@@ -19,8 +19,14 @@ import msgspec
 
 from k8sbench import limits
 from k8sbench.model.errors import StoreError, UsageError
-from k8sbench.model.identity import TOKEN_LENGTH, TOKEN_LETTERS, draw_run_id, draw_set_name
-from k8sbench.model.kube import OPERATOR
+from k8sbench.model.identity import (
+    TOKEN_LENGTH,
+    TOKEN_LETTERS,
+    WAITS_ANNOTATION,
+    draw_run_id,
+    draw_set_name,
+)
+from k8sbench.model.kube import OPERATOR, JobIdentity, annotations_of
 from k8sbench.model.request import ClusterAccess, FollowOptions
 from k8sbench.model.run import Location, Run
 from k8sbench.threads import Inline, Threads
@@ -82,40 +88,6 @@ def of_run(run: Run, access: ClusterAccess) -> Api:
     return connect(access, run.location)
 
 
-def check_answers(api: Api, seconds: float) -> None:
-    """Check that an API server answers, and takes our credentials; :class:`Unreachable`."""
-    from k8sbench.adapters.kubernetes.client import connection
-
-    connection.check_answers(api, seconds=seconds, retry_s=seconds)
-
-
-@contextlib.contextmanager
-def opened(
-    api: Api,
-    note: Note,
-    *,
-    run: Run | None = None,
-    keep: bool = False,
-    store: Store | None = None,
-    is_operator: bool = False,
-) -> Iterator[KubernetesCluster]:
-    """Open the cluster behind a connection for work; closes both at the end.
-
-    Later requests are retried for longer than the first, because the server has answered before.
-    ``run`` must be there. ``store`` owns the jobs that are created or taken over; with
-    ``is_operator`` the namespace's operator does.
-    """
-    from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-
-    user = _user(store, keep=keep, is_operator=is_operator)
-    with contextlib.closing(api):
-        check_answers(api, limits.now.api_answer)
-        with contextlib.closing(KubernetesCluster(api, user=user)) as cluster:
-            cluster.note = note
-            _check_place(run, cluster)
-            yield cluster
-
-
 def _user(store: Store | None, *, keep: bool = False, is_operator: bool = False) -> User | None:
     from k8sbench.adapters.kubernetes.ownership import User
 
@@ -136,7 +108,7 @@ def glance(
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 
     with contextlib.closing(api):
-        check_answers(api, limits.now.api_glimpse)
+        api.check_answers(limits.now.api_glimpse)
         api.retry_s = limits.now.api_look
         cluster = KubernetesCluster(api, user=_user(user))
         _check_place(run, cluster)
@@ -211,7 +183,7 @@ def run_context(
         draw_run_id=lambda benchmark: draw_run_id(benchmark, at=time.time(), token=_token()),
         measure=partial(_measure, store, accept, apart=is_operator),
         measures=Threads() if is_operator else Inline(),
-        manifests=partial(_manifests, store),
+        objects=partial(_objects, store),
         pool=Threads() if cluster.jobs_outlive_us else Inline(),
         location=api.place if api else None,
         metric_sources=metric_sources,
@@ -229,22 +201,41 @@ def on_cluster(
     *,
     run: Run | None = None,
     is_operator: bool = False,
+    create_s: float | None = None,
+    deadline_s: float | None = None,
 ) -> Iterator[RunContext]:
     """Open a connected cluster for a store's runs; close both afterwards.
 
-    ``run`` must be there; with ``is_operator`` the namespace's operator owns the jobs.
+    Later requests are retried for longer than the first, because the server has answered before.
+    ``run`` must be there. The store owns the jobs that are created or taken over; with
+    ``is_operator`` the namespace's operator does. Creations are tried for ``create_s``.
     """
-    with opened(
-        api, note, run=run, keep=options.keep, store=store, is_operator=is_operator
-    ) as cluster:
-        yield run_context(
-            store,
-            cluster,
-            api,
-            accept=options.accept,
-            metric_sources=metric_sources(options.prometheus, api, store),
-            is_operator=is_operator,
-        )
+    from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+
+    user = _user(store, keep=options.keep, is_operator=is_operator)
+    with contextlib.closing(api):
+        api.check_answers(limits.now.api_answer)
+        with contextlib.closing(KubernetesCluster(api, user=user)) as cluster:
+            cluster.note, cluster.create_s = note, create_s or cluster.create_s
+            _check_place(run, cluster)
+            yield run_context(
+                store,
+                cluster,
+                api,
+                accept=options.accept,
+                metric_sources=metric_sources(options.prometheus, api, store),
+                deadline_s=deadline_s,
+                is_operator=is_operator,
+            )
+
+
+@contextlib.contextmanager
+def on_machine(store: Store, prometheus: str) -> Iterator[RunContext]:
+    """Open this machine for a store's runs; their processes end with the context."""
+    from k8sbench.adapters.local.cluster import LocalCluster
+
+    with contextlib.closing(LocalCluster()) as local:
+        yield run_context(store, local, metric_sources=metric_sources(prometheus, None, store))
 
 
 def now() -> float:
@@ -276,31 +267,34 @@ def _measure(
     return found if recorded.is_result(run, found) else None
 
 
-def _manifests(store: Store, run: Run) -> Sequence[Manifest]:
-    """Return a run's stored manifests, or render and store them.
+def _objects(store: Store, run: Run, identity: JobIdentity) -> Sequence[Manifest]:
+    """Render the objects of a run's attempt, and keep them; the trainers are kept nowhere.
 
-    Only the job and its runtime are stored. The trainers that the job names are included if this
-    version has the same ones.
+    A later attempt mounts the trainers of the one before, which another version of k8sbench may
+    have had, and waits as that.
     """
-    # Imported when the first run is restarted.
+    # Imported when the first job is created.
     import yaml
 
     from k8sbench.adapters.files import packaged
     from k8sbench.lifecycle.context import MANIFEST
     from k8sbench.model import yaml_text
     from k8sbench.render.manifest import manifests, of_job, to_yaml
-    from k8sbench.render.trainer_sources import config_map, mounted_by
+    from k8sbench.render.trainer_sources import mounted
 
-    path, sources = store.folder(run.run_id) / MANIFEST, packaged.trainer_sources()
-    if path.exists():
+    sources = packaged.trainer_sources()
+    if run.restarts and (kept := store.kept(run.run_id, MANIFEST)) is not None:
         try:
-            kept = yaml_text.load_all(path.read_text())
-        except (OSError, yaml.YAMLError) as error:
+            before = yaml_text.load_all(kept.decode())
+        except (UnicodeDecodeError, yaml.YAMLError) as error:
+            path = store.folder(run.run_id) / MANIFEST
             raise StoreError(f"{path} cannot be read: {error}.") from error
-        if mounted_by(kept[-1]) != sources.config_map_name:
-            return kept
-        return [config_map(sources), *kept]
-    rendered = manifests(run.plan, templates=packaged.load_templates(), trainers=sources)
+        waits = identity.waits or WAITS_ANNOTATION in annotations_of(before[-1])
+        identity = msgspec.structs.replace(identity, waits=waits)
+        if run.plan.trainers_digest != sources.digest:
+            sources = mounted(before) or sources
+    templates = packaged.load_templates()
+    rendered = manifests(run.plan, identity, templates=templates, trainers=sources)
     store.keep(run.run_id, MANIFEST, to_yaml(of_job(rendered)))
     return rendered
 

@@ -1,4 +1,4 @@
-"""``watch``, ``cancel`` and ``delete``: follow runs to their ends, or end them.
+"""``watch``, ``logs``, ``cancel`` and ``delete``: follow runs to their ends, or end them.
 
 What is wished is recorded before the cluster is asked: without a store that can be written no job
 is touched.
@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -19,22 +21,26 @@ from k8sbench.adapters import processes
 from k8sbench.app import connections, objects, results, stores
 from k8sbench.app.connections import now, on_cluster
 from k8sbench.app.results import RunRows
-from k8sbench.app.runs import find, look_up, to_act_on
+from k8sbench.app.runs import find, run_seen, to_act_on
 from k8sbench.lifecycle import collecting, requests
-from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Reporter, RunContext, Stop
+from k8sbench.model import times
 from k8sbench.model.errors import (
     BenchError,
     Interrupted,
+    NotFound,
     OwnedElsewhere,
     StoreError,
     Unreachable,
     UsageError,
     is_refused,
 )
+from k8sbench.model.kinds import kind_of
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import NO_OPTIONS, ClusterAccess, FollowOptions
 from k8sbench.model.run import Run, Wish, by_name
-from k8sbench.ports import JobEvent, Store
+from k8sbench.model.times import FILE_SECONDS
+from k8sbench.ports import JobEvent, LogLine, Store
 from k8sbench.report import group_words
 
 LOOK_SECONDS = 0.5
@@ -50,28 +56,18 @@ def watch(
     stop: Stop,
     options: FollowOptions = NO_OPTIONS,
 ) -> RunRows:
-    """Follow the run with this id prefix, and make its row."""
-    if (rows := _watched_object(text, where, access, reporter, stop)) is not None:
-        return rows
+    """Follow a run, or a Benchmark object or one of its runs; return rows."""
+    if not stores.is_recorded(where, text):
+        with objects.served(access) as place:
+            wanted = None if place is None else objects.named(place[0], text)
+            if place is not None and wanted is not None:
+                one = [wanted.benchmark]
+                return objects.follow(place[0], one, access, reporter, stop, wanted.run_id)
     with stores.to_write(where) as store:
         run = to_act_on(store, text, access, reporter.note, records=True)
         if run.source != stores.SOURCE:
             run = Follower(store, access, reporter, stop, options).follow(run)
         return results.rows(store, [run], reporter.note)
-
-
-def _watched_object(
-    text: str, where: str | None, access: ClusterAccess, reporter: Reporter, stop: Stop
-) -> RunRows | None:
-    """Follow a Benchmark object or one of its runs; None for another run."""
-    if stores.is_recorded(where, text):
-        return None
-    with objects.served(access) as place:
-        wanted = None if place is None else objects.named(place[0], text)
-        if place is None or wanted is None:
-            return None
-        one = [wanted.benchmark]
-        return objects.follow(place[0], one, access, reporter, stop, wanted.run_id)
 
 
 def end(
@@ -115,7 +111,7 @@ def _end_own(
         store.check_writable()
         follower = Follower(store, access, reporter, stop)
         # All are found before the first one is touched.
-        found = [to_act_on(store, text, access, reporter.note) for text in runs]
+        found = [to_act_on(store, text, access, reporter.note, records=True) for text in runs]
         for run_id, run in {run.run_id: run for run in found}.items():
             if run.source == stores.SOURCE and run.is_closed:
                 continue  # which was noted
@@ -125,7 +121,7 @@ def _end_own(
                     f"It ends by itself; see: k8sbench status {run_id}",
                 )
             work = follower.cancel if kind == "cancel" else follower.delete
-            work(look_up(store, run_id, access, records=True), wish)
+            work(run, wish)
 
 
 def _to_cancel() -> Wish:
@@ -174,7 +170,10 @@ class Follower(msgspec.Struct, frozen=True):
                         )
                         return run
                     continue
-                result = self._collected(run)
+                with self.opened(run) as here:
+                    result = collecting.collect(
+                        [run], here, self.reporter, stop, self.options, follow=True
+                    )
                 for wrong in result.failed.values():
                     if isinstance(wrong, StoreError):
                         raise wrong
@@ -195,13 +194,6 @@ class Follower(msgspec.Struct, frozen=True):
         if stop.cause is not None:
             note(stop.cause)
         return run
-
-    def _collected(self, run: Run) -> CollectResult:
-        """Follow a run that no other process follows, and gather its GPU metrics."""
-        with self.opened(run) as context:
-            return collecting.collect(
-                [run], context, self.reporter, self.stop, self.options, follow=True
-            )
 
     def _watch_record(self, run: Run) -> Run:
         """Report state changes of a run that another process follows.
@@ -318,3 +310,191 @@ def _end_process(run: Run) -> None:
         host = f" ({owner.host})" if owner is not None else ""
         raise UsageError(f"Run {run.run_id} runs on another machine{host}.", "End it there.")
     os.kill(owner.pid, signal.SIGTERM)
+
+
+# -- logs: what the replicas printed, from the archive or from the cluster -------------------------
+
+
+class Sink(Protocol):
+    """Receiver of log lines."""
+
+    def line(self, at: float, replica: str, text: bytes, *, several: bool) -> None:
+        """Take one line as the program wrote it; ``several`` replicas' lines are mixed."""
+
+    def flush(self) -> None:
+        """No more lines come for now."""
+
+    def note(self, text: str) -> None:
+        """Take what is no line."""
+
+
+def logs(
+    text: str,
+    where: str | None,
+    access: ClusterAccess,
+    sink: Sink,
+    stop: Stop,
+    *,
+    replica: str | None = None,
+    follows: bool = False,
+) -> None:
+    """Hand over a run's lines, those of several replicas in the order of time.
+
+    ``replica`` is one alone. With ``follows`` it goes on until the run has ended.
+    The lines of a run on a cluster that no process of this store follows come from there; with
+    ``follows`` those of an own run are archived, too, and the run is closed at its end.
+    """
+    with contextlib.ExitStack() as stack:
+        seen = run_seen(text, where, access, sink.note)
+        store, run, recorded, there = stack.enter_context(seen)
+        names = kind_of(run.plan).names(run.plan.replicas)
+        if run.is_imported and recorded:
+            # It has as many logs as were given, whatever its replicas were.
+            names = [path.stem for path in store.log_files(run.run_id)]
+        if replica not in {None, *names}:
+            raise NotFound(
+                f"Run {run.run_id} has no log of a replica {replica!r}.",
+                f"Replicas: {', '.join(names)}.",
+            )
+        is_theirs = run.source == stores.SOURCE
+        reader = _LogReader(run, access, sink, replica, several=replica is None and len(names) > 1)
+        alone = not recorded or stores.is_alone(store, run)
+        if is_theirs and (run.phase.final or where == stores.CLUSTER):
+            reader.from_operator(there)
+        elif alone and not follows:
+            reader.from_cluster()
+            return
+        elif not recorded:
+            reader.from_pods(stop)
+        elif alone and store.claims.claim(run.run_id):
+            reader.follow_on_cluster(store, stop)
+        else:
+            reader.archived(store, follow=follows)
+        if follows and (is_theirs or not run.phase.final):
+            sink.note(f"Run {run.run_id} is {reader.run.phase}. {reader.run.history[-1].cause}")
+
+
+class _LogReader:
+    """Hands over the lines of one run; a Reporter of lines alone for one that is followed."""
+
+    def __init__(
+        self, run: Run, access: ClusterAccess, sink: Sink, replica: str | None, *, several: bool
+    ) -> None:
+        self.run = run
+        self.note = sink.note
+        self._sink, self._replica, self._access = sink, replica, access
+        self._several = several
+
+    def plan(self, plan: RunPlan) -> None:
+        """Do nothing: nothing is planned."""
+
+    def planned(self, run: Run) -> None:
+        """Do nothing: what is archived was handed over before."""
+
+    def ended(self, run: Run) -> None:
+        """Do nothing: the run's state is noted at the end."""
+
+    def on_event(self, run: Run, event: JobEvent) -> None:  # noqa: ARG002
+        """Hand over a line."""
+        if event.line is not None:
+            self._put(event.line)
+        elif event.note is not None:
+            self.note(event.note)
+
+    def from_cluster(self) -> None:
+        """Hand over what the cluster has of the run's logs."""
+        is_printed = False
+        api = connections.of_run(self.run, self._access)
+        with connections.glance(api, self.run) as cluster:
+            lines: Iterable[LogLine] = cluster.printed(self.run)
+            if self._several:
+                lines = sorted(lines, key=lambda line: line.at)
+            for line in lines:
+                if self._replica in {None, line.replica}:
+                    self._put(line)
+                    is_printed = True
+                elif is_printed:
+                    break  # the replicas' logs come one after the other
+        if not is_printed:
+            self.note(f"Nothing was printed yet. See: k8sbench status {self.run.run_id}")
+
+    def from_pods(self, stop: Stop) -> None:
+        """Pass on what another store's job prints, until its end or a stop."""
+        api = connections.of_run(self.run, self._access)
+        with connections.glance(api, self.run) as cluster, stop:
+            cluster.resume(self.run, {})
+            while stop.cause is None and not self.run.phase.final:
+                for event in cluster.wait(FILE_SECONDS):
+                    self.on_event(self.run, event)
+                    if event.transition is not None:
+                        history = (*self.run.history, event.transition)
+                        self.run = msgspec.structs.replace(self.run, history=history)
+
+    def from_operator(self, there: ClusterAccess) -> None:
+        """Hand over what the operator has of the run's logs."""
+        run_id = self.run.run_id
+        self.note(f"The logs of {run_id} are the operator's.")
+        with tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as folder:
+            paths = stores.operator_files(there, run_id, Path(folder), "logs")
+            if not self._print(lambda: paths):
+                self.note(f"Run {run_id} has no logs there.")
+
+    def follow_on_cluster(self, store: Store, stop: Stop) -> None:
+        """Pass on log lines as they are archived; close the run."""
+        if store.log_files(self.run.run_id):
+            self.archived(store)
+        # Reading logs must not end a job that waits.
+        options = FollowOptions(wait=True, prometheus=connections.NONE)
+        self.run = Follower(store, self._access, self, stop, options).follow(self.run)
+
+    def archived(self, store: Store, *, follow: bool = False) -> None:
+        """Hand over what is archived; with ``follow`` until the run is final."""
+        from k8sbench.adapters.store import exchange
+
+        is_found = self._print(lambda: store.log_files(self.run.run_id), store if follow else None)
+        run = self.run
+        pruned = None if is_found or not run.artifacts else exchange.pruned(Path(run.artifacts))
+        if pruned is not None:
+            at = times.utc(pruned.at)
+            self.note(
+                f"The logs of run {run.run_id} were removed at {at} by {pruned.rule}; its"
+                " measurement stays."
+            )
+        elif not is_found:
+            what = "no logs" if self._replica is None else f"no log of {self._replica}"
+            left = "left" if run.phase.final else "has until now left"
+            state = f"it is {run.phase}. {run.history[-1].cause}"
+            self.note(f"Run {run.run_id} {left} {what}: {state}")
+
+    def _print(self, files: Callable[[], Sequence[Path]], followed: Store | None = None) -> bool:
+        """Hand over the lines of files.
+
+        With a ``followed`` store it goes on until the run is final. Returns False if there is no
+        file of the replica.
+        """
+        from k8sbench.adapters.store.artifacts import LogTails
+
+        with contextlib.closing(LogTails(self._replica)) as tails:
+            while True:
+                # The state first and the files after it: nothing is written once it is final.
+                is_last = followed is None or self.run.phase.final
+                for at, replica, text in tails.lines(files(), to_end=is_last):
+                    self._sink.line(at, replica, text, several=self._several)
+                self._sink.flush()
+                if followed is None or is_last:
+                    return tails.is_found
+                time.sleep(FILE_SECONDS)
+                self.run = find(followed, self.run.run_id)
+
+    def _put(self, line: LogLine) -> None:
+        if self._replica in {None, line.replica}:
+            text = line.text.encode("utf-8", "surrogateescape")
+            self._sink.line(line.at, line.replica, text, several=self._several)
+            self._sink.flush()
+
+
+def stamp(at: float) -> bytes:
+    """Write a time as archived lines begin with it."""
+    from k8sbench.adapters.store.artifacts import stamp as written
+
+    return written(at)

@@ -188,7 +188,7 @@ def served(access: ClusterAccess) -> Iterator[tuple[Api, OperatorSeen] | None]:
         yield None
         return
     with contextlib.closing(connections.connect(access)) as api:
-        connections.check_answers(api, limits.now.api_answer)
+        api.check_answers(limits.now.api_answer)
         operator = operator_of(api)
         yield None if operator is None else (api, operator)
 

@@ -56,14 +56,7 @@ def look_up(store: Store, text: str, access: ClusterAccess, *, records: bool = F
     try:
         return find(store, text)
     except NotFound as missing:
-        try:
-            job, here = _foreign_job(store, text, access, missing, acts=records)
-        except NotFound:
-            # Another process of this store may have recorded it meanwhile: then it is no foreign
-            # job any more.
-            with contextlib.suppress(NotFound):
-                return find(store, text)
-            raise
+        job, here = _foreign_job(store, text, access, missing, acts=records)
     if records and not job.ownership.is_ours:
         raise OwnedElsewhere(job.run_id, job.ownership.holder)
     return collecting.recorded(job, here) if records else job.as_run(here.location)
@@ -114,8 +107,6 @@ def _foreign_job(
         why = f"The cluster could not be queried: {error.message}"
         raise NotFound(missing.message, f"{why} {missing.action}") from error
     known = store.ids()
-    if any(run_id.startswith(text) for run_id in known):
-        raise missing  # it was recorded meanwhile; another job may have a name that begins alike
     foreign = {job.run_id: job for job in jobs if job.run_id not in known}
     places = f"in the store or in namespace {place.namespace} of {place.server}"
     return foreign[resolve([*foreign], text, other_ids=known, where=places)], here

@@ -40,16 +40,15 @@ if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
 
 
-def chosen(store: Store, texts: Sequence[str]) -> list[str]:
-    """Find recorded runs by id, unique id prefix or set name."""
-    reconcile(store)
-    ids = store.ids()
-    run_ids: dict[str, None] = {}
+def chosen(
+    runs: Sequence[Run], ids: Sequence[str], texts: Sequence[str], where: str = "in the store"
+) -> list[str]:
+    """Return the ids of runs that texts name: ids, their beginnings or sets."""
+    found: dict[str, None] = {}
     for text in texts:
-        members = [] if text in ids else store.runs(RunFilter(set_name=text))
-        for run_id in [run.run_id for run in members] or [resolve(ids, text)]:
-            run_ids[run_id] = None
-    return list(run_ids)
+        members = [run.run_id for run in runs if run.plan.set_name == text and text not in ids]
+        found |= dict.fromkeys(members or [resolve(ids, text, where=where)])
+    return list(found)
 
 
 def current_runs(store: Store) -> list[Run]:
@@ -196,7 +195,8 @@ def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, not
 
     with to_read(where, note) as store:
         run_ids = []
-        for run_id in chosen(store, texts or store.ids()):
+        ids = store.ids()
+        for run_id in chosen(current_runs(store), ids, texts or ids):
             run = store.run(run_id)
             if run.phase.final and (texts or run.artifacts is not None):
                 run_ids.append(run_id)
@@ -235,11 +235,8 @@ def import_collected(
     from k8sbench.adapters.store import exchange
 
     there = operator_runs(access, note, insist=True)
-    ids, run_ids = [run.run_id for run in there], dict[str, None]()
-    for text in texts:
-        members = [run.run_id for run in there if run.plan.set_name == text]
-        found = members or [resolve(ids, text, where="in the operator's store")]
-        run_ids |= dict.fromkeys(found)
+    ids = [run.run_id for run in there]
+    run_ids = chosen(there, ids, texts, "in the operator's store")
 
     def fetch(incoming: Path) -> None:
         for run_id in run_ids:
@@ -267,7 +264,8 @@ def remove(
     with to_write(where, create=False) as store, ExitStack() as stack:
         store.runs(RunFilter())
         damaged = [text for text in texts if text in store.unreadable]
-        others = chosen(store, [text for text in texts if text not in damaged])
+        named = [text for text in texts if text not in damaged]
+        others = chosen(current_runs(store), store.ids(), named)
         runs = [store.run(run_id) for run_id in others]
         for run in runs:
             if not run.phase.final:
@@ -416,10 +414,9 @@ def opened_operator(
     access: ClusterAccess, seconds: float = limits.now.operator_answer
 ) -> Iterator[OperatorProxy | None]:
     """Give the operator of a namespace; None where it has none."""
-    from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
+    from k8sbench.adapters.kubernetes import operator_proxy
 
     with contextlib.closing(connections.connect(access)) as api:
-        connections.check_answers(api, seconds)
+        api.check_answers(seconds)
         api.retry_s = seconds
-        operator = OperatorProxy(api)
-        yield operator if operator.is_there() else None
+        yield operator_proxy.found(api)

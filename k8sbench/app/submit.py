@@ -1,4 +1,4 @@
-"""``submit``: plan, create, watch, collect, measure, store and show each case."""
+"""``submit``, and ``nodes``: plan, create, watch, collect, measure, store and show each case."""
 
 from __future__ import annotations
 
@@ -11,33 +11,38 @@ import msgspec
 
 from k8sbench.app import cases, catalog, connections, objects, stores
 from k8sbench.app.cases import RunTarget
-from k8sbench.app.connections import new_set_name, run_context
+from k8sbench.app.connections import new_set_name
 from k8sbench.app.objects import Created
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import (
     Agree,
     How,
+    Note,
     Outcome,
     PlannedCase,
     Reporter,
     RunContext,
     Stop,
     SweepReporter,
+    mark_lost_runs,
 )
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model import creation, times
-from k8sbench.model.errors import BenchError, Unreachable, UsageError
+from k8sbench.model.errors import FEW, BenchError, NotFound, Unreachable, UsageError
 from k8sbench.model.finding import Finding
 from k8sbench.model.identity import case_key, check_set, checked_run_id, checked_set_name
+from k8sbench.model.kube import name_of
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.request import FollowOptions, SubmitRequest
 from k8sbench.model.run import Run
-from k8sbench.ports import Cluster, Manifest, MetricSource, RunFilter
+from k8sbench.ports import Manifest, RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.app.cases import RunTarget
     from k8sbench.app.results import RunRows
+    from k8sbench.measure.group.node_check import JudgedNodes
 
 
 def resumed(
@@ -47,11 +52,12 @@ def resumed(
 
     Counts at most ``repeats`` runs per case, and notes what exists.
     """
-    has = submitting.repeats(context, set_name)
+    mark_lost_runs(context.store, alive=context.alive, now=context.clock())
+    has = submitting.repeats(context.store.runs(RunFilter(set_name=set_name)))
     finished: list[Run] = []
     to_do: list[PlannedCase] = []
     for case in planned:
-        found = has.get(case_key(case.draft), submitting.Repeats())
+        found = has[case_key(case.draft)]
         done = found.finished[: case.repeats]
         open_runs = (*found.open, *found.broken_off)[: case.repeats - len(done)]
         missing = case.repeats - len(done) - len(open_runs)
@@ -135,7 +141,7 @@ def run(
     Where an operator serves the namespace, it does. ``nodes`` are those that the cases are pinned
     to.
     """
-    api, deadline_s = target.api, None
+    api = target.api
     if api is not None:
         from k8sbench.adapters.kubernetes import preflight
 
@@ -156,29 +162,17 @@ def run(
         # A run and its set have the same name where only the run was named.
         set_name = checked_set_name(request.run_id or new_set_name())
         request = msgspec.structs.replace(request, set_name=set_name)
-    sources: Sequence[MetricSource] = ()
     with (
         stores.to_write(request.store) as store,
-        _cluster(target, request, store, reporter) as cluster,
+        _opened(target, request, store, reporter.note) as context,
         submitting.held_set(store.claims, request.joined_set, resumes=request.resume is not None),
     ):
         if api and request.detach:
-            deadline_s = DETACHED_SECONDS
             limit = times.duration(DETACHED_SECONDS)
             reporter.note(
                 "No operator serves the namespace: collect the runs with k8sbench collect --all;"
                 f" the cluster ends their jobs {limit} after their time limit."
             )
-        has_gpus = any(case.draft.device != "cpu" for case in planned)
-        if has_gpus and not request.detach:
-            sources = connections.metric_sources(request.prometheus, api, store)
-        context = run_context(
-            store,
-            cluster,
-            api,
-            metric_sources=sources,
-            deadline_s=deadline_s,
-        )
         finished: list[Run] = []
         cases_to_run = [case for case in planned for _ in range(case.repeats)]
         if request.resume:
@@ -313,18 +307,119 @@ def _check_agreed(
         raise UsageError("The program was not started.", "Nothing was recorded.")
 
 
-@contextlib.contextmanager
-def _cluster(
-    target: RunTarget, request: SubmitRequest, store: SqlStore, reporter: Reporter
-) -> Iterator[Cluster]:
+def _opened(
+    target: RunTarget, request: SubmitRequest, store: SqlStore, note: Note
+) -> contextlib.AbstractContextManager[RunContext]:
+    """Open the place of the runs; the user has agreed to theirs."""
     if target.api is None:
-        from k8sbench.adapters.local.cluster import LocalCluster
+        return connections.on_machine(store, request.prometheus)
+    options = FollowOptions(keep=request.keep, prometheus=request.prometheus)
+    return connections.on_cluster(
+        store,
+        target.api,
+        note,
+        options,
+        create_s=None if request.detach else creation.TRY_SECONDS,
+        deadline_s=DETACHED_SECONDS if request.detach else None,
+    )
 
-        # What is not agreed to does not come here.
-        with contextlib.closing(LocalCluster()) as local:
-            yield local
-        return
-    with connections.opened(target.api, reporter.note, keep=request.keep, store=store) as cluster:
-        if not request.detach:
-            cluster.create_s = creation.TRY_SECONDS
-        yield cluster
+
+# -- nodes: one case on each node of a pool --------------------------------------------------------
+
+
+def nodes(
+    request: SubmitRequest,
+    reporter: SweepReporter,
+    stop: Stop,
+    *,
+    selector: str = "",
+) -> tuple[JudgedNodes, RunRows]:
+    """Measure a case on each node; return verdicts and rows.
+
+    ``selector`` is kubectl's ``-l``, in addition to the labels of the pool. Raises
+    :class:`Interrupted` at a stop request before all runs are closed.
+    """
+    from k8sbench.app.results import RunRows
+    from k8sbench.measure.group import grouping, node_check
+    from k8sbench.report import group_words
+
+    loaded = catalog.benchmark(request.benchmark)
+    check_names(request)
+    target = cases.target_of(request, may_be_local=False)
+    if target.api is None:
+        raise UsageError(
+            f"nodes compares the nodes of a cluster, and there is none ({target.why}).",
+            "Name one with --context or --kubeconfig.",
+        )
+    planned = cases.prepare([loaded], request, target.site, reporter.note)
+    if len(planned) != 1:
+        raise UsageError(
+            "nodes runs one case on each node.", "Name one framework, and one batch size."
+        )
+    set_name = checked_set_name(request.resume or request.set_name or connections.new_set_name())
+    cases.check_ready(target, asked=True)
+    chosen, left_out = _chosen(planned[0], target, selector)
+    for node, why in left_out.items():
+        reporter.note(f"left out: node {node}: {why}.")
+    pinned = _pinned(planned[0], chosen)
+    if request.resume is None:
+        request = msgspec.structs.replace(request, set_name=set_name)
+    rows = run(pinned, request, target, reporter, stop, chosen)
+    assert isinstance(rows, RunRows), "nodes are never detached"
+
+    def judged(rows: RunRows) -> JudgedNodes:
+        groups = grouping.groups(rows.runs)
+        return node_check.check(node_check.figures(chosen, groups, rows.runs))
+
+    found = judged(rows)
+    if found.to_confirm:
+        reporter.note(f"Once more, as one run may be slow: {', '.join(found.to_confirm)}.")
+        case = msgspec.structs.replace(planned[0], repeats=planned[0].repeats + 1)
+        twice = _pinned(case, found.to_confirm)
+        request = msgspec.structs.replace(request, resume=set_name, set_name=None)
+        again = run(twice, request, target, reporter, stop, found.to_confirm)
+        assert isinstance(again, RunRows), "nodes are never detached"
+        known = {row.group.key: row for row in (*rows.report.results, *again.report.results)}
+        rows = RunRows(
+            runs=tuple({run.run_id: run for run in (*rows.runs, *again.runs)}.values()),
+            report=msgspec.structs.replace(rows.report, results=tuple(known.values())),
+            rejected=rows.rejected | again.rejected,
+            refusals=(*rows.refusals, *again.refusals),
+        )
+        found = judged(rows)
+    remarked = tuple(group_words.remarked(rows.report.results, found))
+    report = msgspec.structs.replace(rows.report, results=remarked)
+    return found, msgspec.structs.replace(rows, report=report)
+
+
+def _pinned(case: PlannedCase, nodes: Sequence[str]) -> list[PlannedCase]:
+    """Return the same case once for each node alone."""
+    return [case.on_node(node) for node in nodes]
+
+
+def _chosen(
+    case: PlannedCase, target: RunTarget, selector: str
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the nodes to be measured, by name, and why others are not."""
+    from k8sbench.adapters.kubernetes import listing
+    from k8sbench.diagnose.preflight.nodes import refusal
+
+    assert target.api is not None
+    pool = case.draft.pool
+    labelled = listing.nodes(target.api, pool.selector, selector)
+    refusals = {name_of(node): refusal(node, case.draft) for node in labelled}
+    left_out = {name: why for name, why in sorted(refusals.items()) if why is not None}
+    fitting = sorted(refusals.keys() - left_out.keys())
+    if not fitting:
+        raise _none(pool.name, selector, left_out)
+    return tuple(fitting), left_out
+
+
+def _none(pool: str, selector: str, left_out: dict[str, str]) -> BenchError:
+    also = f" that -l {selector} selects" if selector else ""
+    few = "; ".join(f"{node}: {why}" for node, why in [*left_out.items()][:FEW])
+    return NotFound(
+        f"No node of pool {pool}{also} takes the case{f' ({few})' if few else ''}.",
+        "Choose another --node-pool, or --gpus that a node has;"
+        " 'kubectl get nodes --show-labels' shows them.",
+    )

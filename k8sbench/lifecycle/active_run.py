@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,20 +16,13 @@ from k8sbench import limits
 from k8sbench.decoding import decoder
 from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.context import How, Outcome, Reporter, Rules, RunContext, Until
-from k8sbench.lifecycle.decide import (
-    JobView,
-    RecordChanges,
-    RecordedRun,
-    View,
-    ViewChanges,
-    is_final,
-)
+from k8sbench.lifecycle.decide import JobView, RecordedRun, View, is_final
 from k8sbench.model import attempts, creation, times
-from k8sbench.model.errors import BenchError, StoreError
+from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import JobEvent, LogArchive, Manifest, Store
+from k8sbench.ports import JobEvent, LogArchive, Store
 
 T = TypeVar("T")
 Here = tuple[RunContext, Reporter, Rules]
@@ -69,7 +62,6 @@ class ActiveRun:
         *,
         wish: Wish | None = None,
         archive: LogArchive | None = None,
-        manifests: Sequence[Manifest] = (),
     ) -> None:
         self.context, self.reporter, self.rules = here
         rules, survives = self.rules, self.context.cluster.jobs_outlive_us
@@ -77,11 +69,8 @@ class ActiveRun:
             run=run, wish=wish, keep=rules.keep, wait=rules.wait, survives=survives
         )
         self.view = view
-        self.archive, self.manifests = archive, manifests
-        """Archive of the logs, and manifests of the first attempt's job.
-
-        The archive is None if the run was over when it was resumed.
-        """
+        self.archive = archive
+        """Archive of the logs; None if the run was over when it was resumed."""
         self.is_over = False
         """True if the run's end is recorded; measurement and deletion may follow."""
         self.is_restarted = False
@@ -141,20 +130,12 @@ class ActiveRun:
         """True if the cluster reports on the job."""
         return self.view.job in {JobView.WATCHED, JobView.REPORTED}
 
-    def see(self, **changes: Unpack[ViewChanges]) -> None:
-        """Replace parts of the view."""
-        self.view = msgspec.structs.replace(self.view, **changes)
-
-    def note(self, **changes: Unpack[RecordChanges]) -> None:
-        """Replace parts of the record."""
-        self.record = msgspec.structs.replace(self.record, **changes)
-
-    def follow_by(self, *, keep: bool | None, wait: bool | None) -> bool:
+    def follow_by(self, *, keep: bool, wait: bool) -> bool:
         """Set rules of its own, in place of the executor's; True if they change."""
-        before = self.record
-        keep = before.keep if keep is None else keep
-        self.note(keep=keep, wait=before.wait if wait is None else wait)
-        return self.record != before
+        record = self.record
+        is_changed = (record.keep, record.wait) != (keep, wait)
+        record.keep, record.wait = keep, wait
+        return is_changed
 
     def outcome(self, how: How, error: BaseException | None = None) -> Outcome:
         """Return the run's outcome."""
@@ -164,7 +145,7 @@ class ActiveRun:
 
     def move(self, transition: Transition) -> None:
         """Record a transition."""
-        self.note(run=self.context.store.move(self.run_id, transition))
+        self.record.run = self.context.store.move(self.run_id, transition)
 
     def report(self, transition: Transition) -> None:
         """Tell the user of a recorded transition."""
@@ -179,7 +160,7 @@ class ActiveRun:
         is_wanted = self.record.wish is None or self.record.is_own_wish
         stays = self.gaps != [] and final.phase is Phase.SUCCEEDED and is_wanted
         deletes = not (stays or self.record.keep)
-        self.see(deletes=deletes and not self.view.taken_by)
+        self.view.deletes = deletes and not self.view.taken_by
         self.record_end(final)
         if stays and not self.record.keep:
             why = f"its logs are not whole. To delete it: k8sbench delete {self.run_id}"
@@ -192,7 +173,7 @@ class ActiveRun:
         owes = left_over(end.at) if deletes else None
         image = next(iter(self.images)) if len(self.images) == 1 else None
         run = self.context.store.move(self.run_id, end, owes=owes, image=image)
-        self.note(run=run)
+        self.record.run = run
         self.is_over = True
         self.report(end)
 
@@ -200,7 +181,7 @@ class ActiveRun:
         """Delay the next request, twice as long after each failure."""
         pause = min(AGAIN_SECONDS * 2.0 ** min(self.tries, 10), LONGEST_AGAIN)
         self.tries += 1
-        self.see(next_at=self.context.clock() + pause)
+        self.view.next_at = self.context.clock() + pause
 
     def refuse(self, error: BaseException) -> Outcome:
         """Record that the job was not created, or perhaps not.
@@ -224,14 +205,6 @@ class ActiveRun:
         """Record that another attempt follows, and begin it."""
         assert self.view.end is not None
         end = decide.known_end(self.record, self.view.end)
-        try:
-            self.context.manifests(self.run)
-        except StoreError:
-            raise
-        except BenchError as error:
-            end = attempts.numbered(self.run, end)
-            self.end(attempts.refused_now(self.run, end, error))
-            return
         again = attempts.restarting(self.run.plan, self.run.attempt, end.cause, end.at)
         self.move(again)
         self.context.store.begin_attempt(self.run_id)
@@ -241,8 +214,7 @@ class ActiveRun:
     def begin_attempt(self) -> None:
         """Queue the creation of the next attempt; its log archive is empty."""
         self.is_restarted, self.tries = True, 0
-        self.see(job=JobView.NOT_ASKED, reported_at=self.context.clock(), read_by=-math.inf)
-        self.see(is_end_answered=False, asked_to_end_at=math.inf)
+        self.view = View(job=JobView.NOT_ASKED, reported_at=self.context.clock())
 
     # -- what the cluster reports ---------------------------------------------------------------
 
@@ -263,19 +235,19 @@ class ActiveRun:
             return
         is_reported = self.view.job is JobView.REPORTED
         if is_reported if self.unread is None else not self.unread:
-            self.see(read_by=-math.inf)
+            self.view.read_by = -math.inf
 
     def take_event(self, event: JobEvent) -> Outcome | None:
         """Take in an event other than a line."""
         store, step = self.context.store, event.transition
         if event.replica is not None or step is not None:
             if self.view.reported_at == math.inf:
-                self.see(reported_at=self.context.clock())
+                self.view.reported_at = self.context.clock()
             # Replicas are reported of a job that is still to be created, too. What was read before
             # the job was released says nothing of the next watch.
             job = self.view.job
             if job is not JobView.UNWATCHED and (step is not None or job is not JobView.NOT_ASKED):
-                self.see(job=JobView.REPORTED)
+                self.view.job = JobView.REPORTED
             self.see_what_is_read()
         if event.replica is not None and event.replica.image is not None:
             self.images = {*self.images, event.replica.image}
@@ -296,7 +268,7 @@ class ActiveRun:
         """Handle the end of the job, its absence, or unreadable logs."""
         run, now = self.run, self.context.clock()
         if not end.phase.final:
-            self.see(job=JobView.UNREADABLE)
+            self.view.job = JobView.UNREADABLE
             self.record_end(end)
             return None
         if end.cause_id == creation.JOB_GONE and not creation.is_known_created(run):
@@ -306,8 +278,8 @@ class ActiveRun:
         may_go_on = end.phase is Phase.LOST or decide.is_restarted(self.record, end, now)
         if self.record.wish is None and may_go_on:
             # Another process of the store may have ended it, or recorded that it is to end.
-            self.note(wish=self.context.store.run(run.run_id).wish("cancel"))
-        self.see(job=JobView.ENDED, end=end)
+            self.record.wish = self.context.store.run(run.run_id).wish("cancel")
+        self.view.job, self.view.end = JobView.ENDED, end
         return None
 
     def _look_again(self, missing: Transition | None) -> Outcome | None:
@@ -326,8 +298,9 @@ class ActiveRun:
                 f" {times.duration(left_s)}: a request for it may still be on its way."
             )
         self.tries += 1
-        self.see(job=JobView.MISSING, next_at=now + min(left_s, ABSENT_SECONDS))
-        self.see(asked_to_end_at=math.inf, is_end_answered=False)
+        self.view.job = JobView.MISSING
+        self.view.next_at = now + min(left_s, ABSENT_SECONDS)
+        self.view.asked_to_end_at, self.view.is_end_answered = math.inf, False
         return None
 
 

@@ -9,7 +9,7 @@ object is known by its uid: one that was deleted and created again under its nam
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 
 from k8sbench.lifecycle import active_run, requests
-from k8sbench.lifecycle.context import PlannedCase, Reporter, RunContext
+from k8sbench.lifecycle.context import PlannedCase, Reporter, Rules, RunContext
 from k8sbench.lifecycle.executor import Executor
-from k8sbench.lifecycle.submitting import keep_inputs, reopened
-from k8sbench.model import attempts, creation, sweeps
+from k8sbench.lifecycle.submitting import keep_benchmark, reopened, repeats
+from k8sbench.model import creation
 from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.identity import case_key
@@ -275,19 +275,18 @@ class Benchmarks:
         """
         benchmark, store = known.benchmark, self._context.store
         known.runs |= self._recorded(benchmark)  # an attempt that failed may have left some
-        counting = list(known.runs.values())
-        is_first = known.retried >= benchmark.wanted.retry
-        if not is_first:
-            kept = sweeps.without_memory(counting)
-            kept |= {run.run_id for run in counting if not run.is_closed or _is_valid(run)}
-            counting = [run for run in counting if run.run_id in kept]
+        counting, broken_off = list(known.runs.values()), defaultdict[str, list[Run]](list)
+        if known.retried < benchmark.wanted.retry:
+            has = repeats(counting)
+            counting = [run for one in has.values() for run in (*one.finished, *one.open)]
+            broken_off |= {key: one.broken_off for key, one in has.items()}
         there = Counter(case_key(run.plan) for run in counting)
         missing: list[PlannedCase] = []
         for case in cases:
             key = case_key(case.draft)
-            has = min(case.repeats, there[key])
-            there[key] -= has
-            missing += [case] * (case.repeats - has)
+            count = min(case.repeats, there[key])
+            there[key] -= count
+            missing += [case] * (case.repeats - count)
         if len(known.runs) + len(missing) > MOST_RUNS:
             raise UsageError(
                 f"Benchmark {benchmark.name} asks for {len(known.runs) + len(missing)} runs.",
@@ -296,22 +295,16 @@ class Benchmarks:
         # Runs of an earlier object of this name keep theirs.
         number = max((benchmark.number_of(run_id) or 0 for run_id in store.ids()), default=0)
         for case in missing:
-            run = None if is_first else self._continued(known, case)
-            if run is None:
+            if again := broken_off[case_key(case.draft)]:
+                run = again.pop(0)
+                reopened(run, case.for_object(benchmark.uid).like(run.plan), self._context)
+                run = self._in_turn(benchmark, run.run_id)
+            else:
                 number += 1
                 run = self._recorded_run(benchmark, benchmark.run_id(number), case)
             known.runs[run.run_id] = run
         known.planned, known.problem = len(known.runs), None
         known.retried = benchmark.wanted.retry
-
-    def _continued(self, known: _Known, case: PlannedCase) -> Run | None:
-        """Reopen a training of this case that has checkpoints; None without one."""
-        key, benchmark = case_key(case.draft), known.benchmark
-        for run in known.runs.values():
-            if case_key(run.plan) == key and attempts.may_be_continued(run):
-                reopened(run, case.for_object(benchmark.uid).like(run.plan), case, self._context)
-                return self._in_turn(benchmark, run.run_id)
-        return None
 
     def _in_turn(self, benchmark: Benchmark, run_id: str) -> Run:
         """Record that a run waits for its turn."""
@@ -324,9 +317,8 @@ class Benchmarks:
         case = case.for_object(benchmark.uid)
         repeat = store.next_repeat(benchmark.set_name, case_key(case.draft))
         plan = case.plan(run_id, benchmark.set_name, repeat)
-        manifests = case.manifests(plan)
         store.record(plan, at=context.clock(), owner=None, location=context.location)
-        keep_inputs(store, run_id, case, manifests)
+        keep_benchmark(store, run_id, case)
         return self._in_turn(benchmark, run_id)
 
     # -- turns ----------------------------------------------------------------------------------
@@ -360,19 +352,14 @@ class Benchmarks:
                 self._start(run, now)
 
     def _start(self, run: Run, now: float) -> None:
-        context, store = self._context, self._context.store
+        store = self._context.store
         if not store.claims.claim(run.run_id):
             return
-        try:
-            manifests = context.manifests(run)
-            run = store.move(run.run_id, creation.admitted(context.clock()))
-        except BenchError as error:
-            store.claims.release(run.run_id)
-            run = store.move(run.run_id, creation.refused(run.run_id, error, now))
-        else:
-            self._reporter.planned(run)
-            wanted = self._known[run.plan.requested_by or ""].benchmark.wanted
-            self._executor.create(run, manifests, keep=wanted.keep, wait=wanted.wait)
+        run = store.move(run.run_id, creation.admitted(now))
+        self._reporter.planned(run)
+        wanted = self._known[run.plan.requested_by or ""].benchmark.wanted
+        rules = Rules(keep=wanted.keep, wait=wanted.wait, passes_over=True)
+        self._executor.create(run, rules)
         self.take([run])
 
     # -- status ---------------------------------------------------------------------------------
@@ -424,7 +411,3 @@ class Benchmarks:
 
     def _start_write(self, write: Callable[..., None], *given: Any) -> Future[None]:
         return self._context.pool.start(partial(write, *given), "write-status")
-
-
-def _is_valid(run: Run) -> bool:
-    return run.measurement is not None and run.measurement.verdict == "valid"

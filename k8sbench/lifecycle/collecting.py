@@ -135,6 +135,13 @@ def open_runs(context: RunContext, here: Collection[str] = ()) -> list[Run]:
     ]
 
 
+def pending_runs(context: RunContext, note: Note) -> list[Run]:
+    """Return all runs of the namespace that need collection; records its jobs."""
+    jobs = context.cluster.jobs()
+    record_ours(jobs, context, note)
+    return open_runs(context, {job.run_id for job in jobs})
+
+
 def owed_runs(context: RunContext) -> list[Run]:
     """Return the closed runs here whose GPU metrics are not fetched."""
     since = context.clock() - OWED_SECONDS

@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from k8sbench.model.errors import StoreError
+from k8sbench.model.kube import JobIdentity
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import with_identity
@@ -68,9 +69,7 @@ class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int = 1
     """Number of runs of the case."""
     manifests: Callable[[RunPlan], tuple[Manifest, ...]]
-    """Renders a run's plan as manifests."""
-    text: Callable[[Sequence[Manifest]], str]
-    """Renders manifests as the YAML that is kept with the run."""
+    """Renders a plan, to be shown or checked."""
     benchmark_file: str = ""
     """Text of the user's benchmark file; empty for a built-in benchmark."""
     joins: str | None = None
@@ -110,10 +109,10 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
 
     Returns None if the run failed before its last planned iteration.
     """
-    manifests: Callable[[Run], Sequence[Manifest]]
-    """Renders the manifests of an existing run.
+    objects: Callable[[Run, JobIdentity], Sequence[Manifest]]
+    """Renders the objects of a run's attempt, and keeps them with its record.
 
-    Raises :class:`~k8sbench.model.errors.BenchError` if they cannot be rendered here.
+    Raises :class:`~k8sbench.model.errors.BenchError` if they cannot be rendered or kept here.
     """
     pool: Threads
     """Makes the requests that may take long."""
@@ -191,7 +190,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 MANIFEST = "manifest.yaml"
-"""Artifact of a run: the manifests requested from the cluster."""
+"""Artifact of a run: the objects of its latest attempt, as they were created."""
 BENCHMARK = "benchmark.yaml"
 """Artifact of a run: the user's benchmark file at submit."""
 INTERRUPTED = "interrupted"

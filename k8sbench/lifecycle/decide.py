@@ -1,8 +1,8 @@
 """The next step of a run: pure functions of its record and view.
 
 :func:`state_of` derives a run's state from its history; no other code knows which transitions mean
-which state. A *view* is what this process knows of the job. It is a value: the executor replaces it
-after an event or an answer. A lost answer, an outage and a rejected request are views like any
+which state. A *view* is what this process knows of the job. The executor changes it after an event
+or an answer. A lost answer, an outage and a rejected request are views like any
 other. :func:`advance` returns what to record, :func:`decide` what to do. Both are total: they have
 an answer for each combination of record and view. The table in ``docs/architecture.md`` is
 generated from here.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import enum
 import math
-from typing import TypedDict
 
 import msgspec
 
@@ -104,7 +103,7 @@ class JobView(enum.Enum):
     """Over; logs that may still exist cannot be read now."""
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
+class View(msgspec.Struct, kw_only=True):
     """This process's view of a run."""
 
     job: JobView
@@ -135,21 +134,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """True if this process deletes the job after the run is over."""
 
 
-class ViewChanges(TypedDict, total=False):
-    """Fields of a :class:`View` to replace."""
-
-    job: JobView
-    end: Transition | None
-    next_at: float
-    asked_to_end_at: float
-    is_end_answered: bool
-    read_by: float
-    reported_at: float
-    taken_by: str
-    deletes: bool
-
-
-class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedRun(msgspec.Struct, kw_only=True):
     """A recorded run, and the rules by which it is followed."""
 
     run: Run
@@ -169,16 +154,6 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
     """True to wait even for jobs that cannot start unless somebody changes something."""
     survives: bool = True
     """True if the job runs on a cluster, and goes on without this process."""
-
-
-class RecordChanges(TypedDict, total=False):
-    """Fields of a :class:`RecordedRun` to replace."""
-
-    run: Run
-    wish: Wish | None
-    is_own_wish: bool
-    keep: bool
-    wait: bool
 
 
 # -- actions ---------------------------------------------------------------------------------------

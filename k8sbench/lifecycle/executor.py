@@ -38,7 +38,7 @@ from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import JobEvent, Manifest, RunFilter
+from k8sbench.ports import JobEvent, RunFilter
 
 LOOK_SECONDS = 0.25
 """Longest wait for an event before stop requests and time limits are checked."""
@@ -124,22 +124,11 @@ class Executor:
         """Return True if closing a run begins with its measurement."""
         return self._is_owed(active) or _may_have_finished(active.run)
 
-    def create(
-        self,
-        run: Run,
-        manifests: Sequence[Manifest],
-        *,
-        keep: bool | None = None,
-        wait: bool | None = None,
-    ) -> None:
-        """Create a recorded run's job and follow it.
-
-        ``keep`` and ``wait`` of the run stand in place of the rules'.
-        """
+    def create(self, run: Run, rules: Rules | None = None) -> None:
+        """Create a recorded run's job and follow it, by its own ``rules`` if given."""
+        here = self.context, self.reporter, rules or self._rules
         archive, view = self.context.store.archive(run.run_id), View(job=JobView.NOT_ASKED)
-        active = ActiveRun(run, view, self._here, archive=archive, manifests=manifests)
-        active.follow_by(keep=keep, wait=wait)
-        self._begin(active)
+        self._begin(ActiveRun(run, view, here, archive=archive))
 
     def follow_by(self, run_id: str, *, keep: bool, wait: bool) -> None:
         """Follow a run that is not over by rules of its own."""
@@ -180,7 +169,7 @@ class Executor:
         """Record a wish to cancel a run; one that is followed is cancelled now."""
         run = self.context.store.wish(run_id, wish)
         if (active := self._runs.get(run_id)) is not None and active.record.wish is None:
-            active.note(run=run, wish=wish)
+            active.record.run, active.record.wish = run, wish
             self._changed[run_id] = None
         return run
 
@@ -227,7 +216,7 @@ class Executor:
                 at = self.context.clock()
                 wish = Wish(kind="cancel", at=at, cause=stop.cause, cause_id=INTERRUPTED)
                 for active in list(self._runs.values()):
-                    active.note(wish=wish)  # a local job needs this process
+                    active.record.wish = wish  # a local job needs this process
                     self._work(active)
             begun = not is_asked and more()
             if not begun and not self.held():
@@ -292,7 +281,7 @@ class Executor:
         for active in self._runs.values():
             if active.view.job is JobView.NOT_ASKED and math.isfinite(active.view.next_at):
                 active.tries = 0
-                active.see(next_at=-math.inf)
+                active.view.next_at = -math.inf
                 self._changed[active.run_id] = None
 
     def _take_events(self, events: Sequence[JobEvent]) -> None:
@@ -318,7 +307,7 @@ class Executor:
         if event.replica is not None:
             self._gathering.seen(active.run, event.replica)
         if event.taken_by is not None:
-            active.see(taken_by=event.taken_by)
+            active.view.taken_by = event.taken_by
         else:
             self._settle(active, active.take_event(event))
 
@@ -335,7 +324,7 @@ class Executor:
             for run in self.context.store.runs(RunFilter(wished=True)):
                 active, wish = self._runs.get(run.run_id), run.wish("cancel")
                 if active is not None and active.record.wish is None and wish is not None:
-                    active.note(wish=wish)
+                    active.record.wish = wish
                     self._changed[run.run_id] = None
 
     # -- what is done ---------------------------------------------------------------------------
@@ -402,7 +391,7 @@ class Executor:
                 self._measuring = None
                 if (measured := found.result()) is not None:
                     measured = self._gathering.promised(active.run, measured)
-                    active.note(run=self.context.store.measured(active.run_id, measured))
+                    active.record.run = self.context.store.measured(active.run_id, measured)
             if active.archive is not None or is_owed:
                 self.reporter.ended(active.run)
             self._gathering.add(active.run)

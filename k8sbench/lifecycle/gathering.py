@@ -8,7 +8,6 @@ measurement.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -78,8 +77,8 @@ class Gathering:
         """By run id and pod: its node."""
         self._owed: dict[str, _Owed] = {}
         """By run id."""
-        self._came = threading.Event()
-        self.wait: Callable[[float], object] = self._came.wait
+        self._threads = Threads()
+        self.wait = self._threads.wait
         self.completed: dict[str, Run] = {}
         """The runs whose figures have come, by run id."""
 
@@ -163,8 +162,7 @@ class Gathering:
         """Have a thread do what comes next for a run."""
         one.began = now
         ask: Callable[..., Any] = _settles_in if one.due is None else _all_fetched
-        one.work = Threads().start(partial(ask, self._sources, one.wanted), "gpu-metrics")
-        one.work.add_done_callback(lambda _: self._came.set())
+        one.work = self._threads.start(partial(ask, self._sources, one.wanted), "gpu-metrics")
 
     def finish(self, runs: Sequence[Run], stop: Stop) -> list[Run]:
         """Wait for the metrics of all measured runs, or a stop request.
@@ -185,7 +183,6 @@ class Gathering:
                     self._reporter.note(f"  GPU metrics follow{when}; Ctrl-C leaves them out.")
                 if self._owed:
                     self.wait(LOOK_SECONDS)
-                    self._came.clear()
         if self._owed:
             names = " ".join(self._owed)
             self._reporter.note(

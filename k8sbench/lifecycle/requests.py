@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -31,9 +31,10 @@ from k8sbench.model.errors import (
     Unreachable,
     is_refused,
 )
+from k8sbench.model.kube import JobIdentity
 from k8sbench.model.phase import Transition
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import FoundJob, Manifest
+from k8sbench.ports import FoundJob
 
 NO_ANSWER = frozenset({"api-unreachable", "api-not-trusted", "unauthorized"})
 """Cause ids of errors of a cluster that answers no request at all."""
@@ -44,25 +45,27 @@ REQUESTS = 4
 # -- one job: creating -----------------------------------------------------------------------------
 
 
-def create(
-    run: Run, manifests: Sequence[Manifest], context: RunContext, *, wait: bool = False
-) -> str | None:
+def create(run: Run, context: RunContext, *, wait: bool = False) -> str | None:
     """Create the job of a run's current attempt; returns its uid.
 
-    ``manifests`` are used for the first attempt; later ones are rendered again. With ``wait`` the
-    job is marked to wait despite an unrecoverable cause. A later attempt is
-    created only after every object of the earlier one is gone: two attempts never write at once.
-    Nothing is deleted before the new manifests are rendered. Raises as
-    :meth:`~k8sbench.ports.Cluster.clear` and :meth:`~k8sbench.ports.Cluster.create` do.
+    With ``wait`` the job is marked to wait despite an unrecoverable cause. What is created is
+    rendered here, once, and kept. A later attempt is created only after every object of the earlier
+    one is gone: two attempts never write at once. Nothing is deleted before the new objects are
+    rendered. Raises as :meth:`~k8sbench.ports.Cluster.clear` and
+    :meth:`~k8sbench.ports.Cluster.create` do, and :class:`StoreError`.
     """
-    from k8sbench.render import manifest
-
+    cluster = context.cluster
+    identity = JobIdentity(
+        attempt=run.attempt,
+        nonce=run.nonce,
+        owner=cluster.owner,
+        waits=wait,
+        deadline_s=context.deadline_s,
+    )
+    objects = context.objects(run, identity)
     if run.restarts:
-        manifests = manifest.numbered(context.manifests(run), run.attempt)
-        context.cluster.clear(run)
-    if context.cluster.jobs_outlive_us:
-        manifests = manifest.identified(run, manifests, context.deadline_s, wait=wait)
-    return context.cluster.create(run.plan, manifests, context.store.folder(run.run_id))
+        cluster.clear(run)
+    return cluster.create(run, objects, context.store.folder(run.run_id))
 
 
 def job_named(run_id: str, context: RunContext) -> FoundJob | None:
@@ -145,7 +148,7 @@ class JobRequests:
     ) -> None:
         """Send a request; reading what a job has printed delays no other request."""
         if kind != "printed":
-            active.see(next_at=PENDING)
+            active.view.next_at = PENDING
         answer = self._context.pool.start(call, kind)
         active.request = PendingRequest(kind=kind, answer=answer, take=partial(take, active))
         self.pending[active.run_id] = active
@@ -157,7 +160,7 @@ class JobRequests:
             if request is not None and request.answer.done():
                 del self.pending[active.run_id]
                 active.request = None
-                active.see(next_at=-math.inf)
+                active.view.next_at = -math.inf
                 yield active, request
 
     def join(self, kind: str, seconds: float | None = None) -> None:
@@ -175,8 +178,7 @@ class JobRequests:
 
     def create(self, active: ActiveRun) -> None:
         """Create the job of the current attempt."""
-        wait = active.record.wait
-        call = partial(create, active.run, active.manifests, self._context, wait=wait)
+        call = partial(create, active.run, self._context, wait=active.record.wait)
         self._send(active, "create", call, self._take_created)
 
     def _take_created(self, active: ActiveRun, answer: Future[str | None]) -> Outcome | None:
@@ -184,31 +186,30 @@ class JobRequests:
         if active.is_over:
             return None  # its end was seen before the answer came
         if error is None:
-            active.manifests = ()  # of thousands of jobs they would take hundreds of megabytes
             self._note_created(active, answer.result(), now)
             return active.far_enough()
         if isinstance(error, NoRoom) and active.rules.until is not Until.CREATED:
             return self._create_later(active, creation.waiting(error, now))
         if not run.restarts:
             return active.refuse(creation.unless_on_its_way(run, error, now))
-        if not isinstance(error, BenchError):
+        if isinstance(error, StoreError) or not isinstance(error, BenchError):
             raise error
         is_unknown = isinstance(error, CreationUnknown)
         is_away = isinstance(error, Unreachable) and not is_refused(error)
         outcome = None
         if isinstance(error, OwnedElsewhere) or (is_unknown and creation.is_known_created(run)):
-            active.see(job=JobView.UNWATCHED)
+            active.view.job = JobView.UNWATCHED
         elif isinstance(error, EarlierAttempt) or is_away:
             outcome = self._create_later(active, attempts.waiting(run, error, now))
             if is_unknown:
-                active.see(job=JobView.UNWATCHED)  # it may be there: it is looked for first
+                active.view.job = JobView.UNWATCHED  # it may be there: it is looked for first
         else:
             active.end(attempts.refused(run, error, now))
         return outcome
 
     def _note_created(self, active: ActiveRun, uid: str | None, now: float) -> None:
         if not active.is_watched:
-            active.see(job=JobView.WATCHED)
+            active.view.job = JobView.WATCHED
         run = active.run
         if active.record.survives and not creation.is_known_created(run):
             active.move(creation.created(now, uid))
@@ -217,7 +218,7 @@ class JobRequests:
             active.move(msgspec.structs.replace(run.history[-1], job_uid=uid))
 
     def _create_later(self, active: ActiveRun, why: Transition) -> Outcome | None:
-        active.see(job=JobView.NOT_ASKED)
+        active.view.job = JobView.NOT_ASKED
         active.try_later()
         if active.run.history[-1].cause != why.cause:
             active.move(why)
@@ -242,7 +243,7 @@ class JobRequests:
                 return None
             active.move(creation.created(self._context.clock()))
         cluster.resume(active.run, store.log_marks(run.run_id))
-        active.see(job=JobView.WATCHED, next_at=-math.inf)
+        active.view.job, active.view.next_at = JobView.WATCHED, -math.inf
         if active.view.read_by > -math.inf:
             self._send(active, "printed", partial(self._printed, run), self._take_printed)
         return active.far_enough()
@@ -278,13 +279,13 @@ class JobRequests:
             _note_unread(active, f"that takes longer than {seconds}.")
         if active.record.wish is None:
             wish = Wish(kind="cancel", at=now, cause=cause, cause_id=cause_id)
-            active.note(wish=wish, is_own_wish=True)
+            active.record.wish, active.record.is_own_wish = wish, True
             if active.record.survives:
                 # Where it cannot be recorded the job is to end all the more.
                 with contextlib.suppress(StoreError):
                     store.wish(run_id, wish)
         if active.view.job is not JobView.NOT_ASKED:
-            active.see(asked_to_end_at=min(now, active.view.asked_to_end_at))
+            active.view.asked_to_end_at = min(now, active.view.asked_to_end_at)
             keep = active.record.keep
             call = partial(self._context.cluster.cancel, run_id, cause, cause_id, keep=keep)
             self._send(active, "cancel", call, self._take_cancelled)
@@ -293,24 +294,25 @@ class JobRequests:
         """Take the answer; if the cluster rejects the request, the job goes on."""
         error = answer.exception()
         if error is None:
-            active.see(is_end_answered=True)
+            active.view.is_end_answered = True
         elif not isinstance(error, BenchError):
             raise error
         elif active.is_over:
             return
         elif isinstance(error, OwnedElsewhere):
             self._context.cluster.release(active.run_id)
-            active.see(job=JobView.UNWATCHED, asked_to_end_at=math.inf)
+            active.view.job = JobView.UNWATCHED
+            active.view.asked_to_end_at = math.inf
         elif not is_refused(error):
             if active.tries == 0:
                 _note_refusal(active, error)
             active.try_later()
         elif active.record.is_own_wish:
-            active.see(is_end_answered=True)
+            active.view.is_end_answered = True
             _note_refusal(active, error)
         else:
-            active.note(wish=None)
-            active.see(asked_to_end_at=math.inf)
+            active.record.wish = None
+            active.view.asked_to_end_at = math.inf
             with contextlib.suppress(StoreError):
                 self._context.store.fulfilled(active.run_id, "cancel")
             if active.rules.only_cancels:
@@ -332,8 +334,8 @@ class JobRequests:
                 f" Then: k8sbench delete {run_id}"
             )
         else:
-            active.note(run=run)
-            active.see(deletes=False)
+            active.record.run = run
+            active.view.deletes = False
             if why is not None:
                 note(f"{run_id} stays on the cluster: {why}")
         return active.outcome(How.CLOSED)

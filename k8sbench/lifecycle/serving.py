@@ -7,8 +7,8 @@ runs are dropped, so memory does not grow with their number.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from k8sbench import limits
 from k8sbench.lifecycle import collecting
@@ -24,19 +24,20 @@ from k8sbench.model.run import Run
 from k8sbench.ports import Objects
 
 LONGEST_RETRY = 300.0
+MOST_NOTES = 1000
+"""Notes that are remembered, so as not to be repeated."""
 
 
 class Serving:
     """A served namespace.
 
-    ``find`` returns its runs that need collection. Unless it is ``patient`` the first list must
-    succeed; a cluster that does not answer a later one is asked again. With ``objects`` the runs
-    that they want are created, as ``plan`` plans them.
+    Unless it is ``patient`` the first list of jobs must succeed; a cluster that does not answer a
+    later one is asked again. With ``objects`` the runs that they want are created, as ``plan``
+    plans them.
     """
 
     def __init__(
         self,
-        find: Callable[[], Iterable[Run]],
         context: RunContext,
         reporter: Reporter,
         options: FollowOptions = NO_OPTIONS,
@@ -45,8 +46,8 @@ class Serving:
         objects: Objects | None = None,
         plan: Callable[[Benchmark], Sequence[PlannedCase]] = lambda _: (),
     ) -> None:
-        self._find, self._clock, self._reporter = find, context.clock, reporter
-        self._owed = partial(collecting.owed_runs, context)
+        self._context, self._clock, self._reporter = context, context.clock, reporter
+        self._note_once = lru_cache(MOST_NOTES)(reporter.note)
         self._gathering = Gathering(context, reporter)
         rules = Rules(keep=options.keep, wait=options.wait, passes_over=True)
         self._executor = Executor(context, reporter, rules, self._gathering)
@@ -112,10 +113,10 @@ class Serving:
 
     def _look(self) -> None:
         try:
-            for run in self._find():
+            for run in collecting.pending_runs(self._context, self._note_once):
                 self._take(run)
             if self.listed_at is None:
-                for run in self._owed():
+                for run in collecting.owed_runs(self._context):
                     self._gathering.add(run)
             self.listed_at, self._may_fail, self.problem = self._clock(), True, ""
         except BenchError as error:

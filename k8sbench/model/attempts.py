@@ -118,12 +118,6 @@ def _not_created(run: Run, phase: Phase, what: str, error: BenchError, at: float
     )
 
 
-def refused_now(run: Run, end: Transition, error: BenchError) -> Transition:
-    """Build the end of a run that cannot restart here."""
-    cause = f"{end.cause} {_which(run.plan, run.attempt + 1)} is not created: {error.message}"
-    return msgspec.structs.replace(end, cause=cause)
-
-
 def numbered(run: Run, end: Transition) -> Transition:
     """Return a run's end with its attempt's number, if there were several."""
     if not run.restarts or end.phase not in {Phase.FAILED, Phase.LOST}:

@@ -184,24 +184,6 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         template = {"spec": {"containers": [container]}}
         return {self.others: {"replicas": found.get("numNodes"), "template": template}}
 
-    def marked(self, spec: Mapping[str, Any], mark: Mapping[str, Any]) -> dict[str, Any]:
-        """Return ``spec`` with ``mark`` added to the metadata of its pods.
-
-        ``mark`` has labels and annotations.
-        """
-        if self.runtime is None:
-            roles = {
-                role: {**one, "template": with_metadata(one["template"], mark)}
-                for role, one in spec[self.replicas_key].items()
-            }
-            return {**spec, self.replicas_key: roles}
-        (patch,) = spec["runtimePatches"]
-        (replicas,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
-        pods = with_metadata(replicas["template"]["spec"]["template"], mark)
-        replicas = {**replicas, "template": {"spec": {"template": pods}}}
-        runtime = {"template": {"spec": {"replicatedJobs": [replicas]}}}
-        return {**spec, "runtimePatches": [{**patch, "trainingRuntimeSpec": runtime}]}
-
     def runtime_name(self, job: str, nonce: str) -> str:
         """Return the name of a job's runtime.
 
@@ -275,14 +257,6 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
             if condition["type"] in meant and (not only_true or condition.get("status") == "True")
         ]
         return min(matching, key=lambda condition: meant.index(condition["type"]), default=None)
-
-
-def with_metadata(found: Mapping[str, Any], mark: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object or a template with more labels and annotations."""
-    metadata = dict(found.get("metadata") or {})
-    for key, more in mark.items():
-        metadata[key] = {**(metadata.get(key) or {}), **more}
-    return {**found, "metadata": metadata}
 
 
 def filled(variables: Iterable[InjectedVariable], values: Mapping[str, object]) -> Variables:

@@ -118,6 +118,23 @@ class JobOwner(msgspec.Struct, frozen=True, kw_only=True):
     """True if the job stays on the cluster after its end (``--keep``)."""
 
 
+class JobIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """What the job of a recorded run's attempt has beside its plan."""
+
+    attempt: int = 1
+    nonce: str = ""
+    """Nonce of the attempt; empty for a job without a record."""
+    owner: JobOwner | None = None
+    """Store that acts on the job; None on this machine."""
+    waits: bool = False
+    """True to wait even where the job cannot start unless somebody changes something."""
+    deadline_s: float | None = None
+    """Seconds from the run's time limit to the cluster's own.
+
+    None: the cluster has no limit of its own.
+    """
+
+
 class Ownership(msgspec.Struct, frozen=True, kw_only=True):
     """The owner of a job, as one store sees it."""
 

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from k8sbench.app.compare import held_against
+from k8sbench.app.results import held_against
 from k8sbench.measure.group import comparison
 from k8sbench.measure.group.comparison import Held
 from k8sbench.model.errors import BenchError

@@ -18,36 +18,49 @@ import jinja2
 import msgspec
 import yaml
 
-from k8sbench.model import identity, yaml_text
+from k8sbench.model import yaml_text
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import (
+    LABEL_DOMAIN,
     NONCE_ANNOTATION,
+    OWNER_ANNOTATION,
+    PLAN_ANNOTATION,
     WAITS_ANNOTATION,
+    labels,
 )
-from k8sbench.model.kinds import KINDS, kind_of, with_metadata
-from k8sbench.model.kube import ATTEMPT_LABEL, QUEUE_LABEL
+from k8sbench.model.kinds import KINDS, kind_of
+from k8sbench.model.kube import ATTEMPT_LABEL, QUEUE_LABEL, RUN_LABEL, JobIdentity
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.model.pool import OBJECT_NAME
-from k8sbench.model.run import Run
 from k8sbench.render.pod import fitting, pod, security
 from k8sbench.render.trainer_sources import DIGEST_ANNOTATION, TrainerSources, config_map
 
+NOBODY = JobIdentity()
+"""Identity of a job that no run's record asks for, such as of ``render``."""
+
 
 def manifests(
-    plan: RunPlan, *, templates: jinja2.Environment, trainers: TrainerSources
+    plan: RunPlan,
+    identity: JobIdentity = NOBODY,
+    *,
+    templates: jinja2.Environment,
+    trainers: TrainerSources,
 ) -> tuple[dict[str, Any], ...]:
-    """Render the plan's objects: the job, and the trainers' ConfigMap if needed.
+    """Render the job of a plan, after the objects that it needs.
 
-    Raises :class:`~k8sbench.model.errors.UsageError` for a plan that Kubernetes would not accept.
+    These are its runtime, if it has one, and the trainers' ConfigMap, if it mounts one and their
+    texts are known. Raises :class:`~k8sbench.model.errors.UsageError` for a plan that Kubernetes
+    would not accept.
     """
     mounted = _mounted(plan, trainers)
-    job = _job(plan, mounted)
+    job = _job(plan, mounted, identity)
     values = {"plan": plan, "job": job, "pod": job["pod"], "mount": TRAINERS_MOUNT}
     kind = job["kind"]
     names = [kind.template] if kind.runtime is None else [kind.runtime.template, kind.template]
     objects = [yaml_text.load(render(templates, name, **values)) for name in names]
-    return (*(() if mounted is None else (config_map(mounted),)), *objects)
+    shared = [config_map(mounted)] if mounted and mounted.are_known else []
+    return (*shared, *objects)
 
 
 def of_job(objects: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
@@ -109,64 +122,14 @@ def _represent_text(dumper: Any, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _represent_text)
 
 
-def numbered(manifests: Sequence[Mapping[str, Any]], attempt: int) -> tuple[Mapping[str, Any], ...]:
-    """Return the objects with the attempt's number on the job and its pods."""
-    *shared, job = manifests
-    kind = KINDS.get(str(job.get("kind")))
-    mark = {ATTEMPT_LABEL: str(attempt)}
-    marks = {"labels": mark, "annotations": mark}
-    marked = with_metadata(job, marks)
-    if kind is not None and kind.replicas_key in job.get("spec", {}):
-        marked["spec"] = kind.marked(job["spec"], marks)
-    return (*shared, marked)
-
-
-# -- a job as it is created -----------------------------------------------------------------------
-
-
-def identified(
-    run: Run,
-    manifests: Sequence[Mapping[str, Any]],
-    deadline_s: float | None,
-    *,
-    wait: bool = False,
-) -> Sequence[Mapping[str, Any]]:
-    """Add the run's nonce to the job, and the cluster's own deadline if there is one.
-
-    With ``wait`` the job is marked to wait despite an unrecoverable cause.
-    """
-    *others, job = manifests
-    spec, kind = job["spec"], kind_of(run.plan)
-    mark = {"annotations": {NONCE_ANNOTATION: run.nonce}}
-    if kind.runtime is not None:
-        spec = kind.marked(spec, mark)  # its pods name no owner that is known
-        runtime = kind.runtime_name(run.plan.job_name, run.nonce)
-        others[-1] = {**others[-1], "metadata": {**others[-1]["metadata"], "name": runtime}}
-        spec["runtimeRef"] = {**spec["runtimeRef"], "name": runtime}
-    if deadline_s is not None and run.plan.timeout_s is not None:
-        seconds = math.ceil(run.plan.timeout_s + deadline_s)
-        spec = _with_policy(run.plan, spec, activeDeadlineSeconds=seconds)
-    if wait:
-        mark = {"annotations": {**mark["annotations"], WAITS_ANNOTATION: "true"}}
-    return [*others, {**with_metadata(job, mark), "spec": spec}]
-
-
-def _with_policy(plan: RunPlan, spec: Mapping[str, Any], **settings: object) -> dict[str, Any]:
-    """Return a job's spec with more settings of its run policy."""
-    made = dict(spec)
-    for name, value in kind_of(plan).policy(**settings).items():
-        made[name] = {**made.get(name, {}), **value} if isinstance(value, dict) else value
-    return made
-
-
 # -- the job ---------------------------------------------------------------------------------------
 
-SECURITY_ANNOTATION = f"{identity.LABEL_DOMAIN}/pod-security"
+SECURITY_ANNOTATION = f"{LABEL_DOMAIN}/pod-security"
 """The strictest Pod Security Standard that the pods keep to."""
-REASONS_ANNOTATION = f"{identity.LABEL_DOMAIN}/pod-security-reasons"
+REASONS_ANNOTATION = f"{LABEL_DOMAIN}/pod-security-reasons"
 
 
-def _job(plan: RunPlan, trainers: TrainerSources | None) -> dict[str, Any]:
+def _job(plan: RunPlan, trainers: TrainerSources | None, identity: JobIdentity) -> dict[str, Any]:
     """Return the template values of the plan's job.
 
     ``trainers`` are the sources that its pods mount. Raises :class:`UsageError` if no job is
@@ -179,7 +142,7 @@ def _job(plan: RunPlan, trainers: TrainerSources | None) -> dict[str, Any]:
             f"A {kind.name} cannot be named {plan.job_name!r}: its pods' names would be too long.",
             f"Use at most {longest} characters for --run-id.",
         )
-    own_labels = identity.labels(plan)
+    own_labels = labels(plan)
     keeps = plan.checkpoints is not None and plan.backend != "local"
     secured = security(plan.pool, writes=keeps)
     about: dict[str, str] = {SECURITY_ANNOTATION: secured.level}
@@ -187,14 +150,36 @@ def _job(plan: RunPlan, trainers: TrainerSources | None) -> dict[str, Any]:
         about[REASONS_ANNOTATION] = ", ".join(secured.reasons)
     if trainers is not None:
         about[DIGEST_ANNOTATION] = trainers.digest
+    # Pods have both, too: those of a job with a runtime name no owner that is known.
+    number = {ATTEMPT_LABEL: str(identity.attempt)} if identity.attempt > 1 else {}
+    marks = number | ({NONCE_ANNOTATION: identity.nonce} if identity.nonce else {})
+    whose = {WAITS_ANNOTATION: "true"} if identity.waits else {}
+    if identity.owner is not None:
+        whose[OWNER_ANNOTATION] = msgspec.json.encode(identity.owner).decode()
+    annotations = about | {PLAN_ANNOTATION: plan_text(plan)} | marks | whose
+    name, deadline = plan.job_name, None
+    if kind.runtime is not None and identity.nonce:
+        name = kind.runtime_name(name, identity.nonce)
+    if identity.deadline_s is not None and plan.timeout_s is not None:
+        deadline = math.ceil(plan.timeout_s + identity.deadline_s)
     return {
         "kind": kind,
-        "labels": own_labels | _queue_labels(plan),
-        "annotations": fitting(about | {identity.PLAN_ANNOTATION: plan_text(plan)}),
+        "labels": own_labels | _queue_labels(plan) | number,
+        "annotations": fitting(annotations),
+        "runtime_name": name,
+        "deadline": deadline,
+        "pods": {"labels": {RUN_LABEL: plan.run_id} | number}
+        | ({"annotations": marks} if marks else {}),
         # A string, as the operator's field may also say ``auto``.
         "processes": str(plan.processes_per_replica),
         "replicas": kind.replicas(plan.replicas),
-        "pod": pod(plan, labels=own_labels, about=about, security=secured, trainers=trainers),
+        "pod": pod(
+            plan,
+            labels=own_labels | number,
+            about=about | marks,
+            security=secured,
+            trainers=trainers,
+        ),
     }
 
 

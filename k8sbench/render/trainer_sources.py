@@ -7,7 +7,7 @@ its content never changes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -33,6 +33,8 @@ class TrainerSources(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, str]
     digest: str
     """SHA-256, hexadecimal, over the sorted paths and texts."""
+    are_known: bool = True
+    """False if the texts are not known: the files are those of another version."""
 
     @classmethod
     def of(cls, files: Mapping[str, str]) -> TrainerSources:
@@ -61,6 +63,32 @@ def config_map(sources: TrainerSources) -> dict[str, Any]:
         "immutable": True,
         "data": {config_key(path): text for path, text in sources.files.items()},
     }
+
+
+def mounted(objects: Iterable[KubeObject]) -> TrainerSources | None:
+    """Return the sources that a job mounts, without their texts.
+
+    ``objects`` are the job, last, and its runtime. None if it mounts none.
+    """
+    *_, job = objects
+    name = mounted_by(job)
+    if name is None:
+        return None
+    items = _items({"objects": objects}, name)
+    files = {item["path"]: "" for item in items}
+    return TrainerSources(files=files, digest=name.removeprefix(CONFIG_MAP), are_known=False)
+
+
+def _items(part: Any, name: str) -> Iterator[Mapping[str, str]]:
+    """Yield the items that plain data mount of a ConfigMap."""
+    if isinstance(part, list):
+        for one in part:
+            yield from _items(one, name)
+    elif isinstance(part, dict):
+        if part.get("name") == name:
+            yield from part.get("items", ())
+        for one in part.values():
+            yield from _items(one, name)
 
 
 def difference(found: KubeObject) -> str | None:

@@ -14,6 +14,8 @@ import psutil
 from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.cluster import LocalCluster
 from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent
 from tests.unit.local import examples
 
@@ -116,6 +118,11 @@ class Running:
         return self.seen
 
 
+def run_of(plan: RunPlan) -> Run:
+    """Make the record of a run."""
+    return Run(plan=plan, created_at=0.0, owner=None, history=(), artifacts=None)
+
+
 class Machine:
     """A local cluster and the folders of its runs."""
 
@@ -134,7 +141,7 @@ class Machine:
         folder = self.folder / plan.run_id
         folder.mkdir(exist_ok=True)
         self.run_ids.append(plan.run_id)
-        self.cluster.create(plan, examples.rendered(plan, sources), folder)
+        self.cluster.create(run_of(plan), examples.rendered(plan, sources), folder)
         return Running(self.cluster, plan.run_id, folder)
 
     def run(self, trainer: str, /, *words: str, **changes: Any) -> Seen:

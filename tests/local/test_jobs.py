@@ -20,7 +20,7 @@ from k8sbench.adapters.local.job import LocalReplica
 from k8sbench.adapters.local.launch import MARK, Launch
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.phase import Phase
-from tests.local.jobs import Machine, MakeMachine, processes_of
+from tests.local.jobs import Machine, MakeMachine, processes_of, run_of
 from tests.unit.local import examples
 
 HELLO = "print('hello')"
@@ -236,7 +236,7 @@ def test_a_job_that_cannot_be_started_says_what_is_missing_and_leaves_nothing(
 ) -> None:
     plan = examples.plan()
     with pytest.raises(JobFailed, match="could not be started"):
-        machine.cluster.create(plan, examples.rendered(plan), Path("/proc/nowhere"))
+        machine.cluster.create(run_of(plan), examples.rendered(plan), Path("/proc/nowhere"))
     with pytest.raises(NotFound):
         machine.cluster.job(plan.run_id)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))

@@ -76,11 +76,10 @@ def submitted(
     case = PlannedCase(
         draft=examples.plan(*words, files=files, **changes),
         manifests=lambda plan: examples.rendered(plan, files),
-        text=lambda _: "kind: Job\n",
     )
     with contextlib.closing(LocalCluster()) as cluster:
         context = msgspec.structs.replace(
-            run_context(store, cluster), manifests=lambda run: examples.rendered(run.plan, files)
+            run_context(store, cluster), objects=lambda run, _: examples.rendered(run.plan, files)
         )
         options, cases = a_request(set_name="tests", run_id="restarted"), [case]
         if resume is not None:

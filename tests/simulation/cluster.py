@@ -319,6 +319,7 @@ class SimulatedCluster(Connection):
     def __init__(self, namespace: Namespace, process: Process, store: Disk) -> None:
         super().__init__(namespace, process)
         self._disk = store
+        self.owner: JobOwner | None = None
         self.followed: dict[str, _Follow] = {}
         self._lag = 0.0
         process.at_end.append(self.followed.clear)
@@ -353,8 +354,8 @@ class SimulatedCluster(Connection):
         if not self._whose(job).is_ours:
             raise OwnedElsewhere(job.run_id, job.owner.host)
 
-    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> str | None:
-        run_id, world, namespace = plan.run_id, self._world, self._namespace
+    def create(self, run: Run, manifests: Sequence[Manifest], folder: Path) -> str | None:
+        plan, run_id, world, namespace = run.plan, run.run_id, self._world, self._namespace
         if run_id in self.followed:
             return None
         attempt = attempt_of(manifests[-1])

@@ -17,7 +17,7 @@ from k8sbench.model.run import Location, Run
 from tests.simulation.cluster import Job, Namespace, SimulatedCluster
 from tests.simulation.store import Disk, SimulatedStore
 from tests.simulation.world import BEGIN, Calls, Process, Violation, World
-from tests.unit.lifecycle.played import JOB, planned_case
+from tests.unit.lifecycle.played import objects, planned_case
 from tests.unit.store.examples import TRAINING, measurement
 
 PLACE = Location(server="https://simulated:6443", namespace="bench")
@@ -98,7 +98,7 @@ class Schedule:
             alive=lambda _: None,
             draw_run_id=lambda benchmark: benchmark,
             measure=lambda _, gaps: msgspec.structs.replace(MEASURED, records=len(gaps)),
-            manifests=lambda _: (JOB,),
+            objects=objects,
             pool=Calls(process),
             location=PLACE,
         )

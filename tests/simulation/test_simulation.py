@@ -110,7 +110,7 @@ def record_later(self: SimulatedStore, plan: Any, **more: Any) -> Any:
 
 
 def forget_what_is_left(_: JobRequests, active: ActiveRun, __: Future[Any]) -> Outcome:
-    active.see(deletes=False)
+    active.view.deletes = False
     return active.outcome(How.CLOSED)
 
 

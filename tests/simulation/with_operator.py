@@ -12,9 +12,8 @@ from functools import partial
 
 import msgspec
 
-from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.benchmarks import CANCELLED
-from k8sbench.lifecycle.context import PlannedCase, RunContext
+from k8sbench.lifecycle.context import PlannedCase
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import Benchmark, ObjectSpec
@@ -51,6 +50,8 @@ class WithOperator(Schedule):
         self.server = ObjectServer(self.namespace, self._disk)
         self._expected: dict[str, int] = {}
         """Number of runs by the uid of their object."""
+        self._late: set[str] = set()
+        """uids of late jobs of a store that was lost before they came."""
         self._is_over, self._check_at = False, 0.0
         self.namespace.check_new = self._check_new
         self._operator = self._start(0.0)
@@ -182,7 +183,6 @@ class WithOperator(Schedule):
         )
         connection = Connection(self.namespace, process)
         with Serving(
-            partial(self._find, context),
             context,
             Silent(),
             patient=True,
@@ -191,11 +191,6 @@ class WithOperator(Schedule):
         ) as place:
             while not self._is_over:
                 place.step(1.0)
-
-    def _find(self, context: RunContext) -> list[Run]:
-        jobs = context.cluster.jobs()
-        collecting.record_ours(jobs, context, lambda _: None)
-        return collecting.open_runs(context, {job.run_id for job in jobs})
 
     def _plan(self, connection: Connection, benchmark: Benchmark) -> Sequence[PlannedCase]:
         connection.request("plan")
@@ -273,6 +268,8 @@ class WithOperator(Schedule):
             self.server.unread | self.server.forgotten
         ):
             raise Violation(f"{job.run_id} gets a job after its object was cancelled.")
+        if self.server.has_lost_store and job.run_id not in self._disk.rows:
+            self._late.add(job.uid)
         live = self._live(name)
         if len(live) > self.server.most.get(name, 1):
             raise Violation(f"{live} of set {name} run at a time.")
@@ -281,7 +278,7 @@ class WithOperator(Schedule):
         """Return the runs of a set whose jobs have not ended.
 
         Nobody knows of copies, of jobs that came after a process had given them up because its
-        clock had jumped, and of those of which a lost store had the only record.
+        clock had jumped, and of those of which a lost store had, or has had, the only record.
         """
         now, found = self.world.now, set[str]()
         for job in self.namespace.jobs.values():
@@ -298,6 +295,7 @@ class WithOperator(Schedule):
                 and not (job.is_copy or job.is_over(now) or is_gone)
                 and not (is_given_up and self.world.met["jump"])
                 and not (is_unknown and self.server.has_lost_store)
+                and job.uid not in self._late
             ):
                 found.add(job.run_id)
         return found

@@ -14,7 +14,7 @@ from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.model.errors import OwnedElsewhere
 from k8sbench.model.request import SubmitRequest
-from k8sbench.model.run import TAKEN_OVER, Run, Wish
+from k8sbench.model.run import TAKEN_OVER, Wish
 from tests.simulation.cluster import Job
 from tests.simulation.schedule import CASE, FAULTY_SECONDS, TRAINING_CASE, Schedule
 from tests.simulation.store import Disk, SimulatedStore
@@ -101,13 +101,8 @@ class WithoutOperator(Schedule):
 
     def _collect(self, context: RunContext, *, follow: bool | None = None) -> None:
         follow = self.world.dice.random() < 0.7 if follow is None else follow
-        runs = self._find(context)
+        runs = collecting.pending_runs(context, lambda _: None)
         collecting.collect(runs, context, Silent(), Stop(), follow=follow)
-
-    def _find(self, context: RunContext) -> list[Run]:
-        jobs = context.cluster.jobs()
-        collecting.record_ours(jobs, context, lambda _: None)
-        return collecting.open_runs(context, {job.run_id for job in jobs})
 
     def _take_over(self, context: RunContext) -> None:
         jobs = context.cluster.jobs()
@@ -144,10 +139,7 @@ class WithoutOperator(Schedule):
             context.cluster.cancel(run_id, wish.cause, "cancelled")
 
     def _serve(self, context: RunContext) -> None:
-        def find() -> list[Run]:
-            return self._find(context)
-
-        with Serving(find, context, Silent(), patient=True) as place:
+        with Serving(context, Silent(), patient=True) as place:
             while self.stop.cause is None:
                 place.step(1.0)
 

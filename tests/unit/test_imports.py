@@ -57,13 +57,13 @@ def test_a_command_imports_only_what_it_needs(words: tuple[str, ...], allowed: s
 
 
 ASKED = """
-from k8sbench.app import connections
+from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.model.errors import Unreachable
 
-def answer(api, seconds):
+def answer(api, *_, **__):
     raise Unreachable("It does not answer.", "")
 
-connections.check_answers = answer
+Api.check_answers = answer
 """
 KUBECONFIG = """
 current-context: a

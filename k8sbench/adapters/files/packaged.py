@@ -5,6 +5,7 @@ The templates are in the package once installed, and at the top of the source tr
 
 from __future__ import annotations
 
+import functools
 from importlib import resources
 from pathlib import Path
 
@@ -22,8 +23,9 @@ IMAGES = "images.yaml"
 CRD = "benchmarks.k8sbench.io.yaml"
 
 
+@functools.cache
 def load_templates() -> jinja2.Environment:
-    """Read all templates, ready to be rendered."""
+    """Read all templates, ready to be rendered; each is compiled once."""
     return manifest.environment(template_texts())
 
 

@@ -24,7 +24,6 @@ from k8sbench.adapters.kubernetes import job_changes, listing, ownership
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.job_changes import Trainers
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
-from k8sbench.adapters.kubernetes.ownership import OTHER_NAME
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.job_reader import JobReader
@@ -38,10 +37,8 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
     WatchWorks,
 )
 from k8sbench.model.errors import BenchError, UsageError
-from k8sbench.model.identity import NONCE_ANNOTATION
-from k8sbench.model.kube import RUN_LABEL, KubeObject, Ownership, annotations_of, attempt_of
+from k8sbench.model.kube import KubeObject, Ownership
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
 from k8sbench.render.trainer_sources import mounted_by
@@ -51,8 +48,6 @@ LINES_WAITING = 5000
 """Maximum unprocessed log lines; beyond it reading waits."""
 CLOSE_SECONDS = 10.0
 """Time limit for pending requests, such as cancellations, at close."""
-MOST_LAST = 10_000
-"""Maximum ended jobs that are remembered."""
 READ_SECONDS, MOST_READ_SECONDS = 0.1, 1.0
 """Interval between reads of changed jobs: per ten jobs, and maximum.
 
@@ -77,8 +72,7 @@ class KubernetesCluster:
     ) -> None:
         self.api = api
         self._namespace = api.place.namespace
-        self._waiting: set[str] = set()
-        """Runs whose earlier attempt waited despite an unrecoverable cause."""
+        self.owner = None if user is None else user.owner
         self._user = user
         """The store for which this process acts; None: an administrator."""
         self.create_s = limits.now.create_job
@@ -88,11 +82,6 @@ class KubernetesCluster:
         self._jobs: dict[str, Followed] = {}
         self._runs: set[str] = set()
         """Runs whose objects are kept: followed or being created."""
-        self._last: dict[str, tuple[str, KubeObject]] = {}
-        """Kind and last metadata of earlier followed jobs, by run.
-
-        A newer job may have the name by now.
-        """
         self._changed: set[str] = set()
         """Runs whose state must be read."""
         self._look_at = math.inf
@@ -135,39 +124,30 @@ class KubernetesCluster:
 
     def create(
         self,
-        plan: RunPlan,
+        run: Run,
         manifests: Sequence[Manifest],
         folder: Path,  # noqa: ARG002
     ) -> str | None:
         """Create the job and follow it, or find an earlier creation's job."""
-        if plan.run_id in self._jobs:
-            return self._jobs[plan.run_id].uid
+        if run.run_id in self._jobs:
+            return self._jobs[run.run_id].uid
+        plan = run.plan
         # Before the job exists: what is seen of it from then on is kept. Another thread may call
         # ``wait`` in the meantime.
         reported = Transition(phase=Phase.CREATED, at=self.api.time(), cause="")
-        attempt = attempt_of(manifests[-1])
-        nonce = annotations_of(manifests[-1]).get(NONCE_ANNOTATION)
-        followed = Followed(
-            plan,
-            reported=reported,
-            since=math.inf,
-            attempt=attempt,
-            nonce=nonce,
-            is_of=lambda job: annotations_of(job).get(NONCE_ANNOTATION) in {None, nonce},
-        )
+        followed = Followed(run, reported=reported, since=math.inf)
         self._runs.add(plan.run_id)
         self._jobs[plan.run_id] = followed
         self._has_new = True
         try:
-            waits = plan.run_id in self._waiting
-            job = ownership.owned(manifests[-1], self._user, waits=waits)
+            job, runtime = manifests[-1], job_changes.runtime_of(plan, manifests)
             name = mounted_by(job)
 
             def provide() -> None:
                 if name:
                     self._trainers.provide(name)
-                if (runtime := job_changes.runtime_of(plan, manifests)) is not None:
-                    ownership.made(self.api, runtime, RUN_LABEL, OTHER_NAME)
+                if runtime is not None:
+                    ownership.make(self.api, runtime)
 
             made, existed = job_changes.create(
                 self.api,
@@ -181,10 +161,10 @@ class KubernetesCluster:
         except BaseException as error:
             self._drop(plan.run_id)
             if isinstance(error, UsageError):
-                self._start(partial(job_changes.discard, self.api, plan, nonce))
+                self._start(partial(job_changes.discard, self.api, run))
             raise
         followed.since = time.monotonic()
-        if (runtime := job_changes.runtime_of(plan, manifests)) is not None:
+        if runtime is not None:
             self._start(partial(job_changes.bind, self.api, runtime, made))
         if existed:
             self._watches.list_again()
@@ -194,20 +174,11 @@ class KubernetesCluster:
 
     def clear(self, run: Run) -> None:
         """Delete an earlier attempt's job; returns when every object is gone."""
-        if job_changes.clear(self.api, run, self._user, lambda: self._is_closed):
-            self._waiting.add(run.run_id)
+        job_changes.clear(self.api, run, self._user, lambda: self._is_closed)
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         """Follow an existing job; the end of a missing job is reported."""
-        followed = Followed(
-            run.plan,
-            reported=run.history[-1],
-            marks=marks,
-            since=time.monotonic(),
-            attempt=run.attempt,
-            nonce=run.nonce,
-            is_of=partial(ownership.is_of, run=run),
-        )
+        followed = Followed(run, reported=run.history[-1], marks=marks, since=time.monotonic())
         self._runs.add(run.run_id)
         self._jobs[run.run_id] = followed
         self._changed.add(run.run_id)
@@ -276,16 +247,7 @@ class KubernetesCluster:
         force: bool = False,
     ) -> str | None:
         """Delete the job and its pods; idempotent."""
-        why = job_changes.remove(
-            self.api,
-            run_id,
-            user=self._user,
-            last=self._last.get(run_id),
-            uid=uid,
-            force=force,
-        )
-        self._last.pop(run_id, None)
-        return why
+        return job_changes.remove(self.api, run_id, user=self._user, uid=uid, force=force)
 
     def take_over(self, run_id: str, known: Ownership) -> bool:
         """Make this store the owner; False unless ``known`` is current."""
@@ -410,17 +372,10 @@ class KubernetesCluster:
 
     def _drop(self, run_id: str) -> None:
         """Stop following a job that has ended or is released."""
-        followed = self._jobs.pop(run_id, None)
-        if followed is None:
-            return
-        if followed.found is not None:
-            kind, job = followed.found
-            self._last[run_id] = kind, {"metadata": job["metadata"]}
-            if len(self._last) > MOST_LAST:  # of a k8sbench that runs for months
-                self._last.pop(next(iter(self._last)))
-        self._runs.discard(run_id)
-        self._logs.forget(run_id)
-        self._reader.forget(run_id)
+        if self._jobs.pop(run_id, None) is not None:
+            self._runs.discard(run_id)
+            self._logs.forget(run_id)
+            self._reader.forget(run_id)
 
     # -- requests on other threads --------------------------------------------------------------
 

@@ -41,7 +41,6 @@ from k8sbench.model.kube import (
     KubeObject,
     annotations_of,
     attempt_of,
-    labels_of,
     name_of,
 )
 from k8sbench.model.plan import RunPlan
@@ -127,12 +126,12 @@ def runtime_of(plan: RunPlan, manifests: Sequence[Manifest]) -> Manifest | None:
     return None if kind_of(plan).runtime is None else manifests[-2]
 
 
-def discard(api: Api, plan: RunPlan, nonce: str | None) -> None:
+def discard(api: Api, run: Run) -> None:
     """Delete the runtime of a job that was never created.
 
     Does nothing if the kind has no runtime.
     """
-    _discard(api, kind_of(plan), plan.job_name, nonce)
+    _discard(api, kind_of(run.plan), run.plan.job_name, run.nonce)
 
 
 def _discard(api: Api, kind: JobKind, job: str, nonce: str | None) -> None:
@@ -193,7 +192,7 @@ def _check_ours(manifest: Mapping[str, Any], found: KubeObject) -> None:
     """
     metadata, kind = found["metadata"], manifest["kind"]
     name = metadata["name"]
-    ownership.check_label(manifest, found, RUN_LABEL, ownership.OTHER_NAME)
+    ownership.check_label(manifest, found)
     if attempt_of(manifest) > 1 and (
         "deletionTimestamp" in metadata or attempt_of(found) < attempt_of(manifest)
     ):
@@ -265,19 +264,17 @@ def remove(
     run_id: str,
     *,
     user: User | None = None,
-    last: tuple[str, KubeObject] | None = None,
     uid: str | None = None,
     force: bool = False,
 ) -> str | None:
     """Delete a run's job and its pods; idempotent.
 
     Returns why the job stays, or what its deletion waits for; else None. It stays if it is not that
-    of ``last`` or of ``uid``, if another store owns it, if it does not bear the run's label, and,
-    unless ``force``, if its owner keeps it.
+    of ``uid``, if another store owns it, if it does not bear the run's label, and, unless
+    ``force``, if its owner keeps it.
     """
     try:
-        is_seen = last is not None and labels_of(last[1]).get(RUN_LABEL) == run_id
-        found, unlabelled = (last, None) if is_seen else ownership.look_for(api, run_id)
+        found, unlabelled = ownership.look_for(api, run_id)
         if found is None:
             return unlabelled
         kind, job = found
@@ -300,14 +297,13 @@ def remove(
     return None if left is None else kept_by(left)
 
 
-def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) -> bool:
+def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) -> None:
     """Delete an earlier attempt's job; returns when every object is gone.
 
-    Also returns if the current attempt's job already exists. Returns True if the earlier job was to
-    wait despite an unrecoverable cause. Raises :class:`EarlierAttempt` if an object remains, and
-    another :class:`BenchError` if the run must not continue.
+    Also returns if the current attempt's job already exists. Raises :class:`EarlierAttempt` if an
+    object remains, and another :class:`BenchError` if the run must not continue.
     """
-    run_id, until, waits = run.run_id, time.monotonic() + limits.now.clear_job, False
+    run_id, until = run.run_id, time.monotonic() + limits.now.clear_job
     with api.explaining(f"the attempt before of {run_id} be deleted"):
         while True:
             found, unlabelled = ownership.look_for(api, run_id)
@@ -316,10 +312,9 @@ def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) ->
             if found is not None:
                 kind, job = found
                 if (attempt := attempt_of(job)) >= run.attempt:
-                    return waits
+                    return
                 if run.job_uid_of(attempt) not in {None, job["metadata"]["uid"]}:
                     raise _other_job(kind, job)
-                waits = waits or ownership.waits(job)
                 if CANCEL_ANNOTATION in annotations_of(job) and not attempts.is_continued(run):
                     raise BenchError("someone has cancelled its job meanwhile.")
                 if "deletionTimestamp" not in job["metadata"]:
@@ -330,7 +325,7 @@ def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) ->
                 kinds.path("Pod", api.place.namespace), labels=f"{RUN_LABEL}={run_id}"
             )
             if found is None and not pods and not _is_made(api, run.plan):
-                return waits
+                return
             if time.monotonic() >= until or is_over():
                 raise _left(pods, api.place.namespace, run_id)
             api.pause(LOOK_SECONDS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from k8sbench.model.benchmark_object import API_VERSION as BENCHMARK_VERSION
 from k8sbench.model.kinds import KINDS
 
@@ -16,7 +14,6 @@ _API_PATHS = {
 }
 """Kind → path of its API group and version; others: the core API."""
 _RUNTIMES = {kind.runtime.name: kind for kind in KINDS.values() if kind.runtime is not None}
-_RESOURCE = re.compile(r"/api(?:s/[^/]+)?/[^/]+/(?:namespaces/[^/]+/)?([^/]+)(?:/[^/]+(/.+)?)?$")
 
 
 def path(kind: str, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
@@ -32,9 +29,3 @@ def path(kind: str, namespace: str | None = None, name: str = "", subresource: s
         plural = kind.lower() + ("es" if kind.endswith("s") else "s")
     where = f"{root}/namespaces/{namespace}" if namespace else root
     return "/".join(filter(None, (where, plural, name, subresource)))
-
-
-def resource(requested: str) -> str:
-    """Return a path's resource as in access rules (``pods/log``), else the path."""
-    found = _RESOURCE.match(requested)
-    return requested if found is None else found[1] + (found[2] or "")

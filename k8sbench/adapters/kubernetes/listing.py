@@ -137,11 +137,9 @@ def look(api: Api, run: Run) -> Sequence[JobEvent]:
         for kind in ("Pod", "Event"):
             for found in objects(api, kind, run.run_id):
                 followed.take(ObjectChanged(kind, found))
-        snapshot = followed.snapshot()
-        if followed.is_queued():
-            snapshot.workload = workloads(api).get(followed.uid or "")
+        places = workloads(api) if followed.is_queued() else {}
     now = api.time()
-    reading, _ = followed.read(now, snapshot)
+    reading, _ = followed.read(now, places.get(followed.uid or ""))
     first = followed.move(reading, now)
     return [first, *followed.changes(reading, now)]
 
@@ -167,7 +165,7 @@ def printed(api: Api, run: Run) -> Iterator[LogLine]:
 
 
 def _followed(run: Run) -> Followed:
-    return Followed(run.plan, reported=run.history[-1], since=time.monotonic())
+    return Followed(run, reported=run.history[-1], since=time.monotonic())
 
 
 def objects(api: Api, kind: str, run_id: str) -> Sequence[KubeObject]:

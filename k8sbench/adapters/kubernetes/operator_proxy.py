@@ -97,30 +97,28 @@ class _File(msgspec.Struct):
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
+def found(api: Api) -> OperatorProxy | None:
+    """Return the operator that serves the namespace; None without one.
+
+    Raises :class:`BenchError` if that cannot be known.
+    """
+    operator = operator_lease.seen(api)
+    if operator is None:
+        return None
+    with api.explaining("the operator's token be read"):
+        # Names become parts of paths. It makes its token when it first starts.
+        kept = _read_token(api, quote(operator.namespace, ""), quote(operator.name, ""))
+    return OperatorProxy(api, operator, kept)
+
+
 class OperatorProxy:
-    """The operator of one namespace, if there is one."""
+    """The operator of one namespace."""
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
-        self._operator: OperatorSeen | None = None
-        self._base: str | None = None
-        self._headers: dict[str, str] = {}
-
-    def is_there(self) -> bool:
-        """Return True if an operator serves the namespace.
-
-        Raises :class:`BenchError` if that cannot be known.
-        """
-        found = self._operator = operator_lease.seen(self._api)
-        if found is not None:
-            # Names become parts of paths.
-            place, name = quote(found.namespace, ""), quote(found.name, "")
-            self._base = kinds.path("Service", place, f"{name}:{PORT}", "proxy")
-            with self._api.explaining("the operator's token be read"):
-                # It makes its token when it first starts.
-                kept = _read_token(self._api, place, name)
-            self._headers = {} if kept is None else {TOKEN_HEADER: kept}
-        return found is not None
+    def __init__(self, api: Api, operator: OperatorSeen, token: str | None) -> None:
+        self._api, self._operator = api, operator
+        place, service = quote(operator.namespace, ""), f"{quote(operator.name, '')}:{PORT}"
+        self._base = kinds.path("Service", place, service, "proxy")
+        self._headers = {} if token is None else {TOKEN_HEADER: token}
 
     def runs(self, query: Mapping[str, str], seconds: float = math.inf) -> Iterator[Run]:
         """Yield the runs that match, page by page, the newest page first.
@@ -189,12 +187,11 @@ class OperatorProxy:
                 return None
             if fault.status in {401, 403}:
                 raise self._api.explained(fault, "the operator be read") from fault
-            found = self._operator
-            where = "" if found is None else f" -n {found.namespace}"
-            seen = "" if found is None else f"; last seen {times.duration(found.age_s)} ago"
+            seen = f"last seen {times.duration(self._operator.age_s)} ago"
             raise Unreachable(
-                f"The operator does not answer ({fault.message.rstrip('.')}{seen}).",
-                f"See: kubectl get pods{where} -l app.kubernetes.io/component=operator",
+                f"The operator does not answer ({fault.message.rstrip('.')}; {seen}).",
+                f"See: kubectl get pods -n {self._operator.namespace}"
+                " -l app.kubernetes.io/component=operator",
             ) from fault
 
     def pieces(self, path: str) -> Iterator[bytes]:

@@ -149,19 +149,6 @@ def _unlabelled(kind: str, job: KubeObject, namespace: str) -> str:
 # -- writing --------------------------------------------------------------------------------------
 
 
-def owned(job: Manifest, user: User | None, *, waits: bool = False) -> Manifest:
-    """Return a new job's manifest with its owner.
-
-    With ``waits`` it has that annotation, too.
-    """
-    annotations = dict(annotations_of(job))
-    if user is not None:
-        annotations[OWNER_ANNOTATION] = msgspec.json.encode(user.owner).decode()
-    if waits:
-        annotations[WAITS_ANNOTATION] = "true"
-    return {**job, "metadata": {**job["metadata"], "annotations": annotations}}
-
-
 def check_ours(job: KubeObject, user: User | None) -> None:
     """Raise :class:`OwnedElsewhere` for a job of another store."""
     ownership, run_id = of(job, user), name_of(job)
@@ -169,30 +156,28 @@ def check_ours(job: KubeObject, user: User | None) -> None:
         raise OwnedElsewhere(run_id, ownership.holder)
 
 
-def made(api: Api, manifest: Manifest, label: str, action: str) -> tuple[KubeObject, bool]:
-    """Create an object or find an existing one.
+def make(api: Api, manifest: Manifest) -> None:
+    """Create an object of a run, unless it exists.
 
-    Returns the object, and True if it is new. Raises :class:`ApiFault`, and :class:`UsageError`
-    with ``action`` for an existing object without the label, which is someone else's.
+    Raises :class:`ApiFault`, and :class:`UsageError` where another object has the name.
     """
     path = kinds.path(manifest["kind"], api.place.namespace)
     try:
-        return api.create(path, manifest), True
+        api.create(path, manifest)
     except ApiFault as fault:
         if fault.reason != "AlreadyExists":
             raise
-    found = api.get(f"{path}/{name_of(manifest)}", retry_s=limits.now.find_job)
-    check_label(manifest, found, label, action)
-    return found, False
+        found = api.get(f"{path}/{name_of(manifest)}", retry_s=limits.now.find_job)
+        check_label(manifest, found)
 
 
-def check_label(manifest: Manifest, found: KubeObject, label: str, action: str) -> None:
-    """Reject an existing object without the manifest's label."""
-    if labels_of(found).get(label) != labels_of(manifest).get(label):
+def check_label(manifest: Manifest, found: KubeObject) -> None:
+    """Reject an existing object that is not the manifest's run's."""
+    if labels_of(found).get(RUN_LABEL) != labels_of(manifest).get(RUN_LABEL):
         raise UsageError(
             f"There is a {manifest['kind']} named {name_of(manifest)} in namespace"
             f" {found['metadata']['namespace']} already, and it is not k8sbench's.",
-            action,
+            OTHER_NAME,
         )
 
 

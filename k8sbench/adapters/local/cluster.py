@@ -62,6 +62,7 @@ class LocalCluster(Cluster):
 
     name = "local"
     jobs_outlive_us = False
+    owner = None
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class LocalCluster(Cluster):
         self._creating = threading.Lock()
         self._is_closed = False
 
-    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
+    def create(self, run: Run, manifests: Sequence[Manifest], folder: Path) -> None:
         """Start the job's replicas; of a run that this process has started already, nothing.
 
         One whose job is over is started again: nothing of it is left.
@@ -94,10 +95,10 @@ class LocalCluster(Cluster):
         with self._creating:
             if self._is_closed:
                 raise UsageError("The local cluster is closed already.")
-            before = self._jobs.get(plan.run_id)
+            before = self._jobs.get(run.run_id)
             if before is None or before.is_over:
-                job = self._checked(plan, manifests)
-                self._jobs[plan.run_id] = self._start(plan, job, folder)
+                job = self._checked(run.plan, manifests)
+                self._jobs[run.run_id] = self._start(run.plan, job, folder)
 
     def clear(self, run: Run) -> None:
         """Raise :class:`EarlierAttempt` while a process of an earlier attempt is there.

@@ -114,21 +114,6 @@ class RunFolder:
                 elif not data and name in {MEASUREMENT, WISHES}:
                     (self.path / name).unlink(missing_ok=True)
 
-    def stamp(self) -> tuple[tuple[int, ...] | None, ...]:
-        """Return what differs after any change of the run's files.
-
-        Each change replaces a file.
-        """
-        found: list[tuple[int, ...] | None] = []
-        for name, *_ in _FILES:
-            try:
-                one = os.stat(f"{self.path}/{name}")  # noqa: PTH116 - five times faster
-            except OSError:
-                found.append(None)
-            else:
-                found.append((one.st_ino, one.st_mtime_ns, one.st_size))
-        return tuple(found)
-
     @property
     def is_there(self) -> bool:
         """True where the run's files are here."""
@@ -302,64 +287,49 @@ class LogWriter:
         return file
 
 
-class LogTail:
-    """Reader of a growing log file."""
-
-    def __init__(self, path: Path) -> None:
-        self.replica = path.stem
-        self._path = path
-        with disk.translated(f"read {path}"):
-            self._file = path.open("rb")
-        self._at = 0.0
-
-    def lines(self, *, to_end: bool = False) -> Iterator[tuple[float, bytes]]:
-        """Yield time and text of the lines since the last call.
-
-        A line still without its end is left for the next call, or yielded with ``to_end``. Lines
-        without a stamp get that of the line before; times never go back.
-        """
-        with disk.translated(f"read {self._path}"):
-            while line := self._file.readline():
-                if not (line.endswith(b"\n") or to_end):
-                    self._file.seek(-len(line), os.SEEK_CUR)
-                    return
-                at, text = split_stamp(line.rstrip(b"\n"))
-                self._at = max(self._at, at or 0.0)
-                yield self._at, text
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-
 class LogTails:
     """Reader of the growing logs of a run's replicas."""
 
     def __init__(self, replica: str | None = None) -> None:
         self._replica = replica
         """Only this replica; None: all."""
-        self._tails: dict[Path, LogTail] = {}
+        self._files: dict[Path, BinaryIO] = {}
+        self._at: dict[Path, float] = {}
+        """Time of the last line of each file, Unix seconds."""
 
     def lines(self, paths: Iterable[Path], *, to_end: bool) -> Iterator[tuple[float, str, bytes]]:
-        """Yield time, replica and text of the files' new lines, in the order of time."""
+        """Yield time, replica and text of the files' new lines, in the order of time.
+
+        A line still without its end is left for the next call, or yielded with ``to_end``. Lines
+        without a stamp get that of the line before; times never go back.
+        """
         for path in paths:
-            if path not in self._tails and self._replica in {None, path.stem}:
-                self._tails[path] = LogTail(path)
+            if path not in self._files and self._replica in {None, path.stem}:
+                with disk.translated(f"read {path}"):
+                    self._files[path] = path.open("rb")
+        new = (self._new_lines(path, to_end=to_end) for path in self._files)
+        yield from heapq.merge(*new, key=itemgetter(0))
 
-        def stamped(tail: LogTail) -> Iterator[tuple[float, str, bytes]]:
-            return ((at, tail.replica, text) for at, text in tail.lines(to_end=to_end))
-
-        yield from heapq.merge(*map(stamped, self._tails.values()), key=itemgetter(0))
+    def _new_lines(self, path: Path, *, to_end: bool) -> Iterator[tuple[float, str, bytes]]:
+        file = self._files[path]
+        with disk.translated(f"read {path}"):
+            while line := file.readline():
+                if not (line.endswith(b"\n") or to_end):
+                    file.seek(-len(line), os.SEEK_CUR)
+                    return
+                at, text = split_stamp(line.rstrip(b"\n"))
+                self._at[path] = max(self._at.get(path, 0.0), at or 0.0)
+                yield self._at[path], path.stem, text
 
     @property
     def is_found(self) -> bool:
         """True if there was a file to read."""
-        return bool(self._tails)
+        return bool(self._files)
 
     def close(self) -> None:
         """Close the files."""
-        for tail in self._tails.values():
-            tail.close()
+        for file in self._files.values():
+            file.close()
 
 
 def log_mark(path: Path, begin: int = 0) -> LogMark | None:

@@ -64,9 +64,6 @@ RUN = ROWS.where(RUNS.c.run_id == sa.bindparam("id"))
 _TAKEN_REPEATS = sa.select(RUNS.c.repeat).where(
     RUNS.c.set_name == sa.bindparam("set_name"), RUNS.c.case_key == sa.bindparam("case_key")
 )
-_COUNTED_REPEATS = _TAKEN_REPEATS.with_only_columns(
-    sa.func.count(RUNS.c.repeat), sa.func.max(RUNS.c.repeat)
-)
 _INSERTED = sa.insert(RUNS)
 _UPDATED = sa.update(RUNS).where(RUNS.c.run_id == sa.bindparam("id"))
 
@@ -111,20 +108,13 @@ def create(db: sa.Connection) -> None:
 
 def of_run(run: Run) -> dict[str, Any]:
     """Return a run's row."""
-    plan = run.plan
-    return _state_of(run) | {
-        "set_name": plan.set_name,
-        "case_key": run.case_key,
-        "repeat": plan.repeat,
-        "created_at": run.created_at,
-    }
-
-
-def _state_of(run: Run) -> dict[str, Any]:
-    """Return what changes in the row of a run while its plan stays."""
     record = msgspec.structs.replace(run, artifacts=None, artifacts_missing=None, wishes=())
     return {
         "run_id": run.run_id,
+        "set_name": run.plan.set_name,
+        "case_key": run.case_key,
+        "repeat": run.plan.repeat,
+        "created_at": run.created_at,
         "closed": run.is_closed and run.wishes == (),
         "record": artifacts.encoded(record).decode(),
         "wishes": msgspec.json.encode(run.wishes).decode() if run.wishes else None,
@@ -156,15 +146,11 @@ def ids(db: sa.Connection) -> list[str]:
     return list(map(str, db.scalars(query)))
 
 
-def update(db: sa.Connection, run: Run, before: Run, *, is_known: bool) -> None:
-    """Replace what has changed of a run's row.
-
-    ``is_known``: the row is certainly that of ``before``.
-    """
-    has_its_plan = run.plan == before.plan
-    row = (_state_of if is_known and has_its_plan else of_run)(run)
-    if has_its_plan:  # its repeat may be another run's
-        row.pop("repeat", None)
+def update(db: sa.Connection, run: Run, before: Run) -> None:
+    """Replace a run's row, which may be behind ``before``."""
+    row = of_run(run)
+    if run.plan == before.plan:  # its repeat may be another run's
+        del row["repeat"]
     insert(db, {"id": run.run_id, **row}, _UPDATED)
 
 
@@ -194,9 +180,6 @@ def delete(db: sa.Connection, run_id: str) -> None:
 def free_repeat(db: sa.Connection, set_name: str, case_key: str) -> int:
     """Return the first free repeat of a case in a set."""
     case = {"set_name": set_name, "case_key": case_key}
-    count, last = db.execute(_COUNTED_REPEATS, case).one()
-    if count == (last or 0):  # a set of thousands has no gap
-        return int(count) + 1
     taken: set[int] = set(db.scalars(_TAKEN_REPEATS, case))
     return min(set(range(1, len(taken) + 2)) - taken)
 

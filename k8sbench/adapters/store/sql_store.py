@@ -231,8 +231,6 @@ class SqlStore:
         """True without a store; this one is empty and cannot be written."""
         self.unreadable: dict[str, str] = {}
         """Reason by run id for runs that could not be read."""
-        self._known: dict[str, tuple[Run, object]] = {}
-        """Open runs as this process last wrote them, with their folders' stamps, by id."""
         self.claims = FileClaims(root)
 
     @property
@@ -299,12 +297,10 @@ class SqlStore:
                     )
                 made = not folder.path.exists()
                 folder.save(run)
-                stamp = folder.stamp()
         except Exception:  # not an interrupt: it may come when all is done
             if made:
                 shutil.rmtree(folder.path, ignore_errors=True)
             raise
-        self._remember(run, stamp)
         return run
 
     def move(
@@ -377,35 +373,17 @@ class SqlStore:
         """Change a run, in its row and its folder."""
         folder = self.run_folder(run_id)
         with self.database.writing() as db:
-            known = self._remembered(run_id)
-            run = known or self._one(db, run_id, wholly=True)
+            run = self._one(db, run_id, wholly=True)
             new = change(run)
-            if new == known:
-                return new
             after = replace(new, wishes=artifacts.pertinent(new.wishes, new.phase))
-            index.update(db, after, run, is_known=known is not None)
+            index.update(db, after, run)
             if new.artifacts is not None:
                 folder.save(new, run if run.artifacts else None)
-            stamp = folder.stamp()
-        self._remember(after, stamp)
         return after
-
-    def _remember(self, run: Run, stamp: object) -> None:
-        if not (run.is_closed and run.wishes == ()):
-            self._known[run.run_id] = run, stamp
-        else:
-            self._known.pop(run.run_id, None)
-
-    def _remembered(self, run_id: str) -> Run | None:
-        """Return a run as this process wrote it; None if it has changed."""
-        run, stamp = self._known.get(run_id, (None, None))
-        return run if run is not None and self.run_folder(run_id).stamp() == stamp else None
 
     @made_again
     def run(self, run_id: str) -> Run:
         """The run, or :class:`NotFound` with the nearest ids."""
-        if (known := self._remembered(run_id)) is not None:
-            return known
         with self.database.reading() as db:
             return self._one(db, run_id)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from k8sbench.app import compare
+from k8sbench.app import results
 from k8sbench.app.stores import StoresRead
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
@@ -103,7 +103,7 @@ def command(
     change with its 95 % interval by a t-test, and a verdict; ~ if no change is shown. Three runs on
     each side decide; where the store has four earlier sets of a case, their spread counts.
     """
-    compared = compare.compare(
+    compared = results.compare(
         a, b, StoresRead(**scope), output.note, limit=limit, floor=floor, chosen=chosen
     )
     from k8sbench.report import comparing as report
@@ -177,7 +177,7 @@ def history_command(
     against the new one.
     """
     chosen = msgspec.structs.replace(chosen, benchmark=benchmark)
-    series = compare.history(chosen, StoresRead(**scope), output.note, since=since)
+    series = results.history(chosen, StoresRead(**scope), output.note, since=since)
     from k8sbench.report import history, tables
 
     shown = history.tables(series)
@@ -206,7 +206,7 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
     It keeps a copy of the runs that count, with plan and measurement: the baseline does not change
     when the runs are removed or measured again.
     """
-    made = compare.save_baseline(name, what, where, output.note, replace=replace, at=time.time())
+    made = results.save_baseline(name, what, where, output.note, replace=replace, at=time.time())
     cases = len({run.group_key.only("series") for run in made.as_runs()})
     output.note(
         f"baseline {name}: {counted(len(made.runs), 'run')} of {counted(cases, 'case')}."
@@ -220,7 +220,7 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
 @store_option
 def list_(output_format: str, **scope: Any) -> None:
     """List the baselines; those of an operator in the namespace, too."""
-    known = compare.list_baselines(StoresRead(**scope), output.note)
+    known = results.list_baselines(StoresRead(**scope), output.note)
     if output_format == "table" and not known:
         output.note("There is no baseline; k8sbench baseline save NAME SET makes one.")
     else:
@@ -232,5 +232,5 @@ def list_(output_format: str, **scope: Any) -> None:
 @store_option
 def remove(name: str, where: str | None) -> None:
     """Remove a baseline; the runs that it was made of stay."""
-    compare.remove_baseline(name, where)
+    results.remove_baseline(name, where)
     output.note(f"baseline {name}: removed.")

@@ -7,8 +7,8 @@ from collections import Counter
 import click
 import msgspec
 
-from k8sbench.app import cases, doctor
-from k8sbench.app.doctor import Preflight
+from k8sbench.app import cases
+from k8sbench.app.cases import Preflight
 from k8sbench.cli.options import access_options, format_option, request_options
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import Unreachable, UsageError
@@ -37,7 +37,7 @@ FLAGS = {
 
 
 @click.command()
-@request_options(FLAGS, benchmark=doctor.BENCHMARK)
+@request_options(FLAGS, benchmark=cases.BENCHMARK)
 @click.option(
     "--init-template",
     is_flag=True,
@@ -52,9 +52,9 @@ def command(request: SubmitRequest, init_template: bool, output_format: str) -> 
     0 ready, perhaps with warnings; 6 for any failure.
     """
     if init_template:
-        output.write(doctor.init_template())
+        output.write(cases.init_template())
         return 0
-    done = doctor.examine(request, output.note)
+    done = cases.examine(request, output.note)
     if output_format == "table":
         _write_findings(done)
     else:
@@ -142,7 +142,7 @@ def pools_command(
     if from_cluster and output_format in ("json", "name"):
         raise UsageError("--from-cluster prints a pools file.", "Give -o yaml, or leave out -o.")
     if from_cluster:
-        output.write(doctor.proposed_pools(access))
+        output.write(cases.proposed_pools(access))
         return
     known, unread = cases.known_pools(pools_file, access)
     if unread is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from k8sbench.app import collect, doctor
+from k8sbench.app import cases, collect
 from k8sbench.cli.options import F
 from k8sbench.cli.running import SignalStop
 from k8sbench.cli.terminal import log_lines
@@ -144,4 +144,4 @@ def command(
 @command.command()
 def crd() -> None:
     """Print the CRD of Benchmark objects for ``kubectl apply --server-side -f -``."""
-    click.echo(doctor.crd(), nl=False)
+    click.echo(cases.crd(), nl=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from k8sbench.app import follow, logs
+from k8sbench.app import follow
 from k8sbench.cli import exit_codes, rows
 from k8sbench.cli.options import (
     access_options,
@@ -69,7 +69,7 @@ def logs_command(run: str, timestamps: bool, since: float | None, **given: Any) 
     """
     printer = _Printer(since, timestamps)
     with output.piped():
-        logs.logs(run, sink=printer, stop=SignalStop(), **given)
+        follow.logs(run, sink=printer, stop=SignalStop(), **given)
 
 
 class _Printer:
@@ -89,7 +89,7 @@ class _Printer:
             return
         # Of the lines of an imported log nobody saw when they came.
         if self._timestamps and at:
-            self._out.write(logs.stamp(at) + b" ")
+            self._out.write(follow.stamp(at) + b" ")
         text = f"[{replica}] ".encode() + text if several else text
         if self._is_seen:
             text = plain_text.clean(text.decode(errors="replace")).encode()

@@ -51,8 +51,15 @@ def objects(a_plan: RunPlan, run_for: str | None = "0s", **reported: str) -> lis
     """Render a plan; its fake pods run for a time, or until released."""
     found = list(manifests(a_plan, templates=plans.ready(), trainers=TRAINERS))
     reported = dict(reported) if run_for is None else {RUN_FOR: run_for, **reported}
-    job = found[-1]
-    job["spec"] = kind_of(a_plan).marked(job["spec"], {"annotations": reported})
+    kind, spec = kind_of(a_plan), found[-1]["spec"]
+    if kind.runtime is None:
+        pods = [role["template"] for role in spec[kind.replicas_key].values()]
+    else:
+        (patch,) = spec["runtimePatches"]
+        (replicas,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        pods = [replicas["template"]["spec"]["template"]]
+    for pod in pods:
+        pod["metadata"].setdefault("annotations", {}).update(reported)
     return found
 
 
@@ -77,7 +84,7 @@ class Port:
 
     def submit(self, a_plan: RunPlan, run_for: str | None = "0s", **reported: str) -> RunPlan:
         """Create a plan's job and follow it."""
-        self.cluster.create(a_plan, objects(a_plan, run_for, **reported), FOLDER)
+        self.cluster.create(run_of(a_plan), objects(a_plan, run_for, **reported), FOLDER)
         return a_plan
 
     def resume(self, a_plan: RunPlan) -> RunPlan:

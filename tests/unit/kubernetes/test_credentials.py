@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from k8sbench.adapters.kubernetes.client.connection import check_answers, connect
+from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.client.login import KubeconfigFault, Login
 from k8sbench.model.errors import Unreachable
 from tests.harness.cluster.limits import shorten
@@ -83,11 +83,11 @@ def test_a_token_file_that_was_rotated_is_read_again_after_one_401(tmp_path: Pat
         serving(guarded(asked, "old"), guarded(asked, "new")) as address,
         servers.reached(tmp_path, f"http://{address}", {"tokenFile": "token"}) as api,
     ):
-        check_answers(api)
+        api.check_answers(retry_s=0.0)
         (tmp_path / "token").write_text("new\n")
-        check_answers(api)
+        api.check_answers(retry_s=0.0)
         assert asked == ["old", "old", "new"]
-        check_answers(api)
+        api.check_answers(retry_s=0.0)
         assert asked == ["old", "old", "new", "new"]
 
 
@@ -109,7 +109,7 @@ def test_a_plugin_runs_again_after_one_401_and_only_then(tmp_path: Path) -> None
         servers.reached(tmp_path, f"http://{address}", user) as api,
     ):
         for _ in range(4):
-            check_answers(api)
+            api.check_answers(retry_s=0.0)
     assert asked == ["t1", "t1", "t1", "t2", "t2"]
 
 
@@ -231,7 +231,7 @@ def test_another_user_is_impersonated(tmp_path: Path) -> None:
         connection.sendall(answer())
 
     with serving(note) as address, servers.reached(tmp_path, f"http://{address}", user) as api:
-        check_answers(api)
+        api.check_answers(retry_s=0.0)
     assert asked[0].count(b"Impersonate-Group: ") == 2
 
 
@@ -267,7 +267,7 @@ def test_no_message_traceback_or_log_shows_a_secret(
         serving(saying(answer(401, b""))) as address,
         servers.reached(tmp_path, f"http://{address}", user) as api,
     ):
-        check_answers(api)
+        api.check_answers(retry_s=0.0)
     shown = "".join(traceback.format_exception(wrong.value))
     assert SECRET not in shown + caplog.text
     assert "Unreachable" in shown or "KubeconfigFault" in shown
@@ -322,7 +322,7 @@ def assert_refused(
         servers.reached(folder, server, user, **cluster) as api,
         pytest.raises(Unreachable, match=sentence) as refused,
     ):
-        check_answers(api)
+        api.check_answers(retry_s=0.0)
     assert refused.value.exit_code == 6
     assert refused.value.cause_id == "api-not-trusted" or user
 
@@ -335,7 +335,7 @@ def test_a_server_s_certificate_may_be_ignored_or_be_for_another_name(tmp_path: 
         assert_refused(tmp_path, server, "is not trusted", **trusted)
         for way in ({"insecure-skip-tls-verify": True}, {"tls-server-name": "127.0.0.1"} | trusted):
             with servers.reached(tmp_path, server, **way) as api:
-                check_answers(api)
+                api.check_answers(retry_s=0.0)
 
 
 def test_an_authority_is_read_once_and_again_when_its_file_is_replaced(
@@ -361,10 +361,10 @@ def test_an_authority_is_read_once_and_again_when_its_file_is_replaced(
         servers.reached(tmp_path, f"https://{address}", **authority) as api,
     ):
         for _ in range(3):
-            check_answers(api)
+            api.check_answers(retry_s=0.0)
         assert len(reads) == 1
         other.replace(trusted)
         with pytest.raises(Unreachable, match="is not trusted"):
-            check_answers(api)
+            api.check_answers(retry_s=0.0)
         own.replace(trusted)
-        check_answers(api)
+        api.check_answers(retry_s=0.0)

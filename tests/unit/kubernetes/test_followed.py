@@ -1,6 +1,6 @@
 """Events of a followed job, apart from its readings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,10 +15,13 @@ from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.job_reader import logs_to_wait_for
 from k8sbench.adapters.kubernetes.watching.reflector import ObjectChanged, ObjectDeleted
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
+from k8sbench.model import attempts
+from k8sbench.model.creation import created
 from k8sbench.model.identity import WAITS_ANNOTATION
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
-from k8sbench.ports import JobEvent, LogLine
+from k8sbench.model.run import Run
+from k8sbench.ports import JobEvent, LogLine, LogMark
 from tests.unit.kubernetes.objects import JOB, PLAN, START, condition, ended, job, pod, waits
 from tests.unit.local.test_exits import torchrun
 from tests.unit.presence import present
@@ -28,10 +31,23 @@ END, LATER = 60, 65
 """Seconds after the job was created."""
 
 
-def watched(phase: Phase, *jobs: dict[str, Any], **more: Any) -> Followed:
+def a_run(uid: str | None, attempt: int) -> Run:
+    """Make a run at an attempt, with its job's uid if known."""
+    begun = [created(0.0, uid)]
+    begun += [attempts.restarting(PLAN, one, "It failed.", 0.0) for one in range(1, attempt)]
+    return Run(plan=PLAN, created_at=0.0, owner=None, history=tuple(begun), artifacts=None)
+
+
+def watched(
+    phase: Phase,
+    *jobs: dict[str, Any],
+    uid: str | None = None,
+    attempt: int = 1,
+    marks: Mapping[str, LogMark] | None = None,
+) -> Followed:
     """Follow a job that was reported in a phase, and is seen since."""
     reported = Transition(phase=phase, at=START, cause="")
-    one = Followed(PLAN, reported=reported, since=0.0, **more)
+    one = Followed(a_run(uid, attempt), reported=reported, since=0.0, marks=marks)
     for seen in jobs:
         one.take(ObjectChanged("PyTorchJob", seen))
     return one
@@ -165,7 +181,7 @@ def test_a_take_over_of_the_job_is_reported_once() -> None:
 
 def test_a_job_of_the_name_that_is_not_the_runs_is_named_and_not_read() -> None:
     succeeded = job(condition("Succeeded", at=END))
-    one = watched(Phase.RUNNING, succeeded, is_of=lambda job: job["metadata"]["uid"] == "job-0")
+    one = watched(Phase.RUNNING, succeeded, uid="job-0")
     reading, _ = one.read(START + LATER)
     end = transition(one.end(reading, START + LATER))
     assert end.phase is Phase.LOST
@@ -239,7 +255,7 @@ def test_what_a_late_watch_reports_of_the_attempt_before_is_not_the_run_s() -> N
     )
     one.take(ObjectDeleted("PyTorchJob", JOB, "job-1", before))
     assert one.uid == "job-2"
-    assert not one.snapshot().deleted
+    assert one.read(START + LATER)[0].phase is not Phase.LOST
 
 
 def test_a_new_place_in_a_queue_is_reported_after_a_while() -> None:

@@ -13,12 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.kubernetes import listing
+from k8sbench.adapters.kubernetes import listing, operator_proxy
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
-from k8sbench.adapters.kubernetes.client.connection import check_answers
 from k8sbench.adapters.kubernetes.operator_lease import PLACE_ANNOTATION
-from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.identity import PLAN_ANNOTATION
 from tests.harness.cluster.limits import shorten
@@ -112,7 +110,7 @@ def test_a_client_certificate_that_the_handshake_rejects(tmp_path: Path) -> None
         reached(tmp_path, f"https://{address}") as api,
         pytest.raises(Unreachable, match=r"our client certificate is rejected \(.* expired\)"),
     ):
-        check_answers(api)
+        api.check_answers(retry_s=0.0)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +127,7 @@ def test_an_address_without_a_server(tmp_path: Path, server: str, message: str) 
     fault = fault_of(tmp_path, server)
     assert fault.reason == faults.ABSENT
     with reached(tmp_path, server) as api, pytest.raises(Unreachable, match=message):
-        check_answers(api)
+        api.check_answers(retry_s=0.0)
 
 
 @pytest.mark.parametrize(
@@ -171,8 +169,8 @@ def test_a_proxy_that_cannot_be_used(tmp_path: Path, proxy: str, message: str) -
 )
 def test_one_answer_that_is_lost_is_asked_for_again(tmp_path: Path, first: Act) -> None:
     with serving(first, saying(answer())) as address, reached(tmp_path, f"http://{address}") as api:
-        check_answers(api, retry_s=10.0)
-        assert api.sender.requests["get /version"] == 2
+        api.check_answers(retry_s=10.0)
+        assert api.sender.errors.total() == 1
 
 
 def test_a_long_wait_is_logged_with_the_answer_and_the_time_of_the_next_try(
@@ -184,7 +182,7 @@ def test_a_long_wait_is_logged_with_the_answer_and_the_time_of_the_next_try(
         serving(saying(b""), slow, busy, saying(answer())) as address,
         reached(tmp_path, f"http://{address}") as api,
     ):
-        check_answers(api, retry_s=10.0)
+        api.check_answers(retry_s=10.0)
     said = ("does not answer", "500 (etcd is slow)", "throttles requests (429)")
     for words, message in zip(said, caplog.messages, strict=True):
         assert words in message
@@ -223,7 +221,7 @@ def test_names_of_an_operator_stay_parts_of_a_path(tmp_path: Path, token: dict[s
         reached(tmp_path, f"http://{address}") as api,
         pytest.raises(Unreachable, match="holds no token that can be sent"),
     ):
-        OperatorProxy(api).is_there()
+        operator_proxy.found(api)
     assert asked == [b"GET /api/v1/namespaces/a%3F/secrets/b%2Fc%23-token"]
 
 

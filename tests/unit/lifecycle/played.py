@@ -14,7 +14,7 @@ from k8sbench.lifecycle import collecting, serving, submitting
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Outcome, PlannedCase, RunContext, Stop
 from k8sbench.lifecycle.serving import Serving
-from k8sbench.model.kube import Ownership
+from k8sbench.model.kube import ATTEMPT_LABEL, JobIdentity, JobOwner, Ownership
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import Backend, RunPlan
 from k8sbench.model.planning import make_plan
@@ -24,8 +24,13 @@ from k8sbench.threads import Inline, Threads
 from tests.unit.model.specs import LAPTOP, a_request, loaded
 from tests.unit.store.examples import measurement
 
-JOB = {"kind": "Job", "metadata": {}, "spec": {}}
 LOCATION = Location(server="https://cluster.example:6443", namespace="bench")
+
+
+def objects(_: Run, identity: JobIdentity) -> tuple[Manifest, ...]:
+    """Make the job of a run's attempt."""
+    metadata = {"labels": {ATTEMPT_LABEL: str(identity.attempt)}}
+    return ({"kind": "Job", "metadata": metadata, "spec": {}},)
 
 
 class AtOnce(Inline):
@@ -57,6 +62,7 @@ class FakeCluster:
     ) -> None:
         self.name = "kubernetes" if outlives else "local"
         self.jobs_outlive_us = outlives
+        self.owner: JobOwner | None = None
         self.script = script
         self.refusals = list(refusals)
         self.now, self.passes, self.meanwhile = now, passes, meanwhile
@@ -74,12 +80,12 @@ class FakeCluster:
         self.released: list[str] = []
         self.found: list[FoundJob] = []
 
-    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
+    def create(self, run: Run, manifests: Sequence[Manifest], folder: Path) -> None:
         wrong = self.refusals.pop(0) if self.refusals else None
         if wrong is not None:
             raise wrong
-        self.created.append(plan.run_id)
-        self.going_on[plan.run_id] = deque(self.script)
+        self.created.append(run.run_id)
+        self.going_on[run.run_id] = deque(self.script)
 
     def clear(self, run: Run) -> None:
         pass
@@ -186,8 +192,7 @@ def planned_case(backend: Backend = "local", **asked: Any) -> PlannedCase:
     draft = make_plan(loaded(), a_request(**asked), LAPTOP, trainers_digest="t")
     return PlannedCase(
         draft=msgspec.structs.replace(draft, backend=backend),
-        manifests=lambda _: (JOB,),
-        text=lambda _: "kind: Job\n",
+        manifests=lambda _: (),
     )
 
 
@@ -201,7 +206,7 @@ def context(store: Store, cluster: FakeCluster, **changes: Any) -> RunContext:
         alive=lambda _: None,
         draw_run_id=lambda benchmark: f"{benchmark}-{next(numbers)}",
         measure=lambda run, gaps: measurement(records=len(gaps)),
-        manifests=lambda _: (JOB,),
+        objects=objects,
         pool=Threads() if cluster.answers_late else AtOnce(),
         location=LOCATION if cluster.jobs_outlive_us else None,
     )
@@ -261,7 +266,7 @@ def collect(
 def served(store: Store, cluster: FakeCluster, stop: Stop) -> CollectResult:
     """Serve one place until the stop; return each closed run once."""
     here, closed = context(store, cluster), dict[str, Run]()
-    with Serving(lambda: collecting.open_runs(here), here, Silent()) as place:
+    with Serving(here, Silent()) as place:
         result = serving.serve([place], stop, lambda run: closed.update({run.run_id: run}))
     assert result.closed == [], "nothing is kept of a run that is closed"
     result.closed = list(closed.values())

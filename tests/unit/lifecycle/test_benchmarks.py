@@ -235,16 +235,15 @@ def test_a_finished_object_is_deleted_when_its_time_is_up(
     assert operator.phases() == {"a-1": "Succeeded"}
 
 
-@pytest.mark.parametrize("write", ["keep", "move"])
 def test_a_run_that_is_recorded_in_part_is_completed_and_not_repeated(
-    operator: Operator, objects: FakeObjects, monkeypatch: pytest.MonkeyPatch, write: str
+    operator: Operator, objects: FakeObjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise StoreError("The disk is full.")
 
     uid = objects.create("a", repeats=2)
     with monkeypatch.context() as broken:
-        broken.setattr(operator.store, write, full)
+        broken.setattr(operator.store, "move", full)
         operator.passes()
     assert operator.phases() == {"a-1": "Created"}
     assert operator.active() == []

@@ -18,7 +18,6 @@ from k8sbench.model.run import TAKEN_OVER
 from k8sbench.ports import JobEvent, Store
 from k8sbench.threads import Threads
 from tests.unit.lifecycle.played import (
-    JOB,
     FakeCluster,
     Silent,
     at,
@@ -69,7 +68,7 @@ def begin(store: Store, runs: int, parallel: float) -> tuple[Executor, NeverAnsw
     executor = Executor(here, Silent(), Rules(parallel=parallel))
     for number in range(runs):
         plan = planned_case("kubernetes").plan(f"seg-{number}", "night", number + 1)
-        executor.create(store.record(plan, at=10.0, owner=None), (JOB,))
+        executor.create(store.record(plan, at=10.0, owner=None))
     return executor, pool
 
 
@@ -110,7 +109,7 @@ def test_a_run_whose_job_another_store_takes_over_ends_and_its_job_stays(store: 
     cluster = FakeCluster(JobEvent(run_id="", taken_by="k8sbench on lab-8"), outlives=True)
     here, case = context(store, cluster), planned_case("kubernetes")
     executor = Executor(here, Silent())
-    executor.create(store.record(case.plan("seg-1", "night"), at=10.0, owner=None), (JOB,))
+    executor.create(store.record(case.plan("seg-1", "night"), at=10.0, owner=None))
     (outcome,) = executor.to_the_end(Stop())
     end = outcome.run.history[-1]
     assert (end.phase, end.cause_id) == (Phase.LOST, TAKEN_OVER)
@@ -126,7 +125,7 @@ def test_nothing_waits_for_a_measurement(store: Store) -> None:
         if number == 3:
             cluster.script = (line("a"), line("b"))
         plan = planned_case("kubernetes").plan(f"seg-{number}", "night", number + 1)
-        executor.create(store.record(plan, at=10.0, owner=None), (JOB,))
+        executor.create(store.record(plan, at=10.0, owner=None))
 
     def steps(count: int) -> list[str]:
         return [one.run.run_id for _ in range(count) for one in executor.step(0.0)]

@@ -15,7 +15,6 @@ from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import LOGS_INCOMPLETE, Phase
-from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogMark, Store
@@ -121,10 +120,10 @@ def test_a_state_is_recorded_while_the_next_job_is_being_created(store: Store) -
     class Slow(FakeCluster):
         answers_late = True
 
-        def create(self, plan: RunPlan, *more: Any) -> None:
-            if plan.run_id == "seg-2":
+        def create(self, run: Run, *more: Any) -> None:
+            if run.run_id == "seg-2":
                 assert reported.wait(SECONDS)
-            super().create(plan, *more)
+            super().create(run, *more)
 
     def look() -> None:
         if "seg-1" in cluster.created and store.run("seg-1").phase is Phase.RUNNING:

@@ -111,7 +111,8 @@ class Bench:
 
     def wait(self, seconds: float) -> None:
         """Wait for threads; advance the clock if all are blocked or done."""
-        if self.gathering._came.is_set():
+        if self.gathering._threads._done.is_set():
+            self.gathering._threads.wait(0.0)
             return
         open_ = all(one.gate.is_set() for one in self.sources if isinstance(one, Source))
         working = [one for one in threading.enumerate() if one.name == "gpu-metrics"]
@@ -185,7 +186,7 @@ def test_collecting_all_runs_fetches_what_is_owed_of_the_last_days_alone(store: 
     assert collecting.open_runs(bench.context) == []
     # An operator that is started takes them up as well.
     later = Bench(store, Source(260.0), now=created)
-    with serving.Serving(list, later.context, later.reporter) as place:
+    with serving.Serving(later.context, later.reporter) as place:
         while any(run.owes_gpu_metrics for run in store.runs(RunFilter())):
             place.step(0.01)
     assert all(present(run.measurement).gpu_metrics for run in store.runs(RunFilter()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from k8sbench.adapters.store.sql_store import SqlStore, open_store
 from k8sbench.app.connections import run_context
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import MANIFEST, How, Stop
+from k8sbench.model import attempts
 from k8sbench.model.errors import Interrupted, NoRoom, StoreError, Unreachable, UsageError
-from k8sbench.model.kube import attempt_of
+from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION, WAITS_ANNOTATION
+from k8sbench.model.kube import JobIdentity, JobOwner, annotations_of, attempt_of
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -27,8 +30,8 @@ from tests.unit.lifecycle.played import (
     FakeCluster,
     Silent,
     at,
-    context,
     detached,
+    objects,
     outcomes,
     planned_case,
     submit,
@@ -132,7 +135,7 @@ def test_what_goes_on_of_a_set_is_taken_up_and_not_started_a_second_time(store: 
     case = planned_case("kubernetes")
     store.record(case.plan("recorded", "night", 2), at=11.0, owner=None, location=LOCATION)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    (found,) = submitting.repeats(context(store, cluster), "night").values()
+    (found,) = submitting.repeats(store.runs(RunFilter(set_name="night"))).values()
     assert [run.run_id for run in found.open] == ["seg-1", "recorded"]
     again = [msgspec.structs.replace(case, joins=run.run_id) for run in found.open]
     done = {run.run_id: run.phase for run in submit(store, cluster, planned=again)}
@@ -247,11 +250,11 @@ class Restarted(FakeCluster):
         """The attempt whose job is on the cluster."""
         self.attempts: list[int] = []
 
-    def create(self, plan: RunPlan, manifests: Sequence[Manifest], folder: Path) -> None:
+    def create(self, run: Run, manifests: Sequence[Manifest], folder: Path) -> None:
         attempt = attempt_of(manifests[-1])
         assert self.there in {None, attempt}, "two attempts would run at once"
         self.script = tuple(self.scripts[attempt - 1])
-        super().create(plan, manifests, folder)
+        super().create(run, manifests, folder)
         self.there = attempt
         self.attempts.append(attempt)
 
@@ -290,22 +293,36 @@ def test_an_attempt_that_is_refused_ends_the_run(store: Store, outlives: bool) -
 
 
 def test_nothing_is_deleted_where_the_next_attempt_cannot_be_made_here(store: Store) -> None:
-    def unknown(_: Run) -> Sequence[Manifest]:
-        raise UsageError("Run mine was planned with other trainers.")
+    def made(run: Run, identity: JobIdentity) -> Sequence[Manifest]:
+        if run.restarts:
+            raise UsageError("Run mine was planned with other trainers.")
+        return objects(run, identity)
 
     cluster = Restarted([FAILED])
-    final = attempted(store, cluster, manifests=unknown).history[-1]
-    assert final.cause_id == "replica-failed"
+    final = attempted(store, cluster, objects=made).history[-1]
+    assert final.cause_id == "restart-refused"
     assert final.cause == (
-        f"{KILLED} Attempt 2 of 4 is not created: Run mine was planned with other trainers."
+        "Attempt 2 of 4 was not created: Run mine was planned with other trainers."
     )
     assert cluster.there == 1
 
 
-# -- kept manifests -------------------------------------------------------------------------------
+def test_a_full_disk_ends_no_run_whose_next_attempt_it_keeps_from_being_made(store: Store) -> None:
+    def made(run: Run, identity: JobIdentity) -> Sequence[Manifest]:
+        if run.restarts:
+            raise StoreError("No space left on the disk.")
+        return objects(run, identity)
+
+    with pytest.raises(StoreError, match="No space left"):
+        attempted(store, Restarted([FAILED]), objects=made)
+    assert store.run("mine").history[-1].cause_id == "restarting"
+
+
+# -- the objects of an attempt --------------------------------------------------------------------
 
 
 HERE = packaged.trainer_sources()
+OWNER = JobOwner(store="0123456789", host="lab-7")
 
 
 @pytest.fixture
@@ -315,27 +332,47 @@ def kept_run(tmp_path: Path) -> tuple[SqlStore, Run]:
     return store, store.record(wanted, at=0.0, owner=None)
 
 
-def again(store: SqlStore, kept_run: Run) -> Sequence[Any]:
-    return run_context(store, FakeCluster(outlives=True)).manifests(kept_run)
+def made(store: SqlStore, of_run: Run, **identity: Any) -> Sequence[Any]:
+    context = run_context(store, FakeCluster(outlives=True))
+    return context.objects(of_run, JobIdentity(nonce=of_run.nonce, owner=OWNER, **identity))
 
 
-def test_the_job_is_kept_and_the_trainers_come_along(kept_run: tuple[SqlStore, Run]) -> None:
-    first = again(*kept_run)
-    store, of_run = kept_run
-    kept = store.kept(of_run.run_id, MANIFEST)
+def restarted(store: SqlStore, of_run: Run) -> Run:
+    return store.move(of_run.run_id, attempts.restarting(of_run.plan, 1, "It failed.", 1.0))
+
+
+def test_what_is_kept_is_what_is_created_and_the_trainers_come_along(
+    kept_run: tuple[SqlStore, Run],
+) -> None:
+    config, job = made(*kept_run)
+    kept = kept_run[0].kept(kept_run[1].run_id, MANIFEST)
     assert kept is not None
-    assert [one["kind"] for one in yaml.safe_load_all(kept)] == ["PyTorchJob"]
-    config, job = again(*kept_run)
-    assert [config, job] == list(first)
+    assert list(yaml.safe_load_all(kept)) == [job]
+    assert annotations_of(job)[NONCE_ANNOTATION] == kept_run[1].nonce
+    assert json.loads(annotations_of(job)[OWNER_ANNOTATION])["host"] == "lab-7"
     assert config["metadata"]["name"] == mounted_by(job) == HERE.config_map_name
 
 
-def test_after_an_upgrade_the_job_still_names_the_trainers_that_it_had(
+def test_after_an_upgrade_the_next_attempt_mounts_the_trainers_of_the_one_before(
     kept_run: tuple[SqlStore, Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    *_, before = again(*kept_run)
+    *_, before = made(*kept_run)
     other = TrainerSources.of({"k8sbench/trainers/other.py": "1"})
     monkeypatch.setattr(packaged, "trainer_sources", lambda: other)
-    (job,) = again(*kept_run)
-    assert job == before
-    assert mounted_by(job) == HERE.config_map_name
+    store, run = kept_run
+    run = restarted(store, run)
+    for _ in range(2):  # a creation that failed is tried again
+        (job,) = made(store, run, attempt=2)
+        assert mounted_by(job) == HERE.config_map_name
+        assert [one["spec"] for one in pods(job)] == [one["spec"] for one in pods(before)]
+
+
+def test_an_attempt_waits_as_the_one_before_did(kept_run: tuple[SqlStore, Run]) -> None:
+    store, run = kept_run
+    made(store, run, waits=True)
+    *_, job = made(store, restarted(store, run), attempt=2)
+    assert annotations_of(job)[WAITS_ANNOTATION] == "true"
+
+
+def pods(job: Any) -> list[Any]:
+    return [one["template"] for one in plans.replicas(job).values()]

@@ -12,7 +12,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.adapters.store.sql_store import open_store
-from k8sbench.app import compare, stores
+from k8sbench.app import results, stores
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.operator import documents
@@ -30,7 +30,7 @@ CASE = ("resnet50", "1x8", "pytorch", "v100-16gb", "fp32", "full", "dle")
 
 
 def save(where: Path, name: str = "release", what: str = "old") -> None:
-    compare.save_baseline(name, [what], str(where), lambda _: None, replace=True, at=time.time())
+    results.save_baseline(name, [what], str(where), lambda _: None, replace=True, at=time.time())
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 import urllib3
 
 from k8sbench.adapters.store.sql_store import SqlStore, open_store
-from k8sbench.app import compare
+from k8sbench.app import results
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.model.phase import Phase
@@ -92,7 +92,7 @@ def test_the_documents_keep_to_the_schema(get: Get, store: SqlStore) -> None:
     (before,) = get(f"/api/v1/runs?limit=1&until={newest['created_at'] - 0.5!r}").json()
     assert before["run_id"] == "seg-1"
     assert get("/api/v1/runs?phase=Succeeded").json()[0]["run_id"] == "seg-1"
-    compare.save_baseline("b", ["seg-1"], str(store.root), lambda _: None, replace=False, at=1e9)
+    results.save_baseline("b", ["seg-1"], str(store.root), lambda _: None, replace=False, at=1e9)
     (baseline,) = get("/api/v1/baselines").json()
     schemas.validate("documents", [baseline], "GET /api/v1/baselines")
     assert [run["plan"]["run_id"] for run in baseline["runs"]] == ["seg-1"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from k8sbench.adapters.kubernetes.logs.text import Resume, StampedLine
 from k8sbench.adapters.lines import digest
 from k8sbench.adapters.store import artifacts
-from k8sbench.adapters.store.artifacts import LogTail, LogWriter
+from k8sbench.adapters.store.artifacts import LogTails, LogWriter
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.ports import LogLine, LogMark
 from tests.unit.store.examples import NOW, OWNER, archive, plan
@@ -61,23 +61,26 @@ def test_a_line_without_a_stamp_has_no_time(line: bytes) -> None:
 def test_a_tail_reads_what_has_come_and_keeps_half_a_line(tmp_path: Path) -> None:
     path = tmp_path / "master-0.log"
     path.write_bytes(b"1970-01-01T00:00:01.000000Z a\nno stamp\n1970-01-01T00:0")
-    tail = LogTail(path)
-    assert list(tail.lines()) == [(1.0, b"a"), (1.0, b"no stamp")]
-    assert list(tail.lines()) == []
-    with path.open("ab") as file:
-        file.write(b"0:03.000000Z b\nrest")
-    assert list(tail.lines()) == [(3.0, b"b")]
-    assert list(tail.lines(to_end=True)) == [(3.0, b"rest")]
-    assert list(tail.lines(to_end=True)) == []
-    tail.close()
+    with contextlib.closing(LogTails()) as tails:
+
+        def read(*, to_end: bool = False) -> list[tuple[float, str, bytes]]:
+            return list(tails.lines([path], to_end=to_end))
+
+        assert read() == [(1.0, "master-0", b"a"), (1.0, "master-0", b"no stamp")]
+        assert read() == []
+        with path.open("ab") as file:
+            file.write(b"0:03.000000Z b\nrest")
+        assert read() == [(3.0, "master-0", b"b")]
+        assert read(to_end=True) == [(3.0, "master-0", b"rest")]
+        assert read(to_end=True) == []
 
 
 def test_times_never_go_back(tmp_path: Path) -> None:
     """Files of several replicas then merge despite clock changes."""
     path = tmp_path / "x.log"
     path.write_bytes(b"1970-01-01T00:00:09.000000Z a\n1970-01-01T00:00:01.000000Z b\n")
-    with contextlib.closing(LogTail(path)) as tail:
-        assert [at for at, _ in tail.lines()] == [9.0, 9.0]
+    with contextlib.closing(LogTails()) as tails:
+        assert [at for at, *_ in tails.lines([path], to_end=False)] == [9.0, 9.0]
 
 
 def test_no_log_file_stays_open_between_writes(tmp_path: Path) -> None:

@@ -240,6 +240,17 @@ class Api:
             return ApiFault(None, faults.NOT_KUBERNETES, answered)
         return None
 
+    def check_answers(
+        self, seconds: float = QUICK_CONNECT_SECONDS, *, retry_s: float | None = None
+    ) -> None:
+        """Check that the server answers in time, and takes our credentials.
+
+        It is asked again for as long, or for ``retry_s``. Raises :class:`BenchError`.
+        """
+        fault = self.no_answer(seconds, retry_s=seconds if retry_s is None else retry_s)
+        if fault is not None:
+            raise self.explained(fault, "its version be read")
+
     def explained(self, fault: ApiFault, doing: str) -> BenchError:
         """Return the user's error for a fault; see :func:`.faults.explained`."""
         return faults.explained(fault, doing, self.place)

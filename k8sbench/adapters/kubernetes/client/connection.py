@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from k8sbench.adapters.kubernetes.client import login
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.login import Kubeconfig, KubeconfigFault
-from k8sbench.adapters.kubernetes.client.transport import QUICK_CONNECT_SECONDS, Sender
+from k8sbench.adapters.kubernetes.client.transport import Sender
 from k8sbench.model.errors import NamedNotThere, Unreachable
 from k8sbench.model.run import Location
 
@@ -65,15 +65,6 @@ def connect(
         f"No cluster is configured: {missing}, and this {where}.",
         "Name a kubeconfig with --kubeconfig or KUBECONFIG.",
     )
-
-
-def check_answers(
-    api: Api, *, seconds: float = QUICK_CONNECT_SECONDS, retry_s: float = 0.0
-) -> None:
-    """Request the API server's version; raises :class:`Unreachable`."""
-    fault = api.no_answer(seconds, retry_s=retry_s)
-    if fault is not None:
-        raise api.explained(fault, "its version be read")
 
 
 def _files(kubeconfig: str | None, environ: Mapping[str, str]) -> tuple[list[Path], str]:

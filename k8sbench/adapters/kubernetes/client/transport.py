@@ -22,7 +22,6 @@ import msgspec
 import urllib3
 
 from k8sbench.adapters import clock
-from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.errors import BenchError
@@ -81,8 +80,6 @@ class Sender:
     """Requests of one user to one API server, from any thread."""
 
     def __init__(self, server: str, proxy: str | None, sign_in: Callable[[], Login]) -> None:
-        self.requests: Counter[str] = Counter()
-        """Numbers of requests, by verb and resource (``create pytorchjobs``)."""
         self.errors: Counter[str] = Counter()
         """Numbers of failed requests, by HTTP status; ``none``: no answer."""
         self.server, self.proxy = server, proxy
@@ -158,7 +155,6 @@ class Sender:
         self, request: ApiRequest, timeout: urllib3.Timeout, login: Login
     ) -> urllib3.BaseHTTPResponse:
         verb, path, query, body, brief, more = request
-        what = f"{verb} {kinds.resource(path)}"
         headers = login.headers()
         headers.update({"User-Agent": "k8sbench", **more})
         if not path.endswith("/log"):
@@ -168,8 +164,6 @@ class Sender:
         if body is not None:
             kind = "merge-patch+json" if verb == "patch" else "json"
             headers["Content-Type"] = f"application/{kind}"
-        with self._lock:
-            self.requests[what] += 1
         try:
             response = login.pool.request(
                 _METHODS.get(verb, "GET"),

@@ -6,7 +6,7 @@ No I/O: changes of objects come in, events of the job go out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -28,7 +28,7 @@ from k8sbench.model.kube import (
     name_of,
 )
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, ReplicaState, Transition
-from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine, LogMark
 
 EVENTS = 200
@@ -81,17 +81,14 @@ class Followed:
 
     def __init__(
         self,
-        plan: RunPlan,
+        run: Run,
         *,
         reported: Transition,
         marks: Mapping[str, LogMark] | None = None,
         since: float,
-        attempt: int = 1,
-        nonce: str | None = None,
-        is_of: Callable[[KubeObject], bool] = lambda _: True,
     ) -> None:
-        self.plan = plan
-        self._of = kind_of(plan)
+        self.run, self.plan = run, run.plan
+        self._of = kind_of(run.plan)
         self.marks = dict(marks or {})
         self.is_resumed = marks is not None
         """True if the job was created before this process followed it."""
@@ -100,10 +97,8 @@ class Followed:
 
         Only lists that are requested later count.
         """
-        self._attempt = attempt
+        self._attempt = run.attempt
         """Number of the run's attempt; jobs of earlier attempts are ignored."""
-        self.nonce = nonce
-        """Nonce of the recorded job; None if it has none."""
         self.ended_at: float | None = None
         """Time when the job's end was first read, monotonic seconds."""
         self.look_at: float | None = None
@@ -118,8 +113,6 @@ class Followed:
         self.is_unwanted = False
         """True if the job was cancelled: its pods may go unread."""
         self.uid: str | None = None
-        self._is_of = is_of
-        """Returns True if a job of the name belongs to the run."""
         self._stranger: str | None = None
         """Uid of another job that has the name."""
         self._is_lost = False
@@ -165,7 +158,7 @@ class Followed:
             return  # a copy of it, with its labels
         elif attempt_of(change.object) < self._attempt:
             return  # the watch is late: it is of the attempt before
-        elif self.uid is None and not self._is_of(change.object):
+        elif self.uid is None and not ownership.is_of(change.object, self.run):
             self._stranger = change.object["metadata"]["uid"]
             self._is_deleted = True
         elif self.uid in {None, change.object["metadata"]["uid"]} and not self._is_deleted:
@@ -241,27 +234,24 @@ class Followed:
         """Kind and latest state of the job; None if not seen yet."""
         return None if self._job is None else (self.kind, self._job)
 
-    def snapshot(self) -> JobSnapshot:
-        """Return the latest job, pods and events."""
-        return JobSnapshot(
+    def read(
+        self, now: float, workload: KubeObject | None = None
+    ) -> tuple[JobState, tuple[facts.Replica, ...]]:
+        """Return the state of the job, and its replicas.
+
+        ``now`` is the cluster's time, and ``workload`` what Kueue knows of the job.
+        """
+        seen = JobSnapshot(
             job=self._job,
             pods={name: pod for name, pod in self._pods.items() if self._owns(pod)},
             earlier=[pod for pod in self._earlier.values() if self._owns(pod)],
             events=sorted(self._events.values(), key=_stamp),
             deleted=self._is_deleted,
+            workload=workload,
         )
-
-    def read(
-        self, now: float, snapshot: JobSnapshot | None = None
-    ) -> tuple[JobState, tuple[facts.Replica, ...]]:
-        """Return the state of the job, and its replicas; ``now`` is the cluster's time.
-
-        ``snapshot`` is that of :meth:`snapshot`, completed with what is known beyond the job.
-        """
-        seen = snapshot or self.snapshot()
         found = facts.look(seen, self.plan, now)
         reading = state.read(found, self._lines)
-        if seen.job is not None and ownership.waits(seen.job):
+        if self._job is not None and ownership.waits(self._job):
             reading = msgspec.structs.replace(reading, unrecoverable=False)
         return reading, found.replicas
 

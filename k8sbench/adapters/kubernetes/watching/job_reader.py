@@ -77,10 +77,8 @@ class JobReader:
         """
         now = self._api.time()
         events = list(followed.taken(self._user))
-        snapshot = followed.snapshot()
         self._ask_for_place(followed)
-        snapshot.workload = self._workloads.get(followed.uid or "")
-        reading, replicas = followed.read(now, snapshot)
+        reading, replicas = followed.read(now, self._workloads.get(followed.uid or ""))
         all_seen = self._watches.has_all(followed.kind) and self._watches.has_all("Pod")
         if followed.is_resumed and not all_seen and not reading.phase.final:
             return events  # without the job or its pods it would seem to go back to its creation
@@ -192,7 +190,7 @@ class JobReader:
             return []
         followed.is_over = True
         if reading.cause_id == JOB_GONE:
-            discard = partial(job_changes.discard, self._api, followed.plan, followed.nonce)
+            discard = partial(job_changes.discard, self._api, followed.run)
             self._start(discard)
         nodes = followed.nodes.found
         known = [JobEvent(run_id=followed.plan.run_id, nodes=nodes)] if nodes else []
