@@ -228,7 +228,7 @@ class Follower(msgspec.Struct, frozen=True):
             self._delete_rest(run, by_name(now()))
 
     def delete(self, run: Run, wish: Wish) -> None:
-        """Delete what is left of a run on its cluster; cancel an active run first."""
+        """Delete what is left of a run; cancel an active one first."""
         connections.check_on_cluster(run)
         run = self.store.wish(run.run_id, wish)
         if not run.phase.final:

@@ -187,7 +187,7 @@ def possible_samples(log: LogFacts, unit: int = 1) -> range | None:
 
 
 def stated_samples(log: LogFacts) -> float | None:
-    """Return the samples of a step of the job as the log states them, also in tokens."""
+    """Return a step's samples as the log states them, also in tokens."""
     tokens = log.whole("tokens_per_step")
     stated = None if tokens is None else tokens / (log.sequence_length or 1)
     return log.whole("global_batch") or stated
