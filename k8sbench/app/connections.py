@@ -270,8 +270,8 @@ def _measure(
 def _objects(store: Store, run: Run, identity: JobIdentity) -> Sequence[Manifest]:
     """Render the objects of a run's attempt, and keep them; the trainers are kept nowhere.
 
-    A later attempt mounts the trainers of the one before, which another version of k8sbench may
-    have had, and waits as that.
+    Objects that were kept before, by another version of k8sbench perhaps, name the trainers that
+    the run was planned with; a later attempt also waits as the one before.
     """
     # Imported when the first job is created.
     import yaml
@@ -283,14 +283,14 @@ def _objects(store: Store, run: Run, identity: JobIdentity) -> Sequence[Manifest
     from k8sbench.render.trainer_sources import mounted
 
     sources = packaged.trainer_sources()
-    if run.restarts and (kept := store.kept(run.run_id, MANIFEST)) is not None:
+    if (kept := store.kept(run.run_id, MANIFEST)) is not None:
         try:
             before = yaml_text.load_all(kept.decode())
         except (UnicodeDecodeError, yaml.YAMLError) as error:
             path = store.folder(run.run_id) / MANIFEST
             raise StoreError(f"{path} cannot be read: {error}.") from error
-        waits = identity.waits or WAITS_ANNOTATION in annotations_of(before[-1])
-        identity = msgspec.structs.replace(identity, waits=waits)
+        if run.restarts and WAITS_ANNOTATION in annotations_of(before[-1]):
+            identity = msgspec.structs.replace(identity, waits=True)
         if run.plan.trainers_digest != sources.digest:
             sources = mounted(before) or sources
     templates = packaged.load_templates()

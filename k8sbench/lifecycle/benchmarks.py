@@ -25,6 +25,7 @@ from k8sbench.model import creation
 from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.identity import case_key
+from k8sbench.model.kube import JobIdentity
 from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.ports import Objects, RunFilter
 from k8sbench.report import benchmark_status
@@ -317,8 +318,10 @@ class Benchmarks:
         case = case.for_object(benchmark.uid)
         repeat = store.next_repeat(benchmark.set_name, case_key(case.draft))
         plan = case.plan(run_id, benchmark.set_name, repeat)
-        store.record(plan, at=context.clock(), owner=None, location=context.location)
+        run = store.record(plan, at=context.clock(), owner=None, location=context.location)
         keep_benchmark(store, run_id, case)
+        # An operator of another version may create the job: this names the trainers to mount.
+        context.objects(run, JobIdentity())
         return self._in_turn(benchmark, run_id)
 
     # -- turns ----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -17,6 +18,7 @@ from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageErro
 from k8sbench.model.phase import Phase
 from k8sbench.model.sweeps import GPU_OUT_OF_MEMORY
 from k8sbench.ports import RunFilter, Store
+from tests.unit.lifecycle import played
 from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case
 
 Plan = Callable[[Benchmark], Sequence[PlannedCase]]
@@ -131,6 +133,19 @@ def test_all_runs_are_on_record_before_the_first_job(
     operator.end("a-3")
     assert operator.status(uid)["phase"] == "Succeeded"
     assert operator.active() == []
+
+
+def test_a_run_that_waits_for_its_turn_has_its_objects_on_record(
+    store: Store, objects: FakeObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator of another version, which creates the job, mounts the trainers they name."""
+    rendered = Mock(return_value=())
+    monkeypatch.setattr(played, "objects", rendered)
+    operator = Operator(store, FakeCluster(outlives=True), objects)
+    objects.create("a", repeats=2)
+    operator.passes()
+    assert operator.cluster.created == ["a-1"]
+    assert {call.args[0].run_id for call in rendered.call_args_list} == {"a-1", "a-2"}
 
 
 def test_the_smallest_limit_of_a_set_counts_over_all_its_objects(

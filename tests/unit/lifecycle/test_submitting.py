@@ -353,16 +353,19 @@ def test_what_is_kept_is_what_is_created_and_the_trainers_come_along(
     assert config["metadata"]["name"] == mounted_by(job) == HERE.config_map_name
 
 
-def test_after_an_upgrade_the_next_attempt_mounts_the_trainers_of_the_one_before(
-    kept_run: tuple[SqlStore, Run], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_after_an_upgrade_a_run_mounts_the_trainers_that_it_was_planned_with(
+    kept_run: tuple[SqlStore, Run], monkeypatch: pytest.MonkeyPatch, attempt: int
 ) -> None:
+    """Also one that has waited for its turn meanwhile."""
     *_, before = made(*kept_run)
     other = TrainerSources.of({"k8sbench/trainers/other.py": "1"})
     monkeypatch.setattr(packaged, "trainer_sources", lambda: other)
     store, run = kept_run
-    run = restarted(store, run)
+    if attempt > 1:
+        run = restarted(store, run)
     for _ in range(2):  # a creation that failed is tried again
-        (job,) = made(store, run, attempt=2)
+        (job,) = made(store, run, attempt=attempt)
         assert mounted_by(job) == HERE.config_map_name
         assert [one["spec"] for one in pods(job)] == [one["spec"] for one in pods(before)]
 
