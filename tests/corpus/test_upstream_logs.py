@@ -35,7 +35,7 @@ def test_there_is_a_log_of_every_program() -> None:
 @pytest.mark.skipif(not PLSC.is_file(), reason="no logs of the programs themselves")
 def test_the_plan_of_arcface_reads_the_real_log_of_plsc() -> None:
     """Two pictures a step; ten steps behind the third, by their rates."""
-    plan = upstream("arcface", "paddle", "1x1", "fp32", batch_size=2, warmup=3, iterations=10)
+    plan = upstream("arcface", "paddle", "1x1", "fp32", batch_sizes=(2,), warmup=3, iterations=10)
     found = measure([LogFile(str(PLSC))], from_plan(plan))
     assert (found.verdict, found.iterations, found.impl) == ("valid", 10, "upstream")
     assert present(found.throughput).time_weighted == pytest.approx(0.467, abs=5e-4)
@@ -47,7 +47,7 @@ def test_the_plan_reads_the_real_log_and_gives_the_figure_of_the_table(row: Row)
         *PROGRAMS[row.program],
         f"1x{row.gpus}",
         "fp32" if row.precision == "fp32" else "amp",
-        batch_size=row.batch,
+        batch_sizes=(row.batch,),
         warmup=row.warmup,
         iterations=row.iterations,
     )
