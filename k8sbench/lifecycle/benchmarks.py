@@ -212,7 +212,9 @@ class Benchmarks:
         for job in jobs:
             if job.run_id in known and job.ownership.is_ours:
                 run = store.run(job.run_id)
-                if run.phase.final and requests.is_of(job, run) and is_left(run):
+                # A restored store may lack an attempt, whose logs nobody has read then.
+                is_known = job.attempt <= run.attempt and requests.is_of(job, run)
+                if run.phase.final and is_known and is_left(run):
                     store.wish(run.run_id, left_over(now))
         return True
 
@@ -230,7 +232,7 @@ class Benchmarks:
 
     def _reconcile(self, known: _Known, now: float) -> None:
         wanted = known.benchmark.wanted
-        if wanted.cancel and known.planned is None:
+        if wanted.cancel and not known.is_planned:
             known.runs |= self._recorded(known.benchmark)  # some may be recorded in part
         for run in known.active:
             if wanted.cancel or run.run_id in wanted.cancel_runs:

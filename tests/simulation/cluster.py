@@ -264,8 +264,9 @@ class Namespace:
     def check_removal(self, disk: Disk, job: Job) -> None:
         """Check that no job is deleted with logs unread, unless requested."""
         is_wanted = job.cancel is not None or job.end.phase is Phase.CANCELLED
-        # One that had ended when it was to be cancelled, and whose logs could not be read.
-        is_wanted |= disk.rows[job.run_id].history[-1].cause_id == "cancelled"
+        # One that had ended when it was to be cancelled, or when its time was up while nobody could
+        # see it, and whose logs could not be read.
+        is_wanted |= disk.rows[job.run_id].history[-1].cause_id in {"cancelled", "timeout"}
         if not is_wanted and (left := self.unread(disk, job)):
             raise Violation(f"{disk.name}: job {job.run_id} is deleted without {left[:3]}.")
 

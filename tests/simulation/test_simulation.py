@@ -9,7 +9,7 @@ import contextlib
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -109,6 +109,13 @@ def record_later(self: SimulatedStore, plan: Any, **more: Any) -> Any:
     return self.disk.rows.pop(plan.run_id)
 
 
+def repeat_all(runs: Sequence[Run]) -> dict[str, submitting.Repeats]:
+    found = submitting.repeats(runs)
+    for of_case in found.values():
+        of_case.finished.clear()
+    return found
+
+
 def forget_what_is_left(_: JobRequests, active: ActiveRun, __: Future[Any]) -> Outcome:
     active.view.deletes = False
     return active.outcome(How.CLOSED)
@@ -174,7 +181,7 @@ BREAKS: dict[str, list[tuple[Any, str, Any]]] = {
     "an object is complete before its runs are": [
         (benchmark_status, "_has_ended", lambda run, _: run.phase.final)
     ],
-    "a retry repeats what is valid": [(benchmarks, "_is_valid", lambda _: False)],
+    "a retry repeats what is valid": [(benchmarks, "repeats", repeat_all)],
     "kept jobs are forgotten": [(Benchmarks, "_delete_kept", lambda *_: None)],
 }
 
