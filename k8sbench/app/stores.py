@@ -138,7 +138,7 @@ def damaged(store: SqlStore) -> dict[str, BenchError]:
 
 
 def _opened(where: str | None, *, create: bool, is_operator: bool) -> SqlStore:
-    from k8sbench.adapters.store.sql_store import open_store
+    from k8sbench.adapters.store.opening import open_store
 
     if where == CLUSTER:
         raise UsageError(
@@ -179,11 +179,11 @@ def reindex(where: str | None) -> tuple[str, int, dict[str, str]]:
 
     Returns where the store is, its number of runs, and what is wrong with damaged ones, by run id.
     """
-    from k8sbench.adapters.store import sql_store
+    from k8sbench.adapters.store import opening
 
-    sql_store.delete_damaged_index(where)
+    opening.delete_damaged_index(where)
     with to_write(where, create=False) as store:
-        return store.where, *sql_store.reindex(store)
+        return store.where, *opening.reindex(store)
 
 
 def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, note: Note) -> int:

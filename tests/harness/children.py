@@ -26,7 +26,7 @@ def begin(*processes: subprocess.Popen[str]) -> None:
 DIES = """
 import os, pathlib, signal, sys
 from k8sbench.adapters.store import exchange
-from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.app import stores
 event, part, left, *words = sys.argv[1:]
 def die(happens, arguments):

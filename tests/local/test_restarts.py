@@ -12,7 +12,8 @@ import pytest
 
 from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.cluster import LocalCluster
-from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.opening import open_store
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.connections import run_context
 from k8sbench.app.submit import resumed
 from k8sbench.lifecycle import submitting

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.model.phase import Phase
 from tests.docs import operating, pages
 from tests.docs.operating import TEAM

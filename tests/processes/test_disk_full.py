@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from k8sbench.adapters.store import sql_store
-from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store import opening
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.ports import RunFilter
 from tests.harness import disks
 from tests.tiers import ROOT
@@ -16,7 +16,7 @@ from tests.unit.store.index_checks import differences
 FILLS = """
 import sys
 sys.path.insert(0, sys.argv[2])
-from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase
 from tests.unit.store.examples import NOW, measurement, plan, step
@@ -53,7 +53,7 @@ def check(root: pathlib.Path, recorded: int) -> None:
         assert len(runs) == recorded
         assert all(run.measurement is not None for run in runs[:-1])
         # The last change may have stood in its folder alone: it was read from there.
-        sql_store.reindex(store)
+        opening.reindex(store)
         assert store.runs(RunFilter()) == runs
         assert differences(store) == []
 

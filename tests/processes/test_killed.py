@@ -12,8 +12,9 @@ import sys
 import pytest
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.store import sql_store
-from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.adapters.store import opening
+from k8sbench.adapters.store.opening import open_store
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.lifecycle.context import mark_lost_runs
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter
@@ -26,7 +27,8 @@ sys.path.insert(0, sys.argv[2])
 from k8sbench.adapters import processes
 from k8sbench.adapters.store import disk, index
 from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.opening import open_store
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model.errors import RepeatTaken
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase
@@ -90,7 +92,7 @@ def test_killed_wherever_it_is(root: pathlib.Path, kill_after: int) -> None:
             assert run.phase in {Phase.SUCCEEDED, Phase.LOST}
             if run.phase is Phase.LOST:
                 assert f"pid {process.pid}" in run.history[-1].cause
-        sql_store.reindex(store)
+        opening.reindex(store)
         assert differences(store) == []
     with open_store(str(root)) as store:
         look(store)

@@ -4,7 +4,7 @@ import json
 import pathlib
 import subprocess
 
-from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter
 from tests.harness import children
@@ -16,7 +16,7 @@ RUNS = 50
 WRITER = """
 import json, sys
 sys.path.insert(0, sys.argv[2])
-from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.model.errors import RepeatTaken
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase

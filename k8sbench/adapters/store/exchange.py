@@ -36,7 +36,7 @@ from typing import BinaryIO
 import msgspec
 
 from k8sbench.adapters.files.log_files import LogFile
-from k8sbench.adapters.store import artifacts, disk, index, sql_store
+from k8sbench.adapters.store import artifacts, disk, index, opening
 from k8sbench.adapters.store.artifacts import LOG_SUFFIX, LOGS, RunFolder
 from k8sbench.adapters.store.sql_store import REINDEX, SqlStore
 from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
@@ -117,7 +117,7 @@ def import_folders(
         fill(incoming)
         run_ids = sorted(path.name for path in incoming.iterdir())
         with store.database.writing() as db:  # what an import that was killed has left
-            sql_store.index_folders(store, db, set(run_ids).difference(index.ids(db)))
+            opening.index_folders(store, db, set(run_ids).difference(index.ids(db)))
         there = _there(store, incoming, run_ids, shown)
         added = [run_id for run_id in run_ids if run_id not in there]
         os.sync()
@@ -229,7 +229,7 @@ def put_in_place(store: SqlStore, folders: Mapping[str, Path]) -> None:
                 if any((runs / run_id).glob("*")):
                     raise StoreError(f"{runs / run_id} is there, and is no whole run.", REINDEX)
                 moved[folder] = folder.rename(runs / run_id)
-            sql_store.index_folders(store, db, folders)
+            opening.index_folders(store, db, folders)
     except BaseException:
         for before, place in moved.items():
             place.rename(before)

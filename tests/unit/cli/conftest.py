@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.opening import open_store
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.cli.main import main
 from k8sbench.model import attempts
 from k8sbench.model.phase import Phase

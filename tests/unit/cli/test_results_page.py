@@ -6,7 +6,7 @@ import shlex
 import msgspec
 import pytest
 
-from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.model import identity
 from k8sbench.model.plan import RunPlan
 from k8sbench.report import group_words

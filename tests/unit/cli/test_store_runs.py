@@ -36,7 +36,7 @@ def test_on_a_terminal_it_is_asked(cli: Cli, monkeypatch: pytest.MonkeyPatch, an
 
 CLAIMS = """
 import sys
-from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store.opening import open_store
 store = open_store()
 store.claims.claim("seg-1")
 print(flush=True)

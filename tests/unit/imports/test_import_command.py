@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.model import imported
 from k8sbench.ports import RunFilter
 from tests.tiers import ROOT

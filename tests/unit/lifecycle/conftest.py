@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.ports import Store
 
 

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from k8sbench.adapters.files import packaged
-from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.opening import open_store
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.connections import run_context
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import MANIFEST, How, Stop

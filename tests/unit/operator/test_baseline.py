@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
-from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.app import results, stores
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess

@@ -15,7 +15,8 @@ import msgspec
 import pytest
 import urllib3
 
-from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.opening import open_store
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import results
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.kube import TOKEN_HEADER

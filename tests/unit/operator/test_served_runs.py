@@ -12,7 +12,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes import operator_proxy as proxies
 from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
-from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.app import collect, follow, objects, results, runs, stores
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Stop

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.opening import open_store
+from k8sbench.adapters.store.sql_store import SqlStore
 from tests.harness import postgres
 from tests.unit.store.examples import NOW, OWNER, plan
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.model.phase import Transition
 from k8sbench.model.run import Run
 

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.opening import open_store
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import stores
 from k8sbench.app.runs import find
 from k8sbench.lifecycle.context import mark_lost_runs
@@ -30,7 +31,7 @@ PATIENCE = 60.0
 
 OTHER = """
 import json, sys
-from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store.opening import open_store
 
 store = open_store(sys.argv[1])
 print("ready", flush=True)

@@ -10,7 +10,8 @@ import pytest
 
 from k8sbench.adapters.store import artifacts, exchange
 from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.opening import open_store
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model import creation
 from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import case_key

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from k8sbench.adapters.store import disk, exchange, index, sql_store
-from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.adapters.store import disk, exchange, index, opening
+from k8sbench.adapters.store.opening import open_store
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import connections, stores
 from k8sbench.cli.main import main
 from k8sbench.model.errors import InputError, StoreError, UsageError
@@ -89,7 +90,7 @@ def test_a_run_keeps_its_repeat_number_where_another_has_it(store: SqlStore, dat
     store.measured("seg-1", measurement(final_loss=7.0))
     repeats = {run.run_id: run.plan.repeat for run in store.runs(RunFilter())}
     assert repeats == {"mine": 1, "seg-1": 1, "seg-2": 2}
-    assert sql_store.reindex(store) == (3, {})
+    assert opening.reindex(store) == (3, {})
     assert store.next_repeat("nightly", store.run("mine").case_key) == 3
     assert differences(store) == []
 
@@ -306,7 +307,7 @@ def test_a_removal_that_is_killed_has_happened_or_not_and_can_be_made_again(
     children.killed_at(event, "seg-1", remove, store.root)
     if event != "never":  # between the folder and the row there is a moment
         assert differences(store) == []
-    sql_store.reindex(store)
+    opening.reindex(store)
     assert store.ids() == left
     for run_id in left:
         exchange.remove(store, run_id)

@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from k8sbench.adapters.store import index
 from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.adapters.store.opening import open_store
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model.errors import FilesElsewhere, StoreError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter

@@ -13,8 +13,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
-from k8sbench.adapters.store import index, sql_store
-from k8sbench.adapters.store.sql_store import SqlStore, open_store
+from k8sbench.adapters.store import index, opening
+from k8sbench.adapters.store.opening import open_store
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import stores
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.phase import Phase
@@ -77,7 +78,7 @@ def test_rows_are_made_anew_from_the_folders(store: SqlStore, record: str | None
         with pytest.raises(StoreError, match="row of run seg-1 cannot be read") as caught:
             store.run("seg-1")
         assert "k8sbench store reindex" in caught.value.action
-    assert sql_store.reindex(store) == (len(filled), {})
+    assert opening.reindex(store) == (len(filled), {})
     assert store.runs(RunFilter()) == filled
     assert differences(store) == []
 
@@ -101,7 +102,7 @@ def test_a_damaged_file_is_named(store: SqlStore, run_id: str, name: str, text: 
         path.mkdir()
     else:
         path.write_text(text)
-    _, damaged = sql_store.reindex(store)
+    _, damaged = opening.reindex(store)
     assert list(damaged) == [run_id]
     assert str(path) in damaged[run_id]
     assert path.is_dir() if text is None else path.read_text() == text
@@ -125,7 +126,7 @@ def test_folders_that_hold_no_run_are_passed_over_and_damaged_ones_named(store: 
         (runs / run_id / "run.json").write_text(
             re.sub(f'"{name}": [0-9.]+', f'"{name}": 1e30', text)
         )
-    count, damaged = sql_store.reindex(store)
+    count, damaged = opening.reindex(store)
     assert (count, set(damaged)) == (6, {"copied", "half", *large})
     assert "belongs to run seg-1" in damaged["copied"]
     assert "half holds no run.json" in damaged["half"]
@@ -146,7 +147,7 @@ def test_the_index_follows_folders_that_come_and_go(
 
 OPEN = """
 import sys
-from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store.opening import open_store
 print("ready", flush=True)
 sys.stdin.readline()
 with open_store(sys.argv[1]) as store:

@@ -13,7 +13,7 @@ import yaml
 
 from k8sbench.adapters.store.artifacts import RunRecord, Wishes
 from k8sbench.adapters.store.exchange import ImportRecord, Pruned
-from k8sbench.adapters.store.sql_store import open_store
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.app.catalog import DataSetList
 from k8sbench.cli.commands.config import SCHEMAS
 from k8sbench.cli.commands.doctor import PoolList
