@@ -30,7 +30,7 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.ownership import Change, User
 from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.reflector import ObjectChanged
-from k8sbench.diagnose.job import placing
+from k8sbench.diagnose.job import refusals
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, kept_by
 from k8sbench.model import attempts, creation, times
 from k8sbench.model.errors import BenchError, EarlierAttempt, NoRoom, OwnedElsewhere, UsageError
@@ -159,7 +159,7 @@ def _explained(api: Api, fault: ApiFault, name: str) -> BenchError:
     if error.cause_id != "quota-exceeded":
         return error
     where = {"namespace": api.place.namespace}
-    quota = placing.refusal(fault.message, f"{name} is not created", where)
+    quota = refusals.refusal(fault.message, f"{name} is not created", where)
     kind = UsageError if quota.severity == "fail" else NoRoom
     error = kind(quota.sentence, quota.action or "")
     error.cause_id, error.__cause__ = quota.id, fault

@@ -1,0 +1,247 @@
+"""Reason why pods have no node: the scheduler's message.
+
+It is a condition of the pod. ``0/4 nodes are available: 1 Insufficient cpu, 3 node(s) didn't match
+Pod's node affinity/selector. preemption: 0/4 nodes are available: 4 Preemption is not helpful for
+scheduling.`` Each node counts under its first failed check: taints before labels, labels before
+resources. That a request exceeds a whole node, and not only its free part, is known from schedulers
+from 1.34 on: preemption would not help then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+
+import msgspec
+
+from k8sbench.diagnose.job.causes import finding_of
+from k8sbench.diagnose.job.facts import Facts, Replica, names, quoted
+from k8sbench.diagnose.job.reasons import Event
+from k8sbench.model.finding import Finding
+from k8sbench.model.kube import KubeObject, is_trouble, moment
+from k8sbench.model.pool import amount, plain
+
+Names = Mapping[str, str]
+"""Names for a sentence or an action."""
+BIND_SECONDS = 30.0
+"""Seconds until a missing volume of a claim is a problem.
+
+Longer than a provisioner usually takes; somebody may also be creating the claim.
+"""
+_HEAD = re.compile(r"^0/(?P<nodes>\d+) nodes are available: (?P<why>.*)$", re.DOTALL)
+_REASON = re.compile(
+    r"Insufficient (?P<resource>\S+)|(?P<pods>Too many pods)"
+    r"|node\(s\) had untolerated taint \{(?P<taint>[^}]+)\}"
+    # The second of a pod that is pinned to one node.
+    r"|(?P<mismatched>node\(s\) didn't match Pod's node affinity/selector"
+    r"|node\(s\) didn't satisfy plugin\(s\) \[NodeAffinity\])"
+    r"|(?P<closed>node\(s\) were unschedulable)"
+    r"|(?P<shared>node\(s\) didn't (match pod|satisfy existing pods) anti-affinity rules)"
+)
+_NO_CLAIM = re.compile(r'persistentvolumeclaim "(?P<claim>[^"]+)" not found')
+_UNBOUND = re.compile(
+    r"unbound immediate PersistentVolumeClaims|didn't find available persistent volumes|"
+    r"did not have enough free storage|bound to non-existent|waiting for .*persistentvolumeclaim"
+    r"|is being deleted"
+)
+_UNHELPFUL = "Preemption is not helpful for scheduling"
+
+
+class SchedulerMessage(msgspec.Struct, kw_only=True):
+    """The scheduler's message about one pod."""
+
+    nodes: int
+    """Number of nodes that it looked at."""
+    insufficient: dict[str, int]
+    """Nodes by the resource that they have too little of."""
+    taints: dict[str, int]
+    """Nodes by taint, ``key: value``."""
+    mismatched: int
+    """Number of nodes with other labels."""
+    closed: int
+    """Number of nodes that are cordoned."""
+    shared: int
+    """Number of nodes that have a replica of the run."""
+    unhelpful: bool
+    """True if no ending pod could make room on any node."""
+
+    def rest(self) -> list[str]:
+        """Return reasons of nodes that were excluded before their resources."""
+        count_by_reason = {
+            f"the taint {taint}, which the pool does not tolerate,": count
+            for taint, count in self.taints.items()
+        }
+        count_by_reason |= {"a cordon": self.closed, "other labels": self.mismatched}
+        count_by_reason |= {"another replica of the run": self.shared}
+        return [self.on(what, count) for what, count in count_by_reason.items() if count]
+
+    def on(self, what: str, count: int) -> str:
+        """Say on how many of the nodes something is."""
+        return f"{what} on {count} of {self.nodes} node{'s' * (self.nodes > 1)}"
+
+
+def read(message: str) -> SchedulerMessage | None:
+    """Read the scheduler's sentence about nodes; None for other messages."""
+    head = _HEAD.match(message)
+    if head is None:
+        return None
+    why, _, preemption = head["why"].partition(" preemption: ")
+    insufficient: dict[str, int] = {}
+    taints: dict[str, int] = {}
+    nodes_by_kind = {"mismatched": 0, "closed": 0, "shared": 0}
+    for count, text in _counted(why):
+        reason = _REASON.fullmatch(text)
+        if reason is None:
+            continue
+        if reason["resource"] or reason["pods"]:
+            insufficient[reason["resource"] or "pods"] = count
+        elif reason["taint"]:
+            taints[reason["taint"].strip(": ")] = count
+        elif reason.lastgroup:
+            nodes_by_kind[reason.lastgroup] = count
+    preempted = _HEAD.match(preemption)
+    reasons = list(_counted(preempted["why"])) if preempted else []
+    nodes = int(head["nodes"])
+    return SchedulerMessage(
+        nodes=nodes,
+        insufficient=insufficient,
+        taints=taints,
+        **nodes_by_kind,
+        unhelpful=reasons == [(nodes, _UNHELPFUL)],
+    )
+
+
+def unscheduled(facts: Facts) -> Iterator[Finding | float]:
+    """Yield why replicas have no node; a number: seconds until a cause is due."""
+    groups: dict[str, list[Replica]] = {}
+    for replica in facts.replicas:
+        if replica.pod is None or replica.gone or replica.node:
+            continue
+        condition = replica.condition("PodScheduled") or {}
+        if message := str(condition.get("message") or ""):
+            groups.setdefault(message, []).append(replica)
+    for message, replicas in groups.items():
+        yield from _unscheduled(facts, message, replicas)
+
+
+def _unscheduled(
+    facts: Facts, message: str, replicas: Sequence[Replica]
+) -> Iterator[Finding | float]:
+    first, report = replicas[0], read(message)
+    where = facts.names(first) | {"replicas": names(replicas)}
+    if missing := _NO_CLAIM.search(message):
+        words = {"claim": missing["claim"], "why": "it does not exist"}
+        age = _age(facts, first)
+        yield from passing("volume-not-bound", where, age, seconds=f"{age:.0f}", **words)
+    elif _UNBOUND.search(message):
+        yield _unbound(facts, message, first, where)
+    elif report is None:
+        # Of a gang scheduler, or of a cluster without nodes.
+        yield finding_of("no-node-fits", where, why=quoted(message))
+    else:
+        yield _no_node(report, message, replicas, where)
+
+
+def _no_node(
+    report: SchedulerMessage, message: str, replicas: Sequence[Replica], where: Names
+) -> Finding:
+    first = replicas[0]
+    comes = first.last_event(Event.NODE_COMES) is not None
+    if report.mismatched == report.nodes:
+        labels = _labels(first)
+        return finding_of("no-matching-node", where, unrecoverable=not comes, labels=labels)
+    if report.insufficient:
+        return _too_little(report, replicas, where, comes=comes)
+    why = "; ".join(report.rest())
+    if report.closed or any(is_trouble(taint.partition(":")[0]) for taint in report.taints):
+        return finding_of("nodes-not-ready", where, why=why)
+    if report.shared:
+        return finding_of("too-few-nodes", where, why=why)
+    if report.taints:
+        return finding_of("taint-not-tolerated", where, why=why)
+    return finding_of("no-node-fits", where, why=why or quoted(message))
+
+
+def _too_little(
+    report: SchedulerMessage, replicas: Sequence[Replica], where: Names, *, comes: bool
+) -> Finding:
+    wanted = requests(replicas[0].spec)
+    short = sorted(report.insufficient, key=lambda name: -report.insufficient[name])
+    # Extended resources first: GPUs are what a benchmark waits for.
+    name = next((resource for resource in short if "/" in resource), short[0])
+    asked = f"{_value(name, wanted[name])} {name}" if name in wanted else name
+    if report.unhelpful and not comes:
+        return finding_of("request-too-large", where, asked=asked)
+    if len(replicas) > 1:
+        total = wanted.get(name, Decimal(0)) * len(replicas)
+        asked += f" each ({_value(name, total)} in all)"
+    parts = [
+        report.on(f"too little {resource} free", report.insufficient[resource])
+        for resource in sorted(report.insufficient, key=lambda resource: resource != name)
+    ]
+    why = "; ".join([*parts, *report.rest()])
+    return finding_of("no-node-fits", where, why=f"asked for {asked}; {why}")
+
+
+def _age(facts: Facts, replica: Replica) -> float:
+    return facts.now - (moment(replica.meta.get("creationTimestamp")) or facts.now)
+
+
+def _unbound(facts: Facts, message: str, replica: Replica, where: Names) -> Finding | float:
+    waited = _age(facts, replica)
+    if waited < BIND_SECONDS:
+        return BIND_SECONDS - waited
+    claims = [
+        volume["persistentVolumeClaim"]["claimName"]
+        for volume in replica.spec.get("volumes") or []
+        if "persistentVolumeClaim" in volume
+    ]
+    why = message.partition(" preemption: ")[0].partition(": ")[2]
+    claim = " or ".join(claims)
+    return finding_of(
+        "volume-not-bound", where, claim=claim, seconds=f"{waited:.0f}", why=quoted(why)
+    )
+
+
+def passing(cause_id: str, names: Names, waited: float, **words: str) -> Iterator[Finding | float]:
+    """Yield a cause that is unrecoverable only after half a minute.
+
+    Somebody may be creating the missing object.
+    """
+    yield finding_of(cause_id, names, unrecoverable=waited >= BIND_SECONDS, **words)
+    if waited < BIND_SECONDS:
+        yield BIND_SECONDS - waited
+
+
+def requests(spec: KubeObject) -> dict[str, Decimal]:
+    """Add up the requests of a pod's containers.
+
+    Its init containers request less.
+    """
+    wanted: dict[str, Decimal] = {"pods": Decimal(1)}
+    for container in spec.get("containers") or []:
+        resources = container.get("resources") or {}
+        asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        for name, quantity in asked.items():
+            wanted[name] = wanted.get(name, Decimal(0)) + amount(str(quantity))
+    return wanted
+
+
+def _labels(replica: Replica) -> str:
+    selector = replica.spec.get("nodeSelector") or {}
+    listed = ", ".join(f"{key}={value}" for key, value in selector.items())
+    return f"the label{'s' * (len(selector) > 1)} {listed}" if listed else "the labels asked for"
+
+
+def _value(name: str, value: Decimal) -> str:
+    if name in ("memory", "ephemeral-storage"):
+        return f"{plain((value / 2**30).quantize(Decimal('0.1')))} GiB"
+    return plain(value)
+
+
+def _counted(text: str) -> Iterator[tuple[int, str]]:
+    for part in re.split(r", (?=\d+ )", text.strip().rstrip(".")):
+        count, _, reason = part.partition(" ")
+        if count.isdigit():
+            yield int(count), reason
