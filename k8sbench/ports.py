@@ -20,7 +20,7 @@ from k8sbench.model.kube import JobOwner, Ownership
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Moment, Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Baseline, Location, Owner, Run, Wish
+from k8sbench.model.run import Baseline, Location, Process, Run, Wish
 from k8sbench.model.sample import LogGap
 
 Manifest = Mapping[str, Any]
@@ -118,7 +118,7 @@ class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
         return Run(
             plan=self.plan,
             created_at=self.created_at,
-            owner=None,
+            process=None,
             history=(created,),
             artifacts=None,
             artifacts_missing=UNRECORDED,
@@ -359,7 +359,7 @@ class Store(Protocol):
         plan: RunPlan,
         *,
         at: float,
-        owner: Owner | None,
+        process: Process | None,
         location: Location | None = None,
         has_job: bool = False,
     ) -> Run:
@@ -396,7 +396,7 @@ class Store(Protocol):
         """Remove a wish that was fulfilled or refused, if there is one."""
 
     def reopen(
-        self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None
+        self, plan: RunPlan, *, at: float, process: Process | None, location: Location | None
     ) -> Run:
         """Reopen a finished run for submission or continuation.
 

@@ -1,10 +1,9 @@
 """Processes: their identity, to find out later if one still runs, and trainers' programs.
 
 A pid alone says little: pids are used again, every container counts its own, and a boot starts
-over. An :class:`~k8sbench.model.run.Owner` therefore carries the host, the machine's id, the boot,
-the pid namespace and the process's start time. Where that is not enough to be sure the
-answer is "cannot be known from here", never a guess: a run that is wrongly called lost would lose
-its result.
+over. A :class:`~k8sbench.model.run.Process` therefore carries the host, the machine's id, the boot,
+the pid namespace and the process's start time. Where that is not enough to be sure the answer is
+"cannot be known from here", never a guess: a run that is wrongly called lost would lose its result.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from k8sbench.model.run import Owner
+from k8sbench.model.run import Process
 
 if TYPE_CHECKING:
     import subprocess
@@ -31,15 +30,15 @@ _STATE, _START = 0, 19
 """Fields 3 and 22 of ``/proc/PID/stat``, counted after the command."""
 
 
-def this_process() -> Owner:
+def this_process() -> Process:
     """Describe the calling process."""
     return describe(os.getpid())
 
 
-def describe(pid: int) -> Owner:
+def describe(pid: int) -> Process:
     """Describe a running process of this machine."""
     stat = _stat(pid)
-    return Owner(
+    return Process(
         host=platform.node(),
         machine=_machine(),
         boot_id=_boot_id(),
@@ -49,24 +48,24 @@ def describe(pid: int) -> Owner:
     )
 
 
-def alive(owner: Owner) -> bool | None:
+def alive(process: Process) -> bool | None:
     """Return True if a process still runs; None if unknown here."""
-    if owner.host != platform.node():
+    if process.host != platform.node():
         return None
-    if owner.boot_id != _boot_id():
+    if process.boot_id != _boot_id():
         # The machine was started anew since, unless it is another one of the same name. Without
         # boot ids (an odd /proc) nothing is known.
-        same = owner.machine and owner.machine == _machine()
-        return False if same and owner.boot_id and _boot_id() else None
-    if owner.pid_space != _pid_space():
+        same = process.machine and process.machine == _machine()
+        return False if same and process.boot_id and _boot_id() else None
+    if process.pid_space != _pid_space():
         return None
-    stat = _stat(owner.pid)
+    stat = _stat(process.pid)
     if stat is None:
         import psutil
 
         # /proc may hide another user's process (``hidepid``).
-        return None if psutil.pid_exists(owner.pid) else False
-    return stat[_STATE] not in _DEAD_STATES and float(stat[_START]) == owner.started
+        return None if psutil.pid_exists(process.pid) else False
+    return stat[_STATE] not in _DEAD_STATES and float(stat[_START]) == process.started
 
 
 def _stat(pid: int) -> list[str] | None:

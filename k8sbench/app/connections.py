@@ -178,7 +178,7 @@ def run_context(
         store=store,
         cluster=cluster,
         clock=api.time if api else steady,
-        owner=None if cluster.jobs_outlive_us else processes.this_process(),
+        process=None if cluster.jobs_outlive_us else processes.this_process(),
         alive=processes.alive,
         draw_run_id=lambda benchmark: draw_run_id(benchmark, at=time.time(), token=_token()),
         measure=partial(_measure, store, accept, apart=is_operator),

@@ -299,17 +299,17 @@ class Follower(msgspec.Struct, frozen=True):
 
 def _is_left_unmeasured(run: Run) -> bool:
     """Return True if a finished local run lost its measuring process."""
-    owner = run.owner if run.plan.backend == "local" else None
+    process = run.process if run.plan.backend == "local" else None
     is_over = run.phase.final and not run.is_closed
-    return is_over and owner is not None and processes.alive(owner) is False
+    return is_over and process is not None and processes.alive(process) is False
 
 
 def _end_process(run: Run) -> None:
-    owner = run.owner
-    if owner is None or not processes.alive(owner):
-        host = f" ({owner.host})" if owner is not None else ""
+    process = run.process
+    if process is None or not processes.alive(process):
+        host = f" ({process.host})" if process is not None else ""
         raise UsageError(f"Run {run.run_id} runs on another machine{host}.", "End it there.")
-    os.kill(owner.pid, signal.SIGTERM)
+    os.kill(process.pid, signal.SIGTERM)
 
 
 # -- logs: what the replicas printed, from the archive or from the cluster -------------------------

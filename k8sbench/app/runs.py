@@ -303,7 +303,7 @@ def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> R
         return run_document.status(
             seen,
             log_files=log_files(store, run) if recorded else (),
-            owner_alive=None if run.owner is None else processes.alive(run.owner),
+            process_alive=None if run.process is None else processes.alive(run.process),
             on_cluster=run_document.on_cluster(steps, replicas, connections.now()),
             recorded=recorded,
         )

@@ -320,7 +320,7 @@ class Benchmarks:
         case = case.for_object(benchmark.uid)
         repeat = store.next_repeat(benchmark.set_name, case_key(case.draft))
         plan = case.plan(run_id, benchmark.set_name, repeat)
-        run = store.record(plan, at=context.clock(), owner=None, location=context.location)
+        run = store.record(plan, at=context.clock(), process=None, location=context.location)
         keep_benchmark(store, run_id, case)
         # An operator of another version may create the job: this names the trainers to mount.
         context.objects(run, JobIdentity())

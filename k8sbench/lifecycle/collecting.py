@@ -101,7 +101,7 @@ def _recorded(job: FoundJob, context: RunContext, *, is_claimed: bool) -> Run:
     plan = job.plan
     try:
         run = context.store.record(
-            plan, at=job.created_at, owner=None, location=context.location, has_job=True
+            plan, at=job.created_at, process=None, location=context.location, has_job=True
         )
     except UsageError:
         if plan.run_id not in context.store.ids():
@@ -112,7 +112,7 @@ def _recorded(job: FoundJob, context: RunContext, *, is_claimed: bool) -> Run:
             return run  # another process of this store records it
         if is_final:  # it appeared after it was no longer expected
             run = context.store.reopen(
-                plan, at=job.created_at, owner=None, location=context.location
+                plan, at=job.created_at, process=None, location=context.location
             )
     while run.attempt < job.attempt:
         again = attempts.elsewhere(run.plan, run.attempt, job.created_at, job.uid)

@@ -15,14 +15,14 @@ from k8sbench.model.kube import JobIdentity
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import with_identity
-from k8sbench.model.run import Location, Owner, Run
+from k8sbench.model.run import Location, Process, Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import Clock, Cluster, JobEvent, Manifest, MetricSource, RunFilter, Store
 from k8sbench.threads import Inline, Threads
 
 Note = Callable[[str], None]
 """Takes what the user should know and is not the data."""
-Alive = Callable[[Owner], bool | None]
+Alive = Callable[[Process], bool | None]
 """Checks if a process still runs; returns None if unknown here."""
 Agree = Callable[[str], bool]
 """Shows a text to the user, and asks for agreement."""
@@ -99,7 +99,7 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     store: Store
     cluster: Cluster
     clock: Clock
-    owner: Owner | None
+    process: Process | None
     """The process that local runs live and die with; None on a cluster."""
     alive: Alive
     draw_run_id: Callable[[str], str]
@@ -228,8 +228,8 @@ def mark_lost_runs(store: Store, *, alive: Alive, now: float) -> dict[str, Run]:
     """
     changed: dict[str, Run] = {}
     for run in store.runs(RunFilter(unfinished=True)):
-        owner = run.owner if run.plan.backend == "local" else None
-        if owner is not None and alive(owner) is False:
+        process = run.process if run.plan.backend == "local" else None
+        if process is not None and alive(process) is False:
             changed[run.run_id] = _lost(store, run, now=now)
     return changed
 

@@ -62,7 +62,7 @@ def reopened(run: Run, plan: RunPlan, context: RunContext) -> Run:
     if had_job:
         # Restarts that it had do not count against those that are allowed from here on.
         plan = msgspec.structs.replace(plan, max_restarts=plan.max_restarts + run.attempt)
-    run = store.reopen(plan, at=context.clock(), owner=context.owner, location=context.location)
+    run = store.reopen(plan, at=context.clock(), process=context.process, location=context.location)
     if had_job:
         store.begin_attempt(run.run_id)
     return run
@@ -352,7 +352,7 @@ class _Submission:
                 case.manifests(plan)  # what cannot be rendered leaves no trace
                 with contextlib.suppress(RepeatTaken):
                     return context.store.record(
-                        plan, at=context.clock(), owner=context.owner, location=context.location
+                        plan, at=context.clock(), process=context.process, location=context.location
                     )
             raise RepeatTaken(
                 f"Set {request.joined_set} gave no free repeat number in {REPEAT_TRIES} tries.",

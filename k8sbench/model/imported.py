@@ -129,7 +129,7 @@ def run(plan: RunPlan, measurement: Measurement, at: float) -> Run:
     return Run(
         plan=plan,
         created_at=at,
-        owner=None,
+        process=None,
         history=history,
         artifacts=None,
         measurement=measurement,

@@ -16,8 +16,8 @@ from k8sbench.model.phase import RESTARTING, Moment, Phase, Transition
 from k8sbench.model.plan import RunPlan
 
 
-class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """Process that owns a local run. If it is gone, the run is Lost."""
+class Process(msgspec.Struct, frozen=True, kw_only=True):
+    """Process that follows a local run. If it is gone, the run is Lost."""
 
     host: str
     """Name of the machine."""
@@ -72,7 +72,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
-OWNER_KILLED = "owner-killed"
+PROCESS_GONE = "owner-killed"
 """Cause id of a local run whose process is gone without a last word."""
 BY_NAME = "deleted-by-name"
 """Cause id of a user's deletion, which also deletes a kept job."""
@@ -101,7 +101,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     plan: RunPlan
     created_at: Moment
     """Unix seconds."""
-    owner: Owner | None
+    process: Process | None = msgspec.field(name="owner")
+    """Process that follows a local run; None on a cluster."""
     history: tuple[Transition, ...]
     """Oldest first; never empty: the first is Created."""
     artifacts: str | None
@@ -248,8 +249,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     def lost(self, last_written_at: float | None, *, now: float) -> Transition:
         """Return the end of a local run whose process is gone."""
-        owner, latest = self.owner, self.history[-1]
-        assert owner is not None
+        process, latest = self.process, self.history[-1]
+        assert process is not None
         # Its end left no trace of its own: it came after the last thing that was written.
         at = min(max(latest.at, last_written_at or latest.at), max(now, latest.at))
         rest = (
@@ -259,11 +260,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             f" k8sbench logs {self.run_id}"
         )
         cause = (
-            f"k8sbench (pid {owner.pid} on {owner.host}) ended at {times.utc(at)} or soon after,"
-            f" while the run was {latest.phase}, without a last word (killed, the machine went"
-            f" down, or the disk was full); {rest}"
+            f"k8sbench (pid {process.pid} on {process.host}) ended at {times.utc(at)} or soon"
+            f" after, while the run was {latest.phase}, without a last word (killed, the machine"
+            f" went down, or the disk was full); {rest}"
         )
-        return Transition(phase=Phase.LOST, at=at, cause=cause, cause_id=OWNER_KILLED)
+        return Transition(phase=Phase.LOST, at=at, cause=cause, cause_id=PROCESS_GONE)
 
     @property
     def group_key(self) -> GroupKey:
@@ -351,7 +352,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
             Run(
                 plan=kept.plan,
                 created_at=kept.created_at,
-                owner=None,
+                process=None,
                 history=kept.history,
                 artifacts=None,
                 artifacts_missing=f"They are of the baseline {self.name}.",

@@ -10,7 +10,7 @@ import msgspec
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Baseline, Location, Owner, Run, Wish
+from k8sbench.model.run import Baseline, Location, Process, Run, Wish
 
 T = TypeVar("T", bound="RunView")
 
@@ -115,12 +115,12 @@ class RunStatus(RunView, frozen=True, kw_only=True):
     """Suggested action; None if there is nothing to do."""
     unrecoverable: bool
     """The run cannot start unless someone changes the cluster or the job."""
-    owner: Owner | None
-    """The process that owns a local run; None for a run on a cluster."""
-    owner_alive: bool | None
-    """True if the owner process is alive.
+    process: Process | None = msgspec.field(name="owner")
+    """Process that follows a local run; None for a run on a cluster."""
+    process_alive: bool | None = msgspec.field(name="owner_alive")
+    """True if that process is alive.
 
-    It is None if there is no owner, or if this machine cannot tell.
+    It is None if there is no process, or if this machine cannot tell.
     """
     history: tuple[Transition, ...]
     """Every change of state, oldest first; the first is Created."""
@@ -192,7 +192,7 @@ def status(
     run: Run,
     *,
     log_files: Iterable[str] = (),
-    owner_alive: bool | None = None,
+    process_alive: bool | None = None,
     on_cluster: ClusterState | None = None,
     recorded: bool = True,
 ) -> RunStatus:
@@ -201,7 +201,7 @@ def status(
         RunStatus,
         run,
         log_files=tuple(log_files),
-        owner_alive=owner_alive,
+        process_alive=process_alive,
         on_cluster=on_cluster,
         recorded=recorded,
     )

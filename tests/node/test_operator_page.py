@@ -16,7 +16,7 @@ from tests.docs.pages import Command
 from tests.harness.cluster.namespace import ENFORCED, Namespace
 from tests.harness.node import operator_image
 from tests.harness.node.cluster import NodeCluster
-from tests.unit.store.examples import OWNER, archive, measurement, plan, step
+from tests.unit.store.examples import PROCESS, archive, measurement, plan, step
 
 POD = "deployment/dlperf-operator"
 STORE = "/data/k8sbench"
@@ -62,7 +62,7 @@ def seed(folder: Path) -> None:
     """Make a store with two measured runs that ended long ago."""
     with open_store(str(folder / "seed")) as store:
         for number, name in enumerate(RUNS, 1):
-            store.record(plan(name, repeat=number), at=LONG_AGO + number, owner=OWNER)
+            store.record(plan(name, repeat=number), at=LONG_AGO + number, process=PROCESS)
             archive(store, f"a line of {name}", run_id=name, at=LONG_AGO)
             store.move(name, step(Phase.SUCCEEDED, at=LONG_AGO + 60))
             store.measured(name, measurement())

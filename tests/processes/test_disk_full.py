@@ -25,7 +25,7 @@ try:
     with open_store(sys.argv[1]) as store:
         for number in range(1, 100_000):
             run_id = f"seg-{number}"
-            store.record(plan(run_id, repeat=number), at=NOW + number, owner=None)
+            store.record(plan(run_id, repeat=number), at=NOW + number, process=None)
             recorded.append(run_id)
             store.move(run_id, step(Phase.SUCCEEDED))
             store.measured(run_id, measurement())

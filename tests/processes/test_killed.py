@@ -47,7 +47,7 @@ WRITES_FOR_EVER = (
     + """
 for number in itertools.count(1):
     run_id = f"seg-{os.getpid()}-{number}"
-    store.record(plan(run_id, set_name=run_id), at=NOW + number, owner=me)
+    store.record(plan(run_id, set_name=run_id), at=NOW + number, process=me)
     archive = store.archive(run_id)
     store.move(run_id, step(Phase.RUNNING))
     for line in range(20):
@@ -116,7 +116,7 @@ def test_killed_between_the_folder_and_the_row_of_a_new_run(root: pathlib.Path, 
         "RunFolder.write = lambda *a: die() if a[1] == 'run.json' else real(*a)",
         "run.json": SAVED,
     }[point]
-    killed(f"{patch}\nstore.record(plan(), at=NOW, owner=me)", root)
+    killed(f"{patch}\nstore.record(plan(), at=NOW, process=me)", root)
     with open_store(str(root)) as store:
         look(store)
         # With its run.json it is on record; nothing was started, and the next command says so.
@@ -139,7 +139,7 @@ MEASURES = "store.measured('seg-1', measurement())"
     ids=["after the event", "after the measurement", "in the measurement"],
 )
 def test_killed_before_a_row(root: pathlib.Path, steps: list[str], is_measured: bool) -> None:
-    begin = ["store.record(plan(), at=NOW, owner=me)", "store.move('seg-1', step(Phase.RUNNING))"]
+    begin = ["store.record(plan(), at=NOW, process=me)", "store.move('seg-1', step(Phase.RUNNING))"]
     killed("\n".join(begin + steps), root)
     with open_store(str(root)) as store:
         look(store)
@@ -151,7 +151,7 @@ def test_killed_before_a_row(root: pathlib.Path, steps: list[str], is_measured: 
 
 def test_killed_while_it_ran(root: pathlib.Path) -> None:
     killed(
-        "store.record(plan(), at=NOW, owner=me)\n"
+        "store.record(plan(), at=NOW, process=me)\n"
         "store.move('seg-1', step(Phase.RUNNING))\n"
         "archive = store.archive('seg-1')\n"
         "archive.write(LogLine(replica='master-0', at=NOW, text='last words'))\n"

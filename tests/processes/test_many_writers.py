@@ -33,7 +33,7 @@ for number in range(int(count)):
     while True:
         repeat = store.next_repeat("nightly", key)
         try:
-            store.record(plan(run_id, repeat=repeat), at=NOW + number, owner=None)
+            store.record(plan(run_id, repeat=repeat), at=NOW + number, process=None)
             break
         except RepeatTaken:
             pass

@@ -94,7 +94,7 @@ class Schedule:
             store=SimulatedStore(disk, process),
             cluster=SimulatedCluster(self.namespace, process, disk),
             clock=process.clock,
-            owner=None,
+            process=None,
             alive=lambda _: None,
             draw_run_id=lambda benchmark: benchmark,
             measure=lambda _, gaps: msgspec.structs.replace(MEASURED, records=len(gaps)),

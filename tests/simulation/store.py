@@ -18,7 +18,8 @@ from k8sbench.model.identity import case_key
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Baseline, Location, Owner, Run, Wish
+from k8sbench.model.run import Baseline, Location, Run, Wish
+from k8sbench.model.run import Process as FollowingProcess
 from k8sbench.ports import LogLine, LogMark, RunFilter
 from tests.simulation.world import Process, Violation, World
 
@@ -143,7 +144,7 @@ class SimulatedStore:
         plan: RunPlan,
         *,
         at: float,
-        owner: Owner | None,
+        process: FollowingProcess | None,
         location: Location | None = None,
         has_job: bool = False,
     ) -> Run:
@@ -161,7 +162,7 @@ class SimulatedStore:
         run = Run(
             plan=plan,
             created_at=at,
-            owner=owner,
+            process=process,
             history=(created,),
             artifacts=None,
             location=location,
@@ -211,7 +212,12 @@ class SimulatedStore:
         return self._put(run, wishes=left)
 
     def reopen(
-        self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None
+        self,
+        plan: RunPlan,
+        *,
+        at: float,
+        process: FollowingProcess | None,
+        location: Location | None,
     ) -> Run:
         self.write("reopen")
         run = self.disk.rows[plan.run_id]
@@ -219,7 +225,7 @@ class SimulatedStore:
         if not creation.may_be_submitted_again(run):
             again = attempts.continued(plan, run.attempt, at)
         history = (*run.history, again)
-        changes = {"plan": plan, "owner": owner, "location": location, "history": history}
+        changes = {"plan": plan, "process": process, "location": location, "history": history}
         reopened = msgspec.structs.replace(run, **changes, wishes=(), measurement=None)
         self._check(run, reopened)
         return self._put(reopened)

@@ -219,7 +219,7 @@ def _theirs(answer: Run) -> Run:
     """Make of its answer the run that it has."""
     return msgspec.structs.replace(
         answer,
-        owner=None,
+        process=None,
         artifacts=None,
         artifacts_missing=f"The operator has its files: k8sbench logs {answer.run_id}",
         source=OPERATOR,

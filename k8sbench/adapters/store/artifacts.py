@@ -2,7 +2,7 @@
 
 ::
 
-    runs/<run id>/run.json          plan, case key, time, owner; written before anything starts
+    runs/<run id>/run.json          plan, case key, time, process; written before anything starts
                   events.jsonl      one change of state per line, as they happen
                   measurement.json  the figures and the verdict
                   manifest.yaml     what was asked of the cluster
@@ -37,7 +37,7 @@ from k8sbench.model.errors import StoreError
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Moment, Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Location, Owner, Run, Wish
+from k8sbench.model.run import Location, Process, Run, Wish
 from k8sbench.ports import LogLine, LogMark
 
 RUNS = "runs"
@@ -62,8 +62,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Case key for other readers; this program computes it from the plan."""
     created_at: Moment
     """Unix seconds at which the run was recorded."""
-    owner: Owner | None
-    """Process that owns a local run; None on a cluster."""
+    process: Process | None = msgspec.field(name="owner")
+    """Process that follows a local run; None on a cluster."""
     location: Location | None = None
     """Location of the job on a cluster; None for a local run."""
 
@@ -146,7 +146,7 @@ class RunFolder:
         return Run(
             plan=record.plan,
             created_at=record.created_at,
-            owner=record.owner,
+            process=record.process,
             history=history,
             artifacts=str(self.path),
             measurement=self.read(MEASUREMENT, Measurement),
@@ -208,7 +208,7 @@ _FILES: tuple[tuple[str, tuple[str, ...], Callable[[Run], bytes]], ...] = (
     (WISHES, ("wishes",), lambda run: _wishes(run.wishes)),
     (EVENTS, ("history",), lambda run: b"".join(encoded(one) + b"\n" for one in run.history)),
     (WISHES, ("wishes", "history"), lambda run: _wishes(pertinent(run.wishes, run.phase))),
-    (RUN_FILE, ("plan", "created_at", "owner", "location"), _record),
+    (RUN_FILE, ("plan", "created_at", "process", "location"), _record),
 )
 """Files of a run in the order of writing: name, fields, content."""
 

@@ -35,7 +35,7 @@ from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Baseline, Location, Owner, Run, Wish
+from k8sbench.model.run import Baseline, Location, Process, Run, Wish
 from k8sbench.ports import LogMark, RunFilter
 
 IDENTITY_FILE = "store.id"
@@ -92,7 +92,7 @@ class SqlStore:
         plan: RunPlan,
         *,
         at: float,
-        owner: Owner | None,
+        process: Process | None,
         location: Location | None = None,
         has_job: bool = False,
     ) -> Run:
@@ -103,7 +103,7 @@ class SqlStore:
         run = Run(
             plan=plan,
             created_at=at,
-            owner=owner,
+            process=process,
             history=(artifacts.created(at),),
             artifacts=str(folder.path),
             location=location,
@@ -170,7 +170,7 @@ class SqlStore:
         return self._change(run_id, lambda run: _wishing(run, kind))
 
     def reopen(
-        self, plan: RunPlan, *, at: float, owner: Owner | None, location: Location | None
+        self, plan: RunPlan, *, at: float, process: Process | None, location: Location | None
     ) -> Run:
         """Reopen an ended run whose job was not created or whose training continues."""
 
@@ -184,7 +184,7 @@ class SqlStore:
             return replace(
                 run,
                 plan=plan,
-                owner=owner,
+                process=process,
                 location=location,
                 history=(*run.history, again),
                 wishes=(),

@@ -80,8 +80,8 @@ def _print(status: RunStatus) -> None:
         ("Files", files),
         ("Source", None if status.source == "here" else status.source),
     ]
-    if status.owner is not None and status.owner_alive is None and not status.phase.final:
-        who = f"pid {status.owner.pid} on {status.owner.host}"
+    if status.process is not None and status.process_alive is None and not status.phase.final:
+        who = f"pid {status.process.pid} on {status.process.host}"
         facts.append(("Process", f"{who}; whether it still runs cannot be seen from here"))
     shown_facts = [(name, text) for name, text in facts if text]
     width = max(len(name) for name, _ in shown_facts) + 1

@@ -69,7 +69,7 @@ def run_of(a_plan: RunPlan) -> Run:
     return Run(
         plan=a_plan,
         created_at=created.at,
-        owner=None,
+        process=None,
         history=(created,),
         artifacts="file:///unused",
     )

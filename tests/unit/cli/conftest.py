@@ -18,7 +18,7 @@ from k8sbench.model import attempts
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location, Run
 from tests.unit import goldens
-from tests.unit.store.examples import NOW, OWNER, REJECTION, archive, measurement, plan, step
+from tests.unit.store.examples import NOW, PROCESS, REJECTION, archive, measurement, plan, step
 from tests.unit.store.filled import put
 
 DAY = 86400.0
@@ -88,7 +88,7 @@ def no_cluster(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def runs(store: SqlStore, no_cluster: None, monkeypatch: pytest.MonkeyPatch) -> SqlStore:
     """Provide valid, rejected and lost runs, one restarted elsewhere, one on a cluster."""
     monkeypatch.setattr(time, "time", lambda: NOW + 3 * DAY)
-    store.record(plan(replicas=2), at=NOW, owner=OWNER)
+    store.record(plan(replicas=2), at=NOW, process=PROCESS)
     store.move("seg-1", step(Phase.RUNNING, NOW + 4))
     archive(store, "one")
     archive(store, "three", at=NOW + 2)
@@ -98,19 +98,19 @@ def runs(store: SqlStore, no_cluster: None, monkeypatch: pytest.MonkeyPatch) -> 
     store.measured("seg-1", measurement())
     accepted = msgspec.structs.replace(REJECTION, id="gpu-count", accepted=True, evidence=())
     rejected = {"throughput": None, "verdict": "rejected", "reasons": (REJECTION, accepted)}
-    store.record(plan("seg-2", repeat=2), at=NOW + DAY, owner=None)
+    store.record(plan("seg-2", repeat=2), at=NOW + DAY, process=None)
     store.move("seg-2", step(Phase.SUCCEEDED, NOW + DAY + 60))
     store.measured("seg-2", measurement(**rejected))
     restarted = plan("arc-1", benchmark="arcface", max_restarts=3, replicas=3)
-    store.record(restarted, at=NOW + 2 * DAY, owner=OWNER)
+    store.record(restarted, at=NOW + 2 * DAY, process=PROCESS)
     again = attempts.restarting(restarted, 1, "worker-1 was killed.", NOW + 2 * DAY + 10)
     store.move("arc-1", again)
     archive(store, "one", run_id="arc-1")
     gone = msgspec.structs.replace(processes.this_process(), started=1.0)
-    store.record(plan("old-1", set_name="weekly"), at=NOW + 3 * DAY - 7200, owner=gone)
+    store.record(plan("old-1", set_name="weekly"), at=NOW + 3 * DAY - 7200, process=gone)
     away = Location(server="https://s", namespace="team", context="gone", kubeconfig=None)
     for name in ("far-1", "far-2"):
         far = plan(name, set_name=name, backend="kubernetes")
-        store.record(far, at=NOW + 5, owner=None, location=away)
+        store.record(far, at=NOW + 5, process=None, location=away)
     store.move("far-2", step(Phase.FAILED, NOW + 20, cause="Evicted."))
     return store

@@ -23,7 +23,7 @@ def test_a_list_fits_the_terminal_with_the_figures_of_the_runs(
 ) -> None:
     for backend in backends:
         name = "deeplabv3p-261120-081500-x7k2qd" if backend == "local" else "a"
-        store.record(plan(name, backend=backend), at=time.time() - 3000, owner=None)
+        store.record(plan(name, backend=backend), at=time.time() - 3000, process=None)
         store.move(name, step(Phase.SUCCEEDED, time.time()))
         store.measured(name, measurement())
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)

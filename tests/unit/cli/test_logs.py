@@ -30,7 +30,7 @@ def logs(store: SqlStore, *words: str) -> subprocess.Popen[str]:
 
 
 def test_binary_is_printed(store: SqlStore, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    store.record(plan(), at=NOW, owner=None)
+    store.record(plan(), at=NOW, process=None)
     log = archive(store, "one")
     store.move("seg-1", step(Phase.FAILED))
     log.write_bytes(log.read_bytes() + b"\xff\xfe\0\n" + b"no end")
@@ -41,7 +41,7 @@ def test_binary_is_printed(store: SqlStore, capfdbinary: pytest.CaptureFixture[b
 @pytest.mark.slow
 def test_following_ends_when_the_runs_process_is_killed(store: SqlStore) -> None:
     owner = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=-1)
-    store.record(plan(), at=time.time(), owner=processes.describe(owner.pid))
+    store.record(plan(), at=time.time(), process=processes.describe(owner.pid))
     store.move("seg-1", step(Phase.RUNNING, time.time()))
     archive(store, "hello", at=time.time())
     reader = logs(store, "-f")

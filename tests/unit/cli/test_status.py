@@ -12,7 +12,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.report import group_words
 from k8sbench.report.run_document import RunStatus
 from tests.unit.command_line import Cli
-from tests.unit.store.examples import NOW, OWNER, plan, step
+from tests.unit.store.examples import NOW, PROCESS, plan, step
 
 
 @pytest.mark.usefixtures("runs")
@@ -30,7 +30,7 @@ def test_json_and_yaml_say_the_same(cli: Cli) -> None:
 def test_a_run_that_nobody_measures_any_more_says_how_to_do_that(
     store: SqlStore, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store.record(plan(), at=NOW, owner=OWNER)
+    store.record(plan(), at=NOW, process=PROCESS)
     store.move("seg-1", step(Phase.SUCCEEDED))
     resuming = group_words.resuming(plan())
     assert resuming.startswith("k8sbench submit seg --framework ")

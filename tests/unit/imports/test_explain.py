@@ -77,7 +77,7 @@ def test_a_run_that_was_never_measured_has_no_estimators(place: Path, cli: Cli) 
     from k8sbench.adapters.store.opening import open_store
 
     with open_store() as store:
-        store.record(plan("failed"), at=NOW, owner=None)
+        store.record(plan("failed"), at=NOW, process=None)
         store.move("failed", step(Phase.FAILED, cause="It ran out of memory."))
     shown = text(cli, "failed")
     assert shown.startswith("failed: no figure, Failed\n")

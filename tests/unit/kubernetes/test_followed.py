@@ -35,7 +35,7 @@ def a_run(uid: str | None, attempt: int) -> Run:
     """Make a run at an attempt, with its job's uid if known."""
     begun = [created(0.0, uid)]
     begun += [attempts.restarting(PLAN, one, "It failed.", 0.0) for one in range(1, attempt)]
-    return Run(plan=PLAN, created_at=0.0, owner=None, history=tuple(begun), artifacts=None)
+    return Run(plan=PLAN, created_at=0.0, process=None, history=tuple(begun), artifacts=None)
 
 
 def watched(

@@ -202,7 +202,7 @@ def context(store: Store, cluster: FakeCluster, **changes: Any) -> RunContext:
         store=store,
         cluster=cluster,
         clock=lambda: cluster.now,
-        owner=None,
+        process=None,
         alive=lambda _: None,
         draw_run_id=lambda benchmark: f"{benchmark}-{next(numbers)}",
         measure=lambda run, gaps: measurement(records=len(gaps)),

@@ -35,7 +35,7 @@ def a_run(*steps: Transition, max_restarts: int = 0) -> Run:
     return Run(
         plan=plan,
         created_at=NOW,
-        owner=None,
+        process=None,
         history=(first, *steps),
         artifacts=None,
         location=LOCATION,

@@ -68,7 +68,7 @@ def begin(store: Store, runs: int, parallel: float) -> tuple[Executor, NeverAnsw
     executor = Executor(here, Silent(), Rules(parallel=parallel))
     for number in range(runs):
         plan = planned_case("kubernetes").plan(f"seg-{number}", "night", number + 1)
-        executor.create(store.record(plan, at=10.0, owner=None))
+        executor.create(store.record(plan, at=10.0, process=None))
     return executor, pool
 
 
@@ -98,7 +98,7 @@ def test_a_further_run_begins_where_a_place_is_free(
 def test_a_state_is_a_report_only_of_a_job_that_is_followed(
     store: Store, before: JobView, after: JobView
 ) -> None:
-    run = store.record(planned_case("kubernetes").plan("seg-1", "night"), at=10.0, owner=None)
+    run = store.record(planned_case("kubernetes").plan("seg-1", "night"), at=10.0, process=None)
     here = context(store, FakeCluster(outlives=True)), Silent(), Rules()
     active = ActiveRun(run, View(job=before), here)
     active.take_event(at(Phase.RUNNING))
@@ -109,7 +109,7 @@ def test_a_run_whose_job_another_store_takes_over_ends_and_its_job_stays(store: 
     cluster = FakeCluster(JobEvent(run_id="", taken_by="k8sbench on lab-8"), outlives=True)
     here, case = context(store, cluster), planned_case("kubernetes")
     executor = Executor(here, Silent())
-    executor.create(store.record(case.plan("seg-1", "night"), at=10.0, owner=None))
+    executor.create(store.record(case.plan("seg-1", "night"), at=10.0, process=None))
     (outcome,) = executor.to_the_end(Stop())
     end = outcome.run.history[-1]
     assert (end.phase, end.cause_id) == (Phase.LOST, TAKEN_OVER)
@@ -125,7 +125,7 @@ def test_nothing_waits_for_a_measurement(store: Store) -> None:
         if number == 3:
             cluster.script = (line("a"), line("b"))
         plan = planned_case("kubernetes").plan(f"seg-{number}", "night", number + 1)
-        executor.create(store.record(plan, at=10.0, owner=None))
+        executor.create(store.record(plan, at=10.0, process=None))
 
     def steps(count: int) -> list[str]:
         return [one.run.run_id for _ in range(count) for one in executor.step(0.0)]

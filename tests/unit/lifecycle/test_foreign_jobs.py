@@ -62,7 +62,7 @@ def record(cluster: FakeCluster, here: RunContext, notes: list[str]) -> None:
 
 
 def test_all_are_recorded_and_keep_their_repeat_numbers(store: Store) -> None:
-    store.record(plan("mine"), at=NOW, owner=None)
+    store.record(plan("mine"), at=NOW, process=None)
     cluster = FakeCluster(outlives=True)
     cluster.found = [job("mine"), job("theirs"), job("free", repeat=2)]
     reported: list[str] = []
@@ -123,7 +123,7 @@ def on_cluster(run_id: str, **about: Any) -> FoundJob:
 def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near(
     store: Store, answering: Answering
 ) -> None:
-    store.record(plan("other"), at=NOW, owner=None)
+    store.record(plan("other"), at=NOW, process=None)
     answering(on_cluster("night-2"), on_cluster("night-1"))
     with pytest.raises(NotFound) as caught:
         runs_.look_up(store, "nihgt", NOWHERE, records=True)

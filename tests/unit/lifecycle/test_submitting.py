@@ -116,7 +116,7 @@ def test_a_stop_between_creations_says_how_many_are_left(store: Store) -> None:
 @pytest.mark.parametrize(("name", "value"), [("replicas", 2), ("seed", 7)])
 def test_a_run_id_of_other_options_is_refused(store: Store, name: str, value: int) -> None:
     plan = planned_case().plan("mine", "night", 1)
-    store.record(msgspec.structs.replace(plan, **{name: value}), at=9.0, owner=None)
+    store.record(msgspec.structs.replace(plan, **{name: value}), at=9.0, process=None)
     what = {"replicas": "is another case", "seed": "cannot be taken up"}[name]
     with pytest.raises(UsageError, match=rf"Run mine exists and {what}.*{name}"):
         submit(store, FakeCluster(), run_id="mine")
@@ -134,7 +134,7 @@ def test_what_goes_on_of_a_set_is_taken_up_and_not_started_a_second_time(store: 
     """One run is active; another was killed before job creation."""
     detached(store)
     case = planned_case("kubernetes")
-    store.record(case.plan("recorded", "night", 2), at=11.0, owner=None, location=LOCATION)
+    store.record(case.plan("recorded", "night", 2), at=11.0, process=None, location=LOCATION)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
     (found,) = submitting.repeats(store.runs(RunFilter(set_name="night"))).values()
     assert [run.run_id for run in found.open] == ["seg-1", "recorded"]
@@ -330,7 +330,7 @@ OWNER = JobOwner(store="0123456789", host="lab-7")
 def kept_run(tmp_path: Path) -> tuple[SqlStore, Run]:
     store = open_store(str(tmp_path / "store"))
     wanted = plans.plan("2x1", trainers_digest=HERE.digest)
-    return store, store.record(wanted, at=0.0, owner=None)
+    return store, store.record(wanted, at=0.0, process=None)
 
 
 def made(store: SqlStore, of_run: Run, **identity: Any) -> Sequence[Any]:

@@ -69,7 +69,7 @@ def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operat
 def going_on(operator: Operator) -> SqlStore:
     """An operator's store with a run that goes on."""
     two = plan(backend="kubernetes", replicas=2)
-    operator.store.record(two, at=NOW, owner=None)
+    operator.store.record(two, at=NOW, process=None)
     operator.store.move("seg-1", step(Phase.RUNNING))
     return operator.store
 

@@ -27,7 +27,7 @@ from k8sbench.operator.metrics import Metrics
 from k8sbench.ports import LogLine
 from tests.harness.cluster.limits import shorten
 from tests.unit.store import schemas
-from tests.unit.store.examples import OWNER, measurement, plan, step
+from tests.unit.store.examples import PROCESS, measurement, plan, step
 
 Get = Any
 TOKEN = "sesame"
@@ -37,7 +37,7 @@ TOKEN = "sesame"
 def store(tmp_path: Path) -> Iterator[SqlStore]:
     with open_store(str(tmp_path / "store")) as store:
         for number in (1, 2):
-            store.record(plan(f"seg-{number}", repeat=number), at=1e9 + number, owner=OWNER)
+            store.record(plan(f"seg-{number}", repeat=number), at=1e9 + number, process=PROCESS)
         store.move("seg-1", step(Phase.RUNNING))
         store.move("seg-1", step(Phase.SUCCEEDED))
         store.measured("seg-1", measurement())

@@ -26,7 +26,7 @@ from k8sbench.report import run_document
 from tests.harness.cluster.limits import shorten
 from tests.unit.cli import live_runs
 from tests.unit.lifecycle.played import Silent
-from tests.unit.store.examples import OWNER, measurement, plan, step
+from tests.unit.store.examples import PROCESS, measurement, plan, step
 
 HERE = ClusterAccess(namespace="team")
 KINDS: tuple[Literal["cancel", "delete"], ...] = ("cancel", "delete")
@@ -87,7 +87,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Proxy:
 def store(tmp_path: Path) -> str:
     place = str(tmp_path / "store")
     with open_store(place) as store:
-        store.record(plan("b", set_name="b"), at=50.0, owner=OWNER)
+        store.record(plan("b", set_name="b"), at=50.0, process=PROCESS)
         store.move("b", step(Phase.SUCCEEDED))
         store.measured("b", measurement())
     return place

@@ -117,7 +117,7 @@ def run(
     return Run(
         plan=planned,
         created_at=created,
-        owner=None,
+        process=None,
         history=tuple(history),
         artifacts=f"runs/{planned.run_id}",
         measurement=measurement(rate, planned, **(measured or {})) if has else None,

@@ -26,7 +26,7 @@ def a_run(number: int, *phases: Phase, **found: Any) -> Run:
     return Run(
         plan=plan(f"a-{number}", set_name="a", repeat=number),
         created_at=NOW + number,
-        owner=None,
+        process=None,
         history=(created, *steps),
         artifacts=None,
         measurement=measurement(**found) if Phase.SUCCEEDED in phases else None,

@@ -9,7 +9,7 @@ import pytest
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from tests.harness import postgres
-from tests.unit.store.examples import NOW, OWNER, plan
+from tests.unit.store.examples import NOW, PROCESS, plan
 
 OpenStore = Callable[[], SqlStore]
 
@@ -56,5 +56,5 @@ def sqlite_store(root: Path) -> Iterator[SqlStore]:
 @pytest.fixture
 def one_run(store: SqlStore) -> SqlStore:
     """A store of each kind with the run seg-1."""
-    store.record(plan(), at=NOW, owner=OWNER)
+    store.record(plan(), at=NOW, process=PROCESS)
     return store

@@ -17,7 +17,7 @@ from k8sbench.model.measurement import (
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import PlannedTraining, RunPlan
 from k8sbench.model.planning import make_plan
-from k8sbench.model.run import Owner, Run
+from k8sbench.model.run import Process, Run
 from k8sbench.model.sample import Place
 from k8sbench.ports import LogLine
 from tests.unit.model.specs import LAPTOP, a_request, loaded
@@ -27,7 +27,7 @@ TRAINING = PlannedTraining(
 )
 NOW = 1_795_160_000.25
 """A moment in November 2026."""
-OWNER = Owner(host="here", boot_id="b-1", pid=4711, started=123456.0, pid_space="pid:[1]")
+PROCESS = Process(host="here", boot_id="b-1", pid=4711, started=123456.0, pid_space="pid:[1]")
 THROUGHPUT = Throughput(
     time_weighted=12.5,
     time_weighted_steady=12.75,
@@ -124,7 +124,7 @@ def step(phase: Phase, at: float = NOW + 1, cause: str = "All replicas run.") ->
 def fill(store: SqlStore, *run_ids: str) -> None:
     """Record ended runs, an hour apart, with files of every kind."""
     for number, run_id in enumerate(run_ids, start=1):
-        store.record(plan(run_id, repeat=number), at=NOW + number, owner=OWNER)
+        store.record(plan(run_id, repeat=number), at=NOW + number, process=PROCESS)
         archive(store, f"hello from {run_id}", run_id=run_id)
         for name in ("manifest.yaml", "gpu/nvml.jsonl", "gpu/fetched.json"):
             store.keep(run_id, name, "{}\n")

@@ -12,7 +12,7 @@ def put(where: Path, runs: Iterable[Run]) -> None:
     """Record runs with their states and measurements."""
     with open_store(str(where)) as store:
         for one in runs:
-            store.record(one.plan, at=one.created_at, owner=None)
+            store.record(one.plan, at=one.created_at, process=None)
             for step in one.history[1:]:
                 store.move(one.run_id, Transition(phase=step.phase, at=step.at, cause="test"))
             if one.measurement is not None:

@@ -19,11 +19,11 @@ from k8sbench.lifecycle.context import mark_lost_runs
 from k8sbench.model import times
 from k8sbench.model.errors import NotFound, StoreError, UsageError
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.run import Owner
+from k8sbench.model.run import Process
 from k8sbench.ports import RunFilter
 from tests.harness import children
 from tests.unit.presence import present
-from tests.unit.store.examples import NOW, OWNER, plan, step
+from tests.unit.store.examples import NOW, PROCESS, plan, step
 
 Other = subprocess.Popen[str]
 PATIENCE = 60.0
@@ -156,7 +156,7 @@ def test_a_process_that_proc_hides_is_not_called_gone(monkeypatch: pytest.Monkey
 # -- a run whose process is gone ------------------------------------------------------------------
 
 
-def gone(owner: Owner) -> bool:
+def gone(process: Process) -> bool:
     return False
 
 
@@ -191,9 +191,9 @@ def test_a_run_whose_process_may_run_is_left(one_run: SqlStore, alive: bool | No
 
 
 def test_a_run_of_a_cluster_goes_on_and_one_that_succeeded_stays_so(store: SqlStore) -> None:
-    store.record(plan("pod", backend="kubernetes"), at=NOW, owner=OWNER)
-    store.record(plan("nobodys", set_name="other"), at=NOW, owner=None)
-    store.record(plan("over", set_name="third"), at=NOW, owner=OWNER)
+    store.record(plan("pod", backend="kubernetes"), at=NOW, process=PROCESS)
+    store.record(plan("nobodys", set_name="other"), at=NOW, process=None)
+    store.record(plan("over", set_name="third"), at=NOW, process=PROCESS)
     over = store.move("over", step(Phase.SUCCEEDED))
     mark_lost_runs(store, alive=gone, now=NOW + 10)
     assert store.run("over") == over
@@ -213,7 +213,7 @@ def test_its_end_is_not_before_its_last_state_nor_after_now(one_run: SqlStore) -
 def test_a_read_only_store_still_tells(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "alive", gone)
     with open_store(str(root)) as store:
-        store.record(plan(), at=NOW, owner=OWNER)
+        store.record(plan(), at=NOW, process=PROCESS)
         store.database.read_only = StoreError("It can only be read.")
         runs = stores.current_runs(store)
         assert [run.phase for run in runs] == [Phase.LOST]
@@ -226,7 +226,7 @@ def test_a_run_is_found_by_its_id_or_an_unambiguous_part(store: SqlStore, text: 
     with pytest.raises(NotFound, match="There are no runs"):
         find(store, text)
     for number, run_id in enumerate(("seg-1", "seg-11", "seg-12"), start=1):
-        store.record(plan(run_id, repeat=number), at=NOW, owner=None)
+        store.record(plan(run_id, repeat=number), at=NOW, process=None)
     if text in {"seg-1", "seg-11"}:
         assert find(store, text).run_id == text
         return

@@ -21,7 +21,7 @@ from k8sbench.ports import LogLine, RunFilter
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import (
     NOW,
-    OWNER,
+    PROCESS,
     REJECTION,
     TRAINING,
     append,
@@ -33,10 +33,10 @@ from tests.unit.store.index_checks import damage, differences
 
 
 def test_a_run_is_recorded_before_it_starts(store: SqlStore, open_again: OpenStore) -> None:
-    run = store.record(plan(), at=NOW, owner=OWNER)
+    run = store.record(plan(), at=NOW, process=PROCESS)
     assert run.phase is Phase.CREATED
     assert run.created_at == run.history[0].at == NOW
-    assert run.owner == OWNER
+    assert run.process == PROCESS
     assert run.measurement is None
     assert (store.folder("seg-1") / "run.json").is_file()
     assert open_again().run("seg-1") == run
@@ -44,13 +44,13 @@ def test_a_run_is_recorded_before_it_starts(store: SqlStore, open_again: OpenSto
 
 def test_a_run_id_is_recorded_once(one_run: SqlStore) -> None:
     with pytest.raises(UsageError, match="'seg-1' already"):
-        one_run.record(plan(repeat=2), at=NOW + 1, owner=None)
+        one_run.record(plan(repeat=2), at=NOW + 1, process=None)
     assert one_run.run("seg-1").plan.repeat == 1
 
 
 def test_a_repeat_of_a_case_is_recorded_once_in_a_set(one_run: SqlStore) -> None:
     with pytest.raises(RepeatTaken):
-        one_run.record(plan("seg-2"), at=NOW + 1, owner=None)
+        one_run.record(plan("seg-2"), at=NOW + 1, process=None)
     assert one_run.ids() == ["seg-1"]
     assert not (one_run.root / "runs" / "seg-2").exists()
 
@@ -59,7 +59,7 @@ def test_the_next_repeat_is_the_first_that_is_free(store: SqlStore) -> None:
     key = case_key(plan())
     assert store.next_repeat("nightly", key) == 1
     for number in (1, 2, 4):
-        store.record(plan(f"seg-{number}", repeat=number), at=NOW, owner=None)
+        store.record(plan(f"seg-{number}", repeat=number), at=NOW, process=None)
     assert store.next_repeat("nightly", key) == 3
     assert store.next_repeat("other", key) == 1
 
@@ -107,7 +107,7 @@ def test_a_measurement_that_is_not_a_number_is_refused_whole(one_run: SqlStore) 
 
 
 def test_an_unknown_run_is_not_found_and_the_nearest_are_named(store: SqlStore) -> None:
-    store.record(plan("deeplab-261120-081500-x7k2qd"), at=NOW, owner=None)
+    store.record(plan("deeplab-261120-081500-x7k2qd"), at=NOW, process=None)
     asks = (
         store.run,
         store.folder,
@@ -123,8 +123,8 @@ def test_an_unknown_run_is_not_found_and_the_nearest_are_named(store: SqlStore) 
 
 
 def test_runs_that_are_known_are_not_read_again(store: SqlStore) -> None:
-    a = store.record(plan("a"), at=NOW, owner=None)
-    b = store.record(plan("b", set_name="weekly"), at=NOW + 10, owner=None)
+    a = store.record(plan("a"), at=NOW, process=None)
+    b = store.record(plan("b", set_name="weekly"), at=NOW + 10, process=None)
     store.move("a", step(Phase.RUNNING))
     first, second = store.runs(RunFilter(), {"a": a, "gone": b})
     assert first is a
@@ -132,10 +132,10 @@ def test_runs_that_are_known_are_not_read_again(store: SqlStore) -> None:
 
 
 def test_filters_are_anded(store: SqlStore) -> None:
-    store.record(plan("a"), at=NOW, owner=None)
-    store.record(plan("b", set_name="weekly"), at=NOW + 10, owner=None)
-    store.record(plan("c", benchmark="other"), at=NOW + 20, owner=None)
-    store.record(plan("d", framework="paddle"), at=NOW + 30, owner=None)
+    store.record(plan("a"), at=NOW, process=None)
+    store.record(plan("b", set_name="weekly"), at=NOW + 10, process=None)
+    store.record(plan("c", benchmark="other"), at=NOW + 20, process=None)
+    store.record(plan("d", framework="paddle"), at=NOW + 30, process=None)
     store.move("b", step(Phase.RUNNING))
     store.move("d", step(Phase.FAILED))
 
@@ -163,7 +163,7 @@ def test_filters_are_anded(store: SqlStore) -> None:
 @pytest.mark.parametrize("run_id", ["", "..", "../../etc/cron.d/x", "a/b", "a\n", "a" * 60])
 def test_what_cannot_name_a_job_names_no_folder(store: SqlStore, run_id: str) -> None:
     with pytest.raises(UsageError, match="cannot name a job"):
-        store.record(plan(run_id), at=NOW, owner=None)
+        store.record(plan(run_id), at=NOW, process=None)
     assert list((store.root / "runs").glob("*")) == []
     assert store.ids() == []
 
@@ -196,7 +196,7 @@ def test_a_run_that_goes_on_is_as_its_folder_says(one_run: SqlStore) -> None:
 
 
 def test_what_cannot_be_read_is_one_damaged_run(one_run: SqlStore) -> None:
-    run = one_run.record(plan("seg-2", repeat=2), at=NOW, owner=OWNER)
+    run = one_run.record(plan("seg-2", repeat=2), at=NOW, process=PROCESS)
     damage(one_run, "seg-1", "{")
     (one_run.folder("seg-1") / "run.json").write_text("{")
     assert one_run.runs(RunFilter()) == [run]
@@ -210,7 +210,7 @@ def test_what_cannot_be_read_is_one_damaged_run(one_run: SqlStore) -> None:
 def test_a_hundred_threads_share_one_store(store: SqlStore) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    store.record(plan(), at=NOW, owner=None)
+    store.record(plan(), at=NOW, process=None)
     with ThreadPoolExecutor(20) as threads:
         moves = [
             threads.submit(store.move, "seg-1", step(Phase.RUNNING, NOW + n)) for n in range(100)
@@ -225,7 +225,7 @@ ODD = "\0 \x1b[31m '\" \\ ß 深度学习 \N{PILE OF POO}\u2028"
 def test_any_plan_and_measurement_come_back(store: SqlStore, open_again: OpenStore) -> None:
     options = {"text": ODD, "most": 2**64 - 1, "least": -(2**63), "float": 5e-324, "no": False}
     odd = plan(command=(ODD, ""), env={ODD: ODD}, options=options, notes=(ODD,), timeout_s=1e300)
-    assert store.record(odd, at=NOW, owner=None).plan == odd
+    assert store.record(odd, at=NOW, process=None).plan == odd
     measured = measurement(files=(ODD,), final_loss=-0.1, environment={ODD: None, "x": ODD})
     store.measured("seg-1", measured)
     run = open_again().run("seg-1")
@@ -234,10 +234,10 @@ def test_any_plan_and_measurement_come_back(store: SqlStore, open_again: OpenSto
 
 
 def test_a_run_without_a_job_is_reopened_otherwise(store: SqlStore, open_again: OpenStore) -> None:
-    store.record(plan(timeout_s=60.0), at=NOW, owner=None)
+    store.record(plan(timeout_s=60.0), at=NOW, process=None)
     store.move("seg-1", creation.refused("seg-1", UsageError("The webhook refused it."), NOW + 1))
     there = Location(server="https://cluster.example:6443", namespace="bench")
-    run = store.reopen(plan(timeout_s=90.0), at=NOW + 2, owner=None, location=there)
+    run = store.reopen(plan(timeout_s=90.0), at=NOW + 2, process=None, location=there)
     assert [step.cause_id for step in run.history] == [None, "not-created", None]
     assert (run.phase, run.plan.timeout_s, run.location) == (Phase.CREATED, 90.0, there)
     run = store.move("seg-1", creation.created(NOW + 3))
@@ -251,7 +251,7 @@ def test_a_run_without_a_job_is_reopened_otherwise(store: SqlStore, open_again: 
 def test_a_run_that_had_a_job_is_not_reopened(one_run: SqlStore, phase: Phase) -> None:
     run = one_run.move("seg-1", step(phase))
     with pytest.raises(StoreError, match=f"Run seg-1 is {phase}"):
-        one_run.reopen(plan(), at=NOW + 2, owner=None, location=None)
+        one_run.reopen(plan(), at=NOW + 2, process=None, location=None)
     assert one_run.run("seg-1") == run
 
 
@@ -259,12 +259,17 @@ TRAINS = {"mode": "train", "checkpoints": "path:/kept"}
 
 
 def test_a_training_is_reopened_without_its_figures(store: SqlStore, open_again: OpenStore) -> None:
-    store.record(plan(training=TRAINING, **TRAINS), at=NOW, owner=None)
+    store.record(plan(training=TRAINING, **TRAINS), at=NOW, process=None)
     store.move("seg-1", step(Phase.SUCCEEDED))
     store.measured("seg-1", measurement())
     longer = plan(training=msgspec.structs.replace(TRAINING, length=20), **TRAINS)
-    run = store.reopen(longer, at=NOW + 2, owner=OWNER, location=None)
-    assert (run.phase, run.attempt, run.measurement, run.owner) == (Phase.CREATED, 2, None, OWNER)
+    run = store.reopen(longer, at=NOW + 2, process=PROCESS, location=None)
+    assert (run.phase, run.attempt, run.measurement, run.process) == (
+        Phase.CREATED,
+        2,
+        None,
+        PROCESS,
+    )
     assert open_again().run("seg-1") == run
     assert differences(store) == []
     # Its repeat is one of the longer case's now.
@@ -273,11 +278,11 @@ def test_a_training_is_reopened_without_its_figures(store: SqlStore, open_again:
 
 def test_a_training_does_not_become_a_run_that_there_is(store: SqlStore) -> None:
     longer = plan(training=msgspec.structs.replace(TRAINING, length=20), **TRAINS)
-    store.record(msgspec.structs.replace(longer, run_id="seg-2"), at=NOW, owner=None)
-    store.record(plan(training=TRAINING, **TRAINS), at=NOW, owner=None)
+    store.record(msgspec.structs.replace(longer, run_id="seg-2"), at=NOW, process=None)
+    store.record(plan(training=TRAINING, **TRAINS), at=NOW, process=None)
     run = store.move("seg-1", step(Phase.FAILED))
     with pytest.raises(RepeatTaken):
-        store.reopen(longer, at=NOW + 2, owner=None, location=None)
+        store.reopen(longer, at=NOW + 2, process=None, location=None)
     assert store.run("seg-1") == run
 
 
@@ -324,7 +329,7 @@ def test_a_wish_comes_with_an_end_unless_there_is_one_of_its_kind(one_run: SqlSt
     one_run.wish("seg-1", CANCEL)
     assert one_run.move("seg-1", step(Phase.FAILED), owes=DELETE).wishes == (DELETE,)
     assert RunFolder(one_run.folder("seg-1")).run().wishes == (DELETE,)
-    one_run.record(plan("seg-2", repeat=2), at=NOW, owner=None)
+    one_run.record(plan("seg-2", repeat=2), at=NOW, process=None)
     by_name = msgspec.structs.replace(DELETE, cause="By name.")
     one_run.wish("seg-2", by_name)
     assert one_run.move("seg-2", step(Phase.FAILED), owes=DELETE).wishes == (by_name,)
@@ -345,7 +350,7 @@ def test_a_change_by_another_process_is_seen_before_the_next_one(
 def test_a_run_that_is_submitted_again_has_no_wish_of_before(one_run: SqlStore) -> None:
     one_run.wish("seg-1", CANCEL)
     one_run.move("seg-1", creation.refused("seg-1", UsageError("The webhook refused it."), NOW + 1))
-    one_run.reopen(plan(), at=NOW + 2, owner=None, location=None)
+    one_run.reopen(plan(), at=NOW + 2, process=None, location=None)
     assert one_run.run("seg-1").wishes == ()
     assert not (one_run.folder("seg-1") / "wishes.json").exists()
 
@@ -355,7 +360,11 @@ def test_a_run_that_is_submitted_again_has_no_wish_of_before(one_run: SqlStore) 
 
 def new_run(at: float = NOW) -> Run:
     return Run(
-        plan=plan(), created_at=at, owner=OWNER, history=(artifacts.created(at),), artifacts=None
+        plan=plan(),
+        created_at=at,
+        process=PROCESS,
+        history=(artifacts.created(at),),
+        artifacts=None,
     )
 
 
@@ -419,7 +428,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(
 
 def made(store: SqlStore, name: str = "release", run_id: str = "seg-1") -> Baseline:
     """A baseline of a run of the store."""
-    store.record(plan(run_id, set_name=run_id), at=NOW, owner=None)
+    store.record(plan(run_id, set_name=run_id), at=NOW, process=None)
     store.move(run_id, step(Phase.SUCCEEDED))
     run = store.measured(run_id, measurement())
     return Baseline(name=name, saved_at=NOW, of=(run_id,), runs=(kept_run(run),))

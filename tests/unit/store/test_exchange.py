@@ -28,7 +28,16 @@ from tests.harness import children
 from tests.unit.imports import foreign
 from tests.unit.presence import present
 from tests.unit.store.conftest import OpenStore
-from tests.unit.store.examples import NOW, OWNER, archive, elsewhere, fill, measurement, plan, step
+from tests.unit.store.examples import (
+    NOW,
+    PROCESS,
+    archive,
+    elsewhere,
+    fill,
+    measurement,
+    plan,
+    step,
+)
 from tests.unit.store.index_checks import differences
 
 IDS = ["seg-1", "seg-2"]
@@ -346,7 +355,7 @@ def test_a_full_disk_is_pruned_too(filled: SqlStore, monkeypatch: pytest.MonkeyP
 
 def test_logs_that_are_still_needed_are_kept(filled: SqlStore) -> None:
     filled.wish("seg-2", Wish(kind="delete", at=NOW, cause="It is over."))
-    filled.record(plan("seg-4", repeat=4), at=NOW, owner=OWNER)
+    filled.record(plan("seg-4", repeat=4), at=NOW, process=PROCESS)
     filled.move("seg-4", step(Phase.SUCCEEDED, NOW))
     archive(filled, "hello", run_id="seg-4")
     done, kept = stores.prune(filled, DAY)

@@ -22,7 +22,7 @@ from tests.harness import postgres
 from tests.harness.cluster.limits import shorten
 from tests.unit.store.examples import (
     NOW,
-    OWNER,
+    PROCESS,
     archive,
     elsewhere,
     plan,
@@ -49,7 +49,7 @@ def test_changes_are_made_over_restarts_of_the_server(
         postgres_server.start()
 
     monkeypatch.setattr(index, "wait", wait)
-    shared.record(plan(), at=NOW, owner=None)
+    shared.record(plan(), at=NOW, process=None)
     for phase in (Phase.RUNNING, Phase.SUCCEEDED):
         postgres_server.halt()
         run = shared.move("seg-1", step(phase))
@@ -64,7 +64,7 @@ def test_a_change_whose_connection_is_lost_is_made_once(
     shared: SqlStore, monkeypatch: pytest.MonkeyPatch, counts: bool
 ) -> None:
     """The answer to the commit is lost, whether or not it counted."""
-    shared.record(plan(), at=NOW, owner=None)
+    shared.record(plan(), at=NOW, process=None)
     real, lost = psycopg.Connection.commit, list[bool]()
 
     def commit(self: psycopg.Connection[Any]) -> None:
@@ -87,7 +87,7 @@ def test_a_change_whose_connection_is_lost_is_made_once(
 def test_a_server_that_stays_away_is_an_error(
     shared: SqlStore, postgres_server: postgres.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shared.record(plan(), at=NOW, owner=None)
+    shared.record(plan(), at=NOW, process=None)
     shorten(monkeypatch, store_outage=0.0)
     postgres_server.halt()
     try:
@@ -108,7 +108,7 @@ def test_waits_have_limits_which_the_url_may_set(url: str, shared: SqlStore) -> 
             return [str(db.scalar(sa.text(f"SHOW {name}"))) for name in names]
 
     assert limits(shared) == ["1min", "30s", "30s"]
-    shared.record(plan(), at=NOW, owner=None)
+    shared.record(plan(), at=NOW, process=None)
     with open_store(f"{url}%20-clock_timeout%3D1s", is_operator=True) as impatient:
         assert limits(impatient) == ["1min", "1s", "30s"]
         with shared.database.writing() as db:
@@ -131,7 +131,7 @@ def test_rows_that_are_lost_are_restored_from_a_dump(
     where = postgres_server.database_of_bytes()
     dump, restore = operating.commands("postgres")
     with open_store(where, is_operator=True) as store:
-        store.record(plan("seg-1"), at=1e9, owner=OWNER)
+        store.record(plan("seg-1"), at=1e9, process=PROCESS)
         pages.run(dump, tmp_path, {"K8SBENCH_STORE": where})
         with store.database.writing() as db:
             index.clear(db)
@@ -145,7 +145,7 @@ def test_rows_that_are_lost_are_restored_from_a_dump(
 
 
 def test_a_run_whose_folder_is_lost_goes_on_from_its_row(shared: SqlStore, url: str) -> None:
-    shared.record(plan(backend="kubernetes"), at=NOW, owner=OWNER)
+    shared.record(plan(backend="kubernetes"), at=NOW, process=PROCESS)
     running = shared.move("seg-1", step(Phase.RUNNING))
     shutil.rmtree(shared.root)
     with open_store(url, is_operator=True) as again:
@@ -161,7 +161,7 @@ def test_a_run_whose_folder_is_lost_goes_on_from_its_row(shared: SqlStore, url: 
 
 
 def test_rows_that_are_lost_come_back_from_the_folders(shared: SqlStore, url: str) -> None:
-    run = shared.record(plan(), at=NOW, owner=OWNER)
+    run = shared.record(plan(), at=NOW, process=PROCESS)
     with shared.database.writing() as db:
         index.clear(db)
     with open_store(url, is_operator=True) as again:

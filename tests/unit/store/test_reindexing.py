@@ -26,7 +26,7 @@ from tests.harness.cluster.limits import shorten
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import (
     NOW,
-    OWNER,
+    PROCESS,
     REJECTION,
     archive,
     elsewhere,
@@ -42,8 +42,8 @@ CANCEL = Wish(kind="cancel", at=NOW + 1, cause="Enough.")
 def fill(store: SqlStore) -> list[Run]:
     """Record runs of every kind; returns them as the store has them."""
     for number in range(1, 6):
-        store.record(plan(f"seg-{number}", repeat=number), at=NOW + number, owner=OWNER)
-    store.record(plan("pod-1", set_name="weekly"), at=NOW + 9, owner=None)
+        store.record(plan(f"seg-{number}", repeat=number), at=NOW + number, process=PROCESS)
+    store.record(plan("pod-1", set_name="weekly"), at=NOW + 9, process=None)
     for run_id in ("seg-1", "seg-2", "seg-3"):
         store.move(run_id, step(Phase.RUNNING))
     store.move("seg-1", step(Phase.SUCCEEDED, NOW + 20))
@@ -138,7 +138,7 @@ def test_the_index_follows_folders_that_come_and_go(
 ) -> None:
     """A killed write, copies, deletions; a row of PostgreSQL outlives its folder."""
     with open_store(str(tmp_path / "other")) as other:
-        other.record(plan("seg-9", set_name="mine"), at=NOW + 70, owner=OWNER)
+        other.record(plan("seg-9", set_name="mine"), at=NOW + 70, process=PROCESS)
         shutil.copytree(other.folder("seg-9"), one_run.root / "runs" / "seg-9")
     shutil.rmtree(one_run.folder("seg-1"))
     again = open_again()
@@ -166,7 +166,7 @@ def test_several_processes_may_open_a_store_first(root: Path) -> None:
 
 
 def test_the_index_of_a_newer_version_is_left(store: SqlStore, open_again: OpenStore) -> None:
-    run = store.record(plan(), at=NOW, owner=None)
+    run = store.record(plan(), at=NOW, process=None)
     _execute(store, f"UPDATE schema_migrations SET number = {index.LAYOUT + 1}")
     with pytest.raises(StoreError, match="newer k8sbench"):
         open_again()
@@ -292,7 +292,7 @@ def test_a_store_is_where_it_is_named_or_in_the_users_data(
 )
 def test_any_folder_name_will_do(tmp_path: Path, name: str) -> None:
     with open_store(str(tmp_path / name)) as store:
-        store.record(plan(), at=NOW, owner=None)
+        store.record(plan(), at=NOW, process=None)
     assert (tmp_path / name / "k8sbench.db").is_file()
     with open_store(str(tmp_path / name)) as store:
         assert store.folder("seg-1") == tmp_path / name / "runs" / "seg-1"
@@ -319,7 +319,7 @@ def test_a_file_is_no_store(where: str, tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_locked_database_is_an_error_later(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shorten(monkeypatch, store_busy=0.2)
     with open_store(str(root)) as store:
-        store.record(plan(), at=NOW, owner=None)
+        store.record(plan(), at=NOW, process=None)
         with contextlib.closing(sqlite3.connect(root / "k8sbench.db", isolation_level=None)) as db:
             db.execute("BEGIN IMMEDIATE")
             assert store.run("seg-1").phase is Phase.CREATED  # reading goes on
@@ -345,7 +345,7 @@ def _journal(uri: str) -> str:
 def test_a_read_only_store_is_read(root: Path, index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = root.with_name("copy")
     with open_store(str(root)) as store:
-        run = store.record(plan(), at=NOW, owner=None)
+        run = store.record(plan(), at=NOW, process=None)
         shutil.copytree(root, copy)  # what a kill leaves behind
     if index == "gone":
         (copy / "k8sbench.db").unlink()
@@ -364,7 +364,7 @@ def test_a_read_only_store_is_read(root: Path, index: str, monkeypatch: pytest.M
 @pytest.mark.usefixtures("root")
 def test_a_database_of_bytes_keeps_any_text(postgres_server: postgres.Server) -> None:
     with open_store(postgres_server.database_of_bytes(), is_operator=True) as store:
-        run = store.record(plan(data="path:/data/深度学习"), at=NOW, owner=None)
+        run = store.record(plan(data="path:/data/深度学习"), at=NOW, process=None)
         assert store.run("seg-1") == run
 
 
@@ -404,7 +404,7 @@ def test_a_rotated_password_is_read_anew(
         open_store(is_operator=True)
     file.write_text(postgres_server.with_password("fir/st@") + "\n")
     with open_store(is_operator=True) as store:
-        store.record(plan(), at=NOW, owner=None)
+        store.record(plan(), at=NOW, process=None)
         url = postgres_server.with_password("sec@nd/")
         assert store.ids() == ["seg-1"], "who is connected stays so"
     with pytest.raises(StoreError, match="password"):

@@ -15,7 +15,7 @@ from k8sbench.adapters.store import artifacts
 from k8sbench.adapters.store.artifacts import LogTails, LogWriter
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.ports import LogLine, LogMark
-from tests.unit.store.examples import NOW, OWNER, archive, plan
+from tests.unit.store.examples import NOW, PROCESS, archive, plan
 
 
 def test_log_lines_have_times_and_are_on_disk_when_written(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def open_files(under: Path) -> int:
 @pytest.fixture
 def store(sqlite_store: SqlStore) -> SqlStore:
     """A store with a run."""
-    sqlite_store.record(plan(), at=NOW, owner=OWNER)
+    sqlite_store.record(plan(), at=NOW, process=PROCESS)
     return sqlite_store
 
 

@@ -29,7 +29,7 @@ from tests import struct_docs
 from tests.tiers import ROOT
 from tests.unit import goldens
 from tests.unit.store import schemas
-from tests.unit.store.examples import OWNER, REJECTION, measurement, plan, step
+from tests.unit.store.examples import PROCESS, REJECTION, measurement, plan, step
 
 DOCUMENTS: dict[str, Any] = {
     "k8sbench list -o json": list[ListedRun],
@@ -155,7 +155,7 @@ def test_real_documents_keep_to_the_schema(
     monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
     with open_store() as store:
         for number in (1, 2, 3, 4):
-            store.record(plan(f"seg-{number}", repeat=number), at=1e9 + number, owner=OWNER)
+            store.record(plan(f"seg-{number}", repeat=number), at=1e9 + number, process=PROCESS)
         store.move("seg-1", step(Phase.RUNNING))
         store.move("seg-1", step(Phase.SUCCEEDED))
         store.measured("seg-1", measurement())
