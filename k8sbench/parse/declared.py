@@ -20,6 +20,8 @@ from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
 from k8sbench.model.spec import BenchmarkSpec, LogFormat
 from k8sbench.model.units import MANY, SECONDS, Unit, counted
 from k8sbench.parse.family import (
+    DAY,
+    MOST_ITERATIONS,
     EvaluationRule,
     Family,
     JsonFields,
@@ -27,9 +29,11 @@ from k8sbench.parse.family import (
     LineRule,
     MarkRule,
     Read,
+    RecordRule,
+    number_in,
+    positive,
 )
 from k8sbench.parse.lines import CleanLine, ended, pieces
-from k8sbench.parse.records import DAY, MOST_ITERATIONS, RecordRule, number_in, positive
 
 MAX_LINE = 4096
 """Maximum length of a matched line, characters.

@@ -13,6 +13,7 @@ from k8sbench.model import expressions
 from k8sbench.model.plain_text import clean
 from k8sbench.model.units import SECONDS, Unit
 from k8sbench.parse.declared import MAX_LINE, PRECISIONS
+from k8sbench.parse.family import number_in
 from k8sbench.parse.lines import ended, pieces
 from k8sbench.parse.number_columns import (
     LONGEST_TIME,
@@ -22,7 +23,6 @@ from k8sbench.parse.number_columns import (
     similar,
     strings,
 )
-from k8sbench.parse.records import number_in
 
 FIRST_LINES = 100_000
 """Lines that are read."""

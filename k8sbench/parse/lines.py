@@ -7,7 +7,7 @@ is skipped.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from k8sbench.model.sample import Fact, Mark, MarkKind
@@ -42,16 +42,15 @@ class OrderedLines:
         """Wanted texts that the block may hold."""
         self._lines = self._numbered(blocks)
 
-    def holding(self, texts: Callable[[], Collection[str]]) -> Iterator[NumberedLine]:
+    def holding(self, texts: Collection[str]) -> Iterator[NumberedLine]:
         """Yield the remaining lines that hold one of the texts, once cleaned.
 
-        Several iterators share the position: each line is given once. ``texts`` is called after
-        each line.
+        Several iterators share the position: each line is given once.
         """
-        self._look_for(texts())
+        self._look_for(texts)
         for line in self._lines:
             yield line
-            self._look_for(texts())
+            self._look_for(texts)
 
     def _look_for(self, texts: Collection[str]) -> None:
         if texts is not self._wanted:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from k8sbench.model.units import MANY, Unit
 from k8sbench.parse import declared
-from k8sbench.parse.records import number_in
+from k8sbench.parse.family import number_in
 
 
 class Kind(IntEnum):

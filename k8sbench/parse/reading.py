@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Record
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse import declared
 from k8sbench.parse.families import FAMILIES
-from k8sbench.parse.family import Family, LineReader
+from k8sbench.parse.family import Family, LineReader, number_in
 from k8sbench.parse.lines import CleanLine, NumberedLine, OrderedLines, pieces
-from k8sbench.parse.records import number_in
 
 HEAD_ITEMS = 10_000
 """Items kept before the family is known; a head is never that long."""
@@ -87,7 +86,7 @@ class FamilyLog:
         """Everything after the line that decided."""
         texts = frozenset((AIRANK, *reader.needles, *([family.opening] if family.opening else [])))
         opening, others = family.opening, texts - {family.opening}
-        for number, text in self._lines.holding(lambda: texts):
+        for number, text in self._lines.holding(texts):
             if opening and opening in text and not any(other in text for other in others):
                 yield from self._begun_again(family, (number, text))
                 continue
@@ -103,10 +102,6 @@ class FamilyLog:
         lines = itertools.chain([line], self._lines.holding(_texts([head])))
         decided, items = _decided(lines, [head])
         yield from items if decided else head.items()
-
-
-_EVERY = frozenset([""])
-"""A text that every line holds."""
 
 
 def _read(reader: LineReader, line: CleanLine) -> Iterator[Item]:
@@ -173,11 +168,9 @@ def _decided(
     return None, []
 
 
-def _texts(heads: Collection[_Head]) -> Callable[[], frozenset[str]]:
+def _texts(heads: Collection[_Head]) -> frozenset[str]:
     """Texts of the lines that any of the heads can read."""
-    readers = [head.reader for head in heads]
-    texts = frozenset([AIRANK]).union(*(reader.head_needles for reader in readers))
-    return lambda: _EVERY if any(reader.reads_all for reader in readers) else texts
+    return frozenset([AIRANK]).union(*(head.reader.head_needles for head in heads))
 
 
 def _decides(item: Item) -> bool:

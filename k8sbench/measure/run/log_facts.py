@@ -20,9 +20,8 @@ from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.rank_sums import CountedSteps
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Place, Record
-from k8sbench.parse.family import Family
+from k8sbench.parse.family import Family, number_in
 from k8sbench.parse.reading import EVENTS, OURS, FamilyLog, family_of
-from k8sbench.parse.records import number_in
 
 LONGEST_WARMUP = 0.25
 """Maximum share of planned iterations for a family's default warm-up."""

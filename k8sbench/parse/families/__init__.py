@@ -1,7 +1,4 @@
-"""Table of log families.
-
-A new family is a module here with a :class:`Family`, and its name below.
-"""
+"""Table of log families: a new one is a :class:`Family` in a module here, and its name below."""
 
 from __future__ import annotations
 
@@ -23,12 +20,8 @@ NAMES = (
     "timm",
     "hf-trainer",
 )
-"""Families in detection order; our own first, whose start line decides.
-
-Modules are named alike, with ``_`` for ``-``, except for those of ``small``.
-"""
-_SMALL = ("tsm", "arcface-torch", "timm", "paddlevideo")
-"""Families of the module ``small``."""
+"""Families in detection order; our own first, whose start line decides."""
+_MODULES = ("k8sbench", "openmmlab", "paddle", "pytorch", "hf_trainer")
 
 FAMILIES: dict[str, Family]
 """Name → family.
@@ -40,7 +33,6 @@ Built on first use: name checks need no parser.
 def __getattr__(name: str) -> object:
     if name != "FAMILIES":
         raise AttributeError(name)
-    modules = {"small" if each in _SMALL else each.replace("-", "_") for each in NAMES}
-    values = [vars(importlib.import_module(f"{__name__}.{module}")) for module in modules]
-    made = {one.name: one for each in values for one in each.values() if isinstance(one, Family)}
+    modules = (vars(importlib.import_module(f"{__name__}.{module}")) for module in _MODULES)
+    made = {one.name: one for each in modules for one in each.values() if isinstance(one, Family)}
     return globals().setdefault(name, {each: made[each] for each in NAMES})

@@ -15,9 +15,17 @@ from typing import NamedTuple
 import msgspec
 
 from k8sbench.model.sample import Fact, Item, Mark
-from k8sbench.parse.family import FactRule, Family, LineReader, LineRule, MarkRule, rule
+from k8sbench.parse.family import (
+    MOST_EPOCHS,
+    MOST_ITERATIONS,
+    FactRule,
+    Family,
+    LineReader,
+    LineRule,
+    MarkRule,
+    rule,
+)
 from k8sbench.parse.lines import CleanLine
-from k8sbench.parse.records import MOST_EPOCHS, MOST_ITERATIONS
 
 _KEYS = {
     "train_samples_per_second": "whole_run_rate",

@@ -15,9 +15,8 @@ import msgspec
 
 from k8sbench.model import gpu_metrics
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, MarkKind, Record, Shape
-from k8sbench.parse.family import Family, LineReader, LineRule
+from k8sbench.parse.family import MOST_ITERATIONS, Family, LineReader, LineRule, received_at, share
 from k8sbench.parse.lines import CleanLine
-from k8sbench.parse.records import MOST_ITERATIONS, received_at, share
 
 OWN = "K8SBENCH {"
 """First characters of our own trainers' lines."""

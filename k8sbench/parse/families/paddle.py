@@ -1,15 +1,29 @@
-"""Lines that several Paddle programs print.
+"""Logs of Paddle's programs: PaddleSeg, PaddleClas, PLSC, PaddleVideo.
 
-Launcher, runtime, configuration, training lines.
+First what several of them print: launcher, runtime, configuration, training lines.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from k8sbench.model.sample import Fact
-from k8sbench.parse.family import FactRule, Family, LineReader, rule
+import msgspec
+
+from k8sbench.model.sample import Fact, Item, Shape
+from k8sbench.parse.family import (
+    LOSS_NUMBER,
+    UNDATED_SPAN,
+    EvaluationRule,
+    FactRule,
+    Family,
+    LineReader,
+    LineRule,
+    MarkRule,
+    RecordRule,
+    assumed_fp32,
+    rule,
+)
 from k8sbench.parse.lines import CleanLine
 
 _TRAINERS = "PADDLE_TRAINERS_NUM"
@@ -102,3 +116,381 @@ def gpus_of_job(stated: Mapping[str, Fact]) -> Iterator[Fact]:
         yield environment.like(name, str(int(environment.value)))
     for count in counts:
         yield count.like("gpus", str(int(count.value)))
+
+
+# -- PaddleSeg -------------------------------------------------------------------------------------
+#
+# Logs of PaddleSeg.
+#
+# ``ips`` is samples/s of ONE card, a mean over the log interval, data wait included. Evaluations
+# and checkpoints lie between records, in the time of none. ``ips: 127.0.0.1`` is the launcher's
+# list of addresses and no rate.
+
+_SEG_SHAPE = Shape(name="paddleseg", number="rate", per="card", resolution=1.0)
+
+_SEG_STAMP = r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s+\[INFO\]\s*)?"
+_SEG_RECORD = re.compile(
+    _SEG_STAMP + r"\[TRAIN\] epoch[:=] ?(?P<epoch>\d{1,6}), "
+    r"iter[:=] ?(?P<iteration>\d{1,12})/(?P<total>\d{1,12}), loss[:=] ?" + LOSS_NUMBER + r", "
+    r"[^\[\]]*?batch_cost[:=] ?(?P<step_seconds>\d+\.\d+), "
+    r"reader_cost[:=] ?(?P<data_seconds>\d+\.\d+), "
+    r"(?:[^\[\]]*?, )??ips[:=] ?(?P<rate>\d+\.\d{4,}) ?(?:samples/s(?:ec)?)?(?=[\s|]|$)"
+)
+_SEG_EVALUATION = re.compile(_SEG_STAMP + r"\[EVAL\] [^\[\]]*?\bmIoU[:=] ?(?P<value>\d+\.\d+|nan)")
+_SEG_MODEL = re.compile(r"^  type: (?P<model>\w+)\s*$")
+
+
+class _PaddlesegReader(LineReader):
+    """Reads the model: the first type of the configuration's section ``model``."""
+
+    _in_model = False
+
+    def __init__(self, family: Family) -> None:
+        super().__init__(family)
+        self.head_needles |= {"model:", "  type: "}
+
+    def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
+        yield from super().facts(line, rules)
+        self._in_model |= line.text.rstrip() == "model:"
+        if self._in_model and (match := _SEG_MODEL.match(line.text)):
+            self._in_model = False
+            yield line.fact("model", match["model"])
+
+
+def _derive_seg(stated: Mapping[str, Fact]) -> Iterator[Fact]:
+    yield from gpus_of_job(stated)
+    # AMP is an option that no configuration holds: FP32 is no more than its default.
+    yield from assumed_fp32(stated, "precision_default")
+
+
+PADDLESEG = Family(
+    name="paddleseg",
+    title="PaddleSeg",
+    framework="paddle",
+    unit="samples/s",
+    opening="Environment Information",
+    facts=(
+        rule("platform: ", r"^platform: (?P<platform>.+)"),
+        rule("Python: ", r"^Python: (?P<python>\d[\d.]*)"),
+        rule("cudnn: ", r"^cudnn: (?P<cudnn>[\d.]+)"),
+        rule("GPUs used: ", r"^GPUs used: (?P<_gpus_program>\d{1,12})"),
+        rule("GPU: ['GPU ", r"^GPU: \['GPU \d+: (?P<gpu_model>[^']+)'"),
+        rule("PaddlePaddle: ", r"^PaddlePaddle: (?P<framework_version>\S+)", program="PaddleSeg"),
+        rule("PaddleSeg: ", r"^PaddleSeg: (?P<program_version>\S+)"),
+        rule("batch_size: ", r"^batch_size: (?P<batch_size>\d{1,12})"),
+        rule("iters: ", r"^iters: (?P<planned_iterations>\d{1,12})"),
+        rule("to train", r"(?i)use amp to train", precision="amp", amp_dtype="fp16"),
+        rule("fp16", r"--precision[= ']+fp16|'--fp16'|--fp16\b", precision="amp", amp_dtype="fp16"),
+        rule("--precision", r"--precision[= ',]+(?P<precision>fp32)\b"),
+        rule("Config Information", _config="True"),
+        *LAUNCH,
+    ),
+    late_facts=(rule("Total Params: ", r"Total Params: (?P<parameters>\d+)"),),
+    derive=_derive_seg,
+    records=(RecordRule("[TRAIN] epoch", _SEG_RECORD, _SEG_SHAPE),),
+    evaluations=(EvaluationRule("[EVAL]", _SEG_EVALUATION, "mIoU"),),
+    marks=(
+        MarkRule("Start evaluating", "evaluation"),
+        MarkRule("Resume model from", "restart"),
+    ),
+    make_reader=_PaddlesegReader,
+)
+
+# -- PaddleClas ------------------------------------------------------------------------------------
+#
+# PaddleClas in its three shapes. All figures are ONE card's.
+#
+# 2020 prints ``elapse … ips`` and its documentation calls them those of that step. From 2021 on
+# ``batch_cost … ips`` are running means since step 5 of the epoch, and begin anew in each epoch.
+# The dygraph engine prints the same numbers in lines of another form; its means begin anew at
+# step 5 alone, so an epoch's first line goes on from the last one of the epoch before. The time
+# of the switch to the next epoch is in no record.
+
+_CLAS_SHAPE = Shape(
+    name="paddleclas",
+    number="seconds",
+    per="card",
+    averaged="running",
+    skips=5,
+    numbering="epoch",
+    resolution=1.0,
+)
+_CLAS_STEP = msgspec.structs.replace(
+    _CLAS_SHAPE, name="paddleclas 2020", number="rate", averaged="step", complete=False
+)
+_CLAS_DYGRAPH_SHAPE = msgspec.structs.replace(
+    _CLAS_SHAPE, name="paddleclas dygraph", first_epoch=1, carries=True
+)
+
+_CLAS_STAMP = r"(?:\[?(?P<stamp>\d{4}[-/]\d\d[-/]\d\d \d\d:\d\d:\d\d)\]? (?:\w+ )?INFO: )?"
+_CLAS_BEGIN = (
+    _CLAS_STAMP + r"epoch:(?P<epoch>\d{1,6})\s+(?:, )?train step:(?P<iteration>\d{1,12})\s"
+    # What stands between differs by generation; another record's beginning must not.
+    r"(?P<middle>(?:(?!epoch:).)*?)"
+)
+_CLAS_RATE = r"ips: (?P<rate>\d+\.\d{5,}) ?(?:\w+/s(?:ec)?\b)?"
+_CLAS_RECORD = re.compile(
+    _CLAS_BEGIN + r"batch_cost: (?P<step_seconds>\d+\.\d+) ?s, "
+    r"reader_cost: (?P<data_seconds>\d+\.\d+) ?s, " + _CLAS_RATE
+)
+_CLAS_STEP_RECORD = re.compile(
+    _CLAS_BEGIN + r"elapse: (?P<step_seconds>\d+\.\d+)s?,? " + _CLAS_RATE
+)
+# plsc 2.4 prints lines of this form with other figures: the whole job's.
+_CLAS_DYGRAPH_RECORD = re.compile(_CLAS_STAMP + r"(?<!plsc INFO: )(?<!\d - )" + DYGRAPH_LINE)
+# The newer line's own ips is that of another batch: only its times are used.
+_CLAS_END_TIMES = re.compile(
+    r"END epoch:(?P<epoch>\d{1,6})\s+train\s.*?batch_cost: (?P<mean_seconds>\d+\.\d+) ?s"
+    r".*?batch_cost_sum: (?P<sum_seconds>\d+\.\d+) ?s"
+)
+_CLAS_END_RATES = re.compile(
+    r"END epoch:(?P<epoch>\d{1,6})\s+train\s"
+    r".*?elapse_sum: (?P<sum_seconds>\d+\.\d+)s?\s*ips: (?P<mean_rate>\d+\.\d+)"
+)
+_CLAS_END_EVALUATION = re.compile(
+    _CLAS_STAMP + r"END epoch:\d{1,6}\s+(?:valid|eval)\s.*?\btop1:\s+(?P<value>\d+\.\d+)"
+)
+_CLAS_EVALUATION = re.compile(
+    _CLAS_STAMP + r"\[Eval\]\[Epoch \d+\]\[Avg\].*?\btop1: (?P<value>\d+\.\d+)"
+)
+
+
+def _derive_clas(stated: Mapping[str, Fact]) -> Iterator[Fact]:
+    yield from gpus_of_job(stated)
+    # The AMP section is printed where it is set, and may still switch AMP off; pure fp16 is
+    # switched by a setting of its own.
+    if "_amp_off" in stated and "_half" not in stated:
+        yield stated["_amp_off"].like("precision", "fp32")
+    elif setting := stated.get("_half") or stated.get("_amp_section"):
+        yield setting.like("precision", "amp")
+        yield setting.like("amp_dtype", "fp16")
+    else:
+        yield from assumed_fp32(stated)
+
+
+PADDLECLAS = Family(
+    name="paddleclas",
+    title="PaddleClas",
+    framework="paddle",
+    unit="images/s",
+    opening="is powered by PaddlePaddle",
+    facts=(
+        rule("PaddleClas is powered by", program="PaddleClas", _config="True"),
+        rule("AMP : ", r"INFO:\s+AMP : ", _amp_section="True"),
+        rule("use_amp : False", _amp_off="True"),
+        rule("fp16 : True", r"use_(?:pure_)?fp16 : True", _half="True"),
+        rule("num_shards", r"num_shards: (?P<_gpus_program>\d{1,12})\b"),
+        rule(
+            "PaddlePaddle", r"\bPaddlePaddle(?: version)?[: ]+(?P<framework_version>\d+\.\d+\.\d+)"
+        ),
+        *LAUNCH,
+    ),
+    derive=_derive_clas,
+    records=(
+        RecordRule("batch_cost: ", _CLAS_RECORD, _CLAS_SHAPE, first_iteration=0),
+        RecordRule("elapse: ", _CLAS_STEP_RECORD, _CLAS_STEP, first_iteration=0),
+        RecordRule("[Train][Epoch ", _CLAS_DYGRAPH_RECORD, _CLAS_DYGRAPH_SHAPE, first_iteration=0),
+    ),
+    evaluations=(
+        EvaluationRule("END epoch:", _CLAS_END_EVALUATION, "top1"),
+        EvaluationRule("[Eval][Epoch ", _CLAS_EVALUATION, "top1"),
+    ),
+    marks=(
+        MarkRule("END epoch:", "epoch-end", _CLAS_END_TIMES),
+        MarkRule("END epoch:", "epoch-end", _CLAS_END_RATES),
+        MarkRule("END epoch:", "evaluation", re.compile(r"END epoch:\d{1,6}\s+(?:valid|eval)\s")),
+        MarkRule("valid step:", "evaluation"),
+        MarkRule("[Eval][Epoch ", "evaluation"),
+        MarkRule("save model in", "checkpoint"),
+        MarkRule("Finish load checkpoints from", "restart"),
+    ),
+    make_reader=ConfigurationReader,
+)
+
+# -- PLSC ------------------------------------------------------------------------------------------
+#
+# PLSC, three generations; every figure is the WHOLE JOB's images/s.
+#
+# v1 (2020) prints ``qps`` since the print before, of the time inside the executor alone: the wait
+# for data is left out, so its times do not add up to the clock. Every worker prints. v2.2 (2021)
+# prints ``throughput`` over the log interval, validation and checkpoints included. v2.4 (2023)
+# prints PaddleClas' lines with ``ips`` over the log interval, evaluations left out; where it
+# trains a classification, they are running means as PaddleClas' are.
+
+_PLSC_V1 = Shape(name="plsc v1", number="rate", numbering="epoch", complete=False, resolution=0.001)
+_PLSC_V2 = Shape(name="plsc v2", number="rate", holds_events=True, resolution=0.001)
+_PLSC_V24 = Shape(name="plsc v2.4", number="rate", numbering="epoch", first_epoch=1, resolution=1.0)
+_PLSC_V24_RUNNING = msgspec.structs.replace(_PLSC_V24, averaged="running", skips=5, carries=True)
+
+_PLSC_STAMP = r"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})"
+_PLSC_V1_RECORD = re.compile(
+    r"(?:" + _PLSC_STAMP + r" [^:\]]*:?\d*\] ?)?"
+    r"Pass:(?P<epoch>\d{1,6}) batch:(?P<iteration>\d{1,12}) lr:\S+ loss:" + LOSS_NUMBER + r" "
+    r"qps:(?P<rate>\d+\.\d\d)(?!\d)"
+)
+_PLSC_V2_RECORD = re.compile(
+    r"(?:" + _PLSC_STAMP + r" - )?loss " + LOSS_NUMBER + r", lr: \S+, epoch: \d+, "
+    r"step: (?P<iteration>\d{1,12}), [^,]*?"
+    r"(?:eta: [^,]*, )?throughput: (?P<rate>\d+\.\d+) imgs/s(?:ec)?"
+)
+# Under a newer Paddle each line comes again in the form of Paddle's own logger, without the name.
+_PLSC_V24_RECORD = re.compile(
+    r"(?:\[(?P<stamp>\d{4}[-/]\d\d[-/]\d\d \d\d:\d\d:\d\d(?:,\d{3})?)\] )?(?:\[ *INFO\] )?"
+    r"(?:plsc INFO: |logger\.py:\d+ - )" + DYGRAPH_LINE + "images/sec"
+)
+_PLSC_ACCURACY = re.compile(
+    r"(?:" + _PLSC_STAMP + r" - )?\[(?P<subset>\w+)\]\[\d+\]Accuracy-Flip: (?P<value>\d+\.\d+)"
+)
+_PLSC_ACCURACY_24 = re.compile(
+    r"\[Eval\]\[Epoch \d+\]\[Avg\].*?\b(?P<metric>accuracy-flip|accuracy|top1): (?P<value>\d\.\d+)"
+)
+
+
+def _argument(key: str, value: str, **says: str) -> FactRule:
+    """Version 2 prints its arguments and what follows from them, one a line."""
+    return rule(f" - {key}: ", rf"^Training: \S+ \S+ - {key}: {value}\s*$", **says)
+
+
+def _setting(name: str, default: str, said: str, value: str) -> tuple[FactRule, FactRule]:
+    """Version 1 prints the default, and what sets another value."""
+    return (
+        rule("entry.py:", rf"\]\s+{default}: (?P<_default_{name}>{value})\s*$"),
+        rule("entry.py:", rf"\] Set {said} to (?P<_set_{name}>{value})\.$"),
+    )
+
+
+def _derive_plsc(stated: Mapping[str, Fact]) -> Iterator[Fact]:
+    yield from gpus_of_job(stated)
+    for name in ("batch_size", "head", "classes"):
+        if fact := stated.get(f"_set_{name}") or stated.get(f"_default_{name}"):
+            yield fact.like(name, fact.value)
+
+
+class _PlscReader(ConfigurationReader):
+    """Reads the lines of version 2.4 by the task that the configuration states."""
+
+    def rules(self) -> list[LineRule]:
+        v1, v2, means, running, *others = super().rules()
+
+        def read(line: CleanLine) -> Iterable[Item]:
+            return (running if "_classifies" in self._stated else means).read(line)
+
+        return [v1, v2, means._replace(read=read), *others]
+
+
+PLSC = Family(
+    name="plsc",
+    warmup=50,
+    title="PLSC",
+    framework="paddle",
+    unit="images/s",
+    opening="--------args----------",
+    facts=(
+        rule("entry.py:", r"\bentry\.py:\d+\]", program="PLSC"),
+        rule("=> ", r"total_batch_size: (?P<global_batch>\d{1,12})"),
+        _argument("batch_size", r"(?P<batch_size>\S.*?)"),
+        _argument("world_size", r"(?P<_gpus_program>\d{1,12})"),
+        _argument("total_steps", r"(?P<planned_iterations>\S.*?)"),
+        _argument("log_interval_step", r"(?P<log_interval>\S.*?)"),
+        _argument("backbone", r"(?P<model>\S.*?)"),
+        _argument("loss", r"(?P<head>\S.*?)"),
+        _argument("num_classes", r"(?P<classes>\S.*?)"),
+        _argument("sample_ratio", r"(?P<sample_ratio>\S.*?)"),
+        _argument("classifier", r"\S.*?", program="PLSC"),
+        _argument("fp16", "True", precision="amp", amp_dtype="fp16"),
+        _argument("fp16", "False", precision="fp32"),
+        _argument("use_synthetic_dataset", "True", data="synthetic"),
+        _argument("use_synthetic_dataset", "False", data="real"),
+        rule("entry.py:", r"\]\s+model_name: (?P<model>\S+)"),
+        *_setting("batch_size", "train_batch_size", "train batch size", r"\d{1,12}"),
+        *_setting("head", "loss_type", "loss_type", r"\w+"),
+        *_setting("classes", "num_classes", "num_classes", r"\d{1,12}"),
+        rule("num_trainers: ", r"trainer_id: \d+, num_trainers: (?P<_gpus_program>\d{1,12})"),
+        rule("plsc INFO: ", program="PLSC"),
+        rule("world_size : ", r"plsc INFO:\s+world_size : (?P<_gpus_program>\d{1,12})\s*$"),
+        rule("class_num : ", r"plsc INFO:\s+class_num : (?P<classes>\d{1,12})\s*$"),
+        rule("task_type : classification", _classifies="True"),
+        rule("level : O0", precision="fp32"),
+        rule("level : O", r"INFO:\s+level : O[12]", precision="amp", amp_dtype="fp16"),
+        rule("train with paddle", r"train with paddle (?P<framework_version>\d[\d.]*\d)"),
+        rule("device Place(cpu)", device="cpu"),
+        *LAUNCH,
+    ),
+    derive=_derive_plsc,
+    records=(
+        RecordRule(" batch:", _PLSC_V1_RECORD, _PLSC_V1, first_iteration=0),
+        RecordRule("throughput:", _PLSC_V2_RECORD, _PLSC_V2),
+        RecordRule("[Train][Epoch ", _PLSC_V24_RECORD, _PLSC_V24, first_iteration=0),
+        RecordRule("[Train][Epoch ", _PLSC_V24_RECORD, _PLSC_V24_RUNNING, first_iteration=0),
+    ),
+    evaluations=(
+        EvaluationRule("Accuracy-Flip: ", _PLSC_ACCURACY, "Accuracy-Flip"),
+        EvaluationRule("[Eval][Epoch ", _PLSC_ACCURACY_24, unit="fraction"),
+    ),
+    marks=(
+        MarkRule("Save model to", "checkpoint"),
+        MarkRule("[Eval][Epoch ", "evaluation"),
+        MarkRule("Already save ", "checkpoint"),
+        MarkRule("Finish load checkpoint from", "restart"),
+    ),
+    make_reader=_PlscReader,
+)
+
+
+# -- PaddleVideo -----------------------------------------------------------------------------------
+#
+# ``ips`` is clips/s of ONE card, of that single step; one step in twenty is printed. The mean over
+# all steps stands in the line that ends an epoch.
+
+_VIDEO_SHAPE = Shape(
+    name="paddlevideo",
+    number="rate",
+    per="card",
+    averaged="step",
+    numbering="epoch",
+    first_epoch=1,
+    complete=False,
+    resolution=1.0,
+    wraps=UNDATED_SPAN,
+)
+
+_VIDEO_RECORD = re.compile(
+    r"(?:\[(?P<stamp>\d\d/\d\d \d\d:\d\d:\d\d)\]\s+)?"
+    r"epoch:\[\s*(?P<epoch>\d{1,6})/\d+\s*\]\s*train step:(?P<iteration>\d{1,12})\s+"
+    # In January 2021 the loss stood behind the times; before and after, in front of them.
+    r"(?=(?P<middle>(?:(?!epoch:).)*?ips: ))(?:(?!epoch:).)*?"
+    r"(?:elapse|batch_cost): (?P<step_seconds>\d+\.\d+)(?: ?s(?:ec)?,?)?\s+"
+    r"(?:reader|reader_cost): (?P<data_seconds>\d+\.\d+)(?: ?s(?:ec)?,?)?\s*"
+    r"(?:(?!epoch:|ips: ).)*?ips: (?P<rate>\d+\.\d{5,}) ?(?:instance/s(?:ec)?)?"
+)
+_VIDEO_END = re.compile(
+    r"END epoch:(?P<epoch>\d{1,6})\s+train\s.*?"
+    r"(?:elapse_avg|batch_cost_avg|avg_batch_cost|batch_cost): \d+\.\d+"
+    r"(?:.*?(?:elapse_sum|batch_cost_sum): (?P<sum_seconds>\d+\.\d+))?"
+    r".*?ips: (?P<all_steps_rate>\d+\.\d+)"
+)
+_VIDEO_EVALUATION = re.compile(r"END epoch:\d{1,6}\s+val\s.*?\btop1_avg: (?P<value>\d+\.\d+)")
+
+PADDLEVIDEO = Family(
+    name="paddlevideo",
+    title="PaddleVideo",
+    framework="paddle",
+    unit="clips/s",
+    facts=(
+        rule("/PaddleVideo/", program="PaddleVideo"),
+        rule("<paddlevideo.", program="PaddleVideo"),
+        rule("batch_size : ", r"\bbatch_size : (?P<batch_size>\d{1,12})\s*$"),
+        rule("--amp", r"(?:^|\s|')--amp\b", precision="amp", amp_dtype="fp16"),
+        rule("GradScaler", precision="amp", amp_dtype="fp16"),
+        rule("loss_scaler.py", precision="amp", amp_dtype="fp16"),
+        *LAUNCH,
+    ),
+    derive=gpus_of_job,
+    records=(RecordRule("train step:", _VIDEO_RECORD, _VIDEO_SHAPE, first_iteration=0),),
+    evaluations=(EvaluationRule("END epoch:", _VIDEO_EVALUATION, "top1"),),
+    marks=(
+        MarkRule("END epoch:", "epoch-end", _VIDEO_END),
+        MarkRule("END epoch:", "evaluation", re.compile(r"END epoch:\d{1,6}\s+val\s")),
+        MarkRule("val step:", "evaluation"),
+    ),
+)

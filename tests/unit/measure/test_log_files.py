@@ -32,7 +32,7 @@ def read(path: Path) -> list[tuple[int, str]]:
 def pieces(blocks: Iterable[str]) -> list[tuple[int, str]]:
     """Every piece of a line, with the line's number."""
     every = frozenset({""})
-    lines = OrderedLines(blocks).holding(lambda: every)
+    lines = OrderedLines(blocks).holding(every)
     return [(number, piece) for number, line in lines for piece in line.split("\r") if piece]
 
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from k8sbench.parse import lines as cleaning
 from k8sbench.parse.families import FAMILIES, NAMES
-from k8sbench.parse.family import EvaluationRule, MarkRule
+from k8sbench.parse.family import EvaluationRule, MarkRule, RecordRule
 from k8sbench.parse.lines import OrderedLines, ended
-from k8sbench.parse.records import RecordRule
 from tests.unit.measure.support import FIXTURES
 
 parts_of_lines = st.lists(st.sampled_from(["ab", "b", "ca", "", "\n", "\r", "x\n", "ab\n", "c\r"]))
@@ -41,7 +40,7 @@ def split(lines: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
 @given(parts_of_lines, cuts_of_blocks)
 def test_all_lines_come_with_their_numbers(parts: list[str], cuts: list[int]) -> None:
     lines = OrderedLines(blocks(parts, cuts))
-    assert split(lines.holding(lambda: EVERY)) == one_by_one(parts)
+    assert split(lines.holding(EVERY)) == one_by_one(parts)
     assert lines.empty == (not one_by_one(parts))
 
 
@@ -70,7 +69,7 @@ def test_cleaned_lines_that_hold_a_text_are_found(parts: list[str], cuts: list[i
         ]
 
     wanted = frozenset({"Epoch: [", "ab"})
-    found = OrderedLines(blocks(parts, cuts)).holding(lambda: wanted)
+    found = OrderedLines(blocks(parts, cuts)).holding(wanted)
     assert cleaned(found) == cleaned(one_by_one(parts))
 
 
@@ -79,7 +78,7 @@ def test_lines_of_a_prologue_that_hold_none_of_the_texts_are_passed_over(prefix:
     block = "".join(f"{prefix}loaded 0x{number:x} of 7000\x1b[0m\n" for number in range(7000))
     wanted = frozenset({"Epoch: ["})
     lines = OrderedLines([block, f"{prefix}Epoch: [1]\n"])
-    assert {number for number, _ in lines.holding(lambda: wanted)} == {7001}
+    assert {number for number, _ in lines.holding(wanted)} == {7001}
 
 
 @pytest.mark.parametrize("family", NAMES)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.parse import records
+from k8sbench.parse import family
 
 FIRST = datetime.datetime.fromisoformat("1970-01-01")
 LAST = datetime.datetime.fromisoformat("2200-01-01")
@@ -22,7 +22,7 @@ LAST = datetime.datetime.fromisoformat("2200-01-01")
     ],
 )
 def test_a_stamp_becomes_unix_seconds_read_as_utc(text: str, expected: str) -> None:
-    assert records.stamp_seconds(text) == pytest.approx(
+    assert family.stamp_seconds(text) == pytest.approx(
         datetime.datetime.fromisoformat(expected).timestamp(), abs=1e-6
     )
 
@@ -32,10 +32,10 @@ def test_a_stamp_becomes_unix_seconds_read_as_utc(text: str, expected: str) -> N
     ["", "yesterday", "2021-13-45 00:00:00", "2021-05-31", "2021-05-31 xx:01:11", "1/2/3/4 0"],
 )
 def test_what_is_no_stamp_is_none(text: str) -> None:
-    assert records.stamp_seconds(text) is None
+    assert family.stamp_seconds(text) is None
 
 
 @given(st.datetimes(min_value=FIRST, max_value=LAST))
 def test_every_time_is_read_back(at: datetime.datetime) -> None:
     expected = at.replace(tzinfo=datetime.UTC).timestamp()
-    assert records.stamp_seconds(f"{at:%Y-%m-%d %H:%M:%S.%f}") == pytest.approx(expected, abs=1e-5)
+    assert family.stamp_seconds(f"{at:%Y-%m-%d %H:%M:%S.%f}") == pytest.approx(expected, abs=1e-5)
