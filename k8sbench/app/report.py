@@ -29,7 +29,7 @@ from k8sbench.report.words import Lang
 
 if TYPE_CHECKING:
     from k8sbench.measure.group.selection import Report
-    from k8sbench.measure.run.curve import Curve
+    from k8sbench.measure.run.recorded import Curve
     from k8sbench.model.group import Group, Member
     from k8sbench.model.plan import RunPlan
     from k8sbench.ports import Store
@@ -251,13 +251,13 @@ def page(
 def curve(logs: Callable[[], Sequence[Path]], plan: RunPlan, note: Note) -> Curve | None:
     """Read a run's throughput over time; None, with a note, if unreadable."""
     from k8sbench.adapters.files import log_files
-    from k8sbench.measure.run import curve as curves
+    from k8sbench.measure.run import recorded
 
     try:
         lines = itertools.chain.from_iterable(
             log_files.opened({str(path): path.name for path in logs()[:1]})
         )
-        return curves.curve(plan, lines)
+        return recorded.curve(plan, lines)
     except BenchError as error:
         note(f"warning: without the steps of {plan.run_id}: {error}")
         return None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from k8sbench.measure.run.curve import Curve
+from k8sbench.measure.run.recorded import Curve
 from k8sbench.model.compared import CaseHistory, Point
 from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import Measurement

@@ -76,9 +76,9 @@ class Output:
     def rate(self) -> float | None:
         """Samples per second of the whole job in the latest step; None without them."""
         # Imported with the first step, as the family is with the first line.
-        from k8sbench.measure.run import curve
+        from k8sbench.measure.run import recorded
 
-        return None if self.last is None else curve.rate(self.last, self._plan)
+        return None if self.last is None else recorded.rate(self.last, self._plan)
 
     def _take(self, line: LogLine) -> None:
         """Take in the step of a line, if it has one."""

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from k8sbench.diagnose.job import exits, reasons
+from k8sbench.diagnose.job import causes, exits
 from k8sbench.diagnose.job.causes import finding_of
 from k8sbench.diagnose.job.facts import (
     ContainerEnd,
@@ -96,7 +96,7 @@ def of_replica(facts: Facts, replica: Replica) -> Finding:
 
 def start_error(facts: Facts, replica: Replica, reason: str, message: str) -> Finding:
     """Return the cause of a container's failed start: GPU driver or command."""
-    if driver := reasons.DRIVER.search(message):
+    if driver := causes.DRIVER.search(message):
         return finding_of("gpu-driver", facts.names(replica), why=quoted(driver[0]))
     why = f"{reason}, {quoted(message)}" if message else reason
     return finding_of("start-error", facts.names(replica), why=why)
@@ -157,12 +157,12 @@ def _outside(facts: Facts, replica: Replica) -> Finding | None:
     """Return an ending by the kernel, the node or the cluster, if any."""
     reason = str(replica.status.get("reason") or "")
     by, message = _disruption(replica)
-    ending, names, cause_id = replica.ending, facts.names(replica), by or reasons.ended_by(reason)
+    ending, names, cause_id = replica.ending, facts.names(replica), by or causes.ended_by(reason)
     if replica.tainted and (
         replica.ended or replica.ready
     ):  # its node goes on, and ends it in order
         return finding_of("evicted", names, why="a taint (NoExecute) was put on its node")
-    if ending and ending.reason == reasons.OUT_OF_MEMORY and cause_id != "evicted":
+    if ending and ending.reason == causes.OUT_OF_MEMORY and cause_id != "evicted":
         end = f"A process of {replica.name} ran out of its memory and was killed{names['where']}."
         return finding_of("oom", end=end)
     if cause_id is not None:
@@ -171,7 +171,7 @@ def _outside(facts: Facts, replica: Replica) -> Finding | None:
             why = f"{reason}, {why}"
         limit = f"activeDeadlineSeconds of {replica.name}"
         return finding_of(cause_id, names, limit=limit, why=why)
-    if ending and ending.reason in reasons.NEVER_STARTED:
+    if ending and ending.reason in causes.NEVER_STARTED:
         return start_error(facts, replica, ending.reason, ending.message)
     return None
 
@@ -179,7 +179,7 @@ def _outside(facts: Facts, replica: Replica) -> Finding | None:
 def _disruption(replica: Replica) -> tuple[str | None, str]:
     """Return the external cause of a pod's end, and Kubernetes' message."""
     disruption = replica.disruption or {}
-    return reasons.ended_by(str(disruption.get("reason"))), str(disruption.get("message") or "")
+    return causes.ended_by(str(disruption.get("reason"))), str(disruption.get("message") or "")
 
 
 def _inside(facts: Facts, replica: Replica) -> Finding:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.diagnose.job.reasons import EVENTS, NEVER_STARTED, Event
+from k8sbench.diagnose.job.causes import EVENTS, NEVER_STARTED, Event
 from k8sbench.model.counts import counted
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.kube import KubeObject, conditions, is_suspended, is_true, moment, name_of

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from k8sbench.diagnose.job import endings, reasons, refusals, scheduling
-from k8sbench.diagnose.job.causes import finding_of
+from k8sbench.diagnose.job import causes, endings, refusals, scheduling
+from k8sbench.diagnose.job.causes import EVENTS, Event, Waiting, finding_of
 from k8sbench.diagnose.job.facts import Facts, Replica, first_seen, names, quoted
-from k8sbench.diagnose.job.reasons import EVENTS, Event, Waiting
 from k8sbench.model.counts import counted
 from k8sbench.model.finding import Finding
 from k8sbench.model.kube import QUEUE_LABEL, KubeObject, conditions, is_true, labels_of, moment
@@ -181,7 +180,7 @@ def _waiting(
     facts: Facts, replica: Replica, status: KubeObject, waiting: KubeObject
 ) -> Iterator[Finding | float]:
     reason, message = str(waiting.get("reason", "")), str(waiting.get("message") or "")
-    means = reasons.waiting(reason)
+    means = causes.waiting(reason)
     if means is Waiting.IMAGE:
         yield _image(facts, replica, status, reason, message)
     elif means is Waiting.START and (missing := _MISSING.search(message)):

@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
-from k8sbench.diagnose.job.causes import finding_of
+from k8sbench.diagnose.job.causes import Event, finding_of
 from k8sbench.diagnose.job.facts import Facts, Replica, message_of, names, quoted
-from k8sbench.diagnose.job.reasons import Event
 from k8sbench.model.finding import Finding
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.operators import OPERATORS

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from k8sbench.diagnose.job import endings, placing, reasons
-from k8sbench.diagnose.job.causes import CAUSES, finding_of
+from k8sbench.diagnose.job import causes, endings, placing
+from k8sbench.diagnose.job.causes import CAUSES, EVENTS, POD_PHASES, Event, Waiting, finding_of
 from k8sbench.diagnose.job.facts import (
     JOB_CHANGED,
     Facts,
@@ -21,7 +21,6 @@ from k8sbench.diagnose.job.facts import (
     differences,
     names,
 )
-from k8sbench.diagnose.job.reasons import EVENTS, POD_PHASES, Event, Waiting
 from k8sbench.model.counts import counted
 from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.finding import Finding
@@ -239,7 +238,7 @@ def _phase(facts: Facts) -> Phase:
     seen = map(_replica_phase, facts.replicas)
     phases = [ways.get(phase, phase) for phase in seen]
     endings_seen = (replica.ending.reason for replica in facts.replicas if replica.ending)
-    if not reasons.NEVER_STARTED.isdisjoint(endings_seen):
+    if not causes.NEVER_STARTED.isdisjoint(endings_seen):
         phases.append(Phase.STARTING)
     return min(phases, key=_FORWARD.index)
 
@@ -330,7 +329,7 @@ def _replica_phase(replica: Replica) -> Phase:
 def _pulls(replica: Replica) -> bool:
     states = (status.get("state") or {} for status in (*replica.inits, replica.main))
     if any(
-        reasons.waiting((state.get("waiting") or {}).get("reason", "")) is Waiting.IMAGE
+        causes.waiting((state.get("waiting") or {}).get("reason", "")) is Waiting.IMAGE
         for state in states
     ):
         return True

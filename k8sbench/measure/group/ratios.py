@@ -12,8 +12,7 @@ from functools import partial
 
 import msgspec
 
-from k8sbench.measure.arithmetic import SAME_MODEL, TF32_UNKNOWN, arithmetic
-from k8sbench.measure.gpu_peaks import peak_of, plain_name
+from k8sbench.measure.arithmetic import SAME_MODEL, TF32_UNKNOWN, arithmetic, peak_of, plain_name
 from k8sbench.model import speed_options
 from k8sbench.model.choices import parse_case
 from k8sbench.model.group import SCRATCH, Deviation, Group, Parity

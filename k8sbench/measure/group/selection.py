@@ -7,14 +7,24 @@ case is shown.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
-from k8sbench.measure.group import grouping, history, ratios, speedup, sweeps
+from k8sbench.measure.group import grouping, history, ratios, speedup
 from k8sbench.model.errors import UsageError
-from k8sbench.model.group import Changed, Group, GroupFilter, Newer, Parity, Result, no_run_together
+from k8sbench.model.group import (
+    OUT_OF_MEMORY,
+    Changed,
+    Group,
+    GroupFilter,
+    Newer,
+    Parity,
+    Result,
+    no_run_together,
+)
 from k8sbench.model.identity import GroupKey, check_set, resolve
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -145,7 +155,7 @@ def _with_history(
     The history of a result ends with its own set. A set that differed alone, with a later set at
     the old level, is no change.
     """
-    by_id, fastest = dict[str, Changed | None](), sweeps.fastest(groups)
+    by_id, fastest = dict[str, Changed | None](), _fastest(groups)
     for series in history.history(groups):
         step = None
         for point in series.points:
@@ -176,3 +186,26 @@ def _fits(group: Group, wanted: Wanted) -> bool:
         and (wanted.since is None or group.latest >= wanted.since)
         and (not wanted.runs or any(member.run_id in wanted.runs for member in group.members))
     )
+
+
+def _fastest(groups: Iterable[Group]) -> dict[str, int]:
+    """Map group id → batch size of the fastest group of its sweep.
+
+    Only valid groups count, and none in which a run was out of memory. Smoke runs claim no speed.
+    A group without another batch size has no sweep.
+    """
+    sweeps: defaultdict[tuple[object, ...], list[Group]] = defaultdict(list)
+    for group in groups:
+        if not group.smoke:
+            sweeps[group.key.sweep].append(group)
+    found: dict[str, int] = {}
+    for sweep in sweeps.values():
+        rates = [
+            (group.spread.median, group.key.batch_size)
+            for group in sweep
+            if group.spread and group.state == "valid" and OUT_OF_MEMORY not in group.ids("reject")
+        ]
+        if rates and len({group.key.batch_size for group in sweep}) > 1:
+            _, size = max(rates)
+            found |= {group.key.id: size for group in sweep}
+    return found

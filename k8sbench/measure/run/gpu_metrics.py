@@ -1,4 +1,4 @@
-"""GPU metrics of a run: from series to figures and findings.
+"""GPU metrics of a run: from series to figures, findings and the bottleneck.
 
 Each metric comes from the source with the best coverage. It is aggregated over time for each GPU,
 then over the job's GPUs.
@@ -6,15 +6,22 @@ then over the job's GPUs.
 
 from __future__ import annotations
 
+import functools
+import operator
+import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from k8sbench.measure import verdict
-from k8sbench.measure.run import gpu_judgement, gpu_series
-from k8sbench.measure.run.gpu_judgement import PlannedGpus
+from k8sbench.measure import rules, verdict
+from k8sbench.measure.arithmetic import plain_name
+from k8sbench.measure.run import gpu_series
 from k8sbench.measure.run.gpu_series import Chosen, WindowFigure
+from k8sbench.model.counts import counted
+from k8sbench.model.finding import Finding
 from k8sbench.model.gpu_metrics import (
+    HELD_DOWN,
     METRICS,
     Fetched,
     Gpu,
@@ -26,6 +33,7 @@ from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun, Measurement, SteadyPart
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
+from k8sbench.model.sample import Place
 
 PATH = "gpu_metrics"
 """Prefix of the figures' keys in ``missing``."""
@@ -38,6 +46,13 @@ _OVER_GPUS: dict[str, Callable[[Sequence[float]], float]] = {
     "sum": sum,
 }
 """Aggregations over GPUs; ``union`` counts distinct codes instead."""
+
+
+class PlannedGpus(NamedTuple):
+    """Plan properties for a log without a plan."""
+
+    world_size: int
+    preset: str
 
 
 def query(run: Run, nodes: Mapping[str, str | None], steady: SteadyPart) -> SeriesQuery:
@@ -95,9 +110,9 @@ def completed(
             for i, gpu in enumerate(gpus.all)
         ),
         energy_per_1000_samples=energy,
-        judgement=gpu_judgement.judgement(measurement, plan, figures),
+        judgement=_judgement(measurement, plan, figures),
     )
-    new = list(gpu_judgement.reasons(measurement, plan, chosen, gpus.all, fetched))
+    new = list(_findings(measurement, plan, chosen, gpus.all, fetched))
     # What the whole steady part shows takes the place of what the end of the log did.
     ids = {reason.id for reason in new}
     kept_reasons = [reason for reason in measurement.reasons if reason.id not in ids]
@@ -224,3 +239,213 @@ def _keys(gpu: Gpu) -> Iterator[tuple[str | None, ...]]:
     for place in ("node", "pod"):
         if getattr(gpu, place) is not None and gpu.index is not None:
             yield place, getattr(gpu, place), gpu.index, gpu.mig
+
+
+# -- findings and bottleneck -----------------------------------------------------------------------
+#
+# Both use figures that cover at least half of the steady part.
+
+COVERED = 0.5
+"""Minimum coverage of the steady part for a finding or a bottleneck."""
+THROTTLED_SHARE = 0.01
+"""Minimum throttled share to report; less does not affect throughput."""
+SLOW_CLOCK = 0.9
+"""Minimum clock ÷ the GPUs' median; less exceeds chip variation."""
+BUSY = 0.05
+"""Utilization from which a GPU works for someone."""
+ACTIVITY = ("gpu_utilization", "gr_engine_active", "sm_active", "tensor_active")
+"""Metrics of which one at least is above 0 on a GPU that trains."""
+NAMED = 3
+"""GPUs that a sentence names."""
+WAITING, IDLE = 0.1, 0.9
+"""Minimum loader share and maximum GPU utilization of an input-bound run."""
+LINK_BOUND = 0.5
+"""Minimum share of the link's capacity; computation takes the rest."""
+DRAM_BOUND = 0.8
+POWER_BOUND = 0.97
+"""Minimum share of the power limit."""
+NVLINK_BYTES = 25e9
+"""Per second, link and direction, from V100 on."""
+PCIE_LANE_BYTES = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9}
+"""Per second, lane and direction, by generation."""
+
+
+def _findings(
+    measurement: Measurement,
+    plan: RunPlan | PlannedGpus,
+    chosen: Mapping[str, Chosen],
+    gpus: Sequence[Gpu],
+    fetched: Sequence[Fetched],
+) -> Iterator[Finding]:
+    """Yield findings by the GPU metrics, at most one per id."""
+    throttled = chosen.get("throttled")
+    if throttled is not None:
+        held = [i for i, of_gpu in throttled.by_gpu.items() if of_gpu.value >= THROTTLED_SHARE]
+        if held:
+            bits = functools.reduce(operator.or_, throttled.figure.codes)
+            worst = max(throttled.by_gpu[i].value for i in held)
+            why = " and ".join(text for bit, text in HELD_DOWN.items() if bit & bits)
+            text = (
+                f"The GPU clock of {_names(gpus, held)} was held down by {why} for"
+                f" {100 * worst:.1f} % of the time."
+            )
+            yield rules.GPU_THROTTLED.finding(text, _evidence("throttled", throttled, held))
+    clocks = chosen.get("sm_clock")
+    by_gpu = clocks.by_gpu if clocks is not None else {}
+    mhz = {i: of_gpu.value for i, of_gpu in by_gpu.items() if of_gpu.coverage >= COVERED}
+    usual = statistics.median_high(mhz.values()) if mhz else 0.0
+    slow = [i for i, clock in mhz.items() if clock < SLOW_CLOCK * usual]
+    if clocks is not None and slow:
+        text = (
+            f"The clock of {_names(gpus, slow)} was {min(mhz[i] for i in slow):.0f} MHz, the median"
+            f" of the GPUs is {usual:.0f} MHz."
+        )
+        yield rules.GPU_CLOCKS.finding(text, _evidence("sm_clock", clocks, slow))
+    yield from _shared(chosen.get("processes"), gpus, fetched)
+    xid = chosen.get("xid")
+    if xid is not None and xid.figure.codes:
+        where = [i for i, of_gpu in xid.by_gpu.items() if of_gpu.codes]
+        codes = ", ".join(map(str, xid.figure.codes))
+        text = f"The driver reported XID {codes} of {_names(gpus, where)} during the run."
+        yield rules.XID_ERROR.finding(text, _evidence("xid", xid, where))
+    yield from _at_odds(measurement, plan, chosen, gpus)
+
+
+def _shared(
+    processes: Chosen | None, gpus: Sequence[Gpu], fetched: Sequence[Fetched]
+) -> Iterator[Finding]:
+    others = [(answer.source, shared) for answer in fetched for shared in answer.shared]
+    if others:
+        source, first = others[0]
+        names = ", ".join(dict.fromkeys(shared.other for _, shared in others[:NAMED]))
+        place = Place(file="gpu/fetched.json", line=1, text=f"{source}: {first.other}")
+        text = f"{names} used {_gpu_name(first.gpu)}, too, which was the run's."
+        yield rules.GPU_SHARED.finding(text, [place])
+        return
+    used = [i for i, of_gpu in processes.by_gpu.items() if of_gpu.value > 1] if processes else []
+    if processes is not None and used:
+        text = f"{processes.figure.value:.0f} processes computed at once on {_names(gpus, used)}."
+        yield rules.GPU_SHARED.finding(text, _evidence("processes", processes, used))
+
+
+def _at_odds(
+    measurement: Measurement,
+    plan: RunPlan | PlannedGpus,
+    chosen: Mapping[str, Chosen],
+    gpus: Sequence[Gpu],
+) -> Iterator[Finding]:
+    active: dict[int, list[tuple[float, str]]] = {}
+    for name in ACTIVITY:
+        for i, of_gpu in chosen[name].by_gpu.items() if name in chosen else ():
+            if of_gpu.coverage >= COVERED:
+                active.setdefault(i, []).append((of_gpu.value, name))
+    idle = [i for i, values in active.items() if max(values)[0] <= 0]
+    busy = [i for i, values in active.items() if max(values)[0] >= BUSY]
+    if idle and (measurement.throughput or measurement.unverified) and plan.preset != "smoke":
+        name = active[idle[0]][0][1]
+        text = f"The metrics of {_names(gpus, idle)} show no work, and the log shows a throughput."
+        yield rules.METRICS_AT_ODDS.finding(text, _evidence(name, chosen[name], idle))
+        return
+    if len(busy) > plan.world_size:
+        name = active[busy[0]][0][1]
+        text = f"{len(busy)} GPUs worked for the run's pods; its plan has {plan.world_size}."
+        yield rules.METRICS_AT_ODDS.finding(text, _evidence(name, chosen[name], busy))
+        return
+    logged = measurement.gpu_model
+    for i, gpu in enumerate(gpus):
+        if gpu.model and logged and not _same_model(gpu.model, logged):
+            text = f"By the metrics {_gpu_name(gpu)} is a {gpu.model}; by the log {logged}."
+            name = next(name for name in chosen if i in chosen[name].by_gpu)
+            yield rules.METRICS_AT_ODDS.finding(text, _evidence(name, chosen[name], [i]))
+            return
+
+
+def _same_model(name: str, other: str) -> bool:
+    """True if two names may be of one model.
+
+    One may name its memory, or its part (MIG), too.
+    """
+    first, second = sorted(map(plain_name, (name, other)), key=len)
+    return second.startswith(first)
+
+
+def _judgement(
+    measurement: Measurement, plan: RunPlan | PlannedGpus, figures: Mapping[str, GpuFigure]
+) -> str | None:
+    """Return the bottleneck as a sentence with its figures; None if unclear."""
+    known = {name: figure.value for name, figure in figures.items() if figure.coverage >= COVERED}
+    waiting, busy = measurement.data_fraction, known.get("gpu_utilization")
+    link = _busiest_link(measurement, known) if plan.world_size > 1 else None
+    dram, watts = known.get("dram_active", 0.0), known.get("power")
+    limit = _number(measurement, "power_limit_w")
+    text = None
+    if waiting is not None and busy is not None and waiting >= WAITING and busy < IDLE:
+        text = (
+            f"Input-bound: the GPUs were busy {100 * busy:.0f} % of the time while the loader took"
+            f" {100 * waiting:.0f} % of each step."
+        )
+    elif link is not None and link[1] >= LINK_BOUND:
+        name, share, rate = link
+        moved = f"each GPU moved {rate / 1e9:.1f} GB/s over {name}"
+        text = f"Communication-bound: {moved}, {100 * share:.0f} % of what it carries."
+    elif dram >= DRAM_BOUND:
+        text = f"Memory-bandwidth-bound: device memory was busy {100 * dram:.0f} % of the time."
+    elif watts is not None and limit and watts >= POWER_BOUND * limit:
+        clock, most = known.get("sm_clock"), _number(measurement, "clock_sm_max_mhz")
+        at = f", at {clock:.0f} of {most:.0f} MHz" if clock and most else ""
+        text = f"Power-bound: the GPUs drew {watts:.0f} W of their limit of {limit:.0f} W{at}."
+    return text
+
+
+def _busiest_link(
+    measurement: Measurement, known: Mapping[str, float]
+) -> tuple[str, float, float] | None:
+    """Return the busiest link, its utilization, and bytes/s of one direction."""
+    links = _number(measurement, "nvlinks")
+    generation, width = _number(measurement, "pcie_generation"), _number(measurement, "pcie_width")
+    lane = PCIE_LANE_BYTES.get(int(generation or 0))
+    most = {"nvlink": (links or 0) * NVLINK_BYTES, "pcie": (lane or 0) * (width or 0)}
+    rates = {
+        name: max(known.get(f"{name}_transmitted", 0.0), known.get(f"{name}_received", 0.0))
+        for name in most
+    }
+    shares = [
+        ({"nvlink": "NVLink", "pcie": "PCIe"}[name], rates[name] / most[name], rates[name])
+        for name in most
+        if most[name]
+    ]
+    return max(shares, key=lambda link: link[1], default=None)
+
+
+def _number(measurement: Measurement, name: str) -> float | None:
+    try:
+        return float(str(measurement.environment.get(name)))
+    except ValueError:
+        return None
+
+
+def _gpu_name(gpu: Gpu) -> str:
+    """Name a GPU for people: ``GPU 3 of node-1``."""
+    name = f"GPU {gpu.index}" if gpu.index is not None else f"GPU {gpu.uuid or '?'}"
+    mig = f", part {gpu.mig}" if gpu.mig else ""
+    place = gpu.node or gpu.pod
+    return f"{name}{f' of {place}' if place else ''}{mig}"
+
+
+def _names(gpus: Sequence[Gpu], chosen: Collection[int]) -> str:
+    shown = ", ".join(_gpu_name(gpus[i]) for i in sorted(chosen)[:NAMED])
+    more = len(chosen) - NAMED
+    return f"{shown} and {counted(more, 'more GPU')}" if more > 0 else shown
+
+
+def _evidence(name: str, metric: Chosen, chosen: Collection[int]) -> list[Place]:
+    """Point at the series in the run's artifacts."""
+    return [
+        Place(
+            file=f"gpu/{metric.figure.source}.jsonl",
+            line=metric.lines[i],
+            text=f"{name}: {metric.by_gpu[i].value:.6g} {metric.figure.unit}".strip(),
+        )
+        for i in sorted(chosen)
+        if i in metric.lines
+    ]

@@ -14,7 +14,7 @@ from k8sbench.measure import rules, verdict
 from k8sbench.measure.arithmetic import beyond_peak
 from k8sbench.measure.run import gpu_metrics, integrity, log_statements
 from k8sbench.measure.run.expectation import AUTO, Expectation
-from k8sbench.measure.run.gpu_judgement import PlannedGpus
+from k8sbench.measure.run.gpu_metrics import PlannedGpus
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
 from k8sbench.measure.run.log_statements import Case, TimeToTrain
 from k8sbench.measure.run.rank_records import RankRecords

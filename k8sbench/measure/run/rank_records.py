@@ -13,8 +13,16 @@ from typing import Literal
 
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
 from k8sbench.measure.run.log_clock import LogClock
-from k8sbench.measure.run.means import Covered, LastMeans, RunningMean
-from k8sbench.measure.run.rank_sums import CountedSteps, Distances, Entry, Epoch, RankSums
+from k8sbench.measure.run.rank_sums import (
+    CountedSteps,
+    Covered,
+    Distances,
+    Entry,
+    Epoch,
+    LastMeans,
+    RankSums,
+    RunningMean,
+)
 from k8sbench.model.sample import Mark, Record
 
 ROUNDED = 1e-4

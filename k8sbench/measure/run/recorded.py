@@ -1,4 +1,4 @@
-"""The measurement of a recorded run: its logs, plan and history together."""
+"""The measurement of a recorded run, and its throughput by iteration, for plots."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import msgspec
 from k8sbench.measure import rules, verdict
 from k8sbench.measure.run import evidence, expectation, integrity, measuring
 from k8sbench.measure.run.log_facts import OpenedLog
+from k8sbench.measure.run.rank_records import Epochs
 from k8sbench.model import times
 from k8sbench.model.errors import InputError
 from k8sbench.model.finding import Finding
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import RESTARTING, Phase
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.model.sample import LogGap
+from k8sbench.model.sample import LogGap, Record
+from k8sbench.parse.reading import FamilyLog, family_of
 
 NO_LOG = "The run left no log: its program printed nothing, or the log was lost before it was read."
 
@@ -95,3 +98,46 @@ def measure_run(
         return found
     # What else was found has its marks already; that nothing was measured cannot be accepted.
     return verdict.with_reasons(found, (*found.reasons, *verdict.accepted(more, accept)), ())
+
+
+# -- throughput by iteration -----------------------------------------------------------------------
+
+
+class Curve(msgspec.Struct, frozen=True, kw_only=True):
+    """Training lines of a run, in log order; both have equal length."""
+
+    iterations: tuple[int, ...]
+    """Counted through all epochs."""
+    rates: tuple[float | None, ...]
+    """Samples per second of the whole job."""
+
+
+def curve(plan: RunPlan, blocks: Iterable[str]) -> Curve:
+    """Read the training lines of the log of the replica that prints them."""
+    steps: list[tuple[int, float | None]] = []
+    epochs: Epochs | None = None
+    base = position = previous = 0
+    source = ""
+    for item in FamilyLog(blocks, [family_of(plan.log, plan.framework)]):
+        if not isinstance(item, Record) or (epochs and item.source != source):
+            continue  # a file may hold the lines of several ranks
+        epochs, source = epochs or Epochs(item), item.source
+        if epochs.turns(item, previous):
+            base, _ = epochs.turn(item, position)
+        previous = item.iteration
+        position = max(position, base + previous)
+        steps.append((base + previous, rate(item, plan)))
+    return Curve(
+        iterations=tuple(iteration for iteration, _ in steps),
+        rates=tuple(printed for _, printed in steps),
+    )
+
+
+def rate(record: Record, plan: RunPlan) -> float | None:
+    """Return samples per second of the whole job; None where the line has none."""
+    printed, seconds = record.rate, record.seconds or record.mean_seconds
+    if printed is not None and record.shape.per == "card":
+        return printed * plan.world_size
+    if printed is None and seconds:
+        return plan.global_batch * plan.sequence_length / seconds
+    return printed

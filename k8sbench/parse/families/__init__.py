@@ -1,4 +1,7 @@
-"""Table of log families: a new one is a :class:`Family` in a module here, and its name below."""
+"""Table of log families.
+
+A new family is a :class:`Family` in a module here, and its name below.
+"""
 
 from __future__ import annotations
 

@@ -146,11 +146,11 @@ def _share(ours: Ours, found: dict[str, Any]) -> float | None:
     """The share of the GPU's peak; None without a known peak or the catalog."""
     try:
         from k8sbench.adapters.files import catalog
-        from k8sbench.measure import gpu_peaks
+        from k8sbench.measure import arithmetic
         from k8sbench.model.errors import BenchError
     except ImportError:
         return None
-    peak = gpu_peaks.peak_of(found["gpu"])
+    peak = arithmetic.peak_of(found["gpu"])
     limit = peak and getattr(peak, "fp32" if ours.amp == "none" else ours.amp)
     try:
         variants = catalog.find(SIZES[ours.trainer][0]).spec.variants
@@ -160,7 +160,7 @@ def _share(ours: Ours, found: dict[str, Any]) -> float | None:
     if known is None or limit is None:
         return None
     model = known.at(SIZES[ours.trainer][1][1])  # of text, the length of a sequence
-    return gpu_peaks.tflops(model, found["rate"], 1) / float(limit)
+    return arithmetic.tflops(model, found["rate"], 1) / float(limit)
 
 
 PRECISION = {"none": "FP32", "fp16": "AMP fp16", "bf16": "AMP bf16"}

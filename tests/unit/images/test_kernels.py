@@ -3,7 +3,7 @@
 import pytest
 
 from k8sbench.adapters.files import catalog, packaged, pools
-from k8sbench.measure import gpu_peaks
+from k8sbench.measure import arithmetic
 from k8sbench.model import image as images
 from k8sbench.model.image import Build
 from k8sbench.model.spec import Framework
@@ -127,4 +127,4 @@ def test_of_the_built_in_pools_pytorch_has_kernels_for_all_and_paddle_for_none_o
         is_hopper = pool.name in ("h100", "h200")
         assert (said["paddle"] is not None) is is_hopper
         assert ("Paddle 2.6.2 has no kernels" in (pool.note or "")) is is_hopper
-        assert gpu_peaks.peak_of(pool.gpu_model) is not None
+        assert arithmetic.peak_of(pool.gpu_model) is not None

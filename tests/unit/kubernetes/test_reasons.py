@@ -4,7 +4,7 @@ As in the sources of Kubernetes 1.33 and the training operator 1.9. Paths are th
 ``k8s.io/kubernetes`` unless another module is named.
 """
 
-from k8sbench.diagnose.job import reasons
+from k8sbench.diagnose.job import causes
 
 # k8s.io/api core/v1/types.go
 POD_PHASES = "Pending Running Succeeded Failed Unknown"
@@ -58,16 +58,16 @@ def every(lists: dict[str, str]) -> set[str]:
 
 
 def test_every_reason_is_mapped() -> None:
-    assert set(reasons.POD_PHASES) == set(POD_PHASES.split())
-    assert every(WAITING) <= set(reasons.WAITING)
-    assert every(DISRUPTIONS) <= set(reasons.ENDED_BY)
-    assert [one for one in every(POD_REASONS) if reasons.ended_by(one) is None] == []
+    assert set(causes.POD_PHASES) == set(POD_PHASES.split())
+    assert every(WAITING) <= set(causes.WAITING)
+    assert every(DISRUPTIONS) <= set(causes.ENDED_BY)
+    assert [one for one in every(POD_REASONS) if causes.ended_by(one) is None] == []
 
 
 def test_an_event_that_has_a_meaning_is_one_that_is_written() -> None:
-    assert set(reasons.EVENTS) == set(EVENTS.split())
+    assert set(causes.EVENTS) == set(EVENTS.split())
 
 
 def test_a_reason_that_nobody_knows_is_an_error_of_the_start_if_it_says_so() -> None:
-    assert reasons.waiting("SomethingNewError") is reasons.Waiting.START
-    assert reasons.waiting("SomethingNew") is reasons.Waiting.ROUTINE
+    assert causes.waiting("SomethingNewError") is causes.Waiting.START
+    assert causes.waiting("SomethingNew") is causes.Waiting.ROUTINE

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.files import catalog
-from k8sbench.measure.gpu_peaks import peak_of, tflops
+from k8sbench.measure.arithmetic import peak_of, tflops
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.speedup import results
 from k8sbench.model.run import Run

@@ -8,7 +8,7 @@ import msgspec
 
 from k8sbench.measure.group import comparison, history
 from k8sbench.measure.group.selection import Wanted, report
-from k8sbench.measure.run.curve import Curve
+from k8sbench.measure.run.recorded import Curve
 from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.report.page import Page
 from k8sbench.report.plot import History

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from k8sbench.measure.group import comparison, grouping, history, speedup
-from k8sbench.measure.run.curve import curve
+from k8sbench.measure.run.recorded import curve
 from k8sbench.model.group import Changed
 from k8sbench.model.spec import LogFormat
 from k8sbench.report import layout, page, words

@@ -21,7 +21,7 @@ from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.watching import trimming
-from k8sbench.diagnose.job.reasons import FREQUENT_SILENT_EVENTS
+from k8sbench.diagnose.job.causes import FREQUENT_SILENT_EVENTS
 from k8sbench.model.kube import MANAGED, KubeObject
 
 SILENCE_SECONDS = 10.0
