@@ -19,10 +19,17 @@ from k8sbench.app import catalog, connections
 from k8sbench.lifecycle.context import Note, PlannedCase, Reporter
 from k8sbench.model import choices, kinds
 from k8sbench.model.choices import Site
-from k8sbench.model.errors import BenchError, DoesNotFit, NotFound, Unreachable, UsageError, few
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import (
+    BenchError,
+    DoesNotFit,
+    Finding,
+    NotFound,
+    Unreachable,
+    UsageError,
+    few,
+)
 from k8sbench.model.identity import checked_run_id, checked_set_name
-from k8sbench.model.operators import OPERATORS
+from k8sbench.model.kinds import OPERATORS
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import LoadedSpec, make_plan
 from k8sbench.model.request import ClusterAccess, SubmitRequest

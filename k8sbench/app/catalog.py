@@ -15,9 +15,9 @@ from k8sbench.model.errors import BenchError, Interrupted, JobFailed, UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import LoadedSpec
-from k8sbench.model.sources import KnownDataSet, data_set
 from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.model.times import LOOK_SECONDS
+from k8sbench.model.training import KnownDataSet, data_set
 from k8sbench.threads import Threads
 
 if TYPE_CHECKING:

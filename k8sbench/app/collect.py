@@ -21,12 +21,12 @@ from k8sbench.lifecycle import collecting, serving
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Agree, Note, PlannedCase, Reporter, RunContext, Stop
 from k8sbench.lifecycle.serving import Serving
-from k8sbench.model import sources
 from k8sbench.model.benchmark_object import Benchmark, ObjectSpec
 from k8sbench.model.errors import UsageError
 from k8sbench.model.pool import problems
 from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Location, Run
+from k8sbench.model.training import claims
 from k8sbench.ports import Store
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def refuse_reserved(plans: Sequence[RunPlan], namespace: str, reserved: Collecti
     """Raise :class:`UsageError` if a plan names a reserved claim or Secret of the namespace."""
     for one in plans:
         secrets = {secret.name for secret in one.secret_env.values()}
-        for name in sorted({*sources.claims(one), *secrets, *one.pool.image_pull_secrets}):
+        for name in sorted({*claims(one), *secrets, *one.pool.image_pull_secrets}):
             if f"{namespace}/{name}" in reserved:
                 raise UsageError(
                     f"{name} is the operator's own, and no Benchmark may name it.",

@@ -13,11 +13,17 @@ from k8sbench.lifecycle.context import Note
 from k8sbench.measure.group import comparison, selection, sides
 from k8sbench.measure.group import history as histories
 from k8sbench.measure.group.comparison import Held
-from k8sbench.model.counts import counted
-from k8sbench.model.errors import FIRST_RUN, BenchError, NotFound, UsageError, did_you_mean
-from k8sbench.model.finding import FORMER_IDS
+from k8sbench.model.errors import (
+    FIRST_RUN,
+    FORMER_IDS,
+    BenchError,
+    NotFound,
+    UsageError,
+    did_you_mean,
+)
 from k8sbench.model.group import EVERY, GroupFilter, no_run_together
 from k8sbench.model.identity import checked_set_name
+from k8sbench.model.plain_text import counted
 from k8sbench.model.run import Baseline, Run, kept_run, merged
 from k8sbench.ports import RunFilter
 from k8sbench.report.run_document import BaselineInfo, baseline_info

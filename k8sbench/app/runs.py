@@ -18,7 +18,6 @@ from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import Note, RunContext
 from k8sbench.measure.group import grouping
 from k8sbench.model import creation
-from k8sbench.model.counts import counted
 from k8sbench.model.errors import (
     BenchError,
     NamedNotThere,
@@ -31,6 +30,7 @@ from k8sbench.model.errors import (
 from k8sbench.model.group import GroupFilter, no_run_together
 from k8sbench.model.identity import check_set, resolve
 from k8sbench.model.phase import Phase
+from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run, knows_more, may_know_more, merged
 from k8sbench.ports import FoundJob, JobEvent, RunFilter, Store

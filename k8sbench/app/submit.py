@@ -28,8 +28,7 @@ from k8sbench.lifecycle.context import (
 )
 from k8sbench.lifecycle.gathering import Gathering
 from k8sbench.model import creation, times
-from k8sbench.model.errors import FEW, BenchError, NotFound, Unreachable, UsageError
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import FEW, BenchError, Finding, NotFound, Unreachable, UsageError
 from k8sbench.model.identity import case_key, check_set, checked_run_id, checked_set_name
 from k8sbench.model.kube import name_of
 from k8sbench.model.plan import RunPlan

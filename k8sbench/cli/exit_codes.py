@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from k8sbench.model import sweeps
 from k8sbench.model.errors import (
     NOT_REACHED_EXIT_CODE,
     REGRESSION_EXIT_CODE,
@@ -21,7 +20,7 @@ from k8sbench.model.errors import (
     Unreachable,
 )
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Run
+from k8sbench.model.run import Run, out_of_memory_ids
 
 if TYPE_CHECKING:
     from k8sbench.app.results import RunRows
@@ -55,7 +54,7 @@ def of_runs(runs: Sequence[Run]) -> int:
 
     A batch size that does not fit is no failure of a sweep that measured another one.
     """
-    without_memory = sweeps.without_memory(runs)
+    without_memory = out_of_memory_ids(runs)
     return worst(of_run(run) for run in runs if run.run_id not in without_memory)
 
 

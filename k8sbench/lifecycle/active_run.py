@@ -17,7 +17,7 @@ from k8sbench.decoding import decoder
 from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.context import How, Outcome, Reporter, Rules, RunContext, Until
 from k8sbench.lifecycle.decide import JobView, RecordedRun, View, is_final
-from k8sbench.model import attempts, creation, times
+from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run, Wish, left_over
@@ -92,7 +92,7 @@ class ActiveRun:
         context, run_id = here[0], run.run_id
         store = context.store
         store.ensure_folder(run_id)
-        if attempts.is_restarting(run):
+        if creation.is_restarting(run):
             # Who recorded it may have been killed before this, and another store have gone on.
             store.begin_attempt(run_id)
         wish = run.wish("cancel")
@@ -205,7 +205,7 @@ class ActiveRun:
         """Record that another attempt follows, and begin it."""
         assert self.view.end is not None
         end = decide.known_end(self.record, self.view.end)
-        again = attempts.restarting(self.run.plan, self.run.attempt, end.cause, end.at)
+        again = creation.restarting(self.run.plan, self.run.attempt, end.cause, end.at)
         self.move(again)
         self.context.store.begin_attempt(self.run_id)
         self.report(again)

@@ -27,7 +27,7 @@ from k8sbench.lifecycle.context import (
 )
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
 from k8sbench.lifecycle.gathering import Gathering
-from k8sbench.model import attempts, creation, times
+from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, NotFound, OwnedElsewhere, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import NO_OPTIONS, FollowOptions
@@ -115,7 +115,7 @@ def _recorded(job: FoundJob, context: RunContext, *, is_claimed: bool) -> Run:
                 plan, at=job.created_at, process=None, location=context.location
             )
     while run.attempt < job.attempt:
-        again = attempts.elsewhere(run.plan, run.attempt, job.created_at, job.uid)
+        again = creation.elsewhere(run.plan, run.attempt, job.created_at, job.uid)
         run = context.store.move(run.run_id, again)
     return context.store.move(run.run_id, creation.created(job.created_at, job.uid))
 

@@ -16,7 +16,7 @@ import math
 import msgspec
 
 from k8sbench.diagnose.job.causes import may_be_better
-from k8sbench.model import attempts, creation, times
+from k8sbench.model import creation, times
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import TAKEN_OVER, Run, Wish
 
@@ -268,7 +268,7 @@ def advance(record: RecordedRun, view: View, now: float) -> Transition | None:
             end = known_end(record, view.end)
             if is_restarted(record, end, now):
                 return None
-            return end if wish is not None else attempts.numbered(run, end)
+            return end if wish is not None else creation.numbered(run, end)
         case JobView.MISSING:
             # That it does not come any more is known when it was looked for after that time.
             missing = creation.missing(run, now)

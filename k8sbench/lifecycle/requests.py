@@ -20,7 +20,7 @@ from k8sbench import limits
 from k8sbench.lifecycle.active_run import ActiveRun, PendingRequest
 from k8sbench.lifecycle.context import How, Outcome, RunContext, Until
 from k8sbench.lifecycle.decide import PENDING, JobView
-from k8sbench.model import attempts, creation, times
+from k8sbench.model import creation, times
 from k8sbench.model.errors import (
     BenchError,
     CreationUnknown,
@@ -200,11 +200,11 @@ class JobRequests:
         if isinstance(error, OwnedElsewhere) or (is_unknown and creation.is_known_created(run)):
             active.view.job = JobView.UNWATCHED
         elif isinstance(error, EarlierAttempt) or is_away:
-            outcome = self._create_later(active, attempts.waiting(run, error, now))
+            outcome = self._create_later(active, creation.restart_waits(run, error, now))
             if is_unknown:
                 active.view.job = JobView.UNWATCHED  # it may be there: it is looked for first
         else:
-            active.end(attempts.refused(run, error, now))
+            active.end(creation.restart_refused(run, error, now))
         return outcome
 
     def _note_created(self, active: ActiveRun, uid: str | None, now: float) -> None:
@@ -230,7 +230,7 @@ class JobRequests:
     def follow(self, active: ActiveRun) -> Outcome | None:
         """Follow a resumed run's job, or look for it again."""
         run, store, cluster = active.run, self._context.store, self._context.cluster
-        if attempts.is_restarting(run):
+        if creation.is_restarting(run):
             try:
                 job = job_named(run.run_id, self._context)
             except Unreachable:

@@ -30,7 +30,7 @@ from k8sbench.lifecycle.context import (
 )
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.gathering import Gathering
-from k8sbench.model import attempts, creation, sweeps, times
+from k8sbench.model import creation, times
 from k8sbench.model.errors import (
     BenchError,
     Interrupted,
@@ -43,7 +43,7 @@ from k8sbench.model.errors import (
 from k8sbench.model.identity import case_key
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import SubmitRequest
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import Run, Wish, out_of_memory_ids
 from k8sbench.ports import Claims, JobEvent, RunFilter, Store
 
 REPEAT_TRIES = 100
@@ -76,7 +76,7 @@ def keep_benchmark(store: Store, run_id: str, case: PlannedCase) -> None:
 
 def _may_go_on(run: Run, plan: RunPlan) -> bool:
     """Return True if a plan resubmits or continues a finished run."""
-    return creation.may_be_submitted_again(run) or attempts.may_be_continued(run, plan)
+    return creation.may_be_submitted_again(run) or creation.may_be_continued(run, plan)
 
 
 OF_ALL = frozenset({"namespace-missing", "namespace-terminating"})
@@ -129,14 +129,14 @@ def repeats(runs: Sequence[Run]) -> defaultdict[str, Repeats]:
     Failed, cancelled and rejected runs are left out, unless they can be continued.
     """
     found: defaultdict[str, Repeats] = defaultdict(Repeats)
-    without_memory = sweeps.without_memory(runs)
+    without_memory = out_of_memory_ids(runs)
     for run in runs:
         of_case = found[case_key(run.plan)]
         if run.measurement is not None and run.measurement.verdict == "valid":
             of_case.finished.append(run)
         elif not run.is_closed:
             of_case.open.append(run)
-        elif attempts.may_be_continued(run):
+        elif creation.may_be_continued(run):
             of_case.broken_off.append(run)
         elif run.run_id in without_memory:
             of_case.finished.append(run)
@@ -275,9 +275,9 @@ class _Submission:
         except NotFound:
             if not self._survives or (job := collecting.own_job(run_id, context)) is None:
                 return None
-            attempts.check_same_case(case.like(job.plan), job.plan)
+            creation.check_same_case(case.like(job.plan), job.plan)
             run = collecting.recorded(job, context)
-        attempts.check_same_case(case.like(run.plan), run.plan)
+        creation.check_same_case(case.like(run.plan), run.plan)
         if not run.phase.final:
             collecting.check_place(run, context.cluster, context.location)
         return run
@@ -313,7 +313,7 @@ class _Submission:
         elif existing.phase.final:
             store.claims.release(run_id)
             return Outcome(existing, How.OVER_BEFORE)
-        elif creation.is_known_created(existing) or attempts.is_restarting(existing):
+        elif creation.is_known_created(existing) or creation.is_restarting(existing):
             self._executor.take(existing)
             return Outcome(existing, How.CREATED)
         # A job that exists is found, and not created again.

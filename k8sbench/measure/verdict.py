@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from k8sbench.model.finding import FORMER_IDS, Finding, Severity
+from k8sbench.model.errors import FORMER_IDS, Finding, Severity
 from k8sbench.model.group import Member
 from k8sbench.model.measurement import Measurement, Verdict
 from k8sbench.model.sample import Place

@@ -15,9 +15,9 @@ import msgspec
 
 from k8sbench import __version__
 from k8sbench.model import speed_options
-from k8sbench.model.counts import counted
 from k8sbench.model.errors import DoesNotFit, NotFound, UsageError, did_you_mean
 from k8sbench.model.image import ImageTable, built_image, checked_image, image_failure, number
+from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import SMOKE_MARK, Backend, Device, PlannedWindow, TrainersBy
 from k8sbench.model.pool import OTHER_VENDOR, NodePool, gpu_remark
 from k8sbench.model.request import SubmitRequest

@@ -1,4 +1,4 @@
-"""User-facing errors and their exit codes.
+"""User-facing errors with their exit codes, and findings.
 
 Each error carries one sentence on what is wrong and one on what to do, and the exit code of the
 command that meets it. Adapters translate foreign errors into these and chain the cause.
@@ -28,7 +28,14 @@ command that meets it. Adapters translate foreign errors into these and chain th
 from __future__ import annotations
 
 import difflib
+import shlex
+import sys
 from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from k8sbench.model.sample import Place
 
 FEW = 5
 """Maximum names that an error lists before it counts the rest."""
@@ -202,3 +209,74 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     alike = {candidate.lower().replace("-", "_"): candidate for candidate in known}
     near = difflib.get_close_matches(word.lower().replace("-", "_"), alike, n=1)
     return f"Did you mean {alike[near[0]]}? " if near else ""
+
+
+# -- findings --------------------------------------------------------------------------------------
+#
+# A finding is a problem or a note, with an action and evidence. Integrity checks, the causes of a
+# job's state, the preflight and the notes on a row all return it.
+
+
+Severity = Literal["ok", "warn", "reject", "fail"]
+"""Effect of a finding.
+
+``ok``: checked, no problem. ``warn``: worth knowing, the result stands. ``reject``: the measurement
+does not count. ``fail``: the run or the command cannot succeed.
+"""
+
+FORMER_IDS = {
+    "batch-unknown": "batch-unverified",
+    "below-median": "unsteady",
+    "iterations-back": "two-runs",
+    "mixed-devices": "mixed-gpu-model",
+    "parameters": "other-benchmark",
+}
+"""Id in an earlier version → id of the same reason now.
+
+Stored runs hold the former ids, and users may type them after ``--accept``.
+"""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was found."""
+
+    id: str
+    """Stable: users type it after ``--accept``, and rows keep it."""
+    severity: Severity
+    """Severity: ``reject`` takes the figures out, ``fail`` ends the command."""
+    sentence: str = msgspec.field(name="message")
+    """The problem, with names and numbers."""
+    evidence: tuple[Place, ...] = ()
+    """Log lines that show it; empty if it does not come from a log."""
+    action: str | None = None
+    """The action to take; None without one."""
+    accepted: bool = False
+    """True where ``--accept ID`` overruled it; the tables mark it."""
+
+    def __post_init__(self) -> None:
+        if self.id in FORMER_IDS:
+            msgspec.structs.force_setattr(self, "id", FORMER_IDS[self.id])
+
+
+# -- optional dependencies -------------------------------------------------------------------------
+#
+# k8sbench itself is on no package index, so that pip install 'k8sbench[torch]' finds nothing. A
+# test holds these requirements equal to those of pyproject.toml.
+
+
+REQUIREMENTS: dict[str, tuple[str, ...]] = {
+    "torch": ("torch==2.10.0", "numpy<2", "pillow>=10"),
+    "paddle": ("paddlepaddle==2.6.2", "numpy<2", "pillow>=10", "setuptools<81"),
+    "operator": (
+        "psycopg[binary]>=3.1,<4",
+        "starlette>=1.10,<2",
+        "uvicorn>=0.54,<1",
+    ),
+}
+"""Extra → its requirements."""
+
+
+def how_to_install(extra: str) -> str:
+    """Write the command that installs an extra for the running Python."""
+    words = (sys.executable, "-m", "pip", "install", *REQUIREMENTS[extra])
+    return f"Install it: {shlex.join(words)}"

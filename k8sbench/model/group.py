@@ -13,8 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.model.errors import NotFound, did_you_mean
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding, NotFound, did_you_mean
 from k8sbench.model.identity import GroupKey
 from k8sbench.model.measurement import AccuracyResult, Arithmetic, GpuFigure, Measurement
 from k8sbench.model.plan import RunPlan

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 
 from k8sbench.model import choices, planning
-from k8sbench.model.counts import counted
 from k8sbench.model.errors import InputError
 from k8sbench.model.identity import NAME_LIMIT, case_values
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import SEQUENCE_LENGTH, Device, PlannedWindow, RunPlan
 from k8sbench.model.planning import LoadedSpec
 from k8sbench.model.pool import NodePool

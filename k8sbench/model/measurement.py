@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
 from k8sbench.model.gpu_metrics import Gpu
 from k8sbench.model.sample import Place
 

@@ -1,8 +1,8 @@
-"""Safe display of text from logs, clusters and files of others.
+"""Text for people: safe display of others' text, and counts.
 
-Terminals obey what such a text may hold: sequences that move the cursor, set the title, hide a link
-behind other words (OSC 8) or fill the clipboard (OSC 52). Bidirectional controls show a line in
-another order than it is read in, on pages as well.
+Terminals obey what text from logs, clusters and files of others may hold: sequences that move the
+cursor, set the title, hide a link behind other words (OSC 8) or fill the clipboard (OSC 52).
+Bidirectional controls show a line in another order than it is read in, on pages as well.
 """
 
 from __future__ import annotations
@@ -61,3 +61,20 @@ def without_passwords(url: str) -> str:
 def _escaped(match: re.Match[str]) -> str:
     units = match[0].encode("utf-16-be")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+# -- counts ----------------------------------------------------------------------------------------
+
+
+ABSENT = "–"
+"""A cell without a value. Never 0, never empty."""
+
+
+def counted(number: int, noun: str, verbs: tuple[str, str] | None = None) -> str:
+    """Write a count: ``1 run``, ``2 processes``.
+
+    ``verbs`` are the singular and the plural.
+    """
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    text = f"{number} {noun if number == 1 else plural}"
+    return text if verbs is None else f"{text} {verbs[number != 1]}"

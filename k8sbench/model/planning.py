@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model import choices, identity, sources, speed_options, training
+from k8sbench.model import choices, identity, speed_options, training
 from k8sbench.model.choices import PlanChoices, Site
-from k8sbench.model.counts import counted
 from k8sbench.model.errors import DoesNotFit, UsageError
 from k8sbench.model.kinds import default_kind
+from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import SMOKE_MARK, Device, RunPlan, is_bandwidth
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import BenchmarkSpec, SecretKey, Variant
@@ -58,7 +58,7 @@ def make_plan(
     """Return the plan of one case as a draft, before there is a run.
 
     Raises :class:`UsageError` (or a subclass) with an action if the case cannot run as requested.
-    ``trainers_digest`` is that of the local sources.
+    ``trainers_digest`` is that of the local training.
     """
     notes = list[str]()
     case = choices.settle(loaded.spec, request, site)
@@ -68,8 +68,8 @@ def make_plan(
     size = choices.preset(case, notes)
     amp_dtype = choices.amp_dtype(case)
     batch_size = choices.batch_size(case, size, notes)
-    data = sources.data(case)
-    weights, checkpoints = sources.weights(case), sources.checkpoints(case)
+    data = training.data(case)
+    weights, checkpoints = training.weights(case), training.checkpoints(case)
     planned = training.training(case, size, world_size, data, notes)
     window = training.fitted(choices.window(case, size, world_size, notes), planned)
     options = choices.options(case, size)
@@ -166,8 +166,7 @@ def _environment(case: PlanChoices) -> tuple[dict[str, str], dict[str, SecretKey
 
 def _of_our_trainer(draft: RunPlan, variant: Variant, digest: str | None) -> RunPlan:
     """Complete a plan whose program is one of k8sbench's trainers."""
-    files = sources.arguments(draft.data, draft.weights, draft.checkpoints)
-    files |= training.arguments(draft.training) | draft.options
+    files = training.arguments(draft) | draft.options
     module, window = variant.trainer_module, draft.window
     assert module is not None, "checked by settle()"
     # Nothing of one run alone stands here (variables hold its id and the seed of a training):
@@ -253,7 +252,7 @@ def _with_command(
     if reads and data == "synthetic":
         data = "image"
         mount = (
-            f"the {draft.impl} program reads real data from {sources.DATA_MOUNT}: mount it with"
+            f"the {draft.impl} program reads real data from {training.DATA_MOUNT}: mount it with"
             " --data pvc:NAME/SUB, or use an image that holds it"
         )
         notes += (mount,)
@@ -275,7 +274,7 @@ def _values(draft: RunPlan) -> dict[str, int | str]:
         # As the training operator names the replicas' services, rank 0 first.
         hosts=",".join(HERE if is_here else host for host in hosts),
         host=HERE if is_here else kind.own_host.format(job=draft.run_id),
-        data=sources.seen(draft.data, sources.DATA_MOUNT),
+        data=training.seen(draft.data, training.DATA_MOUNT),
     )
 
 

@@ -13,9 +13,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from k8sbench.model import units
+from k8sbench.model import notation
 from k8sbench.model.pool import EnvName, Word, form
-from k8sbench.model.units import Unit
 
 Framework = Literal["pytorch", "paddle"]
 Precision = Literal["fp32", "amp"]
@@ -405,9 +404,9 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     """
 
     @property
-    def read_unit(self) -> Unit:
+    def read_unit(self) -> notation.Unit:
         """The unit, taken apart."""
-        return units.declared(self.unit) or Unit(1.0, "")
+        return notation.declared(self.unit) or notation.Unit(1.0, "")
 
     @property
     def counts_steps(self) -> bool:

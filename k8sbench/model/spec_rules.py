@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from k8sbench.model import expressions, units
+from k8sbench.model import notation
 from k8sbench.model.errors import InputError
 from k8sbench.model.pool import secret_problems
 from k8sbench.model.spec import PLACEHOLDERS, BenchmarkSpec, Command, LogFormat, Upstream, Variant
@@ -58,7 +58,7 @@ def _variant_problems(
         yield ("log",), f"is {variant.log!r}; known families: {', '.join(families)}"
     if isinstance(variant.log, LogFormat):
         yield from ((("log", *path), text) for path, text in _format_problems(variant.log))
-        unit = units.declared(variant.log.unit)
+        unit = notation.declared(variant.log.unit)
         known = {spec.unit, "steps", *(("samples",) if spec.unit in SAMPLES else ())}
         if unit is None or not (unit.is_time or unit.noun in known):
             text = (
@@ -183,7 +183,7 @@ def _groups(
 ) -> tuple[set[str] | None, list[str]]:
     """Return an expression's named groups (None if invalid) and the problems."""
     try:
-        names = expressions.compiled(pattern).groupindex if isinstance(pattern, str) else pattern
+        names = notation.compiled(pattern).groupindex if isinstance(pattern, str) else pattern
     except InputError as error:
         return None, [f"is not a regular expression: {error}"]
     unknown, what = sorted({*names} - {*known}), ", ".join(known) or "none"

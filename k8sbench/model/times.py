@@ -9,8 +9,8 @@ import datetime
 import math
 import re
 
-from k8sbench.model.counts import ABSENT
 from k8sbench.model.errors import UsageError
+from k8sbench.model.plain_text import ABSENT
 
 LOOK_SECONDS = 0.25
 """Polling interval of this process's own state.

@@ -19,8 +19,8 @@ from k8sbench import limits
 from k8sbench.app import collect, connections, stores
 from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.lifecycle.serving import Serving
-from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError
+from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter

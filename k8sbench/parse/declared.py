@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from k8sbench.model import expressions, units
-from k8sbench.model.expressions import Match, Pattern
+from k8sbench.model.notation import MANY, SECONDS, Match, Pattern, Unit, compiled, counted
 from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
 from k8sbench.model.spec import BenchmarkSpec, LogFormat
-from k8sbench.model.units import MANY, SECONDS, Unit, counted
 from k8sbench.parse.family import (
     DAY,
     MOST_ITERATIONS,
@@ -54,7 +52,7 @@ def family(declared: LogFormat, framework: str | None) -> Family:
     """Compile a declared format to the form of a built-in family."""
     unit = declared.read_unit
     stamp_format = declared.stamp_format
-    unix = units.SECONDS.get(stamp_format or "s")
+    unix = SECONDS.get(stamp_format or "s")
 
     def stamp(text: str) -> float | None:
         if stamp_format is None or unix is not None:
@@ -106,7 +104,7 @@ def family(declared: LogFormat, framework: str | None) -> Family:
 
 
 def _compiled(expression: str | None) -> Pattern | None:
-    return None if expression is None else expressions.compiled(expression)
+    return None if expression is None else compiled(expression)
 
 
 def training_line(declared: LogFormat) -> Pattern | None:
@@ -155,7 +153,7 @@ class _DeclaredReader(LineReader):
         self._plain = declared.plain
         summary = _compiled(declared.summary)
         self._summary = None if summary is None else Numbers(summary, declared)
-        self._facts = [expressions.compiled(text) for text in declared.facts]
+        self._facts = [compiled(text) for text in declared.facts]
         self._nodes: dict[str, int] = {}
         """GPUs of a node and nodes, as far as they are stated."""
         super().__init__(family)
@@ -290,7 +288,7 @@ def _patterns(declared: LogFormat) -> Iterator[tuple[str, str, Pattern]]:
     named |= {f"facts[{index}]": text for index, text in enumerate(declared.facts)}
     for key, text in named.items():
         if text is not None:
-            yield key, text, expressions.compiled(text)
+            yield key, text, compiled(text)
 
 
 # -- units beside the numbers, and their conversion -----------------------------------------------

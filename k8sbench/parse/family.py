@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from k8sbench.model.expressions import Match, Pattern
+from k8sbench.model.notation import Match, Pattern
 from k8sbench.model.sample import Evaluation, Fact, Item, MarkKind, Record, Shape
 from k8sbench.parse.lines import CleanLine
 

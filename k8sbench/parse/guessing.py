@@ -9,9 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from k8sbench.model import expressions
+from k8sbench.model.notation import SECONDS, Match, Unit, compiled
 from k8sbench.model.plain_text import clean
-from k8sbench.model.units import SECONDS, Unit
 from k8sbench.parse.declared import MAX_LINE, PRECISIONS
 from k8sbench.parse.family import number_in
 from k8sbench.parse.lines import ended, pieces
@@ -279,15 +278,13 @@ def _expression(lines: Sequence[str], chosen: ChosenColumns) -> str:
     expression = ""
     for words in range(1, 6):
         expression = _written(lines[0], groups, words)
-        found = expressions.compiled(expression)
+        found = compiled(expression)
         if all(_fits(found.search(line), dict(groups), n) for n, line in enumerate(lines)):
             break
     return expression
 
 
-def _fits(
-    match: expressions.Match | None, groups: Mapping[str, NumberColumn | Stamp], line: int
-) -> bool:
+def _fits(match: Match | None, groups: Mapping[str, NumberColumn | Stamp], line: int) -> bool:
     """True if a match has the texts of the columns."""
     texts = match.groupdict() if match else {}
     wanted = {name: each.texts for name, each in groups.items() if line < len(each.texts)}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum, auto
 from typing import Any, NamedTuple
 
-from k8sbench.model.units import MANY, Unit
+from k8sbench.model.notation import MANY, Unit
 from k8sbench.parse import declared
 from k8sbench.parse.family import number_in
 

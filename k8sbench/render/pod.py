@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from k8sbench.model import identity, sources
+from k8sbench.model import identity
 from k8sbench.model import pool as pools
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import filled, kind_of, rendezvous_port
@@ -19,6 +19,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.model.pool import NodePool, Toleration
 from k8sbench.model.times import SAVE_SECONDS
+from k8sbench.model.training import CHECKPOINTS_MOUNT, DATA_MOUNT, WEIGHTS_MOUNT
 from k8sbench.render.trainer_sources import TrainerSources
 
 SIDECAR = "sidecar.istio.io/inject"
@@ -177,11 +178,11 @@ def toleration(given: Toleration) -> dict[str, Any]:
 def _mounts(plan: RunPlan) -> tuple[ClaimMount, ...]:
     """Return all folders of claims that the container mounts."""
     places = {
-        "data": (plan.data, sources.DATA_MOUNT),
+        "data": (plan.data, DATA_MOUNT),
         # The folder that holds the file: a file that is mounted alone stays when it is replaced.
-        "weights": ((plan.weights or "").rpartition("/")[0], sources.WEIGHTS_MOUNT),
+        "weights": ((plan.weights or "").rpartition("/")[0], WEIGHTS_MOUNT),
         "packages": (_packages(plan) or "", PACKAGES_MOUNT),
-        "checkpoints": (plan.checkpoints or "", sources.CHECKPOINTS_MOUNT),
+        "checkpoints": (plan.checkpoints or "", CHECKPOINTS_MOUNT),
     }
     first: dict[str, str] = {}
     return tuple(

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from k8sbench.measure.group import grouping
-from k8sbench.model import creation, sweeps
+from k8sbench.model import creation
 from k8sbench.model.benchmark_object import COMPLETE, VALID, Benchmark, ObjectPhase, StatusEvent
-from k8sbench.model.counts import counted
 from k8sbench.model.errors import BenchError
 from k8sbench.model.group import Group
 from k8sbench.model.kube import conditions, is_true
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Run
+from k8sbench.model.plain_text import counted
+from k8sbench.model.run import Run, out_of_memory_ids
 
 MOST = 100
 """Maximum runs, and rows, of a status, for the size of an object."""
@@ -45,7 +45,7 @@ def status_of(
     groups = grouping.groups(runs) if runs else []
     rows = [_row(group, runs, now) for group in groups]
     phase = _phase(runs, problem, is_complete=is_complete)
-    without_memory = sweeps.without_memory(runs)
+    without_memory = out_of_memory_ids(runs)
     judged = [
         group
         for group in groups
@@ -97,7 +97,7 @@ def _counted_runs(total: str) -> str:
 
 
 def _phase(runs: Sequence[Run], problem: BenchError | None, *, is_complete: bool) -> ObjectPhase:
-    without_memory = sweeps.without_memory(runs)
+    without_memory = out_of_memory_ids(runs)
     phases = {run.phase for run in runs if run.run_id not in without_memory}
     if problem is not None:
         return "Failed"

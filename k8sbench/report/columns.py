@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from k8sbench.model.counts import ABSENT
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Deviation, Figure, Group, Result, Spread
+from k8sbench.model.plain_text import ABSENT
 from k8sbench.report import formats, group_words
 from k8sbench.report.group_words import (
     accuracy,

@@ -12,11 +12,10 @@ from typing import Any
 import msgspec
 
 from k8sbench.model.compared import Compared, Comparison, Difference, Figures
-from k8sbench.model.counts import ABSENT, counted
 from k8sbench.model.errors import few
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.model.plain_text import clean
+from k8sbench.model.plain_text import ABSENT, clean, counted
 from k8sbench.report import document as fields
 from k8sbench.report import formats, group_words
 from k8sbench.report import tables as layouts

@@ -9,12 +9,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from k8sbench.measure.group import grouping, selection, speedup
 from k8sbench.measure.group.selection import Find
-from k8sbench.model.counts import ABSENT, counted
-from k8sbench.model.errors import NotFound
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding, NotFound
 from k8sbench.model.group import Group, Result
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
-from k8sbench.model.plain_text import clean
+from k8sbench.model.plain_text import ABSENT, clean, counted
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run

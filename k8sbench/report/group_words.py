@@ -11,10 +11,10 @@ import msgspec
 
 from k8sbench.measure.rules import ENDS_EARLY
 from k8sbench.model import speed_options
-from k8sbench.model.counts import counted
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
 from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import AccuracyResult, Measurement
+from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import SMOKE_MARK, RunPlan
 from k8sbench.report import formats
 

@@ -10,7 +10,7 @@ from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.diagnose.preflight.checks import CHECKS
 from k8sbench.measure import rules
 from k8sbench.measure.group import rejections
-from k8sbench.model.finding import FORMER_IDS
+from k8sbench.model.errors import FORMER_IDS
 from k8sbench.report.explanation import Row
 
 REASONS = {**rules.ALL, **rejections.ALL}

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.counts import ABSENT
 from k8sbench.model.group import Group, Parity, Result
+from k8sbench.model.plain_text import ABSENT
 from k8sbench.report import columns, formats, group_words
 from k8sbench.report.columns import COLUMNS, Form, ResultColumn
 from k8sbench.report.tables import Cell, Table, absent

@@ -21,10 +21,9 @@ import jinja2
 import msgspec
 
 from k8sbench.model.compared import CaseHistory, Comparison
-from k8sbench.model.counts import counted
 from k8sbench.model.group import Group, Member, Parity, Result
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.plain_text import clean, clean_lines
+from k8sbench.model.plain_text import clean, clean_lines, counted
 from k8sbench.report import chart, columns, comparing, formats, group_words, layout, plot, words
 from k8sbench.report.plot import History
 from k8sbench.report.tables import Table, captioned, causes, state_of

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.counts import ABSENT
 from k8sbench.model.group import Group, Member, Result
 from k8sbench.model.measurement import ESTIMATORS
+from k8sbench.model.plain_text import ABSENT
 from k8sbench.model.training import in_words
 from k8sbench.report import (
     analysis,

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from k8sbench.model.counts import ABSENT
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.plain_text import ABSENT
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Variant

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from k8sbench.model.counts import ABSENT
-from k8sbench.model.plain_text import clean
+from k8sbench.model.plain_text import ABSENT, clean
 
 GAP = "   "
 """Between the columns of a table, as kubectl has it."""

@@ -16,7 +16,7 @@ import msgspec
 
 from k8sbench.adapters.kubernetes.watching import job_reader
 from k8sbench.diagnose.job import facts
-from k8sbench.model import attempts, creation
+from k8sbench.model import creation
 from k8sbench.model.errors import (
     BenchError,
     EarlierAttempt,
@@ -415,7 +415,7 @@ class SimulatedCluster(Connection):
         if run.job_uid_of(job.attempt) not in {None, job.uid}:
             raise BenchError("somebody has created the job anew.")
         self._check_ours(job)
-        if job.cancel is not None and not attempts.is_continued(run):
+        if job.cancel is not None and not creation.is_continued(run):
             raise BenchError("someone has cancelled its job meanwhile.")
         self._namespace.check_removal(self._disk, job)
         self._namespace.delete(job)
@@ -559,7 +559,7 @@ class SimulatedCluster(Connection):
             follow.is_lost = True
             events.append(JobEvent(run_id=run_id, taken_by=job.owner.host))
         while job.attempt > follow.attempt:  # another store has begun one
-            again = attempts.elsewhere(job.plan, follow.attempt, job.created_at, job.uid)
+            again = creation.elsewhere(job.plan, follow.attempt, job.created_at, job.uid)
             events.append(JobEvent(run_id=run_id, transition=again))
             follow.attempt, follow.steps, follow.uid = follow.attempt + 1, 0, job.uid
             follow.lines, follow.marks = {}, {}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from k8sbench.model import attempts, creation
+from k8sbench.model import creation
 from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.measurement import Measurement
@@ -223,7 +223,7 @@ class SimulatedStore:
         run = self.disk.rows[plan.run_id]
         again = creation.again(at)
         if not creation.may_be_submitted_again(run):
-            again = attempts.continued(plan, run.attempt, at)
+            again = creation.continued(plan, run.attempt, at)
         history = (*run.history, again)
         changes = {"plan": plan, "process": process, "location": location, "history": history}
         reopened = msgspec.structs.replace(run, **changes, wishes=(), measurement=None)

@@ -24,7 +24,7 @@ from k8sbench.lifecycle.benchmarks import Benchmarks
 from k8sbench.lifecycle.context import How, Outcome, RunContext
 from k8sbench.lifecycle.decide import JobView, RecordedRun, RunState, View
 from k8sbench.lifecycle.requests import JobRequests
-from k8sbench.model import attempts, creation
+from k8sbench.model import creation
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
@@ -136,7 +136,7 @@ def overlook_restarting_runs(
 ) -> list[Run]:
     """Leave them out where the active runs of a set are counted."""
     found = _runs(self, wanted, known)
-    return [run for run in found if known is None or not attempts.is_restarting(run)]
+    return [run for run in found if known is None or not creation.is_restarting(run)]
 
 
 def take_unreadable_for_deleted(self: Benchmarks, current: Mapping[str, Any], now: float) -> bool:

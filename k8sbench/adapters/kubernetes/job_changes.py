@@ -32,7 +32,7 @@ from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.reflector import ObjectChanged
 from k8sbench.diagnose.job import refusals
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, kept_by
-from k8sbench.model import attempts, creation, times
+from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, EarlierAttempt, NoRoom, OwnedElsewhere, UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kinds import KINDS, JobKind, kind_of
@@ -315,7 +315,7 @@ def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) ->
                     return
                 if run.job_uid_of(attempt) not in {None, job["metadata"]["uid"]}:
                     raise _other_job(kind, job)
-                if CANCEL_ANNOTATION in annotations_of(job) and not attempts.is_continued(run):
+                if CANCEL_ANNOTATION in annotations_of(job) and not creation.is_continued(run):
                     raise BenchError("someone has cancelled its job meanwhile.")
                 if "deletionTimestamp" not in job["metadata"]:
                     with contextlib.suppress(ownership.VanishedError):

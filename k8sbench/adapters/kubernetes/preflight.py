@@ -35,13 +35,11 @@ from k8sbench.diagnose.preflight.facts import (
     Unknown,
     permissions,
 )
-from k8sbench.model import sources
-from k8sbench.model.errors import BenchError, Unreachable
-from k8sbench.model.finding import Finding
-from k8sbench.model.kinds import KINDS, kind_of
+from k8sbench.model.errors import BenchError, Finding, Unreachable
+from k8sbench.model.kinds import KINDS, Operator, kind_of
 from k8sbench.model.kube import KubeObject
-from k8sbench.model.operators import Operator
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.training import claims
 from k8sbench.ports import Manifest
 from k8sbench.render import manifest
 
@@ -133,9 +131,9 @@ def refuse(api: Api, plans: Sequence[RunPlan]) -> None:
     Raises :class:`Unreachable` with a sentence for each. Forbidden reads reject nothing.
     """
     # One command names one queue and one pool.
-    different = {(*sources.claims(plan).items(), plan.replicas > 1): plan for plan in plans}
+    different = {(*claims(plan).items(), plan.replicas > 1): plan for plan in plans}
     for plan in different.values():
-        if sources.claims(plan) or plan.queue is not None:
+        if claims(plan) or plan.queue is not None:
             _refuse(api, plan)
 
 
@@ -255,7 +253,7 @@ def _claims(api: Api, plan: RunPlan) -> dict[str, KubeObject | Unknown | None]:
     find, home = api.find, api.place.namespace
     return {
         name: _answer(partial(find, kinds.path("PersistentVolumeClaim", home, name)))
-        for name in sources.claims(plan)
+        for name in claims(plan)
     }
 
 

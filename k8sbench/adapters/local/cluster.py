@@ -26,7 +26,7 @@ import k8sbench
 from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.job import ENDED, LocalJob, LocalReplica
 from k8sbench.adapters.store import disk
-from k8sbench.model import extras
+from k8sbench.model import errors
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import EarlierAttempt, JobFailed, NotFound, UsageError
 from k8sbench.model.plan import RunPlan
@@ -287,7 +287,7 @@ def missing_framework(plan: RunPlan) -> UsageError | None:
         return None
     return UsageError(
         f"{plan.benchmark} {plan.framework} {plan.case}: {module} is not installed.",
-        f"{extras.how_to_install(module)}; or choose another --framework.",
+        f"{errors.how_to_install(module)}; or choose another --framework.",
     )
 
 

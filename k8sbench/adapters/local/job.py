@@ -23,8 +23,8 @@ from k8sbench.adapters.lines import LineSplitter
 from k8sbench.adapters.local import subreaper
 from k8sbench.adapters.local.launch import Launch
 from k8sbench.diagnose.job import exits
-from k8sbench.model.counts import counted
 from k8sbench.model.phase import Phase, ReplicaState, Transition
+from k8sbench.model.plain_text import counted
 from k8sbench.ports import JobEvent, LogLine
 
 ENDED = ("k8sbench ended before the job did.", "k8sbench-ended")

@@ -28,7 +28,7 @@ from k8sbench.adapters.store import artifacts, disk, index
 from k8sbench.adapters.store.artifacts import LogWriter, RunFolder
 from k8sbench.adapters.store.claims import FileClaims
 from k8sbench.adapters.store.index import Database, made_again
-from k8sbench.model import attempts, creation
+from k8sbench.model import creation
 from k8sbench.model.errors import FilesElsewhere, NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.kinds import rank_order
@@ -177,8 +177,8 @@ class SqlStore:
         def reopened(run: Run) -> Run:
             if creation.may_be_submitted_again(run):
                 again = creation.again(at)
-            elif attempts.keeps_checkpoints(run):
-                again = attempts.continued(plan, run.attempt, at)
+            elif creation.keeps_checkpoints(run):
+                again = creation.continued(plan, run.attempt, at)
             else:
                 raise StoreError(f"Run {run.run_id} is {run.phase}.", "Take another --run-id.")
             return replace(

@@ -15,8 +15,8 @@ from k8sbench.cli.terminal import output
 from k8sbench.model.errors import UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
-from k8sbench.model.sources import DATA_SETS, data_set
 from k8sbench.model.spec import Framework, Published, Variant
+from k8sbench.model.training import DATA_SETS, data_set
 from k8sbench.report.tables import Column, wrapped
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.running import SignalStop, reporting
 from k8sbench.cli.terminal import output
-from k8sbench.model.counts import counted
 from k8sbench.model.errors import Interrupted, UsageError, few
+from k8sbench.model.plain_text import counted
 from k8sbench.model.request import CollectOptions
 from k8sbench.model.run import Run
 from k8sbench.report.formats import FOR_PEOPLE

@@ -22,7 +22,6 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.terminal import output
 from k8sbench.measure.group.comparison import FLOOR
-from k8sbench.model.counts import counted
 from k8sbench.model.errors import (
     REGRESSION_EXIT_CODE,
     REJECTED_EXIT_CODE,
@@ -31,6 +30,7 @@ from k8sbench.model.errors import (
     few,
 )
 from k8sbench.model.group import GroupFilter
+from k8sbench.model.plain_text import counted
 from k8sbench.report import formats
 from k8sbench.report.tables import Column
 

@@ -11,8 +11,7 @@ from k8sbench.app import cases
 from k8sbench.app.cases import Preflight
 from k8sbench.cli.options import access_options, format_option, request_options
 from k8sbench.cli.terminal import output
-from k8sbench.model.errors import Unreachable, UsageError
-from k8sbench.model.finding import Severity
+from k8sbench.model.errors import Severity, Unreachable, UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.pool import NodePool
 from k8sbench.model.request import FLAGS as ALL_FLAGS

@@ -24,8 +24,8 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.terminal import output
 from k8sbench.measure.run.expectation import AUTO, MeasureOptions
-from k8sbench.model.counts import counted
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, few
+from k8sbench.model.plain_text import counted
 from k8sbench.model.request import LONGEST, Flag
 from k8sbench.parse.families import NAMES
 from k8sbench.report import explanation, formats

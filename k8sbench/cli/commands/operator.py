@@ -14,7 +14,7 @@ from k8sbench.app import cases, collect
 from k8sbench.cli.options import F
 from k8sbench.cli.running import SignalStop
 from k8sbench.cli.terminal import log_lines
-from k8sbench.model import extras
+from k8sbench.model import errors
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plain_text import without_passwords
 
@@ -118,7 +118,7 @@ def command(
     except ImportError as error:
         raise UsageError(
             f"The operator needs a package that is not installed: {error.name}.",
-            extras.how_to_install("operator"),
+            errors.how_to_install("operator"),
         ) from error
     from k8sbench.operator.controller import Controller, settings
 

@@ -21,8 +21,8 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.terminal import output
 from k8sbench.measure.group.selection import Sort, Wanted
-from k8sbench.model.counts import counted
 from k8sbench.model.errors import UsageError
+from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import explanation, formats
 

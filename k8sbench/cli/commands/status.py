@@ -11,9 +11,8 @@ from k8sbench.cli.options import access_options, format_option, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import figure_words
 from k8sbench.model import times
-from k8sbench.model.counts import counted
 from k8sbench.model.phase import Phase
-from k8sbench.model.plain_text import clean
+from k8sbench.model.plain_text import clean, counted
 from k8sbench.model.planning import describe
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import group_words

@@ -12,8 +12,8 @@ import click
 from k8sbench.app import stores
 from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.terminal import output
-from k8sbench.model.counts import counted
 from k8sbench.model.errors import StoreError, UsageError
+from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report.tables import Column
 

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.live import LiveRun, Output, Sweep, rate_unit
 from k8sbench.model import times
-from k8sbench.model.counts import ABSENT
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
-from k8sbench.model.plain_text import clean
+from k8sbench.model.plain_text import ABSENT, clean
 from k8sbench.model.plan import SMOKE_MARK, RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run

@@ -12,10 +12,10 @@ import types
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.sweeps import GPU_OUT_OF_MEMORY
+from k8sbench.model.run import GPU_OUT_OF_MEMORY
 
 
 class Cause(NamedTuple):

@@ -23,10 +23,10 @@ from k8sbench.diagnose.job.facts import (
     message_of,
     quoted,
 )
-from k8sbench.model.counts import counted
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
 from k8sbench.model.kube import moment
 from k8sbench.model.phase import Phase
+from k8sbench.model.plain_text import counted
 
 Lines = Mapping[str, Sequence[str]]
 """Last lines of replicas' logs, by replica."""

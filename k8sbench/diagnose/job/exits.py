@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from k8sbench.model.kinds import rank_order
-from k8sbench.model.sweeps import GPU_OUT_OF_MEMORY
+from k8sbench.model.run import GPU_OUT_OF_MEMORY
 
 # Signals by number, as Linux has them: containers run there, whatever this program runs on.
 _SIGNALS = (

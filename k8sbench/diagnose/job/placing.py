@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from k8sbench.diagnose.job import causes, endings, refusals, scheduling
 from k8sbench.diagnose.job.causes import EVENTS, Event, Waiting, finding_of
 from k8sbench.diagnose.job.facts import Facts, Replica, first_seen, names, quoted
-from k8sbench.model.counts import counted
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
 from k8sbench.model.kube import QUEUE_LABEL, KubeObject, conditions, is_true, labels_of, moment
 from k8sbench.model.phase import Phase
+from k8sbench.model.plain_text import counted
 
 OPERATOR_SECONDS = 30.0
 """Seconds without a sign of the operator until it counts as missing.

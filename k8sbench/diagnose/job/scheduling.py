@@ -17,7 +17,7 @@ import msgspec
 
 from k8sbench.diagnose.job.causes import Event, finding_of
 from k8sbench.diagnose.job.facts import Facts, Replica, names, quoted
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
 from k8sbench.model.kube import KubeObject, is_trouble, moment
 from k8sbench.model.pool import amount, plain
 

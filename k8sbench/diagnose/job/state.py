@@ -21,9 +21,8 @@ from k8sbench.diagnose.job.facts import (
     differences,
     names,
 )
-from k8sbench.model.counts import counted
 from k8sbench.model.creation import JOB_GONE
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
 from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.model.kinds import JobKind
 from k8sbench.model.kube import (
@@ -34,6 +33,7 @@ from k8sbench.model.kube import (
     is_true,
 )
 from k8sbench.model.phase import Phase, ReplicaState
+from k8sbench.model.plain_text import counted
 
 __all__ = ["CANCEL_ANNOTATION", "JobSnapshot", "JobState", "kept_by", "read"]
 

@@ -27,15 +27,14 @@ from k8sbench.diagnose.preflight.facts import (
     Unknown,
     known,
 )
-from k8sbench.model import benchmark_object, sources, times
-from k8sbench.model.counts import counted
-from k8sbench.model.errors import few
-from k8sbench.model.finding import Finding, Severity
+from k8sbench.model import benchmark_object, times
+from k8sbench.model.errors import Finding, Severity, few
 from k8sbench.model.gpu_metrics import METRICS
-from k8sbench.model.kinds import KINDS
+from k8sbench.model.kinds import KINDS, OPERATORS, TRAINING_OPERATOR, Operator
 from k8sbench.model.kube import KubeObject, conditions, name_of
-from k8sbench.model.operators import OPERATORS, TRAINING_OPERATOR, Operator
+from k8sbench.model.plain_text import counted
 from k8sbench.model.pool import OTHER_VENDOR, amount, gpu_remark, plain
+from k8sbench.model.training import claims
 from k8sbench.render.pod import security
 
 KUEUE = "kueue.x-k8s.io"
@@ -258,7 +257,7 @@ def _gpu_metrics(facts: PreflightFacts) -> Iterator[Subject]:
 
 
 def _claims(facts: PreflightFacts) -> Iterator[Subject]:
-    several, written = facts.plan.replicas > 1, sources.claims(facts.plan)
+    several, written = facts.plan.replicas > 1, claims(facts.plan)
     for name, found in facts.claims.items():
         claim = {} if found is None or isinstance(found, Unknown) else found
         status = claim.get("status", {})

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from k8sbench.model.counts import counted
 from k8sbench.model.errors import DoesNotFit, few
 from k8sbench.model.kube import KubeObject, conditions, is_trouble, is_true, labels_of, name_of
+from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import (
     GKE_PART,

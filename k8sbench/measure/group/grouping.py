@@ -20,7 +20,7 @@ from k8sbench.measure import verdict
 from k8sbench.measure.arithmetic import SAME_MODEL
 from k8sbench.measure.group import rejections, speedup, t_test
 from k8sbench.measure.group.rejections import Candidate, reported, unique
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Group, Member, Spread, TrainingOfGroup, gpu_figure
 from k8sbench.model.identity import GroupKey

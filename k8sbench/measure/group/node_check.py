@@ -25,10 +25,10 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.model.counts import counted
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
+from k8sbench.model.plain_text import counted
 from k8sbench.model.run import Run
 
 FEWEST = 5

@@ -16,13 +16,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from k8sbench.measure import verdict
 from k8sbench.measure.rules import EXIT_CODE, MIXED_GPU_MODEL
 from k8sbench.measure.verdict import IntegrityRule, reject, rules_in, warn
-from k8sbench.model import sweeps
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
 from k8sbench.model.group import OUT_OF_MEMORY, SCRATCH, UNSTEADY
 from k8sbench.model.identity import case_values, group_key
 from k8sbench.model.measurement import ESTIMATORS, Measurement
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import Run
+from k8sbench.model.run import Run, is_out_of_memory
 
 RUN_IN_PROGRESS = reject(
     "run-in-progress",
@@ -163,7 +162,7 @@ class Candidate:
         elif phase is not Phase.SUCCEEDED and all(
             reason.id != EXIT_CODE.id for reason in self.reasons
         ):
-            ending = RUN_OUT_OF_MEMORY if sweeps.is_out_of_memory(run) else _ENDINGS[phase]
+            ending = RUN_OUT_OF_MEMORY if is_out_of_memory(run) else _ENDINGS[phase]
             self.reject(ending, run.history[-1].cause)
         elif measurement is None:
             self.reject(NOT_MEASURED, "The run ended, but nothing was measured.")

@@ -13,8 +13,8 @@ from k8sbench.measure.arithmetic import SAME_MODEL
 from k8sbench.measure.run import log_statements
 from k8sbench.measure.run.log_statements import Case
 from k8sbench.measure.verdict import IntegrityRule
-from k8sbench.model.counts import counted
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
+from k8sbench.model.plain_text import counted
 from k8sbench.parse.reading import OURS
 
 OTHER_BATCH = 0.05

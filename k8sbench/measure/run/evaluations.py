@@ -15,9 +15,9 @@ import msgspec
 from k8sbench.measure import rules
 from k8sbench.measure.run import evidence
 from k8sbench.measure.verdict import EVIDENCE
-from k8sbench.model.counts import counted
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
 from k8sbench.model.measurement import AccuracyResult
+from k8sbench.model.plain_text import counted
 from k8sbench.model.sample import Evaluation, Mark, Place
 from k8sbench.model.spec import Accuracy
 

@@ -18,8 +18,7 @@ from k8sbench.measure import rules, verdict
 from k8sbench.measure.arithmetic import plain_name
 from k8sbench.measure.run import gpu_series
 from k8sbench.measure.run.gpu_series import Chosen, WindowFigure
-from k8sbench.model.counts import counted
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
 from k8sbench.model.gpu_metrics import (
     HELD_DOWN,
     METRICS,
@@ -31,6 +30,7 @@ from k8sbench.model.gpu_metrics import (
 )
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun, Measurement, SteadyPart
+from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place

@@ -14,7 +14,6 @@ import msgspec
 
 from k8sbench.measure.run import evidence
 from k8sbench.model import times
-from k8sbench.model.counts import counted
 from k8sbench.model.gpu_metrics import (
     EXPORTER_SECONDS,
     HELD_DOWN,
@@ -27,6 +26,7 @@ from k8sbench.model.gpu_metrics import (
     Series,
 )
 from k8sbench.model.measurement import GpuFigure
+from k8sbench.model.plain_text import counted
 from k8sbench.model.sample import GpuSamples, Item, Mark, Place
 
 Samples = Sequence[tuple[float, float]]

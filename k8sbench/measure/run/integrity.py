@@ -16,9 +16,9 @@ from k8sbench.measure.run import agreement, evidence, log_clock, log_statements
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.log_statements import FEWEST_RECORDS, Case
 from k8sbench.measure.run.rank_records import RankRecords
-from k8sbench.model.counts import counted
-from k8sbench.model.finding import Finding, Severity
+from k8sbench.model.errors import Finding, Severity
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.plain_text import counted
 from k8sbench.model.sample import LogGap, Mark
 from k8sbench.parse.reading import OURS
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from k8sbench.measure import rules
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
 from k8sbench.measure.run.rank_sums import Entry, Tally
-from k8sbench.model.counts import counted
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
+from k8sbench.model.plain_text import counted
 from k8sbench.model.sample import Shape
 
 

@@ -18,8 +18,7 @@ from k8sbench.measure.run.gpu_metrics import PlannedGpus
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
 from k8sbench.measure.run.log_statements import Case, TimeToTrain
 from k8sbench.measure.run.rank_records import RankRecords
-from k8sbench.model.errors import InputError
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding, InputError
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
 from k8sbench.model.plan import per_step

@@ -12,8 +12,7 @@ from k8sbench.measure.run import evidence, expectation, integrity, measuring
 from k8sbench.measure.run.log_facts import OpenedLog
 from k8sbench.measure.run.rank_records import Epochs
 from k8sbench.model import times
-from k8sbench.model.errors import InputError
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding, InputError
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import RESTARTING, Phase

@@ -14,7 +14,7 @@ from k8sbench.adapters import processes
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.cli.main import main
-from k8sbench.model import attempts
+from k8sbench.model import creation
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location, Run
 from tests.unit import goldens
@@ -103,7 +103,7 @@ def runs(store: SqlStore, no_cluster: None, monkeypatch: pytest.MonkeyPatch) -> 
     store.measured("seg-2", measurement(**rejected))
     restarted = plan("arc-1", benchmark="arcface", max_restarts=3, replicas=3)
     store.record(restarted, at=NOW + 2 * DAY, process=PROCESS)
-    again = attempts.restarting(restarted, 1, "worker-1 was killed.", NOW + 2 * DAY + 10)
+    again = creation.restarting(restarted, 1, "worker-1 was killed.", NOW + 2 * DAY + 10)
     store.move("arc-1", again)
     archive(store, "one", run_id="arc-1")
     gone = msgspec.structs.replace(processes.this_process(), started=1.0)

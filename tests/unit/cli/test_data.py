@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.model.sources import DATA_SETS, KnownDataSet
+from k8sbench.model.training import DATA_SETS, KnownDataSet
 from tests.unit.command_line import Cli
 
 

@@ -15,7 +15,7 @@ from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.job_reader import logs_to_wait_for
 from k8sbench.adapters.kubernetes.watching.reflector import ObjectChanged, ObjectDeleted
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
-from k8sbench.model import attempts
+from k8sbench.model import creation
 from k8sbench.model.creation import created
 from k8sbench.model.identity import WAITS_ANNOTATION
 from k8sbench.model.kube import KubeObject
@@ -34,7 +34,7 @@ END, LATER = 60, 65
 def a_run(uid: str | None, attempt: int) -> Run:
     """Make a run at an attempt, with its job's uid if known."""
     begun = [created(0.0, uid)]
-    begun += [attempts.restarting(PLAN, one, "It failed.", 0.0) for one in range(1, attempt)]
+    begun += [creation.restarting(PLAN, one, "It failed.", 0.0) for one in range(1, attempt)]
     return Run(plan=PLAN, created_at=0.0, process=None, history=tuple(begun), artifacts=None)
 
 

@@ -16,7 +16,7 @@ from k8sbench.lifecycle.executor import Executor
 from k8sbench.model.benchmark_object import Benchmark, ObjectSpec, StatusEvent
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
-from k8sbench.model.sweeps import GPU_OUT_OF_MEMORY
+from k8sbench.model.run import GPU_OUT_OF_MEMORY
 from k8sbench.ports import RunFilter, Store
 from tests.unit.lifecycle import played
 from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case

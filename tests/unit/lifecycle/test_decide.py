@@ -11,7 +11,7 @@ import pytest
 
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.lifecycle import decide
-from k8sbench.model import attempts, creation
+from k8sbench.model import creation
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import LOGS_BEING_READ, Phase, Transition
 from k8sbench.model.run import Run, Wish
@@ -74,7 +74,7 @@ def test_a_wait_in_the_queue_after_a_preemption_is_no_part_of_the_time_limit() -
 
 def test_the_time_of_a_continued_training_counts_from_its_next_attempt() -> None:
     before = a_run(step(Phase.RUNNING), step(Phase.FAILED, "timeout", at=1090))
-    history = (*before.history, attempts.continued(before.plan, 1, 1500.0))
+    history = (*before.history, creation.continued(before.plan, 1, 1500.0))
     assert decide.time_is_up_at(msgspec.structs.replace(before, history=history)) is None
     history += (step(Phase.RUNNING, at=1600),)
     assert decide.time_is_up_at(msgspec.structs.replace(before, history=history)) == 1600 + 600
@@ -188,8 +188,8 @@ def test_any_other_end_is_the_run_s(end: Transition) -> None:
 
 def test_an_attempt_that_waits_is_not_waited_for_beyond_the_runs_time() -> None:
     began = a_run(step(Phase.RUNNING), max_restarts=1)
-    again = attempts.restarting(began.plan, 1, "It failed.", NOW)
-    waits = attempts.waiting(began, BenchError("A pod is left."), NOW)
+    again = creation.restarting(began.plan, 1, "It failed.", NOW)
+    waits = creation.restart_waits(began, BenchError("A pod is left."), NOW)
     run = msgspec.structs.replace(began, history=(*began.history, again, waits))
     view = decide.View(job=decide.JobView.NOT_ASKED, next_at=NOW + 5.0)
     assert decided(run, view) == "Wait"

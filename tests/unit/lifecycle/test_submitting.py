@@ -17,7 +17,7 @@ from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.connections import run_context
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import MANIFEST, How, Stop
-from k8sbench.model import attempts
+from k8sbench.model import creation
 from k8sbench.model.errors import Interrupted, NoRoom, StoreError, Unreachable, UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION, WAITS_ANNOTATION
 from k8sbench.model.kube import JobIdentity, JobOwner, annotations_of, attempt_of
@@ -339,7 +339,7 @@ def made(store: SqlStore, of_run: Run, **identity: Any) -> Sequence[Any]:
 
 
 def restarted(store: SqlStore, of_run: Run) -> Run:
-    return store.move(of_run.run_id, attempts.restarting(of_run.plan, 1, "It failed.", 1.0))
+    return store.move(of_run.run_id, creation.restarting(of_run.plan, 1, "It failed.", 1.0))
 
 
 def test_what_is_kept_is_what_is_created_and_the_trainers_come_along(

@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.model import expressions
-from k8sbench.model.expressions import Pattern
+from k8sbench.model import notation
+from k8sbench.model.notation import Pattern
 from k8sbench.parse import guessing
 from k8sbench.parse.family import JsonFields
 from tests.unit.command_line import Cli
@@ -501,7 +501,7 @@ def pattern(lines: list[str]) -> Pattern | None:
     if guessed is None:
         return None
     said = yaml.safe_load(str(guessed["expression"]))
-    return JsonFields(said) if isinstance(said, dict) else expressions.compiled(said)
+    return JsonFields(said) if isinstance(said, dict) else notation.compiled(said)
 
 
 @pytest.mark.parametrize("family", ALL)

@@ -18,8 +18,8 @@ from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.run import expectation
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.recorded import measure_run
-from k8sbench.model import attempts
-from k8sbench.model.finding import Finding
+from k8sbench.model import creation
+from k8sbench.model.errors import Finding
 from k8sbench.model.gpu_metrics import Shared
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
@@ -284,7 +284,7 @@ JOB_CHANGED = Transition(
 )
 CONTINUED = (
     Transition(phase=Phase.CANCELLED, at=1.0, cause="Cancelled."),
-    attempts.continued(PLAN, 1, 61.0),
+    creation.continued(PLAN, 1, 61.0),
 )
 
 

@@ -2,7 +2,7 @@
 
 from k8sbench.measure.group import grouping, node_check
 from k8sbench.measure.group.node_check import NodeFigures
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
 from k8sbench.model.gpu_metrics import Gpu
 from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun
 from k8sbench.model.phase import Phase

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from k8sbench.measure.run.recorded import is_result, measure_run
-from k8sbench.model import attempts
+from k8sbench.model import creation
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
@@ -96,7 +96,7 @@ def of_history(*history: Transition, log: Sequence[str] = FIRST) -> Measurement:
 
 def test_a_pause_before_a_training_was_continued_is_stated() -> None:
     end = Transition(phase=Phase.CANCELLED, at=100.0, cause="Cancelled.")
-    again = attempts.continued(PLAN, 1, 7300.0)
+    again = creation.continued(PLAN, 1, 7300.0)
     history = (end, again, Transition(phase=Phase.SUCCEEDED, at=9000.0, cause="It has ended."))
     found = of_history(*history)
     (paused,) = [reason for reason in found.reasons if reason.id == "continued"]

@@ -3,7 +3,7 @@
 import msgspec
 
 from k8sbench.measure import verdict
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
 from tests.unit.store.examples import measurement
 
 REJECT = Finding(id="outlier", severity="reject", sentence="It is one.")

@@ -4,11 +4,11 @@ import tomllib
 
 import pytest
 
-from k8sbench.model import extras
+from k8sbench.model import errors
 from tests.tiers import ROOT
 
 
-@pytest.mark.parametrize("extra", extras.REQUIREMENTS)
+@pytest.mark.parametrize("extra", errors.REQUIREMENTS)
 def test_what_is_to_be_installed_are_the_extra_s_requirements(extra: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert list(extras.REQUIREMENTS[extra]) == project["optional-dependencies"][extra]
+    assert list(errors.REQUIREMENTS[extra]) == project["optional-dependencies"][extra]

@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.model import identity, sources
+from k8sbench.model import identity
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import BenchmarkSpec
+from k8sbench.model.training import claims
 from k8sbench.render.pod import environment
 from tests.unit.model import specs
 from tests.unit.model.specs import CLUSTER, LAPTOP
@@ -103,7 +104,7 @@ def test_weights_and_checkpoints_of_claims_are_named_where_they_are_mounted() ->
     assert told(plan)["weights"] == "/weights/start.pth"
     assert told(plan)["checkpoints"] == "/checkpoints/$(K8SBENCH_RUN_ID)"
     assert (plan.weights, plan.checkpoints) == ("pvc:w/r50/start.pth", "pvc:kept/team")
-    assert sources.claims(plan) == {"sets": False, "w": False, "kept": True}
+    assert claims(plan) == {"sets": False, "w": False, "kept": True}
 
 
 def test_what_the_row_cannot_be_compared_by_is_noted() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.model import units as declared_units
+from k8sbench.model import notation
 from k8sbench.model.sample import Mark, Record
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse import declared
@@ -27,17 +27,17 @@ from tests.unit.parse.support import ended
     ],
 )
 def test_a_declared_unit_has_a_scale(text: str, scale: float, noun: str) -> None:
-    read = declared_units.declared(text)
+    read = notation.declared(text)
     assert read is not None
     assert read.scale == pytest.approx(scale)
     assert read.noun == noun
     # The text of a unit is one that a file may declare.
-    assert declared_units.declared(str(read)) == read
+    assert notation.declared(str(read)) == read
 
 
 @pytest.mark.parametrize("text", ["ms", "ms/image", "images/x", "s", ""])
 def test_other_texts_declare_no_unit_of_a_step_or_a_second(text: str) -> None:
-    read = declared_units.declared(text)
+    read = notation.declared(text)
     assert read is None or not (read.is_time or read.kind)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.measure.group.selection import Report, Wanted, report
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
 from k8sbench.model.gpu_metrics import BY_ID
 from k8sbench.model.measurement import GpuFigure, GpuMetrics
 from k8sbench.model.phase import Phase

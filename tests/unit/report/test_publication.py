@@ -10,7 +10,7 @@ from k8sbench.adapters.files import catalog
 from k8sbench.measure import rules as run_rules
 from k8sbench.measure.group import rejections
 from k8sbench.measure.group.selection import Wanted, report
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
 from k8sbench.model.run import Run
 from k8sbench.report import layout, publication, readme
 from k8sbench.report.chart import BarChart

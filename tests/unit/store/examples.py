@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.store.sql_store import SqlStore
-from k8sbench.model.finding import Finding
+from k8sbench.model.errors import Finding
 from k8sbench.model.measurement import (
     AccuracyResult,
     MeasuredWindow,

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import urllib3.exceptions
 
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
-from k8sbench.model.operators import OPERATORS
+from k8sbench.model.kinds import OPERATORS
 from k8sbench.model.run import Location
 
 E = TypeVar("E", bound=BaseException)

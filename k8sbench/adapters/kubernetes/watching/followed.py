@@ -16,7 +16,7 @@ from k8sbench.adapters.kubernetes.watching.reflector import ObjectChanged, Objec
 from k8sbench.diagnose.job import exits, facts, state
 from k8sbench.diagnose.job.facts import DELETED, JobSnapshot
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, JobState
-from k8sbench.model import attempts
+from k8sbench.model import creation
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.kube import (
@@ -279,7 +279,7 @@ class Followed:
         """Yield the news of a state, except the job's end."""
         while self._attempt < attempt_of(self._job or {}):
             at = max(now, self.reported.at)
-            yield self._report(attempts.elsewhere(self.plan, self._attempt, at, self.uid))
+            yield self._report(creation.elsewhere(self.plan, self._attempt, at, self.uid))
             self._attempt += 1
         for replica in reading.replicas:
             if self._replicas.get(replica.replica) != replica:
