@@ -15,13 +15,9 @@ any number of ranks trains on the same samples. Imports no framework.
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import io
 import itertools
 import json
-import os
-import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -317,28 +313,7 @@ class Ledger:
             )
 
 
-# -- reading of regular files ----------------------------------------------------------------------
-#
-# A pipe, a socket or a device is refused: reading it could block for ever.
-
-
-def _open(path: Path | str) -> io.FileIO:
-    """Open a regular file, unbuffered; raises OSError."""
-    # An open of a pipe would wait for its writer.
-    file = io.FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(errno.EINVAL, "Not a regular file", str(path))
-    return file
-
-
-def content(path: Path | str) -> bytes:
-    """All bytes of a regular file; raises OSError."""
-    with _open(path) as file:
-        return file.readall()
-
-
-def digest(path: Path | str) -> str:
-    """SHA-256 of a regular file, hex; raises OSError."""
-    with _open(path) as file:
+def digest(path: Path) -> str:
+    """SHA-256 of a file, hex; raises OSError."""
+    with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
