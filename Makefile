@@ -11,7 +11,7 @@
 #   make coverage                 the unit tests, and how much of k8sbench/ they run
 #   make test                     all of it and every tier that this machine can run: what CI runs
 #   make tests                    the tests of `make test` alone
-#   make bench                    cost of many jobs, and of the start
+#   make bench                    cost of many jobs
 #   make upstream                 install the published programs that tests/upstream runs
 #   make soak                     what is too slow for CI: tests marked soak, ten times the examples
 #   make golden                   write the golden files anew, to be reviewed
@@ -155,7 +155,7 @@ tests: $(ALL_STAMP)
 	$(VENV)/bin/python -m tests.tiers
 
 bench: $(ALL_STAMP)
-	for file in tests/bench/*.py; do echo "== $$file"; $(VENV)/bin/python $$file; done
+	$(VENV)/bin/python tests/bench/many_jobs.py
 
 # The tests install them too, when they first need them.
 upstream: $(ALL_STAMP)

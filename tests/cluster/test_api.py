@@ -1,7 +1,6 @@
 """Requests to a real API server, and what its refusals mean to the user."""
 
 import contextlib
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,18 +31,6 @@ def admin(namespace: Namespace) -> Iterator[Api]:
     found.close()
 
 
-def config_map(name: str, **data: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
-
-
-MINE = "metadata.name=a"
-"""Selects the test's own map; the cluster adds another one later."""
-
-
-def maps(api: Api, name: str = "") -> str:
-    return kinds.path("ConfigMap", api.place.namespace, name)
-
-
 def refused(api: Api, job: dict[str, Any]) -> BenchError:
     """Have a job refused, and say what that means."""
     with pytest.raises(ApiFault) as fault:
@@ -52,36 +39,6 @@ def refused(api: Api, job: dict[str, Any]) -> BenchError:
 
 
 # -- requests ---------------------------------------------------------------------------------
-
-
-def test_objects_are_created_changed_and_deleted(admin: Api) -> None:
-    made = admin.create(maps(admin), config_map("a", x="1"))
-    assert [one["manager"] for one in made["metadata"]["managedFields"]] == ["k8sbench"]
-    changed = admin.patch(maps(admin, "a"), {"data": {"y": "2"}})
-    found = admin.get(maps(admin, "a"))
-    assert found["data"] == changed["data"] == {"x": "1", "y": "2"}
-    assert found["metadata"]["uid"] == made["metadata"]["uid"] == changed["metadata"]["uid"]
-    # Of a large object its metadata are enough.
-    brief = admin.find(maps(admin, "a"), brief=True)
-    assert brief is not None
-    assert brief["metadata"]["uid"] == made["metadata"]["uid"]
-    assert "data" not in brief
-    assert admin.find(maps(admin, "b"), brief=True) is None
-    assert not admin.delete(maps(admin, "a"), uid="of-another")
-    assert admin.delete(maps(admin, "a"), uid=made["metadata"]["uid"])
-    assert not admin.delete(maps(admin, "a"))
-
-
-def test_a_watch_can_be_closed_while_another_thread_waits_for_it(admin: Api) -> None:
-    _, version = admin.list(maps(admin))
-    watch = admin.watch(maps(admin), fields=MINE, resource_version=version, timeout_s=60)
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.extend(watch.changes()))
-    thread.start()
-    watch.close()
-    thread.join(20)
-    assert not thread.is_alive()
-    assert found == []
 
 
 # -- refusals ---------------------------------------------------------------------------------

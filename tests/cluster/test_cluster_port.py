@@ -3,7 +3,6 @@
 The user has only the permissions of ``k8sbench/role.yaml``.
 """
 
-import itertools
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,19 +22,6 @@ def port(user: Path) -> Iterator[Port]:
 
 
 # -- from creation to the end -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("framework", ["pytorch", "paddle"])
-def test_a_job_is_followed_to_its_end(port: Port, namespace: Namespace, framework: str) -> None:
-    plan = port.submit(following.plan("4x8", framework=framework), None)
-    port.until_phase(plan, Phase.RUNNING)
-    namespace.finish(plan.run_id)
-    end = port.end_of(plan)
-    assert (end.phase, end.cause_id) == (Phase.SUCCEEDED, None)
-    phases, times = port.phases(plan), [one.at for one in port.transitions(plan)]
-    assert len(list(itertools.groupby(phases))) == len(set(phases)), "it never goes back"
-    assert times == sorted(times)
-    assert port.events[-1].transition == end
 
 
 @pytest.mark.parametrize("sees_nodes", [True, False])

@@ -1,8 +1,7 @@
 """Causes of waiting and failed jobs, from real components.
 
 The components are the scheduler, API server and operator. ``tests/unit/kubernetes`` covers every
-cause with small objects, and the node tier shows ended pods and containers on kubelets. Exit codes
-here are kwok's.
+cause with small objects, and the node tier shows ended pods and containers on kubelets.
 """
 
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ from k8sbench.model.phase import Phase
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.jobs import pytorch_job
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.nodes import EXIT_CODE, GPUS, RUN_FOR
+from tests.harness.cluster.nodes import GPUS
 from tests.harness.cluster.readings import Follower, node_of_its_own, on_node, plan_of
 from tests.harness.cluster.shell import Shell
 
@@ -111,39 +110,3 @@ def test_a_job_that_someone_holds_says_how_to_let_it_go(namespace: Namespace) ->
     _, _, _, *words = command.split(" ")
     namespace.kubectl(*words)
     assert follower.until_final().phase is Phase.SUCCEEDED
-
-
-# --- jobs that ended -----------------------------------------------------------------------------
-
-
-def failing(namespace: Namespace, worker: str, **policy: int) -> Follower:
-    """Create a job of which one worker fails when it has run."""
-    job = pytorch_job(workers=2, run_for=None, gpus=1, annotations={f"{EXIT_CODE}.{worker}": "3"})
-    job["spec"]["runPolicy"] |= policy
-    follower = follow(namespace, job)
-    follower.until(lambda reading: reading.phase is Phase.RUNNING)
-    end(namespace, f"job-{worker}")
-    return follower
-
-
-def end(namespace: Namespace, *which: str) -> None:
-    """Let pods that run come to their end."""
-    namespace.kubectl("annotate", "pods", *which, "--overwrite", f"{RUN_FOR}=0s")
-
-
-def test_the_replica_that_failed_is_named_with_its_exit_code(namespace: Namespace) -> None:
-    follower = failing(namespace, "worker-1")
-    reading = follower.until_final()
-    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "replica-failed")
-    assert reading.cause == "worker-1 exited with code 3."
-    # The operator lets the others run on.
-    assert not reading.over
-    assert [one.phase for one in reading.replicas] == [Phase.RUNNING] * 2 + [Phase.FAILED]
-    end(namespace, "--all")
-    assert follower.until(lambda reading: reading.over).cause == reading.cause
-
-
-def test_a_backoff_limit_deletes_pods_and_the_failure_is_still_named(namespace: Namespace) -> None:
-    follower = failing(namespace, "worker-0", backoffLimit=0)
-    reading = follower.until_final()
-    assert (reading.phase, reading.cause_id) == (Phase.FAILED, "job-limit")

@@ -1,7 +1,6 @@
 """Cancel and delete are recorded before the API server is called.
 
-Each fault could make k8sbench forget the request: an outage, a kill before a deletion, a read-only
-store. Unavailable logs do not delay the request.
+An outage could make k8sbench forget the request. A kill before a deletion: test_every_write.
 """
 
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from k8sbench.cli.main import main
 from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.limits import shorten
-from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
+from tests.harness.cluster.shell import ENDLESS, Shell, until
 from tests.harness.cluster.trainer_logs import TrainerLogs
 
 
@@ -68,22 +67,3 @@ def test_a_cancel_during_an_outage_is_carried_out_by_collect(
     assert record_of(shell, "outage") == CANCELLED
     assert shell.archived("outage") == logs.expected["master-0"]
     assert "outage" not in shell.on_cluster()
-
-
-def test_collect_all_deletes_after_a_kill_before_deletion(shell: Shell, proxy: FaultProxy) -> None:
-    shell.logs("owed").begin().end()
-    with proxy.hold("/pytorchjobs/owed", method="DELETE") as held:
-        with shell.started("submit", *CASE, "--run-id=owed") as submit:
-            held.wait()
-            submit.kill()
-        measured = shell.json("status", "owed")["measurement"]
-        assert measured["verdict"] == "valid"
-        assert "1 run is still to be cancelled or deleted: k8sbench collect --all" in (
-            shell.run("list").err
-        )
-    shell.run("collect", "--all")
-    until(lambda: "owed" not in shell.on_cluster(), "the end of the job")
-    status = shell.json("status", "owed")
-    assert status["wishes"] == []
-    assert status["measurement"]["throughput"] == measured["throughput"]
-    assert "Nothing needs collection here." in shell.run("collect", "--all").err

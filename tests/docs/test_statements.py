@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import pathlib
 import re
-import shlex
-import sys
 import tomllib
 from typing import Any
 
 import pytest
-import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -156,35 +152,3 @@ def test_the_pages_and_sections_that_the_product_names_are_there() -> None:
     for page, anchor in found:
         assert (ROOT / page).exists(), page
         assert anchor is None or anchor in anchors(ROOT / page), f"{page}#{anchor}"
-
-
-def test_the_makefile_s_help_names_each_target_and_no_other() -> None:
-    shown = re.findall(r"^#   make ([a-z-]+)", MAKEFILE, re.MULTILINE)
-    assert {"lint", "types", "unit", "test"} <= set(shown)
-    assert set(shown) == TARGETS - {"help", "check"}
-    declared = set(" ".join(re.findall(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)).split())
-    assert declared == TARGETS
-
-
-def test_the_hooks_before_a_commit_are_the_makefile_s_and_fetch_nothing() -> None:
-    (only,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-    assert only["repo"] == "local"
-    scripts = {each.name for each in importlib.metadata.entry_points(group="console_scripts")}
-    for hook in only["hooks"]:
-        assert hook["language"] == "system"
-        program, *words = shlex.split(hook["entry"])
-        folder, _, name = program.rpartition("/")
-        assert folder == ".venv/bin"
-        assert name in scripts or pathlib.Path(sys.executable).with_name(name).exists()
-        assert f"$(VENV)/bin/{name} {' '.join(words[:1])}".rstrip() in MAKEFILE, hook["entry"]
-
-
-def test_the_workflow_runs_ci_with_a_time_limit_and_actions_of_a_version() -> None:
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yaml").read_text())
-    (job,) = workflow["jobs"].values()
-    assert job["timeout-minutes"] == 90
-    assert workflow["permissions"] == {"contents": "read"}
-    assert job["steps"][-1] == {"run": ".ci/run"}
-    used = [step["uses"] for step in job["steps"] if "uses" in step]
-    assert used
-    assert all(re.fullmatch(r"[\w-]+/[\w-]+@v\d+\.\d+\.\d+", each) for each in used)

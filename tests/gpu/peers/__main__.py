@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
 import contextlib
 import json
 import os
@@ -14,20 +13,13 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tests.gpu.peers.contests import CONTESTS, OPTIONS, SIZES, TINY_BATCH, Contest, Ours
+from tests.gpu.peers.contests import CONTESTS, TINY_BATCH, Contest
 from tests.gpu.peers.runs import NotRun, Peer, run_ours
 
 Row = dict[str, Any]
-PARTS = (
-    *dict.fromkeys(each.part for each in CONTESTS),
-    *(f"options-{part}" for part, *_ in OPTIONS),
-)
+PARTS = tuple(dict.fromkeys(each.part for each in CONTESTS))
 IMPORTS = 180.0
 """Seconds for the imports of all peers at once, from a cold disk."""
-AT_ONCE = 4
-"""Compilations side by side, whose models must fit the GPU together."""
-COMPILING = 0.6
-"""Share of the time that is left, for them."""
 
 
 class Measuring:
@@ -37,7 +29,6 @@ class Measuring:
         self.deadline = time.monotonic() + seconds
         self.pairs, self.tiny, self.folder = pairs, tiny, folder
         self.rows: list[Row] = []
-        self.options: list[Row] = []
         folder.mkdir(parents=True, exist_ok=True)
 
     def left(self, sharing: int = 1) -> float:
@@ -46,7 +37,7 @@ class Measuring:
 
     def write(self) -> None:
         """Write the results so far."""
-        text = json.dumps({"rows": self.rows, "options": self.options}, indent=1)
+        text = json.dumps({"rows": self.rows}, indent=1)
         (self.folder / "peers.json").write_text(text + "\n")
 
     def contests(self, chosen: Sequence[Contest]) -> None:
@@ -101,37 +92,6 @@ class Measuring:
                     row["ours"].append(row["batch"] / found["seconds"])
                     row["theirs"].append(row["batch"] / theirs["seconds"])
 
-    def speed_options(self, chosen: Sequence[tuple[str, Ours, Any]]) -> None:
-        """Run our trainers with options that change speed: compiled ones last."""
-        runs = [
-            (part, given, ours._replace(options=(*ours.options, *given)))
-            for part, ours, several in chosen
-            for given in several
-        ]
-        compiled = [run for run in runs if "--compile" in run[1]]
-        plain = [run for run in runs if run not in compiled]
-        for part, given, ours in (*plain, *compiled):
-            if compiled and (part, given, ours) == compiled[0]:
-                self._compile([each for _, _, each in compiled])
-            row: Row = {"part": part, "options": given, "amp": ours.amp, "batch": ours.batch}
-            row |= {"rate": None, "share": None, "reason": None}
-            self.options.append(row)
-            with _noted(row):
-                found = run_ours(ours, tiny=self.tiny, until=self.deadline)
-                row |= {"gpu": found["gpu"], "torch": found["torch"]}
-                row["rate"] = (TINY_BATCH if self.tiny else ours.batch) / found["seconds"]
-                row["share"] = _share(ours, found)
-            self.write()
-            print(f"# {part} {' '.join(given)}: {row['rate']}", file=sys.stderr, flush=True)
-
-    def _compile(self, runs: Sequence[Ours]) -> None:
-        """Fill the compiler's cache by one step of each run."""
-        until = time.monotonic() + COMPILING * self.left()
-        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-            for ours in runs:
-                one = ours._replace(warmup=0, steps=1)
-                pool.submit(run_ours, one, tiny=self.tiny, until=until)
-
 
 @contextlib.contextmanager
 def _noted(row: Row) -> Any:
@@ -142,35 +102,13 @@ def _noted(row: Row) -> Any:
         row["reason"] = str(reason)
 
 
-def _share(ours: Ours, found: dict[str, Any]) -> float | None:
-    """The share of the GPU's peak; None without a known peak or the catalog."""
-    try:
-        from k8sbench.adapters.files import catalog
-        from k8sbench.measure import arithmetic
-        from k8sbench.model.errors import BenchError
-    except ImportError:
-        return None
-    peak = arithmetic.peak_of(found["gpu"])
-    limit = peak and getattr(peak, "fp32" if ours.amp == "none" else ours.amp)
-    try:
-        variants = catalog.find(SIZES[ours.trainer][0]).spec.variants
-    except BenchError:
-        return None
-    known = next((each.fingerprint for each in variants if each.framework == "pytorch"), None)
-    if known is None or limit is None:
-        return None
-    model = known.at(SIZES[ours.trainer][1][1])  # of text, the length of a sequence
-    return arithmetic.tflops(model, found["rate"], 1) / float(limit)
-
-
 PRECISION = {"none": "FP32", "fp16": "AMP fp16", "bf16": "AMP bf16"}
 
 
 def tables(measuring: Measuring) -> Iterable[str]:
     """The tables, in Markdown."""
-    if measuring.rows:
-        yield "| model | peer | precision | batch | ours | theirs | ours ÷ theirs | pairs |"
-        yield "|---|---|---|--:|--:|--:|--:|--:|"
+    yield "| model | peer | precision | batch | ours | theirs | ours ÷ theirs | pairs |"
+    yield "|---|---|---|--:|--:|--:|--:|--:|"
     for row in measuring.rows:
         versions = {**row.get("packages", {})}
         versions.pop("torch", None)
@@ -185,23 +123,7 @@ def tables(measuring: Measuring) -> Iterable[str]:
                 figures[2] += " (parameters: {:,} and {:,})".format(*row["parameters"])
         cells = [row["model"], peer, PRECISION[row["amp"]], str(row["batch"]), *figures]
         yield "| " + " | ".join([*cells, str(len(row["ours"]))]) + " |"
-    if measuring.options:
-        yield ""
-        yield "| benchmark | options | precision | batch | samples/s | of published | of peak |"
-        yield "|---|---|---|--:|--:|--:|--:|"
-    published: dict[str, float | None] = {}
-    for row in measuring.options:
-        rate, base = row["rate"], published.setdefault(row["part"], row["rate"])
-        figures = [f"not run: {row['reason']}", "–", "–"]
-        if rate is not None:
-            share = "–" if row["share"] is None else f"{row['share']:.0%}"
-            figures = [f"{rate:,.1f}", f"{rate / base:.2f}" if base else "–", share]
-        given = " ".join(f"`{option}`" for option in row["options"]) or "as published"
-        cells = [row["part"], given, PRECISION[row["amp"]], str(row["batch"]), *figures]
-        yield "| " + " | ".join(cells) + " |"
-    known = {
-        (row["gpu"], row["torch"]) for row in (*measuring.rows, *measuring.options) if "gpu" in row
-    }
+    known = {(row["gpu"], row["torch"]) for row in measuring.rows if "gpu" in row}
     yield ""
     for gpu, torch in sorted(known, key=str):
         yield f"{gpu or 'CPU'}, PyTorch {torch}; samples/s: pictures, clips and sequences."
@@ -212,7 +134,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.peers", description=__doc__)
     parser.add_argument("--seconds", type=float, default=460.0, help="for all of it")
     parser.add_argument("--pairs", type=int, default=3, help="at most, of each contest")
-    parser.add_argument("--only", default=",".join(PARTS[:4]), help=f"of {','.join(PARTS)}")
+    parser.add_argument("--only", default=",".join(PARTS), help=f"of {','.join(PARTS)}")
     parser.add_argument("--tiny", action="store_true", help="small shapes on a CPU")
     given = parser.parse_args()
     if unknown := set(given.only.split(",")) - set(PARTS):
@@ -223,8 +145,6 @@ def main() -> None:
     # On a CPU mixed precision would take minutes a step.
     contests = [each for each in CONTESTS if not given.tiny or each.ours.amp == "none"]
     measuring.contests([each for each in contests if each.part in parts])
-    measuring.speed_options([each for each in OPTIONS if f"options-{each[0]}" in parts])
-    measuring.write()
     print("\n".join(tables(measuring)))
 
 

@@ -87,14 +87,3 @@ CONTESTS = (
     Contest("gpt", "GPT-2", Ours(_GPT, "none", 16, 5, 15), ("gpt2",)),
     Contest("gpt", "GPT-2", Ours(_GPT, "bf16", 16, 20, 50), ("gpt2",)),
 )
-
-_LAYOUT, _COMPILED, _FUSED = "--channels-last", "--compile", "--fused-optimizer"
-_PICTURES = ((), (_LAYOUT,), (_COMPILED,), (_LAYOUT, _COMPILED, _FUSED))
-_LOADED = tuple(("--data", "synthetic-host", "--workers", count) for count in ("8", "16"))
-OPTIONS = (
-    ("resnet50", Ours(_RESNET, "fp16", 128, 20, 50, ("--recipe", "report")), _PICTURES + _LOADED),
-    ("deeplabv3p", Ours(_DEEPLAB, "fp16", 4, 10, 30), _PICTURES),
-    ("tsm", Ours(_TSM, "fp16", 16, 20, 40), _PICTURES),
-    ("gpt", Ours(_GPT, "bf16", 16, 20, 50), ((), (_FUSED,), (_COMPILED,), (_COMPILED, _FUSED))),
-)
-"""Part, run with published settings, added options."""

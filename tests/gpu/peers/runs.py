@@ -34,7 +34,7 @@ def _last_line(text: str) -> str:
 def run_ours(ours: Ours, *, tiny: bool, until: float) -> dict[str, Any]:
     """Run a trainer; return the figures of its machine lines.
 
-    `seconds` of a step, `parameters`, the `rate` in the trainer's unit, GPU and framework. It is
+    `seconds` of a step, `parameters`, GPU and framework. It is
     killed at the monotonic time `until`.
     """
     limit = max(until - time.monotonic(), 1.0)
@@ -56,7 +56,6 @@ def run_ours(ours: Ours, *, tiny: bool, until: float) -> dict[str, Any]:
     window = events["summary"]["window"]
     return {
         "seconds": window["seconds"] / (window["last_step"] - window["first_step"] + 1),
-        "rate": window["samples_per_second"],
         "parameters": events["summary"]["parameters"],
         "gpu": events["summary"]["machine"].get("gpu_model"),
         "torch": events["start"]["framework_version"],

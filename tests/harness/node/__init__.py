@@ -6,8 +6,7 @@ Each node is a machine of its own as far as the kernel can make one: network, mo
 are in namespaces of their own (``machine.py``, ``inside.py``), so that nothing of it can outlive
 it, and nothing that a kubelet changes is the host's. Its cgroups are below one root of its own.
 The nodes hang on the cluster's network namespace, which routes between them; the cluster's DNS
-listens there. ``bringup.start`` gives a cluster with nodes, ``fixture.py`` the same as fixtures,
-``python -m tests.harness.cluster --real 2`` one to look at.
+listens there. ``bringup.start`` gives a cluster with nodes, ``fixture.py`` the same as fixtures.
 
 - ``image.py``: an image with this Python, made without a registry.
 - ``frameworks.py``: the site-packages of this Python as a claim, and node pools that use it.

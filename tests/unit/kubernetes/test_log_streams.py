@@ -1,6 +1,6 @@
 """Responses to log requests, and the resulting lines.
 
-The node is a fake at our port; real API servers are in ``tests/cluster/test_logs.py``.
+The node is a fake at our port; ``tests/node`` reads logs of real kubelets.
 """
 
 from __future__ import annotations
