@@ -73,7 +73,7 @@ class _Guard:
             if not token:
                 answer = _json_error("The operator has no token yet.", 503)
             elif given is None:
-                answer = _json_error("A token is needed: see docs/kubernetes.md.", 401)
+                answer = _json_error("A token is needed: see docs/operator.md.", 401)
             elif not secrets.compare_digest(given.encode(), token.encode()):
                 answer = _json_error("The token is not this operator's.", 403)
         await answer(scope, receive, send)
