@@ -1,8 +1,17 @@
-"""Bytes of a replica's output become whole lines: complete, bounded and always text."""
+"""Lines of a replica's output: split, stamped, and resumed.
+
+They are complete, bounded and always text.
+"""
 
 from __future__ import annotations
 
+import datetime
+import re
 import zlib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from k8sbench.ports import LogMark
 
 LIMIT = 256 * 1024
 """Maximum length of a line, bytes; longer ones are cut and marked.
@@ -66,3 +75,190 @@ class LineSplitter:
         cut, self._cut = self._cut + max(0, len(state) - LIMIT), 0
         text = state[:LIMIT].decode(errors=self._errors)
         return f"{text} [k8sbench: line cut, {cut} more bytes]" if cut else text
+
+
+# -- lines of a pod's log, and which of them are new -----------------------------------------------
+#
+# With ``timestamps=true`` the kubelet (cri-client, ``logs.go``) begins each line with the time at
+# which the container's runtime read it, to the nanosecond and in the node's own zone. A line longer
+# than 16 KiB is stored in parts there and served in one piece, under the first part's stamp. Two
+# things come without a stamp:
+#
+# - what follows a part of a long line, if the other of stdout and stderr wrote in between: it is
+#   served as if it were that line's end, and cannot be separated;
+# - the kubelet's own errors, which it writes into a log that it has begun to serve. They are the
+#   last thing in it and lack a line end, which a whole line never does. Their words decide nothing.
+#
+# A log is resumed at the end of its archive, without a gap or a duplicate. The place is found by
+# content, never by the order of stamps: a node's clock may be set back, and ``sinceTime`` would
+# then leave out what is printed from there on, in an open stream too. What a node has written into
+# a log does not change, stamps included; so the archive's last line is the one that has its text
+# and its stamp, and the archive's lines before it. Lines of one stamp (to the microsecond) are
+# counted, since they may be alike.
+
+LONGEST_STAMP = 64
+"""Bytes within which a line's stamp ends; ``2026-11-20T08:15:30.123456789+01:00`` has 35."""
+_ERRORS_MODE = "surrogateescape"
+_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ")
+_EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+class StampedLine(NamedTuple):
+    """One line of a program's log."""
+
+    at: int | None
+    """Unix microseconds, cut from nanoseconds; None where it came without a stamp."""
+    text: str
+    """Bytes that are no UTF-8 are kept as lone surrogates (``surrogateescape``)."""
+
+
+class LogText:
+    """Splits what is served of one log, whatever the pieces in which it arrives.
+
+    Lines are those of :class:`LineSplitter`: bounded, and each state of a
+    progress bar is one.
+    """
+
+    def __init__(self) -> None:
+        self.error: str | None = None
+        """The kubelet's error in place of the log, or of its rest."""
+        self._head: bytes | None = b""
+        """Beginning of a line that may have a stamp; None once that is decided."""
+        self._at: int | None = None
+        self._body = LineSplitter(errors=_ERRORS_MODE)
+
+    def feed(self, data: bytes) -> list[StampedLine]:
+        """Take what has arrived; returns the lines that it completes."""
+        found: list[StampedLine] = []
+        *whole, last = data.split(b"\n")
+        for piece in whole:
+            self._take(piece, found, ended=True)
+            self._head = b""
+        if last:
+            self._take(last, found, ended=False)
+        return found
+
+    def end(self) -> list[StampedLine]:
+        """Return the unterminated rest; the program's if it ended as well."""
+        found: list[StampedLine] = []
+        if self._head:
+            self._begin(self._head, found, ended=False)
+            self._head = None
+        rest = self._body.end()
+        if self._at is None and rest:
+            self.error = rest[0]
+        return (
+            found if self._at is None else [*found, *(StampedLine(self._at, text) for text in rest)]
+        )
+
+    def _take(self, piece: bytes, found: list[StampedLine], *, ended: bool) -> None:
+        if self._head is None:
+            self._feed(piece, found, ended=ended)
+        elif ended or len(self._head) + len(piece) >= LONGEST_STAMP:
+            head, self._head = self._head + piece, None
+            self._begin(head, found, ended=ended)
+        else:
+            self._head += piece
+
+    def _begin(self, head: bytes, found: list[StampedLine], *, ended: bool) -> None:
+        match = _STAMP.match(head)
+        self._at = _microseconds(match[1].decode()) if match else None
+        body = head[match.end() :] if match and self._at is not None else head
+        if ended and match and b"\r" not in body and len(body) <= LIMIT:
+            # The common case; Lines would return the same.
+            found.append(StampedLine(self._at, body.decode(errors=_ERRORS_MODE)))
+            return
+        self._feed(body, found, ended=ended)
+
+    def _feed(self, data: bytes, found: list[StampedLine], *, ended: bool) -> None:
+        texts = self._body.feed(data + b"\n" if ended else data)
+        found += [StampedLine(self._at, text) for text in texts]
+
+
+def _microseconds(stamp: str) -> int | None:
+    """Read a stamp as Unix microseconds; None if it is no date."""
+    try:
+        return (datetime.datetime.fromisoformat(stamp) - _EPOCH) // _MICROSECOND
+    except ValueError:
+        return None
+
+
+class Resume:
+    """Finds the lines that are new among those that are served.
+
+    ``anew``: what is served begins after the mark, with another container or after a gap; all of
+    it is new. ``near``: what is served may begin amid lines of one time.
+    """
+
+    def __init__(
+        self,
+        mark: LogMark | None,
+        *,
+        anew: bool = False,
+        now: int = 0,
+        near: bool = False,
+    ) -> None:
+        self.found = mark is None or anew
+        """True if the mark was found, so that further lines are new."""
+        self.served = 0
+        """Lines that were served."""
+        self.is_later = False
+        """True if the first served line's stamp is later than the mark."""
+        self._mark, self._now, self._near = mark, now, near
+        self._is_advanced = False
+        self._at: int | None = None
+        """Stamp of the last line."""
+        self._run = 0
+        """Latest consecutive lines with the same stamp."""
+        self._texts = mark.texts if mark is not None and anew else b""
+        """Digests of the last lines; the archive's once the mark is found."""
+
+    @property
+    def mark(self) -> LogMark | None:
+        """Position up to which the log was read."""
+        if not self._is_advanced or self._at is None:
+            return self._mark
+        return LogMark(self._at / 1_000_000, self._run, self._texts)
+
+    def feed(self, lines: Iterable[StampedLine]) -> list[StampedLine]:
+        """Return those that are new, each with a stamp."""
+        new: list[StampedLine] = []
+        for line in lines:
+            # A line without a stamp gets that of the line before it, or now.
+            at = line.at or (self._now if self._at is None else self._at)
+            self._run = self._run + 1 if at == self._at else 1
+            self._texts = (self._texts + digest(line.text))[-MARKED_BYTES:]
+            self._at = at
+            self.served += 1
+            if self.found:
+                new.append(StampedLine(at, line.text))
+                self._is_advanced = True
+            elif self._mark is not None:
+                self._look(self._mark, at)
+        return new
+
+    def _look(self, mark: LogMark, at: int) -> None:
+        """Check whether the last served line is the archive's last."""
+        marked_at = round(mark.at * 1_000_000)
+        if self.served == 1:
+            self.is_later = at > marked_at
+        # Fewer were served where the log begins amid them, or archived.
+        if not (mark.texts.endswith(self._texts) or self._texts.endswith(mark.texts)):
+            return
+        if at == marked_at and self._is_counted(mark):
+            self.found = True
+            self._at, self._run, self._texts = marked_at, mark.lines, mark.texts
+
+    def _is_counted(self, mark: LogMark) -> bool:
+        """Return True if the lines of the mark's time were all served.
+
+        If the first of them may be missing, the last one must be unique among them.
+        """
+        if self._run < self.served:
+            return self._run == mark.lines
+        size = len(digest(""))
+        run = mark.texts[-size * mark.lines :]
+        texts = [run[place : place + size] for place in range(0, len(run), size)]
+        is_single = self._run <= mark.lines and texts.count(run[-size:]) == 1
+        return is_single or (self._run == mark.lines and not self._near)

@@ -1,4 +1,4 @@
-"""Processes: their identity, to find out later if one still runs, and trainers' programs.
+"""Processes: the steady clock of this one, identities, and trainers' programs.
 
 A pid alone says little: pids are used again, every container counts its own, and a boot starts
 over. A :class:`~k8sbench.model.run.Process` therefore carries the host, the machine's id, the boot,
@@ -13,6 +13,7 @@ import hashlib
 import os
 import platform
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,6 +100,19 @@ def _pid_space() -> str:
         return str((PROC / "self/ns/pid").readlink())
     except OSError:
         return ""
+
+
+# --- the clock of this process --------------------------------------------------------------------
+
+_BEGAN = time.time() - time.monotonic()
+
+
+def steady() -> float:
+    """Return Unix seconds: the program's start plus the elapsed time.
+
+    A clock that is set during a run, by hand or by NTP, must not end the run or a wait.
+    """
+    return _BEGAN + time.monotonic()
 
 
 # --- a trainers' program as a child process -------------------------------------------------------

@@ -37,7 +37,7 @@ from k8sbench.model.run import Location
 from k8sbench.ports import Manifest
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.files.pools import LoadedPools, PublishedPools
+    from k8sbench.adapters.files.catalog import LoadedPools, PublishedPools
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.model.kube import KubeObject
     from k8sbench.model.pool import NodePool
@@ -59,11 +59,11 @@ def prepare(
         raise UsageError(
             "--variant names a variant of one benchmark.", "Name that benchmark, or leave it out."
         )
-    from k8sbench.adapters.files import packaged
+    from k8sbench.adapters.files import catalog
     from k8sbench.render.manifest import manifests
 
-    trainers = packaged.trainer_sources()
-    templates = packaged.load_templates()
+    trainers = catalog.trainer_sources()
+    templates = catalog.load_templates()
     render = functools.partial(manifests, templates=templates, trainers=trainers)
     planned: list[PlannedCase] = []
     left_out: list[UsageError] = []
@@ -231,9 +231,9 @@ def site_of(request: SubmitRequest) -> Site:
     """Choose what ``render`` renders for: a pool of a cluster, unless ``--backend local``."""
     if request.backend == "local":
         return _here(None, request).site
-    from k8sbench.adapters.files import pools
+    from k8sbench.adapters.files import catalog
 
-    return _site(pools.load(request.pools_file), request)
+    return _site(catalog.load_pools(request.pools_file), request)
 
 
 def _here(reason: str | None, request: SubmitRequest) -> RunTarget:
@@ -259,9 +259,9 @@ def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, s
     named cluster must answer; raises :class:`BenchError`.
     """
     if not connections.configured(access):
-        from k8sbench.adapters.files import pools
+        from k8sbench.adapters.files import catalog
 
-        return pools.load(file), None
+        return catalog.load_pools(file), None
     return _pools(
         file,
         lambda: contextlib.closing(connections.connect(access)),
@@ -281,7 +281,7 @@ def _pools(
 
     Unless the cluster ``is_needed`` it need not answer.
     """
-    from k8sbench.adapters.files import pools
+    from k8sbench.adapters.files import catalog
     from k8sbench.adapters.kubernetes import listing
 
     unread = []
@@ -297,7 +297,7 @@ def _pools(
             unread.append(error.message)
             return None
 
-    return pools.load(file, published=published), unread[0] if unread else None
+    return catalog.load_pools(file, published=published), unread[0] if unread else None
 
 
 def target_on_cluster(api: Api, request: SubmitRequest, pool: NodePool | None = None) -> RunTarget:
@@ -332,12 +332,12 @@ def target_on_cluster(api: Api, request: SubmitRequest, pool: NodePool | None = 
 
 
 def _site(loaded: LoadedPools, request: SubmitRequest) -> Site:
-    from k8sbench.adapters.files import packaged
+    from k8sbench.adapters.files import catalog
 
     return Site(
         backend="kubernetes",
         pool=loaded.pool(request.node_pool),
-        images=packaged.image_table(),
+        images=catalog.image_table(),
         job_kind=kinds.WORDS.get(request.job_kind),
     )
 
@@ -419,6 +419,6 @@ def init_template() -> str:
 
 def crd() -> str:
     """Return the text of the CRD of ``Benchmark``."""
-    from k8sbench.adapters.files import packaged
+    from k8sbench.adapters.files import catalog
 
-    return packaged.crd()
+    return catalog.crd()

@@ -76,9 +76,9 @@ def named(name: str) -> list[LoadedSpec]:
 
 def images(spec: BenchmarkSpec) -> tuple[ListedImage, ...]:
     """Return the images that the variants of a benchmark run in."""
-    from k8sbench.adapters.files import packaged
+    from k8sbench.adapters.files import catalog
 
-    return tuple(packaged.image_table().of_benchmark(spec))
+    return tuple(catalog.image_table().of_benchmark(spec))
 
 
 def finder(store: Store, note: Note) -> Callable[[RunPlan], BenchmarkSpec | None]:

@@ -16,7 +16,6 @@ from k8sbench.app import cases, catalog, connections, results, stores
 from k8sbench.app.connections import on_cluster
 from k8sbench.app.results import RunRows
 from k8sbench.app.runs import to_act_on
-from k8sbench.decoding import decoder
 from k8sbench.lifecycle import collecting, serving
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Agree, Note, PlannedCase, Reporter, RunContext, Stop
@@ -28,6 +27,7 @@ from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Location, Run
 from k8sbench.model.training import claims
 from k8sbench.ports import Store
+from k8sbench.threads import decoder
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api

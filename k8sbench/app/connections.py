@@ -171,13 +171,12 @@ def run_context(
     """
     # Imported here: the options of every command import this module.
     from k8sbench.adapters import processes
-    from k8sbench.adapters.clock import steady
     from k8sbench.lifecycle.context import RunContext
 
     return RunContext(
         store=store,
         cluster=cluster,
-        clock=api.time if api else steady,
+        clock=api.time if api else processes.steady,
         process=None if cluster.jobs_outlive_us else processes.this_process(),
         alive=processes.alive,
         draw_run_id=lambda benchmark: draw_run_id(benchmark, at=time.time(), token=_token()),
@@ -276,13 +275,13 @@ def _objects(store: Store, run: Run, identity: JobIdentity) -> Sequence[Manifest
     # Imported when the first job is created.
     import yaml
 
-    from k8sbench.adapters.files import packaged
+    from k8sbench.adapters.files import catalog
     from k8sbench.lifecycle.context import MANIFEST
     from k8sbench.model import yaml_text
     from k8sbench.render.manifest import manifests, of_job, to_yaml
     from k8sbench.render.trainer_sources import mounted
 
-    sources = packaged.trainer_sources()
+    sources = catalog.trainer_sources()
     if (kept := store.kept(run.run_id, MANIFEST)) is not None:
         try:
             before = yaml_text.load_all(kept.decode())
@@ -293,7 +292,7 @@ def _objects(store: Store, run: Run, identity: JobIdentity) -> Sequence[Manifest
             identity = msgspec.structs.replace(identity, waits=True)
         if run.plan.trainers_digest != sources.digest:
             sources = mounted(before) or sources
-    templates = packaged.load_templates()
+    templates = catalog.load_templates()
     rendered = manifests(run.plan, identity, templates=templates, trainers=sources)
     store.keep(run.run_id, MANIFEST, to_yaml(of_job(rendered)))
     return rendered

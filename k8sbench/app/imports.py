@@ -137,7 +137,7 @@ def explain_format(name: str, log: str) -> list[Row]:
 
 def declare(logs: Sequence[str], options: MeasureOptions) -> str:
     """Write a first benchmark file for logs of an unknown format."""
-    from k8sbench.adapters.files import log_files, packaged
+    from k8sbench.adapters.files import catalog, log_files
     from k8sbench.parse import guessing
 
     sources = log_files.opened(log_files.names(logs, log_files.find(logs)))
@@ -150,7 +150,7 @@ def declare(logs: Sequence[str], options: MeasureOptions) -> str:
             "Print both in one line every few steps, as: step 120/250 loss 0.53 412.7 img/s",
             file=sources[0].name,
         )
-    template = string.Template((packaged.PACKAGE / "first-benchmark.yaml").read_text())
+    template = string.Template((catalog.PACKAGE / "first-benchmark.yaml").read_text())
     return template.substitute(guessed)
 
 
@@ -191,7 +191,7 @@ def import_logs(
     ``skip_unreadable`` logs that cannot be measured are left out, instead of all. ``set_name`` is
     a new one, and ``where`` the default store, where it is None.
     """
-    from k8sbench.adapters.files.log_table import LogRow, LogTable
+    from k8sbench.adapters.files.log_files import LogRow, LogTable
     from k8sbench.adapters.store import artifacts, exchange
 
     set_name = checked_set_name(set_name or connections.new_set_name())

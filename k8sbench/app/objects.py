@@ -31,7 +31,7 @@ from k8sbench.ports import JobEvent
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-    from k8sbench.adapters.kubernetes.operator_lease import OperatorSeen
+    from k8sbench.adapters.kubernetes.operator_proxy import OperatorSeen
     from k8sbench.app.cases import RunTarget
     from k8sbench.model.pool import NodePool
 
@@ -55,9 +55,9 @@ def operator_of(api: Api) -> OperatorSeen | None:
 
     Raises :class:`BenchError` if that cannot be known.
     """
-    from k8sbench.adapters.kubernetes import operator_lease
+    from k8sbench.adapters.kubernetes import operator_proxy
 
-    return operator_lease.seen(api)
+    return operator_proxy.seen(api)
 
 
 def _silence(operator: OperatorSeen) -> str:

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from k8sbench import limits
-from k8sbench.decoding import decoder
 from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.context import How, Outcome, Reporter, Rules, RunContext, Until
 from k8sbench.lifecycle.decide import JobView, RecordedRun, View, is_final
@@ -23,6 +22,7 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogArchive, Store
+from k8sbench.threads import decoder
 
 T = TypeVar("T")
 Here = tuple[RunContext, Reporter, Rules]

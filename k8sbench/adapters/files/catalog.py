@@ -1,4 +1,4 @@
-"""The catalog: benchmark files, built in and the user's own.
+"""Benchmarks, node pools and other files of the package or the user.
 
 A built-in benchmark is ``k8sbench/benchmarks/NAME.yaml``; a path is a file of the user's and works
 wherever a name does. Only the file that is asked for is read: ``render`` has no time for the rest.
@@ -6,18 +6,29 @@ wherever a name does. Only the file that is asked for is read: ``render`` has no
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from k8sbench.adapters.files import strict_yaml
+import msgspec
+
+from k8sbench.adapters.files import config_files, strict_yaml
 from k8sbench.model import spec_rules
-from k8sbench.model.errors import NotFound, did_you_mean
+from k8sbench.model.errors import BenchError, InputError, NotFound, UsageError, did_you_mean
+from k8sbench.model.image import ImageTable
 from k8sbench.model.planning import LoadedSpec
+from k8sbench.model.pool import OF_PARTS, NodePool, PoolsFile, document_problems, gpu_remark
 from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.parse import families as log_families
+from k8sbench.render.trainer_sources import TrainerSources
+
+if TYPE_CHECKING:
+    import jinja2
 
 BUILT_IN = "built-in"
 SUFFIXES = (".yaml", ".yml")
@@ -101,3 +112,144 @@ def _trainers() -> list[str]:
         for file in resources.files("k8sbench.trainers").iterdir()
         if file.name.endswith(".py") and not file.name.startswith(("_", "paddle_launch"))
     )
+
+
+# --- node pools: the first pools file that is found ----------------------------------------------
+#
+# The order: ``--pools FILE``, ``K8SBENCH_POOLS``, ``pools.yaml`` in the user's configuration folder
+# (``$XDG_CONFIG_HOME/k8sbench``), the pools of the cluster's namespace, the built-in file. Files
+# are not merged, so that one file holds a whole pool.
+
+POOLS_VARIABLE = "K8SBENCH_POOLS"
+PublishedPools = tuple[str, str]
+"""Text of a cluster's pools file, and its name in messages."""
+
+
+class LoadedPools(msgspec.Struct, frozen=True, kw_only=True):
+    """The pools of one file."""
+
+    pools: dict[str, NodePool]
+    source: str
+    """The path as given, the name of the cluster's, or ``built-in``."""
+    default: str | None
+    """Pool of runs without ``--node-pool``; None: the user has to choose."""
+    text: str
+    """The file as it is written."""
+    is_users: bool = False
+    """True for a file of the user's machine."""
+
+    def pool(self, name: str | None = None) -> NodePool:
+        """Return the named pool or the default; an error lists the pools."""
+        wanted = self.default if name is None else name
+        known = ", ".join(self.pools)
+        if wanted is None:
+            raise UsageError(
+                f"{self.source} has no default node pool.",
+                f"Choose one with --node-pool: {known}.",
+            )
+        if wanted not in self.pools:
+            raise NotFound(
+                f"There is no node pool {wanted!r} in {self.source}.",
+                did_you_mean(wanted, self.pools) + f"Pools: {known}.",
+            )
+        return self.pools[wanted]
+
+
+def load_pools(
+    file: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    published: Callable[[], PublishedPools | None] | None = None,
+) -> LoadedPools:
+    """Read the first pools file; ``file`` is the value of ``--pools``.
+
+    ``published`` is asked for the cluster's where the user has none.
+    """
+    env = os.environ if environ is None else environ
+    own = file or env.get(POOLS_VARIABLE) or config_files.of_user(env, "pools.yaml")
+    if own:
+        path = str(own)
+        text = strict_yaml.read_text(path)
+        if not text.strip():
+            raise InputError(
+                "is empty, as a 'k8sbench pools --from-cluster > FILE' that fails leaves it.",
+                "Write it again, and see that command's error.",
+                file=path,
+            )
+        return msgspec.structs.replace(_loaded_pools(text, path, path), is_users=True)
+    pools_file = published() if published else None
+    if pools_file is not None:
+        text, source = pools_file
+        return _loaded_pools(text, source, source)
+    text = resources.files("k8sbench").joinpath("pools.yaml").read_text(encoding="utf-8")
+    return _loaded_pools(text, "built-in pools.yaml", "built-in")
+
+
+def _loaded_pools(text: str, file: str, source: str) -> LoadedPools:
+    document = strict_yaml.parse(text, PoolsFile, file=file, rules=document_problems)
+    first = document.pools[0]
+    is_whole = gpu_remark(first.gpu_resource, first.selector) not in OF_PARTS
+    alone = first.name if len(document.pools) == 1 and is_whole else None
+    return LoadedPools(
+        pools={pool.name: pool for pool in document.pools},
+        source=source,
+        default=document.default or alone,
+        text=text,
+    )
+
+
+# --- templates, trainers' sources, images --------------------------------------------------------
+#
+# The templates are in the package once installed, and at the top of the source tree.
+
+PACKAGE = Path(__file__).parents[2]
+SUFFIX = ".j2"
+IMAGES = "images.yaml"
+CRD = "benchmarks.k8sbench.io.yaml"
+
+
+@functools.cache
+def load_templates() -> jinja2.Environment:
+    """Read all templates, ready to be rendered; each is compiled once."""
+    # Completion reads the catalog, and has no time for Jinja2.
+    from k8sbench.render import manifest
+
+    return manifest.environment(template_texts())
+
+
+def template_texts() -> dict[str, str]:
+    """Read the texts of all templates, by name (``job.yaml.j2``)."""
+    for folder in (PACKAGE / "_manifests", PACKAGE.parent / "manifests"):
+        if files := sorted(folder.glob(f"*{SUFFIX}")):
+            return {file.name: file.read_text(encoding="utf-8") for file in files}
+    raise BenchError(
+        "This installation of k8sbench has no templates for manifests.", "Install it again."
+    )
+
+
+def crd() -> str:
+    """Read the text of the CRD of ``Benchmark``, which the chart installs, too."""
+    for folder in (PACKAGE / "_crds", PACKAGE.parent / "charts" / "crds"):
+        if (file := folder / CRD).is_file():
+            return file.read_text(encoding="utf-8")
+    raise BenchError("This installation of k8sbench has no CRD.", "Install it again.")
+
+
+def trainer_sources() -> TrainerSources:
+    """Read all source files under ``k8sbench/trainers``.
+
+    A plan's digest of them identifies the trainers' version, whatever the framework. The package's
+    own file is empty there, because a version alone does not change the trainers.
+    """
+    texts = {
+        file.relative_to(PACKAGE.parent).as_posix(): file.read_text(encoding="utf-8")
+        for file in PACKAGE.glob("trainers/**/*.py")
+    }
+    return TrainerSources.of({f"{PACKAGE.name}/__init__.py": "", **texts})
+
+
+def image_table() -> ImageTable:
+    """Read the table of images."""
+    file = f"built-in {IMAGES}"
+    data = resources.files("k8sbench").joinpath(IMAGES).read_bytes()
+    return strict_yaml.parse(strict_yaml.decode(data, file=file), ImageTable, file=file)

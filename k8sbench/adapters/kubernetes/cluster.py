@@ -20,11 +20,10 @@ from functools import partial
 from pathlib import Path
 
 from k8sbench import limits
-from k8sbench.adapters.kubernetes import job_changes, listing, ownership
+from k8sbench.adapters.kubernetes import job_changes, kinds, listing, ownership
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.job_changes import Trainers
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
-from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.job_reader import JobReader
 from k8sbench.adapters.kubernetes.watching.reflector import (
@@ -169,7 +168,7 @@ class KubernetesCluster:
         if existed:
             self._watches.list_again()
             self._has_new = True
-        self._queue.put(partial(self._take_created, plan.run_id, trimming.job(made)))
+        self._queue.put(partial(self._take_created, plan.run_id, kinds.trimmed_job(made)))
         return str(made["metadata"]["uid"])
 
     def clear(self, run: Run) -> None:
@@ -306,9 +305,9 @@ class KubernetesCluster:
                 if followed is not None or not item.run_id:
                     events.append(item)
             case ObjectChanged():
-                self._take_change(item, trimming.run_of(item.kind, item.object))
+                self._take_change(item, kinds.run_of(item.kind, item.object))
             case ObjectDeleted():
-                self._take_change(item, trimming.run_named(item.kind, item.name))
+                self._take_change(item, kinds.run_named(item.kind, item.name))
             case ObjectsListed():
                 self._take_listed(item)
             case WatchFailed() | WatchWorks():

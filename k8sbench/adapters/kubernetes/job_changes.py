@@ -23,12 +23,11 @@ import msgspec
 import urllib3
 
 from k8sbench import limits
-from k8sbench.adapters.files import packaged
+from k8sbench.adapters.files import catalog
 from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.ownership import Change, User
-from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.adapters.kubernetes.watching.reflector import ObjectChanged
 from k8sbench.diagnose.job import refusals
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, kept_by
@@ -241,7 +240,7 @@ def cancel(
 
         job = ownership.change(api, kind, job, ours, retry_s=ownership.REQUEST_SECONDS)
         # The watch may see the deletion before the annotation.
-        put(ObjectChanged(kind, trimming.job(job)))
+        put(ObjectChanged(kind, kinds.trimmed_job(job)))
         return job
 
     text = msgspec.json.encode(reason).decode()
@@ -405,7 +404,7 @@ class Trainers:
             self._checked.add(check(self._api, name))
 
     def _manifest(self, name: str) -> Manifest:
-        here = packaged.trainer_sources()
+        here = catalog.trainer_sources()
         if here.config_map_name != name:
             raise UsageError(
                 f"The ConfigMap {name} in namespace {self._api.place.namespace} is gone, and this "

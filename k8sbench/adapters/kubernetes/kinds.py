@@ -1,9 +1,15 @@
-"""Paths of API objects by kind."""
+"""API objects by kind: their paths, runs, and the fields that are kept."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Container, Mapping
+from typing import Any
+
 from k8sbench.model.benchmark_object import API_VERSION as BENCHMARK_VERSION
+from k8sbench.model.identity import LABEL_DOMAIN, PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS
+from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, labels_of
 
 _API_PATHS = {
     "Benchmark": f"/apis/{BENCHMARK_VERSION}",
@@ -29,3 +35,130 @@ def path(kind: str, namespace: str | None = None, name: str = "", subresource: s
         plural = kind.lower() + ("es" if kind.endswith("s") else "s")
     where = f"{root}/namespaces/{namespace}" if namespace else root
     return "/".join(filter(None, (where, plural, name, subresource)))
+
+
+# -- trimming of objects, to save memory with thousands of pods ------------------------------------
+#
+# Pure. The shapes keep what a diagnosis reads; not managed fields, the containers' environment and
+# commands, the plan's annotation, addresses.
+
+_AFTER_JOB = re.compile(f"(?:{'|'.join(kind.pod_suffix for kind in KINDS.values())})$")
+
+
+def _all(*keys: str) -> dict[str, Any]:
+    """Make the shape of what has these keys, whatever they hold."""
+    return dict.fromkeys(keys, ...)
+
+
+_METADATA = _all(
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "finalizers",
+    "labels",
+    "ownerReferences",
+)
+_CONTAINER = _all("name", "image", "resources", "restartPolicy")
+_REPLICAS = _all("replicas", "restartPolicy") | {"template": {"spec": {"containers": _CONTAINER}}}
+_POD = {
+    "metadata": _METADATA | {"labels": _all(RUN_LABEL), "ownerReferences": _all("uid")},
+    "spec": _all("nodeName", "nodeSelector", "schedulerName")
+    | {"containers": _CONTAINER, "initContainers": _all("name", "image")}
+    | {"volumes": _all("persistentVolumeClaim")},
+    "status": _all("phase", "reason", "message", "containerStatuses", "initContainerStatuses")
+    | {"conditions": _all("type", "status", "reason", "message", "lastTransitionTime")},
+}
+_EVENT = {
+    "metadata": _all("name", "uid", "resourceVersion", "creationTimestamp"),
+    "involvedObject": _all("kind", "name", "uid"),
+    **_all("reason", "message", "type", "count", "series", "source", "reportingComponent"),
+    **_all("firstTimestamp", "lastTimestamp", "eventTime"),
+}
+
+
+def trimmed_job(found: KubeObject) -> dict[str, Any]:
+    """Trim a job: metadata, run policy, status, and replicas.
+
+    Of replicas it keeps their counts, and the images and resources of their containers.
+    """
+    whole = found.get("spec") or {}
+    spec = _kept(whole, _all("runPolicy", "suspend"))
+    for kind in KINDS.values():
+        if roles := kind.replica_specs(whole):
+            spec[kind.replicas_key] = {role: _kept(one, _REPLICAS) for role, one in roles.items()}
+    return _trimmed(found, {"metadata": _METADATA}) | {
+        "spec": spec,
+        "status": found.get("status") or {},
+    }
+
+
+def trimmed_pod(found: KubeObject) -> dict[str, Any]:
+    """Trim a pod: run, owners' uids, placement, claims and status."""
+    return _trimmed(found, _POD)
+
+
+def trimmed_event(found: KubeObject) -> dict[str, Any]:
+    """Keep of an event its object, reason, message, times, count and source."""
+    return dict(_kept(found, _EVENT))
+
+
+def keeper(kind: str, runs: Container[str]) -> Callable[[KubeObject], KubeObject | None]:
+    """Make the function that trims objects of these runs and drops all others."""
+    trim = {"Pod": trimmed_pod, "Event": trimmed_event}.get(kind, trimmed_job)
+
+    def keep(found: KubeObject) -> KubeObject | None:
+        return trim(found) if run_of(kind, found) in runs else None
+
+    return keep
+
+
+def run_of(kind: str, found: KubeObject) -> str | None:
+    """Return the run that an object or an event's object may belong to.
+
+    By its label or, where that was removed, by its name.
+    """
+    if kind != "Event":
+        return labels_of(found).get(RUN_LABEL) or run_named(kind, found["metadata"]["name"])
+    about = found.get("involvedObject") or {}
+    return run_named(about.get("kind", ""), str(about.get("name", "")))
+
+
+def run_named(kind: str, name: str) -> str:
+    """Return the run that an object of this kind and name would belong to."""
+    if kind == "Workload":
+        # Kueue's name for it: kind, job, and a hash.
+        return name.partition("-")[2].rpartition("-")[0]
+    if kind in {"Pod", "Service", "Job"}:
+        # NAME-worker-0
+        return _AFTER_JOB.sub("", name)
+    return name
+
+
+def _trimmed(found: KubeObject, shape: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep what a shape has, and our own annotations."""
+    kept: dict[str, Any] = _kept(found, shape)
+    annotations = annotations_of(found).items()
+    if ours := {
+        name: text
+        for name, text in annotations
+        if name.startswith(LABEL_DOMAIN) and name != PLAN_ANNOTATION
+    }:
+        kept["metadata"]["annotations"] = ours
+    return kept
+
+
+def _kept(found: Any, shape: Any) -> Any:
+    """Trim plain data to a shape; a list's shape is its items'."""
+    if shape is ...:
+        return found
+    if isinstance(found, list):
+        return [kept for one in found if (kept := _kept(one, shape))]
+    return {
+        key: value if inner is ... else _kept(value, inner)
+        for key, inner in shape.items()
+        if (value := found.get(key)) is not None
+    }

@@ -10,17 +10,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.adapters.files.pools import PublishedPools
+from k8sbench.adapters.files.catalog import PublishedPools
 from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs import reading
-from k8sbench.adapters.kubernetes.logs.text import LogText, Resume
 from k8sbench.adapters.kubernetes.ownership import User, is_of
-from k8sbench.adapters.kubernetes.watching import reflector, trimming
+from k8sbench.adapters.kubernetes.watching import reflector
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import ObjectChanged
-from k8sbench.decoding import decoder
+from k8sbench.adapters.lines import LogText, Resume
 from k8sbench.diagnose.job import state
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import PLAN_ANNOTATION
@@ -41,6 +40,7 @@ from k8sbench.model.plan import SCHEMA, RunPlan
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine
+from k8sbench.threads import decoder
 
 POOLS, POOLS_KEY = "dlperf-pools", "pools.yaml"
 _ROOTS = ("/apis/kueue.x-k8s.io/v1beta2", "/apis/kueue.x-k8s.io/v1beta1")
@@ -133,7 +133,7 @@ def look(api: Api, run: Run) -> Sequence[JobEvent]:
         job = api.find(kinds.path(followed.kind, api.place.namespace, run.plan.job_name))
         if job is None or labels_of(job).get(RUN_LABEL) != run.run_id or not is_of(job, run):
             return ()
-        followed.take(ObjectChanged(followed.kind, trimming.job(job)))
+        followed.take(ObjectChanged(followed.kind, kinds.trimmed_job(job)))
         for kind in ("Pod", "Event"):
             for found in objects(api, kind, run.run_id):
                 followed.take(ObjectChanged(kind, found))
@@ -171,7 +171,7 @@ def _followed(run: Run) -> Followed:
 def objects(api: Api, kind: str, run_id: str) -> Sequence[KubeObject]:
     """Return all pods, or all events, of a run; raises :class:`ApiFault`."""
     labels, fields = reflector.selectors(kind, f"{RUN_LABEL}={run_id}")
-    path, keep = kinds.path(kind, api.place.namespace), trimming.keeper(kind, {run_id})
+    path, keep = kinds.path(kind, api.place.namespace), kinds.keeper(kind, {run_id})
     return api.list(path, labels=labels, fields=fields, keep=keep)[0]
 
 

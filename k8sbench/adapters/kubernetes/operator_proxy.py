@@ -1,6 +1,8 @@
-"""Requests to the operator of a namespace, and the token that it requires.
+"""The operator of a namespace: found by its Lease, read with its token.
 
-Its Lease names it; requests go through the API server's service proxy.
+The Lease alone says whether an operator serves a namespace. Annotations hold the operator's place
+and version. The Lease has no ownerReference: after the operator's end it shows the last renewal.
+Requests go through the API server's service proxy.
 """
 
 from __future__ import annotations
@@ -17,21 +19,72 @@ from urllib.parse import quote
 
 import msgspec
 
-from k8sbench.adapters.kubernetes import kinds, operator_lease
+from k8sbench import limits
+from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
 from k8sbench.adapters.kubernetes.client.transport import ApiRequest, read
-from k8sbench.adapters.kubernetes.operator_lease import REQUEST_SECONDS, OperatorSeen
 from k8sbench.adapters.store import disk
-from k8sbench.decoding import decoder
 from k8sbench.model import times
 from k8sbench.model.errors import Unreachable
-from k8sbench.model.kube import MOST_RUNS, OPERATOR, TOKEN_HEADER
+from k8sbench.model.identity import LABEL_DOMAIN
+from k8sbench.model.kube import MOST_RUNS, OPERATOR, TOKEN_HEADER, annotations_of, moment
 from k8sbench.model.run import Baseline, Run
+from k8sbench.threads import decoder
 
 T = TypeVar("T")
 PORT = "http"
 TOKEN_KEY = "token"
+LEASE = "k8sbench-operator"
+"""Name of the Lease, one in each served namespace."""
+PLACE_ANNOTATION = f"{LABEL_DOMAIN}/operator"
+"""Namespace and name of the operator's Service, ``NAMESPACE/NAME``."""
+VERSION_ANNOTATION = f"{LABEL_DOMAIN}/operator-version"
+REQUEST_SECONDS = 5.0
+"""Limit of retries of one request for a Lease, seconds."""
+
+
+class OperatorSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """The operator of a namespace, as its Lease shows it."""
+
+    namespace: str
+    """Namespace in which the operator runs."""
+    name: str
+    """Name of its Service; with the namespace its identity."""
+    version: str
+    """Its version of k8sbench."""
+    age_s: float
+    """Seconds since its last renewal, by the API server's clock."""
+
+    @property
+    def is_alive(self) -> bool:
+        """True if it renewed its Lease lately."""
+        return self.age_s <= limits.now.lease_alive
+
+
+def seen(api: Api) -> OperatorSeen | None:
+    """Return the operator that serves the namespace; None without one.
+
+    Retries for a few seconds, then raises :class:`BenchError`. A Lease without a place belongs to
+    no operator.
+    """
+    here = api.place.namespace
+    with api.explaining(f"Lease {LEASE} be read"):
+        found = api.find(kinds.path("Lease", here, LEASE), retry_s=limits.now.lease_seen)
+    annotations = {} if found is None else annotations_of(found)
+    namespace, _, name = annotations.get(PLACE_ANNOTATION, "").partition("/")
+    if found is None or not name:
+        return None
+    renewed_at = moment((found.get("spec") or {}).get("renewTime"))
+    return OperatorSeen(
+        namespace=namespace,
+        name=name,
+        version=annotations.get(VERSION_ANNOTATION, ""),
+        age_s=max(0.0, api.time() - (renewed_at or 0.0)),
+    )
+
+
+# -- its token -------------------------------------------------------------------------------------
 
 
 def token(api: Api, name: str) -> str:
@@ -87,6 +140,9 @@ def _read_token(api: Api, namespace: str, name: str) -> str | None:
     )
 
 
+# -- its documents ---------------------------------------------------------------------------------
+
+
 class _File(msgspec.Struct):
     """Fields read from an entry of ``/artifacts``."""
 
@@ -102,7 +158,7 @@ def found(api: Api) -> OperatorProxy | None:
 
     Raises :class:`BenchError` if that cannot be known.
     """
-    operator = operator_lease.seen(api)
+    operator = seen(api)
     if operator is None:
         return None
     with api.explaining("the operator's token be read"):
@@ -187,9 +243,9 @@ class OperatorProxy:
                 return None
             if fault.status in {401, 403}:
                 raise self._api.explained(fault, "the operator be read") from fault
-            seen = f"last seen {times.duration(self._operator.age_s)} ago"
+            last = f"last seen {times.duration(self._operator.age_s)} ago"
             raise Unreachable(
-                f"The operator does not answer ({fault.message.rstrip('.')}; {seen}).",
+                f"The operator does not answer ({fault.message.rstrip('.')}; {last}).",
                 f"See: kubectl get pods -n {self._operator.namespace}"
                 " -l app.kubernetes.io/component=operator",
             ) from fault

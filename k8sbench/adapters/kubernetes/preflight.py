@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 
 import yaml
 
-from k8sbench.adapters.files import packaged
+from k8sbench.adapters.files import catalog
 from k8sbench.adapters.kubernetes import (
     benchmark_objects,
     job_changes,
     kinds,
     listing,
-    operator_lease,
+    operator_proxy,
 )
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault, Tolerated
@@ -223,7 +223,7 @@ def _deployment(api: Api, program: Operator) -> KubeObject | None:
 
 def _serving(api: Api) -> ServingOperator | Unknown | None:
     try:
-        found = operator_lease.seen(api)
+        found = operator_proxy.seen(api)
     except BenchError as error:
         return Unknown(error.message.rstrip("."))
     if found is None:
@@ -237,7 +237,7 @@ def _serving(api: Api) -> ServingOperator | Unknown | None:
 
 
 def _access(api: Api, *, operated: bool) -> Mapping[Permission, bool]:
-    role = manifest.role(packaged.load_templates(), operated=operated)
+    role = manifest.role(catalog.load_templates(), operated=operated)
     needed = tuple(permissions(yaml.safe_load_all(role)))
     path = kinds.path("SelfSubjectAccessReview")
 

@@ -23,12 +23,11 @@ from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import proxy_for
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.client.login import Login
-from k8sbench.adapters.kubernetes.client.transport import Sender
-from k8sbench.decoding import decoder
+from k8sbench.adapters.kubernetes.client.transport import Login, Sender
 from k8sbench.model.errors import InputError
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.run import Location
+from k8sbench.threads import decoder
 
 T = TypeVar("T")
 AGAIN_SECONDS = 4.0
@@ -370,7 +369,7 @@ def _signed_in(proxy: str | None) -> Login:
     ca = None if tls is None else str(folder / Path(tls.ca_file).expanduser())
     made = urllib3.ProxyManager(proxy, ca_certs=ca) if proxy else None
     pool = made or urllib3.PoolManager(ca_certs=ca)
-    return _ConfiguredLogin(None, pool, urllib3.HTTPHeaderDict(), VARIABLE)
+    return _ConfiguredLogin(None, pool, VARIABLE)
 
 
 def _read_config() -> tuple[HttpConfig, Path]:

@@ -26,7 +26,6 @@ from msgspec.structs import replace
 
 from k8sbench.adapters.store import artifacts, disk, index
 from k8sbench.adapters.store.artifacts import LogWriter, RunFolder
-from k8sbench.adapters.store.claims import FileClaims
 from k8sbench.adapters.store.index import Database, made_again
 from k8sbench.model import creation
 from k8sbench.model.errors import FilesElsewhere, NotFound, StoreError, UsageError, did_you_mean
@@ -60,7 +59,7 @@ class SqlStore:
         """True without a store; this one is empty and cannot be written."""
         self.unreadable: dict[str, str] = {}
         """Reason by run id for runs that could not be read."""
-        self.claims = FileClaims(root)
+        self.claims = disk.FileClaims(root)
 
     @property
     def identity(self) -> str:

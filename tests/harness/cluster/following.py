@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.files import packaged
+from k8sbench.adapters.files import catalog
 from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 from k8sbench.limits import Limits
@@ -36,7 +36,7 @@ POOL = NodePool(
     shm="64Mi",
 )
 FOLDER = Path("unused")
-TRAINERS = packaged.trainer_sources()
+TRAINERS = catalog.trainer_sources()
 
 
 def plan(case: str = "2x1", of: JobKind = PYTORCH_JOB, **changes: Any) -> RunPlan:

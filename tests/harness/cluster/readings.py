@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.adapters.kubernetes.watching import trimming
+from k8sbench.adapters.kubernetes import kinds
 from k8sbench.diagnose.job import facts, state
 from k8sbench.diagnose.job.facts import DELETED
 from k8sbench.model.plan import RunPlan
@@ -69,19 +69,19 @@ class Follower:
         job = next((one for one in jobs if one["metadata"]["name"] == self.plan.job_name), None)
         self.seen.deleted = job is None and self.seen.job is not None
         if job is not None:
-            self.seen.job = trimming.job(job)
+            self.seen.job = kinds.trimmed_job(job)
         uid = (self.seen.job or {}).get("metadata", {}).get("uid")
         pods = (one["metadata"] | {"object": one} for one in found if one["kind"] == "Pod")
         self._keep(
             {
-                pod["name"]: trimming.pod(pod["object"])
+                pod["name"]: kinds.trimmed_pod(pod["object"])
                 for pod in pods
                 if any(owner["uid"] == uid for owner in pod.get("ownerReferences", ()))
             }
         )
         events = [one for one in found if one["kind"] == "Event"]
         events.sort(key=lambda one: one["metadata"]["creationTimestamp"])
-        self.seen.events = [trimming.event(one) for one in events]
+        self.seen.events = [kinds.trimmed_event(one) for one in events]
 
     def _keep(self, pods: dict[str, Any]) -> None:
         before = self.seen.pods

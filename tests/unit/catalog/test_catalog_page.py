@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from k8sbench.adapters.files import catalog, pools
+from k8sbench.adapters.files import catalog
 from k8sbench.model import spec
 from k8sbench.model.spec import LogFormat
 from tests import struct_docs, tiers
@@ -88,7 +88,7 @@ def test_the_example_on_the_page_is_of_the_file() -> None:
 def test_the_pools_on_the_page_load(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "pools.yaml"
     path.write_text(blocks("yaml")[1])
-    assert pools.load(str(path)).pool().gpu_model == "Tesla T4"
+    assert catalog.load_pools(str(path)).pool().gpu_model == "Tesla T4"
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.files import catalog, packaged, pools
+from k8sbench.adapters.files import catalog
 from k8sbench.model import choices, identity, planning, speed_options
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import BenchError
@@ -56,7 +56,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "another variant": {"variant": "no-such"},
     "the other framework": {"framework": "paddle"},
 }
-POOLS, IMAGES = pools.load(environ={}), packaged.image_table()
+POOLS, IMAGES = catalog.load_pools(environ={}), catalog.image_table()
 SITES = {
     **{
         name: Site(backend="kubernetes", pool=POOLS.pool(name), images=IMAGES)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from k8sbench.adapters.files import packaged
+from k8sbench.adapters.files import catalog
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.pool import NodePool
 from k8sbench.render import manifest
@@ -37,7 +37,7 @@ def rules(text: str, kind: str, name: str = "") -> str:
 
 
 def test_the_chart_grants_what_k8sbench_asks_for_golden() -> None:
-    loaded = packaged.load_templates()
+    loaded = catalog.load_templates()
     role = manifest.role(loaded)
     found = {
         "user": rules(role, "Role"),

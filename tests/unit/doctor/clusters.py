@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.adapters.files import pools
+from k8sbench.adapters.files import catalog
 from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import ENFORCE, MetricsEndpoint, Permission, PreflightFacts
 from k8sbench.model.errors import Finding
@@ -14,7 +14,7 @@ from k8sbench.model.kinds import JOBSET, TRAINER, TRAINING_OPERATOR
 from k8sbench.model.plan import RunPlan
 from tests.unit.render.plans import plan
 
-POOL = pools.load(environ={}).pool("v100-32gb")
+POOL = catalog.load_pools(environ={}).pool("v100-32gb")
 
 QUICK = ("--kube-api-qps=400", "--kube-api-burst=800", "--controller-threads=8")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.files.pools import LoadedPools, load
+from k8sbench.adapters.files.catalog import LoadedPools, load_pools
 from k8sbench.diagnose.preflight import nodes as preflight
 from k8sbench.model.errors import UsageError
 from k8sbench.model.pool import PRODUCT, NodePool
@@ -46,7 +46,7 @@ def proposed(tmp_path: Path, *nodes: dict[str, Any]) -> LoadedPools:
     """Read the proposal as a pools file, as ``--pools`` would."""
     file = tmp_path / "pools.yaml"
     file.write_text(preflight.proposed(nodes))
-    return load(str(file))
+    return load_pools(str(file))
 
 
 def alone(tmp_path: Path, *nodes: dict[str, Any]) -> NodePool:

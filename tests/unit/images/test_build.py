@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 from k8sbench import __version__
-from k8sbench.adapters.files import packaged
+from k8sbench.adapters.files import catalog
 from tests.tiers import ROOT
 from tests.unit import goldens
 
@@ -110,8 +110,8 @@ def test_which_program_is_called_how_is_golden(tmp_path: pathlib.Path) -> None:
         # An image replaces an older file.
         assert older.exists() != (done.returncode == 0 and "--save" in words)
         for value, mask in (
-            *((tree, "TREE"), (packaged.trainer_sources().digest, "DIGEST")),
-            *((packaged.trainer_sources().digest[:12], "DIGEST"), (__version__, "VERSION")),
+            *((tree, "TREE"), (catalog.trainer_sources().digest, "DIGEST")),
+            *((catalog.trainer_sources().digest[:12], "DIGEST"), (__version__, "VERSION")),
         ):
             text = text.replace(value, mask)
         parts.append(f"# {name}\n{text}")

@@ -10,7 +10,7 @@ import pytest
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import NoCluster, connect
-from k8sbench.adapters.kubernetes.client.login import KubeconfigFault
+from k8sbench.adapters.kubernetes.client.faults import KubeconfigFault
 from k8sbench.model.errors import NamedNotThere, Unreachable
 from tests.unit.kubernetes import servers
 
@@ -66,8 +66,10 @@ def test_options_come_before_the_environment_and_that_before_the_home_folder(hom
 def test_in_a_pod_its_service_account_is_used(home: Path) -> None:
     account = home / "account"
     account.mkdir()
-    for name, text in (("token", "secret\n"), ("ca.crt", "the authority"), ("namespace", "team")):
+    for name, text in (("token", "secret\n"), ("namespace", "team")):
         (account / name).write_text(text)
+    authority, _ = servers.certificate(home / "pki", "20200101000000Z", "20990101000000Z")
+    authority.rename(account / "ca.crt")
     environ = {
         "HOME": str(home),
         "KUBERNETES_SERVICE_HOST": "fd00::1",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes.watching import trimming
+from k8sbench.adapters.kubernetes import kinds
 from k8sbench.diagnose.job import facts, state
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.model.phase import Phase
@@ -609,7 +609,7 @@ PLANS = [
 
 def differences(found: dict[str, Any], of: RunPlan = PLAN) -> list[str]:
     """Return differences between the plan and a job as kept by following."""
-    return list(facts.differences(trimming.job(found), of))
+    return list(facts.differences(kinds.trimmed_job(found), of))
 
 
 @pytest.mark.parametrize("of", PLANS, ids=lambda one: f"{one.framework}-{one.case}")

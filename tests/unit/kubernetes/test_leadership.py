@@ -16,8 +16,8 @@ from k8sbench import limits
 from k8sbench.adapters.kubernetes import benchmark_objects, leadership, operator_proxy
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.leadership import Leadership
-from k8sbench.adapters.kubernetes.operator_lease import PLACE_ANNOTATION, Lease
+from k8sbench.adapters.kubernetes.leadership import Leadership, Lease
+from k8sbench.adapters.kubernetes.operator_proxy import PLACE_ANNOTATION
 from k8sbench.model.benchmark_object import SCHEMA
 from k8sbench.model.errors import StoreError
 from k8sbench.model.run import Location

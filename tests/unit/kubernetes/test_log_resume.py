@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.kubernetes.logs.text import LogText, Resume, StampedLine
+from k8sbench.adapters.lines import LogText, Resume, StampedLine
 from k8sbench.ports import LogMark
 from tests.unit.kubernetes.log_files import T0, served, stamp
 

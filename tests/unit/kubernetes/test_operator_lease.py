@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import operator_lease
-from k8sbench.adapters.kubernetes.operator_lease import OperatorSeen, seen
+from k8sbench.adapters.kubernetes import operator_proxy
+from k8sbench.adapters.kubernetes.operator_proxy import OperatorSeen, seen
 from k8sbench.model import times
 from tests.unit.kubernetes.servers import Act, answer, reached, saying, serving
 
@@ -22,7 +22,7 @@ def lease(annotations: dict[str, str], renewed_at: float) -> Act:
     """Answer with a Lease; the server's clock is not this machine's."""
     body: dict[str, Any] = {
         "kind": "Lease",
-        "metadata": {"name": operator_lease.LEASE, "annotations": annotations},
+        "metadata": {"name": operator_proxy.LEASE, "annotations": annotations},
         "spec": {"holderIdentity": "", "renewTime": times.utc(renewed_at)},
     }
     return saying(answer(body=json.dumps(body).encode(), Date=formatdate(NOW, usegmt=True)))

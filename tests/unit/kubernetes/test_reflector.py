@@ -5,8 +5,9 @@ from unittest.mock import Mock
 import pytest
 
 from k8sbench import limits
+from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.watching import reflector, trimming
+from k8sbench.adapters.kubernetes.watching import reflector
 from k8sbench.adapters.kubernetes.watching.reflector import Watches, WatchFailed, WatchWorks
 
 
@@ -56,7 +57,7 @@ def test_an_outage_is_worth_a_word_after_some_seconds_and_at_its_end() -> None:
 )
 def test_an_event_belongs_to_the_run_whose_object_it_is_about(kind: str, name: str) -> None:
     event = {"metadata": {}, "involvedObject": {"kind": kind, "name": name}}
-    assert trimming.run_of("Event", event) == "resnet50-261120-081500-x7k2qd"
+    assert kinds.run_of("Event", event) == "resnet50-261120-081500-x7k2qd"
 
 
 def test_nothing_that_may_be_secret_or_large_is_kept_of_a_pod() -> None:
@@ -78,7 +79,7 @@ def test_nothing_that_may_be_secret_or_large_is_kept_of_a_pod() -> None:
         "spec": {"containers": [container], "nodeName": "n", "volumes": [{"configMap": {}}]},
         "status": {"phase": "Running", "podIP": "10.0.0.1"},
     }
-    kept = trimming.pod(pod)
+    kept = kinds.trimmed_pod(pod)
     assert kept == {
         "metadata": {
             "name": "p",
@@ -93,4 +94,4 @@ def test_nothing_that_may_be_secret_or_large_is_kept_of_a_pod() -> None:
         },
         "status": {"phase": "Running"},
     }
-    assert trimming.pod(kept) == kept
+    assert kinds.trimmed_pod(kept) == kept

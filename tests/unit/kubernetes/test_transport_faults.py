@@ -16,7 +16,7 @@ import pytest
 from k8sbench.adapters.kubernetes import listing, operator_proxy
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
-from k8sbench.adapters.kubernetes.operator_lease import PLACE_ANNOTATION
+from k8sbench.adapters.kubernetes.operator_proxy import PLACE_ANNOTATION
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.identity import PLAN_ANNOTATION
 from tests.harness.cluster.limits import shorten

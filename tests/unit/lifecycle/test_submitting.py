@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from k8sbench.adapters.files import packaged
+from k8sbench.adapters.files import catalog
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.connections import run_context
@@ -322,7 +322,7 @@ def test_a_full_disk_ends_no_run_whose_next_attempt_it_keeps_from_being_made(sto
 # -- the objects of an attempt --------------------------------------------------------------------
 
 
-HERE = packaged.trainer_sources()
+HERE = catalog.trainer_sources()
 OWNER = JobOwner(store="0123456789", host="lab-7")
 
 
@@ -361,7 +361,7 @@ def test_after_an_upgrade_a_run_mounts_the_trainers_that_it_was_planned_with(
     """Also one that has waited for its turn meanwhile."""
     *_, before = made(*kept_run)
     other = TrainerSources.of({"k8sbench/trainers/other.py": "1"})
-    monkeypatch.setattr(packaged, "trainer_sources", lambda: other)
+    monkeypatch.setattr(catalog, "trainer_sources", lambda: other)
     store, run = kept_run
     if attempt > 1:
         run = restarted(store, run)

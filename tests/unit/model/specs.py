@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from k8sbench.adapters.files import packaged
+from k8sbench.adapters.files import catalog
 from k8sbench.model.choices import Site
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import LoadedSpec, make_plan
@@ -14,7 +14,7 @@ from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import BenchmarkSpec
 
 V100 = NodePool(name="v100-32gb", gpus_per_node=8, gpu_model="Tesla V100-SXM2-32GB")
-CLUSTER = Site(backend="kubernetes", pool=V100, images=packaged.image_table())
+CLUSTER = Site(backend="kubernetes", pool=V100, images=catalog.image_table())
 LAPTOP = Site(backend="local", pool=CPU_POOL, cores=2)
 GPU_BOX = Site(backend="local", pool=msgspec.structs.replace(V100, name="local"), cores=16)
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from k8sbench.adapters.kubernetes.client.api import ApiFault
-from k8sbench.adapters.kubernetes.operator_lease import OperatorSeen
-from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
+from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy, OperatorSeen
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import stores

@@ -8,7 +8,7 @@ from typing import Any
 import jinja2
 import msgspec
 
-from k8sbench.adapters.files import catalog, packaged
+from k8sbench.adapters.files import catalog
 from k8sbench.model import choices, planning
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import NodePool, Rdma, Toleration
@@ -202,13 +202,13 @@ def pool(**changes: Any) -> NodePool:
 @functools.cache
 def texts() -> dict[str, str]:
     """The project's templates."""
-    return packaged.template_texts()
+    return catalog.template_texts()
 
 
 @functools.cache
 def ready() -> jinja2.Environment:
     """The same, ready to be rendered."""
-    return packaged.load_templates()
+    return catalog.load_templates()
 
 
 def rendered(wanted: RunPlan) -> Objects:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from k8sbench.adapters.files import catalog, packaged, pools
+from k8sbench.adapters.files import catalog
 from k8sbench.model import choices, identity, planning
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec import LogFormat
@@ -25,7 +25,9 @@ EXAMPLES = sorted(str(path) for path in (ROOT / "docs" / "examples").glob("*.yam
 
 def site() -> choices.Site:
     return choices.Site(
-        backend="kubernetes", pool=pools.load(environ={}).pool(None), images=packaged.image_table()
+        backend="kubernetes",
+        pool=catalog.load_pools(environ={}).pool(None),
+        images=catalog.image_table(),
     )
 
 

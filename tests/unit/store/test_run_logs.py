@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.kubernetes.logs.text import Resume, StampedLine
-from k8sbench.adapters.lines import digest
+from k8sbench.adapters.lines import Resume, StampedLine, digest
 from k8sbench.adapters.store import artifacts
 from k8sbench.adapters.store.artifacts import LogTails, LogWriter
 from k8sbench.adapters.store.sql_store import SqlStore

@@ -40,6 +40,14 @@ NOT_KUBERNETES = "not-kubernetes"
 """ApiFault reason: another server answers, such as a proxy's login page."""
 
 
+REPAIR = "Repair it (`kubectl config view` shows the same), or name another with --kubeconfig."
+SIGN_IN = "Sign in again (`kubectl get pods` asks the same plugin), or correct the user's entry."
+
+
+class KubeconfigFault(Unreachable):
+    """A kubeconfig, or a file that it names, cannot be used."""
+
+
 class ApiFault(Exception):
     """A request that did not succeed."""
 
@@ -157,8 +165,6 @@ def _meaning(chain: list[BaseException]) -> tuple[str, str]:
             return reason, f"{message} ({why.lower()})" if why else message
     if (tls := first(ssl.SSLError)) is not None:
         return _tls(tls)
-    if first(urllib3.exceptions.SSLError) is not None:
-        return CLIENT_CERTIFICATE, "cannot be used: its key is encrypted"
     known = (cause for cause in reversed(chain) if isinstance(cause, OSError) and cause.strerror)
     cause = next(known, OSError(0, "the connection failed"))
     text = f"{cause.strerror}{f' ({cause.filename})' if cause.filename else ''}"
@@ -172,7 +178,10 @@ def _tls(error: ssl.SSLError) -> tuple[str, str]:
     if error.library == "X509" and not is_mismatch:
         return CERTIFICATE, "the certificate authority that is given holds no certificate in PEM"
     if is_mismatch or "PEM lib" in str(error):
-        return CLIENT_CERTIFICATE, "cannot be used: it is not a certificate with its key in PEM"
+        return (
+            CLIENT_CERTIFICATE,
+            "cannot be used: it is no certificate with an unencrypted key in PEM",
+        )
     words = reason.replace("_", " ").lower() or "no reason given"
     if "ALERT" in reason and "CERTIFICATE" in reason:
         return CLIENT_CERTIFICATE, f"is rejected ({words})"

@@ -8,26 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import ssl
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from email.utils import parsedate_to_datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
 import urllib3
+from urllib3.util.ssl_ import ALPN_PROTOCOLS, create_urllib3_context
 
-from k8sbench.adapters import clock
+from k8sbench.adapters import processes
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.errors import BenchError
-
-if TYPE_CHECKING:
-    from k8sbench.adapters.kubernetes.client.login import Login
 
 CONNECTIONS = 80
 """Maximum pooled connections: 64 log streams, watches and other requests."""
@@ -50,6 +46,7 @@ WHOLE_SECONDS = 120.0
 """Timeout until the last byte of an answer of some MB, seconds."""
 _BLOCK, _PIECE = 1 << 20, 1 << 16
 """Bytes per read of a whole answer, and of a streamed one."""
+_TLS_FILES = ("ca_certs", "cert_file", "key_file")
 QUICK_CONNECT_SECONDS = 2.0
 """Connect timeout for a server that may not exist, seconds."""
 SAME_TIME_SECONDS = 5.0
@@ -76,6 +73,30 @@ class ApiRequest(NamedTuple):
     """Headers besides our own."""
 
 
+class Login(NamedTuple):
+    """One sign-in: the official client with credentials and connections."""
+
+    configuration: Any
+    pool: urllib3.PoolManager
+    whose: str
+
+    def headers(self) -> urllib3.HTTPHeaderDict:
+        """Return the headers that a request is signed with; raises :class:`.KubeconfigFault`."""
+        headers = urllib3.HTTPHeaderDict()
+        try:
+            for one in self.configuration.auth_settings().values():
+                headers[one["key"]] = str(one["value"]).strip()
+        except Exception as error:  # of a pod's token, which is read again
+            raise faults.KubeconfigFault(
+                f"{self.whose} cannot be used: {error}.", faults.REPAIR
+            ) from error
+        if not all(value.isascii() and value.isprintable() for value in headers.values()):
+            raise faults.KubeconfigFault(
+                f"No HTTP header can hold the token of {self.whose}.", faults.SIGN_IN
+            )
+        return headers
+
+
 class Sender:
     """Requests of one user to one API server, from any thread."""
 
@@ -87,14 +108,14 @@ class Sender:
         self._login: Login | None = None
         self._lock, self._signing_in = threading.Lock(), threading.Lock()
         self._ahead = 0.0
-        """Lead of the server's clock over :func:`.clock.steady`, s."""
+        """Lead of the server's clock over :func:`.processes.steady`, s."""
 
     def time(self) -> float:
         """Return the server's time, Unix seconds; ours before its first answer.
 
         Between two answers it goes on with the monotonic clock: that ours is set does not count.
         """
-        return clock.steady() + self._ahead
+        return processes.steady() + self._ahead
 
     def send(
         self,
@@ -132,8 +153,12 @@ class Sender:
         with self._signing_in:
             login = self._login
             if login is None or login is rejected:
-                login = self._login = self._sign_in()
-                connect_within_limits(login.pool)
+                login = self._sign_in()
+                try:
+                    connect_within_limits(login.pool)
+                except OSError as error:
+                    raise faults.from_transport(error, self.proxy) from error
+                self._login = login
             return login
 
     def _send_signed(
@@ -180,7 +205,7 @@ class Sender:
         if "/proxy/" not in path:  # the clock of what is behind the API server does not count
             with contextlib.suppress(ValueError):
                 date = parsedate_to_datetime(response.headers.get("Date", ""))
-                ahead = date.timestamp() - clock.steady()
+                ahead = date.timestamp() - processes.steady()
                 self._ahead = ahead if abs(ahead) >= SAME_TIME_SECONDS else 0.0
         return response
 
@@ -230,51 +255,26 @@ def refusal(response: urllib3.BaseHTTPResponse, within_s: float) -> ApiFault:
 
 
 def connect_within_limits(pool: urllib3.PoolManager) -> None:
-    """Limit the silence, the number and the cost of new connections."""
-    pool.connection_pool_kw |= {"socket_options": _KEEPALIVE, "maxsize": CONNECTIONS}
-    pool.pool_classes_by_scheme = {**pool.pool_classes_by_scheme, "https": _ConnectionPool}
+    """Limit the silence, the number and the cost of new connections.
 
-
-class _Connection(urllib3.connection.HTTPSConnection):
-    """Connects with the last TLS context, unless a file of it has changed.
-
-    urllib3 makes one for each connection, which takes longer than the handshake.
+    urllib3 would make a TLS context for each connection, which takes longer than the handshake. The
+    context goes with the login: rejected certificates are read again by the next one.
     """
-
-    _last: ClassVar[tuple[object, ssl.SSLContext | None]] = None, None
-    """What the last context was made of, and the context."""
-
-    def connect(self) -> None:
-        """Connect; urllib3 makes a context where none can be shared."""
-        files = self.ca_certs, self.cert_file, self.key_file
-        system = ssl.get_default_verify_paths()[:2]
-        stamps = [_stamp(path) for path in (*files, *system) if path]
-        # A proxy may have certificates of its own.
-        made_of = files, stamps, self.cert_reqs, self.assert_hostname, self.proxy
-        known, context = _Connection._last
-        self.ssl_context = context if made_of == known else None
-        if self.ssl_context is not None:
-            self.ca_certs = self.cert_file = self.key_file = None
-        try:
-            super().connect()
-        finally:
-            self.ca_certs, self.cert_file, self.key_file = files
-        if self.ssl_context is None and self.proxy is None and isinstance(self.sock, ssl.SSLSocket):
-            # urllib3 sets them each time, which OpenSSL does not allow during other handshakes.
-            vars(self.sock.context)["set_alpn_protocols"] = lambda _: None
-            _Connection._last = made_of, self.sock.context
-
-
-class _ConnectionPool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = _Connection
-
-
-def _stamp(path: str) -> tuple[int, ...] | None:
-    """Return what differs after a change of a file; None without it."""
-    with contextlib.suppress(OSError):
-        found = Path(path).stat()
-        return found.st_ino, found.st_mtime_ns, found.st_size
-    return None
+    options = pool.connection_pool_kw
+    options |= {"socket_options": _KEEPALIVE, "maxsize": CONNECTIONS}
+    authority, certificate, key = (options.pop(name, None) for name in _TLS_FILES)
+    context = create_urllib3_context(cert_reqs=options.get("cert_reqs"))
+    if authority:
+        context.load_verify_locations(authority)
+    else:
+        context.load_default_certs()
+    if certificate:
+        # An encrypted key is an error; without a password OpenSSL would ask for one.
+        context.load_cert_chain(certificate, key, password="")
+    # urllib3 sets them each time, which OpenSSL does not allow during other handshakes.
+    context.set_alpn_protocols(ALPN_PROTOCOLS)
+    vars(context)["set_alpn_protocols"] = lambda _: None
+    options["ssl_context"] = context
 
 
 class LineStream:

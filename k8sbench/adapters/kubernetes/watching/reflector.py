@@ -20,7 +20,6 @@ from k8sbench import limits
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.watching import trimming
 from k8sbench.diagnose.job.causes import FREQUENT_SILENT_EVENTS
 from k8sbench.model.kube import MANAGED, KubeObject
 
@@ -284,7 +283,7 @@ class Watches:
                 self._reflectors[kind] = Reflector(
                     self._api,
                     kind,
-                    trimming.keeper(kind, self._runs),
+                    kinds.keeper(kind, self._runs),
                     self._on_event,
                 )
 
