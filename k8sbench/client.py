@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from k8sbench.app import cases, follow
+from k8sbench.app import catalog, follow
 from k8sbench.app import results as rows_of
 from k8sbench.app import runs as runs_
 from k8sbench.app import submit as submitting
@@ -184,7 +184,7 @@ class Client:
         """Return the objects that :meth:`submit` would create."""
         wanted = self._request(benchmark, options)
         set_name = wanted.set_name or "example"
-        return cases.render(wanted, _Progress(), run_id=wanted.run_id, set_name=set_name)
+        return catalog.render(wanted, _Progress(), run_id=wanted.run_id, set_name=set_name)
 
     def results(
         self,
@@ -269,7 +269,7 @@ class _Progress:
     def note(self, text: str) -> None:
         LOG.info("%s", text)
 
-    def expect(self, plans: Sequence[RunPlan], finished: Sequence[Recorded], parallel: int) -> None:
+    def expect(self, to_come: int, finished: int, parallel: int) -> None:
         """One run alone is submitted at a time."""
 
 

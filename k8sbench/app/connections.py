@@ -252,7 +252,7 @@ def _measure(
 ) -> Measurement | None:
     # Imported when the first run ends.
     from k8sbench.adapters import measuring
-    from k8sbench.lifecycle import active_run
+    from k8sbench.lifecycle import context
     from k8sbench.measure.run import recorded
 
     task = measuring.Task(
@@ -260,7 +260,7 @@ def _measure(
         logs={str(path): path.name for path in store.log_files(run.run_id)},
         accept=accept,
         gaps=gaps,
-        nodes=list(active_run.kept_nodes(store, run.run_id).values()),
+        nodes=list(context.kept_nodes(store, run.run_id).values()),
     )
     found = measuring.measured_apart(task) if apart else measuring.measured(task)
     return found if recorded.is_result(run, found) else None

@@ -24,6 +24,7 @@ from k8sbench.app.results import RunRows
 from k8sbench.app.runs import find, run_seen, to_act_on
 from k8sbench.lifecycle import collecting, requests
 from k8sbench.lifecycle.context import Reporter, RunContext, Stop
+from k8sbench.lifecycle.decide import is_final
 from k8sbench.model import times
 from k8sbench.model.errors import (
     BenchError,
@@ -36,7 +37,6 @@ from k8sbench.model.errors import (
     is_refused,
 )
 from k8sbench.model.kinds import kind_of
-from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import NO_OPTIONS, ClusterAccess, FollowOptions
 from k8sbench.model.run import Run, Wish, by_name
 from k8sbench.model.times import FILE_SECONDS
@@ -340,9 +340,8 @@ def logs(
 ) -> None:
     """Hand over a run's lines, those of several replicas in the order of time.
 
-    ``replica`` is one alone. With ``follows`` it goes on until the run has ended.
-    The lines of a run on a cluster that no process of this store follows come from there; with
-    ``follows`` those of an own run are archived, too, and the run is closed at its end.
+    ``replica`` is one alone. With ``follows`` it goes on until the run has ended. The lines of a
+    run on a cluster that no process of this store follows come from there, and are not archived.
     """
     with contextlib.ExitStack() as stack:
         seen = run_seen(text, where, access, sink.note)
@@ -361,13 +360,11 @@ def logs(
         alone = not recorded or stores.is_alone(store, run)
         if is_theirs and (run.phase.final or where == stores.CLUSTER):
             reader.from_operator(there)
-        elif alone and not follows:
+        elif alone and follows:
+            reader.from_pods(stop)
+        elif alone:
             reader.from_cluster()
             return
-        elif not recorded:
-            reader.from_pods(stop)
-        elif alone and store.claims.claim(run.run_id):
-            reader.follow_on_cluster(store, stop)
         else:
             reader.archived(store, follow=follows)
         if follows and (is_theirs or not run.phase.final):
@@ -375,7 +372,7 @@ def logs(
 
 
 class _LogReader:
-    """Hands over the lines of one run; a Reporter of lines alone for one that is followed."""
+    """Hands over the lines of one run."""
 
     def __init__(
         self, run: Run, access: ClusterAccess, sink: Sink, replica: str | None, *, several: bool
@@ -384,22 +381,6 @@ class _LogReader:
         self.note = sink.note
         self._sink, self._replica, self._access = sink, replica, access
         self._several = several
-
-    def plan(self, plan: RunPlan) -> None:
-        """Do nothing: nothing is planned."""
-
-    def planned(self, run: Run) -> None:
-        """Do nothing: what is archived was handed over before."""
-
-    def ended(self, run: Run) -> None:
-        """Do nothing: the run's state is noted at the end."""
-
-    def on_event(self, run: Run, event: JobEvent) -> None:  # noqa: ARG002
-        """Hand over a line."""
-        if event.line is not None:
-            self._put(event.line)
-        elif event.note is not None:
-            self.note(event.note)
 
     def from_cluster(self) -> None:
         """Hand over what the cluster has of the run's logs."""
@@ -419,14 +400,17 @@ class _LogReader:
             self.note(f"Nothing was printed yet. See: k8sbench status {self.run.run_id}")
 
     def from_pods(self, stop: Stop) -> None:
-        """Pass on what another store's job prints, until its end or a stop."""
+        """Pass on what a job prints, until its end or a stop."""
         api = connections.of_run(self.run, self._access)
         with connections.glance(api, self.run) as cluster, stop:
             cluster.resume(self.run, {})
-            while stop.cause is None and not self.run.phase.final:
+            while stop.cause is None and not is_final(self.run.history[-1]):
                 for event in cluster.wait(FILE_SECONDS):
-                    self.on_event(self.run, event)
-                    if event.transition is not None:
+                    if event.line is not None:
+                        self._put(event.line)
+                    elif event.note is not None:
+                        self.note(event.note)
+                    elif event.transition is not None:
                         history = (*self.run.history, event.transition)
                         self.run = msgspec.structs.replace(self.run, history=history)
 
@@ -439,15 +423,7 @@ class _LogReader:
             if not self._print(lambda: paths):
                 self.note(f"Run {run_id} has no logs there.")
 
-    def follow_on_cluster(self, store: Store, stop: Stop) -> None:
-        """Pass on log lines as they are archived; close the run."""
-        if store.log_files(self.run.run_id):
-            self.archived(store)
-        # Reading logs must not end a job that waits.
-        options = FollowOptions(wait=True, prometheus=connections.NONE)
-        self.run = Follower(store, self._access, self, stop, options).follow(self.run)
-
-    def archived(self, store: Store, *, follow: bool = False) -> None:
+    def archived(self, store: Store, *, follow: bool) -> None:
         """Hand over what is archived; with ``follow`` until the run is final."""
         from k8sbench.adapters.store import exchange
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from k8sbench import limits
-from k8sbench.app import cases, catalog, connections, results, stores
+from k8sbench.app import catalog, connections, results, stores
 from k8sbench.app.results import RunRows
-from k8sbench.lifecycle.context import Note, PlannedCase, Reporter, Stop, SweepReporter
+from k8sbench.lifecycle.context import Note, Reporter, Stop, SweepReporter
+from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model import benchmark_object, times
 from k8sbench.model.benchmark_object import LONGEST_NAME, Benchmark
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, Unreachable, UsageError, few
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
     from k8sbench.adapters.kubernetes.operator_proxy import OperatorSeen
-    from k8sbench.app.cases import RunTarget
+    from k8sbench.app.catalog import RunTarget
     from k8sbench.model.pool import NodePool
 
 
@@ -101,8 +102,7 @@ def submit(
         )
     if request.detach:
         return Created(namespace=api.place.namespace, names=(benchmark.name,))
-    drafts = [case.draft for case in planned for _ in range(case.repeats)]
-    reporter.expect(drafts, [], request.parallel)
+    reporter.expect(sum(case.repeats for case in planned), 0, request.parallel)
     return follow(api, [benchmark], request.access, reporter, stop)
 
 
@@ -133,8 +133,8 @@ def object_of(
 
 def rendered(request: SubmitRequest, reporter: Reporter) -> Mapping[str, Any]:
     """Plan a request as ``render`` does, and return its object; reports the plans."""
-    site = cases.site_of(request)
-    planned = cases.prepare(catalog.named(request.benchmark), request, site, reporter.note)
+    site = catalog.site_of(request)
+    planned = catalog.prepare(catalog.named(request.benchmark), request, site, reporter.note)
     for case in planned:
         reporter.plan(case.draft)
     name = f"{planned[0].draft.benchmark[:30].rstrip('-')}-example"

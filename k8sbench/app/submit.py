@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import cases, catalog, connections, objects, stores
-from k8sbench.app.cases import RunTarget
+from k8sbench.app import catalog, connections, objects, stores
+from k8sbench.app.catalog import RunTarget
 from k8sbench.app.connections import new_set_name
 from k8sbench.app.objects import Created
 from k8sbench.lifecycle import submitting
@@ -19,14 +19,14 @@ from k8sbench.lifecycle.context import (
     How,
     Note,
     Outcome,
-    PlannedCase,
     Reporter,
     RunContext,
     Stop,
     SweepReporter,
     mark_lost_runs,
 )
-from k8sbench.lifecycle.gathering import Gathering
+from k8sbench.lifecycle.requests import Gathering
+from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model import creation, times
 from k8sbench.model.errors import FEW, BenchError, Finding, NotFound, Unreachable, UsageError
 from k8sbench.model.identity import case_key, check_set, checked_run_id, checked_set_name
@@ -39,7 +39,7 @@ from k8sbench.ports import Manifest, RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
-    from k8sbench.app.cases import RunTarget
+    from k8sbench.app.catalog import RunTarget
     from k8sbench.app.results import RunRows
     from k8sbench.measure.group.node_check import JudgedNodes
 
@@ -104,10 +104,10 @@ def submit(
     """
     benchmarks = catalog.named(request.benchmark)
     check_names(request)
-    target = cases.target_of(request)
+    target = catalog.target_of(request)
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
-    planned = cases.prepare(benchmarks, request, target.site, reporter.note)
+    planned = catalog.prepare(benchmarks, request, target.site, reporter.note)
     rendered: list[tuple[RunPlan, tuple[Manifest, ...]]] = []
     if request.dry_run or len(planned) > 1:  # a single case is rendered before it is recorded
         plans = [case.plan(request.run_id or "draft", "draft") for case in planned]
@@ -117,13 +117,12 @@ def submit(
     if target.api is None:
         from k8sbench.adapters.local import cluster
 
-        planned = cases.kept(planned, cluster.missing_framework, reporter.note)
+        planned = catalog.kept(planned, cluster.missing_framework, reporter.note)
         _check_agreed(planned, request, agree)
-    cases.check_ready(target, asked=request.names_cluster)
     if request.dry_run == "server":
         return _dry_run(request, target, rendered, reporter)
     if target.api is not None and request.all_cases and not request.wait:
-        planned = cases.that_fit(planned, target.api, reporter.note)
+        planned = catalog.that_fit(planned, target.api, reporter.note)
     return run(planned, request, target, reporter, stop)
 
 
@@ -182,7 +181,7 @@ def run(
         if request.detach:
             done = submitting.submit(cases_to_run, context, reporter, stop, request)
             return _detached(done, stop)
-        reporter.expect([case.draft for case in cases_to_run], finished, request.parallel)
+        reporter.expect(len(cases_to_run), len(finished), request.parallel)
         gathering = Gathering(context, reporter)
         with stop:
             done = submitting.submit(cases_to_run, context, reporter, stop, request, gathering)
@@ -344,19 +343,18 @@ def nodes(
 
     loaded = catalog.benchmark(request.benchmark)
     check_names(request)
-    target = cases.target_of(request, may_be_local=False)
+    target = catalog.target_of(request, may_be_local=False)
     if target.api is None:
         raise UsageError(
             f"nodes compares the nodes of a cluster, and there is none ({target.why}).",
             "Name one with --context or --kubeconfig.",
         )
-    planned = cases.prepare([loaded], request, target.site, reporter.note)
+    planned = catalog.prepare([loaded], request, target.site, reporter.note)
     if len(planned) != 1:
         raise UsageError(
             "nodes runs one case on each node.", "Name one framework, and one batch size."
         )
     set_name = checked_set_name(request.resume or request.set_name or connections.new_set_name())
-    cases.check_ready(target, asked=True)
     chosen, left_out = _chosen(planned[0], target, selector)
     for node, why in left_out.items():
         reporter.note(f"left out: node {node}: {why}.")

@@ -1,15 +1,31 @@
-"""Printing of report rows in the requested format."""
+"""Printing of report rows in the requested format; exit codes of runs and rows.
+
+0 valid, 3 failed, 4 timed out, 5 rejected, 8 target not reached; errors have their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from k8sbench.cli.terminal import output
-from k8sbench.model.errors import UsageError
+from k8sbench.model.errors import (
+    NOT_REACHED_EXIT_CODE,
+    REGRESSION_EXIT_CODE,
+    REJECTED_EXIT_CODE,
+    UNDECIDED_EXIT_CODE,
+    BenchError,
+    FilesElsewhere,
+    JobFailed,
+    TimedOut,
+    Unreachable,
+    UsageError,
+)
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run, out_of_memory_ids
 from k8sbench.report import formats
 
 if TYPE_CHECKING:
@@ -84,3 +100,66 @@ def write_plot(plot: str, report: Report) -> None:
             f"Cannot write {plot}: {error.strerror}.", "Give a file in a folder that exists."
         ) from error
     output.note(f"plot: {plot}")
+
+
+# -- exit codes ------------------------------------------------------------------------------------
+
+
+ORDER = (
+    *(1, 6, REGRESSION_EXIT_CODE, 3, 4, REJECTED_EXIT_CODE, NOT_REACHED_EXIT_CODE),
+    *(UNDECIDED_EXIT_CODE, 0),
+)
+"""Precedence among the exit codes of several runs."""
+
+
+def code_of_run(run: Run) -> int:
+    """Return the exit code of one run.
+
+    The run has ended, or its logs cannot be read.
+    """
+    if not run.phase.final:
+        return Unreachable.exit_code
+    if run.phase is Phase.SUCCEEDED:
+        measured = run.measurement
+        if measured is None or measured.verdict != "valid":
+            return REJECTED_EXIT_CODE
+        # An imported log that does not train has the target of its benchmark all the same.
+        trains = run.plan.mode == "train" and measured.target is not None
+        return NOT_REACHED_EXIT_CODE if trains and measured.time_to_train_s is None else 0
+    return TimedOut.exit_code if run.history[-1].cause_id == "timeout" else JobFailed.exit_code
+
+
+def code_of_runs(runs: Sequence[Run]) -> int:
+    """The exit code of a command with these finished runs.
+
+    A batch size that does not fit is no failure of a sweep that measured another one.
+    """
+    without_memory = out_of_memory_ids(runs)
+    return worst_code(code_of_run(run) for run in runs if run.run_id not in without_memory)
+
+
+def code_of_rows(rows: RunRows) -> int:
+    """Return the exit code of a command that prints these rows.
+
+    A group may reject a valid run. A refused run has the code of its error.
+    """
+    refused = (error.exit_code for error in rows.refusals)
+    return worst_code(
+        [code_of_runs(rows.runs), REJECTED_EXIT_CODE if rows.rejected else 0, *refused]
+    )
+
+
+def code_of_failures(errors: Iterable[BenchError]) -> int:
+    """Return the exit code of a command that could not collect some runs.
+
+    A run with files on another machine is no failure: that machine collects it.
+    """
+    return worst_code(
+        0 if isinstance(error, FilesElsewhere) else error.exit_code for error in errors
+    )
+
+
+def worst_code(codes: Iterable[int]) -> int:
+    """Return the exit code of a command that has several; 0 without any."""
+    present = set(codes)
+    return next((code for code in ORDER if code in present), 0)

@@ -26,7 +26,7 @@ from k8sbench.lifecycle.context import (
     Until,
 )
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
-from k8sbench.lifecycle.gathering import Gathering
+from k8sbench.lifecycle.requests import Gathering
 from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, NotFound, OwnedElsewhere, Unreachable, UsageError
 from k8sbench.model.phase import Phase
@@ -59,20 +59,15 @@ class CollectResult(msgspec.Struct, kw_only=True):
     """Passed over, by run id."""
 
     def take(self, outcome: Outcome, reporter: Reporter) -> None:
-        """Add the outcome of a run; a non-final run counts as failed.
-
-        Why a run is passed over is noted once.
-        """
-        run, before = outcome.run, self.failed.get(outcome.run.run_id)
+        """Add the outcome of a run; a non-final run counts as failed."""
+        run = outcome.run
         if isinstance(outcome.error, BenchError):
-            if str(before) != str(outcome.error):
-                reporter.note(f"warning: run {run.run_id} is passed over: {outcome.error}")
+            reporter.note(f"warning: run {run.run_id} is passed over: {outcome.error}")
             self.failed[run.run_id] = outcome.error
         elif outcome.how is How.LEFT:
             self.going_on.append(run)
         elif run.phase.final:
             self.closed.append(run)
-            self.failed.pop(run.run_id, None)
         else:
             latest = run.history[-1]
             self.failed[run.run_id] = Unreachable(latest.cause, latest.action or "")

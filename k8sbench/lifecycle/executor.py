@@ -19,9 +19,9 @@ from functools import partial
 from k8sbench import limits
 from k8sbench.diagnose.job.exits import REPLICA_FAILED
 from k8sbench.lifecycle import decide
-from k8sbench.lifecycle.active_run import ActiveRun
 from k8sbench.lifecycle.context import (
     INTERRUPTED,
+    ActiveRun,
     How,
     Outcome,
     Reporter,
@@ -31,8 +31,7 @@ from k8sbench.lifecycle.context import (
     Until,
 )
 from k8sbench.lifecycle.decide import ActionKind, JobView, View, state_of
-from k8sbench.lifecycle.gathering import Gathering
-from k8sbench.lifecycle.requests import JobRequests
+from k8sbench.lifecycle.requests import Gathering, JobRequests
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.measurement import Measurement
@@ -269,20 +268,7 @@ class Executor:
         for active, request in self._requests.answered(list(of)):
             with self._guarded(active):
                 self._settle(active, request.take(request.answer))
-                if request.kind == "delete" and not active.view.deletes:
-                    self._try_creations_now()
             self._changed[active.run_id] = None
-
-    def _try_creations_now(self) -> None:
-        """Retry the creations that a quota had no room for.
-
-        A deletion may have made room.
-        """
-        for active in self._runs.values():
-            if active.view.job is JobView.NOT_ASKED and math.isfinite(active.view.next_at):
-                active.tries = 0
-                active.view.next_at = -math.inf
-                self._changed[active.run_id] = None
 
     def _take_events(self, events: Sequence[JobEvent]) -> None:
         """Handle events in order, archiving adjacent lines of a replica together."""

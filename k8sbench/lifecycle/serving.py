@@ -1,27 +1,431 @@
-"""Serving namespaces: collect all their runs until a stop request.
+"""Serving namespaces: what an operator does until a stop request.
 
-New runs are collected as they appear. One thread serves any number of namespaces in turn. Closed
-runs are dropped, so memory does not grow with their number.
+:class:`Benchmarks` is level-triggered: each pass compares objects, recorded runs and active jobs.
+All runs of an object are recorded when it is planned, and wait for their turns; so names, repeats
+and the count of the set are on record before the first job exists, and whoever goes on after a kill
+finds them. An object is known by its uid: one that was deleted and created again under its name is
+another one.
+
+:class:`Serving` collects new runs as they appear. One thread serves any number of namespaces in
+turn. Closed runs are dropped, so memory does not grow with their number.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import lru_cache, partial
+from typing import Any
+
+import msgspec
 
 from k8sbench import limits
-from k8sbench.lifecycle import collecting
-from k8sbench.lifecycle.benchmarks import Benchmarks
-from k8sbench.lifecycle.collecting import CollectResult
-from k8sbench.lifecycle.context import How, PlannedCase, Reporter, Rules, RunContext, Stop
+from k8sbench.lifecycle import collecting, context, requests
+from k8sbench.lifecycle.context import How, Reporter, Rules, RunContext, Stop
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
-from k8sbench.lifecycle.gathering import Gathering
-from k8sbench.model.benchmark_object import Benchmark
-from k8sbench.model.errors import BenchError
-from k8sbench.model.request import NO_OPTIONS, FollowOptions
-from k8sbench.model.run import Run
-from k8sbench.ports import Objects
+from k8sbench.lifecycle.requests import Gathering
+from k8sbench.lifecycle.submitting import PlannedCase, keep_benchmark, reopened, repeats
+from k8sbench.model import creation
+from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark
+from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.identity import case_key
+from k8sbench.model.kube import JobIdentity
+from k8sbench.model.run import Run, Wish, left_over
+from k8sbench.ports import Objects, RunFilter
+from k8sbench.report import benchmark_status
+
+PASS_SECONDS = 1.0
+"""Interval of passes over the objects."""
+AGAIN_SECONDS = 15.0
+"""Interval of attempts to plan or write after a failure."""
+DELETED = "Its Benchmark was deleted."
+CANCELLED = "cancelled"
+"""Cause id of runs that their object cancels."""
+
+
+class _Known(msgspec.Struct, kw_only=True):
+    """State of one object in this process."""
+
+    benchmark: Benchmark
+    runs: dict[str, Run] = {}
+    """Its recorded runs by id, in the order of their numbers."""
+    planned: int | None = None
+    """Number of its runs; None until all are recorded."""
+    retried: int
+    """Value of ``retry`` for which its runs are recorded."""
+    problem: BenchError | None = None
+    """Reason why its runs cannot be planned."""
+    work: Future[Sequence[PlannedCase]] | None = None
+    """Pending planning."""
+    plan_at: float = -math.inf
+    """Next time to plan it, Unix seconds."""
+    writes: Future[None] | None = None
+    """Pending write of its status."""
+    write_at: float = -math.inf
+    """Next time to write it, Unix seconds."""
+    status: Mapping[str, Any] = {}
+    """Status that was written last."""
+    repeat_at: float = -math.inf
+    """Time to write it once more if the object still has another, Unix seconds."""
+    facts: tuple[Any, ...] = ()
+    """What the latest status was made from, and that status."""
+    made: Mapping[str, Any] = {}
+    make_at: float = -math.inf
+    """Time to make it again from the same facts, Unix seconds."""
+
+    @property
+    def is_planned(self) -> bool:
+        """True if all of its runs are recorded, or cannot be planned."""
+        is_known = self.planned is not None or self.problem is not None
+        return is_known and self.retried >= self.benchmark.wanted.retry
+
+    @property
+    def active(self) -> list[Run]:
+        """Its runs that have not ended."""
+        return [run for run in self.runs.values() if not run.phase.final]
+
+
+class Benchmarks:
+    """The objects of one namespace, reconciled on the executor's thread."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        context: RunContext,
+        executor: Executor,
+        reporter: Reporter,
+        plan: Callable[[Benchmark], Sequence[PlannedCase]],
+    ) -> None:
+        self._objects, self._context, self._executor = objects, context, executor
+        self._reporter, self._plan = reporter, plan
+        self._known: dict[str, _Known] = {}
+        """By uid."""
+        self._due = -math.inf
+        """Time of the next pass, Unix seconds."""
+        self._unread: set[str] = set()
+        """uids of the objects that could not be read in the last pass."""
+        self._seen: Collection[str] | None = None
+        """uids of the objects in the last pass.
+
+        None: runs of others are still to be ended.
+        """
+        self._said = ""
+        """Problem that was noted last."""
+
+    @property
+    def is_blind(self) -> bool:
+        """True until the objects were seen once; False if they cannot be."""
+        return self._seen is None and not self._objects.problem
+
+    def take(self, runs: Iterable[Run]) -> None:
+        """Take in the latest records of runs."""
+        for run in runs:
+            known = self._known.get(run.plan.requested_by or "")
+            if known is not None and run.run_id in known.runs:
+                known.runs[run.run_id] = run
+
+    def step(self) -> None:
+        """Make one pass, if it is time for it; never waits."""
+        now = self._context.clock()
+        if now < self._due:
+            return
+        self._due = now + PASS_SECONDS
+        self._note_problem()
+        current = self._objects.current()
+        if current is None:
+            return
+        self.take(self._executor.runs())
+        unread = {uid for uid, benchmark in current.items() if benchmark is None}
+        is_read, self._unread = bool(self._unread - unread), unread
+        if self._seen is None or is_read or not current.keys() >= set(self._seen):
+            self._seen = current.keys() if self._end_orphans(current, now) else None
+        else:
+            self._seen = current.keys()
+        for benchmark in current.values():
+            if benchmark is not None:
+                self._see(benchmark, now)
+        for uid in self._known.keys() - current.keys():
+            self._delete_kept(self._known.pop(uid), now)
+        for known in self._known.values():
+            if not known.benchmark.is_over:
+                self._reconcile(known, now)
+        self._admit(now)
+        for known in self._known.values():
+            self._write(known, now)
+
+    def _see(self, benchmark: Benchmark, now: float) -> None:
+        """Take in an object as it is now."""
+        known = self._known.get(benchmark.uid)
+        if known is not None and not benchmark.wanted.keep:
+            self._delete_kept(known, now)
+        if known is None or (known.benchmark.is_over and not benchmark.is_over):
+            runs = {} if benchmark.is_over else self._recorded(benchmark)
+            known = _Known(benchmark=benchmark, runs=runs, retried=benchmark.retried)
+            self._known[benchmark.uid] = known
+        known.benchmark = benchmark
+        for run in known.active:
+            wanted = benchmark.wanted
+            self._executor.follow_by(run.run_id, keep=wanted.keep, wait=wanted.wait)
+
+    def _delete_kept(self, known: _Known, now: float) -> None:
+        """Have the jobs deleted that an object has kept after their ends."""
+        if known.benchmark.wanted.keep:
+            for run in self._recorded(known.benchmark).values():
+                if run.phase.final:
+                    self._context.store.wish(run.run_id, left_over(now))
+
+    def _note_problem(self) -> None:
+        problem, self._said = self._objects.problem, self._objects.problem or self._said
+        if problem and problem != self._said:
+            self._reporter.note(f"warning: {problem}")
+
+    def _recorded(self, benchmark: Benchmark) -> dict[str, Run]:
+        runs = self._context.store.runs(RunFilter(set_name=benchmark.set_name))
+        own = [run for run in runs if run.plan.requested_by == benchmark.uid]
+        own.sort(key=lambda run: benchmark.number_of(run.run_id) or 0)
+        return {run.run_id: run for run in own}
+
+    # -- cancelling -----------------------------------------------------------------------------
+
+    def _end_orphans(self, current: Mapping[str, Benchmark | None], now: float) -> bool:
+        """End the runs whose object is gone, and delete the jobs that nobody keeps.
+
+        Also of an object that could not be read, or that was deleted while nobody looked. Returns
+        False if the jobs cannot be listed now.
+        """
+        store = self._context.store
+
+        def is_orphan(run: Run) -> bool:
+            uid = run.plan.requested_by
+            return uid is not None and uid not in current and run.is_at(self._context.location)
+
+        def is_left(run: Run) -> bool:
+            benchmark = current.get(run.plan.requested_by or "")
+            is_kept = benchmark is None or benchmark.wanted.keep
+            return is_orphan(run) or not (is_kept or context.gaps(store, run.run_id))
+
+        for run in store.runs(RunFilter(unfinished=True)):
+            if is_orphan(run) and not run.phase.final:
+                self._executor.follow_by(run.run_id, keep=False, wait=False)
+                self._cancel(run, DELETED)
+        try:
+            jobs = self._context.cluster.jobs()
+        except BenchError:
+            return False
+        known = set(store.ids())
+        for job in jobs:
+            if job.run_id in known and job.ownership.is_ours:
+                run = store.run(job.run_id)
+                # A restored store may lack an attempt, whose logs nobody has read then.
+                is_known = job.attempt <= run.attempt and requests.is_of(job, run)
+                if run.phase.final and is_known and is_left(run):
+                    store.wish(run.run_id, left_over(now))
+        return True
+
+    def _cancel(self, run: Run, cause: str) -> Run:
+        """End a run that has not ended; one without a job ends at once."""
+        if run.wish("cancel") is not None:
+            return run
+        now, store = self._context.clock(), self._context.store
+        wish = Wish(kind="cancel", at=now, cause=cause, cause_id=CANCELLED)
+        if creation.waits_for_turn(run):
+            return store.move(run.run_id, run.ended_by(wish))
+        return self._executor.cancel(run.run_id, wish)
+
+    # -- one object -----------------------------------------------------------------------------
+
+    def _reconcile(self, known: _Known, now: float) -> None:
+        wanted = known.benchmark.wanted
+        if wanted.cancel and not known.is_planned:
+            known.runs |= self._recorded(known.benchmark)  # some may be recorded in part
+        for run in known.active:
+            if wanted.cancel or run.run_id in wanted.cancel_runs:
+                known.runs[run.run_id] = self._cancel(run, "Its Benchmark cancels it.")
+        if wanted.cancel:
+            known.retried = wanted.retry
+        if wanted.cancel or known.is_planned:
+            known.work = None  # other objects wait for it
+            return
+        others = (other for other in self._known.values() if not other.benchmark.is_over)
+        is_idle = all(other.work is None for other in others)
+        if is_idle and now >= known.plan_at:
+            known.work = self._context.pool.start(
+                partial(self._plan, known.benchmark), "plan-benchmark"
+            )
+        if known.work is None or not known.work.done() or self._are_closing(known):
+            return
+        work, known.work = known.work, None
+        try:
+            self._record(known, work.result())
+        except UsageError as error:
+            if known.runs:  # what was planned before goes on
+                known.planned, known.retried = len(known.runs), wanted.retry
+            else:
+                known.problem, known.retried = error, wanted.retry
+        except BenchError as error:
+            known.plan_at = now + AGAIN_SECONDS
+            self._reporter.note(f"warning: Benchmark {known.benchmark.name} waits: {error}")
+
+    def _are_closing(self, known: _Known) -> bool:
+        """Return True while a run that has ended is measured, or its job deleted.
+
+        Continued now, its next attempt would be.
+        """
+        going_on = {run.run_id for run in self._executor.runs()}
+        return not known.runs.keys().isdisjoint(self._executor.held() - going_on)
+
+    def _record(self, known: _Known, cases: Sequence[PlannedCase]) -> None:
+        """Record the runs of an object that are missing.
+
+        In a retry a run counts if it is valid, goes on, continues from its checkpoints, or tells
+        that a batch size of a sweep does not fit.
+        """
+        benchmark, store = known.benchmark, self._context.store
+        known.runs |= self._recorded(benchmark)  # an attempt that failed may have left some
+        counting, broken_off = list(known.runs.values()), defaultdict[str, list[Run]](list)
+        if known.retried < benchmark.wanted.retry:
+            has = repeats(counting)
+            counting = [run for one in has.values() for run in (*one.finished, *one.open)]
+            broken_off |= {key: one.broken_off for key, one in has.items()}
+        there = Counter(case_key(run.plan) for run in counting)
+        missing: list[PlannedCase] = []
+        for case in cases:
+            key = case_key(case.draft)
+            count = min(case.repeats, there[key])
+            there[key] -= count
+            missing += [case] * (case.repeats - count)
+        if len(known.runs) + len(missing) > MOST_RUNS:
+            raise UsageError(
+                f"Benchmark {benchmark.name} asks for {len(known.runs) + len(missing)} runs.",
+                f"One object has at most {MOST_RUNS}: create several.",
+            )
+        # Runs of an earlier object of this name keep theirs.
+        number = max((benchmark.number_of(run_id) or 0 for run_id in store.ids()), default=0)
+        for case in missing:
+            if again := broken_off[case_key(case.draft)]:
+                run = again.pop(0)
+                reopened(run, case.for_object(benchmark.uid).like(run.plan), self._context)
+                run = self._in_turn(benchmark, run.run_id)
+            else:
+                number += 1
+                run = self._recorded_run(benchmark, benchmark.run_id(number), case)
+            known.runs[run.run_id] = run
+        known.planned, known.problem = len(known.runs), None
+        known.retried = benchmark.wanted.retry
+
+    def _in_turn(self, benchmark: Benchmark, run_id: str) -> Run:
+        """Record that a run waits for its turn."""
+        parallel, now = benchmark.wanted.parallel, self._context.clock()
+        step = creation.in_turn(parallel, benchmark.set_name, now)
+        return self._context.store.move(run_id, step)
+
+    def _recorded_run(self, benchmark: Benchmark, run_id: str, case: PlannedCase) -> Run:
+        context, store = self._context, self._context.store
+        case = case.for_object(benchmark.uid)
+        repeat = store.next_repeat(benchmark.set_name, case_key(case.draft))
+        plan = case.plan(run_id, benchmark.set_name, repeat)
+        run = store.record(plan, at=context.clock(), process=None, location=context.location)
+        keep_benchmark(store, run_id, case)
+        # An operator of another version may create the job: this names the trainers to mount.
+        context.objects(run, JobIdentity())
+        return self._in_turn(benchmark, run_id)
+
+    # -- turns ----------------------------------------------------------------------------------
+
+    def _admit(self, now: float) -> None:
+        """Create the jobs whose turn has come; restarting runs count."""
+        limits: dict[str, int] = {}
+        for known in self._known.values():
+            if not known.benchmark.is_over:  # one that is not planned yet counts, too
+                name, wanted = known.benchmark.set_name, known.benchmark.wanted
+                limits[name] = min(limits.get(name, MOST_RUNS), wanted.parallel)
+        open_runs = [run for known in self._known.values() for run in known.active]
+        waiting = [run for run in open_runs if creation.waits_for_turn(run)]
+        if not waiting:
+            return
+        open_runs += self._executor.runs()
+        # Runs that nobody follows for now may have jobs, too; their objects may be gone.
+        known_runs = {run.run_id: run for run in open_runs}
+        recorded = self._context.store.runs(RunFilter(unfinished=True), known_runs)
+        active = Counter(
+            run.plan.set_name
+            for run in recorded
+            if not (run.phase.final or creation.waits_for_turn(run))
+            and run.is_at(self._context.location)
+        )
+        waiting.sort(key=lambda run: (run.created_at, run.run_id))
+        for run in waiting:
+            name = run.plan.set_name
+            if active[name] < limits.get(name, 1) and self._executor.has_room:
+                active[name] += 1
+                self._start(run, now)
+
+    def _start(self, run: Run, now: float) -> None:
+        store = self._context.store
+        if not store.claims.claim(run.run_id):
+            return
+        run = store.move(run.run_id, creation.admitted(now))
+        self._reporter.planned(run)
+        wanted = self._known[run.plan.requested_by or ""].benchmark.wanted
+        rules = Rules(keep=wanted.keep, wait=wanted.wait, passes_over=True)
+        self._executor.create(run, rules)
+        self.take([run])
+
+    # -- status ---------------------------------------------------------------------------------
+
+    def _write(self, known: _Known, now: float) -> None:
+        """Write the status of an object if it changed; delete an expired one."""
+        if known.writes is not None:
+            if not known.writes.done():
+                return
+            error, known.writes = known.writes.exception(), None
+            if error is not None:
+                known.status, known.write_at = {}, now + AGAIN_SECONDS
+                self._reporter.note(f"warning: {error}")
+        benchmark = known.benchmark
+        if now < known.write_at:
+            return
+        if benchmark.is_over:
+            known.runs = {}
+            expires = benchmark.expires_at
+            if expires is not None and now >= expires:
+                known.writes = self._start_write(self._objects.delete, benchmark)
+                return
+        status: Mapping[str, Any] = {"observedGeneration": benchmark.generation}
+        if not benchmark.is_over:
+            status = self._status(known, now)
+        is_due = status != known.status or now >= known.repeat_at
+        if is_due and benchmark_status.differs(status, benchmark.status):
+            known.status, known.repeat_at = status, now + AGAIN_SECONDS
+            events = tuple(benchmark_status.events(benchmark.status, status))
+            known.writes = self._start_write(self._objects.write, benchmark, status, events)
+
+    def _status(self, known: _Known, now: float) -> Mapping[str, Any]:
+        """Return the status; with a thousand runs making it takes 60 ms."""
+        number = known.benchmark.number_of
+        runs = sorted(known.runs.values(), key=lambda run: number(run.run_id) or 0)
+        planned = known.planned if known.is_planned else None
+        facts = known.benchmark, planned, known.retried, known.problem, *runs
+        if facts != known.facts or now >= known.make_at:
+            known.facts, known.make_at = facts, now + AGAIN_SECONDS
+            known.made = benchmark_status.status_of(
+                known.benchmark,
+                runs,
+                planned=planned,
+                retried=known.retried,
+                problem=known.problem,
+                now=now,
+            )
+        return known.made
+
+    def _start_write(self, write: Callable[..., None], *given: Any) -> Future[None]:
+        return self._context.pool.start(partial(write, *given), "write-status")
+
+
+# -- one namespace, and several --------------------------------------------------------------------
+
 
 LONGEST_RETRY = 300.0
 MOST_NOTES = 1000
@@ -31,33 +435,24 @@ MOST_NOTES = 1000
 class Serving:
     """A served namespace.
 
-    Unless it is ``patient`` the first list of jobs must succeed; a cluster that does not answer a
-    later one is asked again. With ``objects`` the runs that they want are created, as ``plan``
-    plans them.
+    The runs that ``objects`` want are created, as ``plan`` plans them. A cluster that does not
+    answer is asked again.
     """
 
     def __init__(
         self,
         context: RunContext,
         reporter: Reporter,
-        options: FollowOptions = NO_OPTIONS,
-        *,
-        patient: bool = False,
-        objects: Objects | None = None,
-        plan: Callable[[Benchmark], Sequence[PlannedCase]] = lambda _: (),
+        objects: Objects,
+        plan: Callable[[Benchmark], Sequence[PlannedCase]],
     ) -> None:
         self._context, self._clock, self._reporter = context, context.clock, reporter
         self._note_once = lru_cache(MOST_NOTES)(reporter.note)
         self._gathering = Gathering(context, reporter)
-        rules = Rules(keep=options.keep, wait=options.wait, passes_over=True)
-        self._executor = Executor(context, reporter, rules, self._gathering)
-        self._benchmarks = None
-        if objects is not None:
-            self._benchmarks = Benchmarks(objects, context, self._executor, reporter, plan)
-        self._result = CollectResult()
+        self._executor = Executor(context, reporter, Rules(passes_over=True), self._gathering)
+        self._benchmarks = Benchmarks(objects, context, self._executor, reporter, plan)
         self._put_off: dict[str, tuple[float, float]] = {}
         """Next retry, Unix seconds, and retry interval of each failed run."""
-        self._may_fail = patient
         self._due = -math.inf
         self.problem = ""
         """Reason why the jobs cannot be listed; empty if they can."""
@@ -77,39 +472,33 @@ class Serving:
         """
         if self._clock() >= self._due:
             self._look()
-        if self._benchmarks is not None and self.listed_at is not None:
+        if self.listed_at is not None:
             # Not before the jobs are known: one whose record is lost would be created again.
             was_blind = self._benchmarks.is_blind
             self._benchmarks.step()
             if was_blind and not self._benchmarks.is_blind:
                 self._due = -math.inf
+        closed: list[Run] = []
         for outcome in self._executor.step(seconds):
-            if self._benchmarks is not None:
-                self._benchmarks.take([outcome.run])
+            run = outcome.run
+            self._benchmarks.take([run])
             if outcome.how is How.LEFT:
                 continue
-            self._result.take(outcome, self._reporter)
-            run = outcome.run
+            if isinstance(outcome.error, BenchError):
+                self._note_once(f"warning: run {run.run_id} is passed over: {outcome.error}")
+            elif run.phase.final:
+                closed.append(run)
             if outcome.how is How.CLOSED and run.phase.final and not run.wishes:
                 self._put_off.pop(run.run_id, None)
             else:
                 self._put_it_off(run.run_id)
-        if self._benchmarks is not None:
-            self._benchmarks.take(self._gathering.completed.values())
+        self._benchmarks.take(self._gathering.completed.values())
         self._gathering.completed.clear()
-        closed, self._result.closed = self._result.closed, []
         return closed
 
     def open_runs(self) -> list[Run]:
         """Return the runs that are followed."""
         return self._executor.runs()
-
-    def left(self) -> CollectResult:
-        """Return the runs that go on and the failed ones."""
-        for run in self.open_runs():
-            self._result.going_on.append(run)
-            self._result.failed.pop(run.run_id, None)  # it was taken up again
-        return self._result
 
     def _look(self) -> None:
         try:
@@ -118,18 +507,15 @@ class Serving:
             if self.listed_at is None:
                 for run in collecting.owed_runs(self._context):
                     self._gathering.add(run)
-            self.listed_at, self._may_fail, self.problem = self._clock(), True, ""
+            self.listed_at, self.problem = self._clock(), ""
         except BenchError as error:
-            if not self._may_fail:
-                raise
             if str(error) != self.problem:
                 self._reporter.note(f"warning: new jobs are not seen for now: {error}")
             self.problem = str(error)
         self._due = self._clock() + limits.now.list_jobs
 
     def _take(self, run: Run) -> None:
-        objects = self._benchmarks
-        if run.plan.requested_by is not None and objects is not None and objects.is_blind:
+        if run.plan.requested_by is not None and self._benchmarks.is_blind:
             return  # it may be cancelled since, and would be restarted first
         again_at, _ = self._put_off.get(run.run_id, (-math.inf, 0.0))
         if run.run_id not in self._executor.held() and self._clock() >= again_at:
@@ -146,8 +532,8 @@ def serve(
     stop: Stop,
     closed: Callable[[Run], None],
     look: Callable[[Sequence[Serving]], None] = lambda _: None,
-) -> CollectResult:
-    """Serve namespaces until asked to stop; returns what goes on then.
+) -> None:
+    """Serve namespaces until asked to stop.
 
     ``closed`` takes the runs as they are closed, and ``look`` sees the namespaces in each turn.
     """
@@ -156,7 +542,3 @@ def serve(
             for run in place.step(LOOK_SECONDS / len(places)):
                 closed(run)
         look(places)
-    result = CollectResult()
-    for place in places:
-        result.add(place.left())
-    return result

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import msgspec
 
 from k8sbench import limits
-from k8sbench.app import collect, connections, stores
+from k8sbench.app import connections, runs, stores
 from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.model.errors import BenchError
@@ -240,7 +240,7 @@ class Controller:
                 for run in store.runs(RunFilter(limit=LATEST)):
                     if run.phase.final:
                         self._closed(run)
-                collect.serve_all(
+                runs.serve(
                     store,
                     places or [ClusterAccess()],
                     options,

@@ -1,7 +1,7 @@
 """HTTP server of the operator: read-only, for holders of its token.
 
 Probes and metrics need no token. It is reached within the cluster, and from outside through the API
-server's service proxy.
+server's service proxy. Its documents have the form that the CLI prints.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,11 +36,128 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from k8sbench import limits
-from k8sbench.app import stores
+from k8sbench.app import catalog, stores
+from k8sbench.app import results as reports
+from k8sbench.app.runs import judged, log_files
+from k8sbench.measure.group import selection
 from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
-from k8sbench.model.kube import TOKEN_HEADER
-from k8sbench.operator import documents
+from k8sbench.model.group import GroupFilter
+from k8sbench.model.identity import resolve
+from k8sbench.model.kube import MOST_RUNS, TOKEN_HEADER
+from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.run import Run
 from k8sbench.operator.controller import OperatorState
+from k8sbench.ports import RunFilter, Store
+from k8sbench.report import document, run_document
+from k8sbench.report.run_document import ListedRun, RunStatus
+
+
+class Artifact(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of a run's folder."""
+
+    schema: int = SCHEMA
+    """Version of the document."""
+    name: str
+    """Path below the folder."""
+    bytes: int
+    """Size of the file."""
+    written_at: float
+    """Unix seconds."""
+
+
+def runs(store: Store, query: Mapping[str, str]) -> list[ListedRun] | list[RunStatus]:
+    """Return the newest runs that match, oldest first; ``detail=status`` with all there is.
+
+    There are at most :data:`MOST_RUNS`; those before them are asked for with ``until``.
+    """
+    matching = store.runs(_filter(query))
+    if query.get("detail") == "status":
+        return [_recorded(store, run) for run in matching]
+    return judged([run_document.listed(run) for run in matching], store.runs(RunFilter()))
+
+
+def run(store: Store, text: str) -> RunStatus:
+    """Return the run of an id, or of a unique beginning of one."""
+    return _recorded(store, _find(store, text))
+
+
+def _recorded(store: Store, run: Run) -> RunStatus:
+    return run_document.status(run, log_files=log_files(store, run))
+
+
+def groups(store: Store, query: Mapping[str, str]) -> Any:
+    """Return the rows of ``results -o json``."""
+    report = _report(store, query)
+    return document.document(report.results, report.parities)
+
+
+def page(where: str | None, store: Store, query: Mapping[str, str]) -> str:
+    """Return the page of ``results -o html``; ``lang=zh`` in Chinese."""
+    lang = query.get("lang", "en")
+    if lang not in ("en", "zh"):
+        raise UsageError(f"lang={lang} is none.", "Ask for en or zh.")
+    report = _report(store, query, published=True)
+    members = [member for row in report.results for member in row.group.members]
+    files = {member.run_id: _files(store, member.run_id) for member in members}
+    return reports.page(report, (), where, lambda _: None, lang=lang, files=files)
+
+
+def _files(store: Store, run_id: str) -> list[str]:
+    """List the manifest and the logs of a run's folder."""
+    folder = store.folder(run_id)
+    paths = [folder / "manifest.yaml", *store.log_files(run_id)]
+    return [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
+
+
+def _report(store: Store, query: Mapping[str, str], *, published: bool = False) -> selection.Report:
+    asked = _filter(query)
+    wanted = selection.Wanted(
+        chosen=GroupFilter(benchmark=asked.benchmark, framework=asked.framework),
+        set_name=asked.set_name,
+        since=asked.since,
+        every=query.get("all") == "true",
+    )
+    find = catalog.finder(store, lambda _: None)
+    return selection.report(store.runs(RunFilter()), wanted, find=find, published=published)
+
+
+def artifacts(store: Store, text: str) -> list[Artifact]:
+    """List the files of a run's folder."""
+    folder = store.folder(_find(store, text).run_id)
+    names = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            about = path.stat()
+            name = path.relative_to(folder).as_posix()
+            names.append(Artifact(name=name, bytes=about.st_size, written_at=about.st_mtime))
+    return names
+
+
+def artifact(store: Store, text: str, name: str) -> Path:
+    """Return a file of a run's folder, and never one that is elsewhere."""
+    folder = store.folder(_find(store, text).run_id).resolve()
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder) or not path.is_file():
+        raise NotFound(f"Run {text} has no artifact {name!r}.")
+    return path
+
+
+def _find(store: Store, text: str) -> Run:
+    return store.run(resolve(store.ids(), text, where="in the operator's store"))
+
+
+def _filter(query: Mapping[str, str]) -> RunFilter:
+    """Read a query; what it says besides is ignored."""
+    given = {"limit": MOST_RUNS, "set_name": query.get("set"), **query}
+    try:
+        wanted = msgspec.convert(given, RunFilter, strict=False)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"The query cannot be read: {error}.") from error
+    return msgspec.structs.replace(wanted, limit=min(wanted.limit or MOST_RUNS, MOST_RUNS))
+
+
+# -- the server ------------------------------------------------------------------------------------
+
 
 PIECE = 1 << 16
 HEALTHY_SECONDS = 300.0
@@ -132,12 +249,12 @@ def application(
         return endpoint
 
     routes: dict[str, Callable[..., Any]] = {
-        "/": partial(documents.page, state.settings.store),
-        "/api/v1/runs": documents.runs,
-        "/api/v1/runs/{text}": documents.run,
-        "/api/v1/runs/{text}/artifacts": documents.artifacts,
-        "/api/v1/runs/{text}/artifacts/{name:path}": documents.artifact,
-        "/api/v1/groups": documents.groups,
+        "/": partial(page, state.settings.store),
+        "/api/v1/runs": runs,
+        "/api/v1/runs/{text}": run,
+        "/api/v1/runs/{text}/artifacts": artifacts,
+        "/api/v1/runs/{text}/artifacts/{name:path}": artifact,
+        "/api/v1/groups": groups,
         "/api/v1/baselines": lambda store, _: store.baselines(),
     }
     return Starlette(

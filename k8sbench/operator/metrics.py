@@ -7,6 +7,7 @@ cases the ones that were seen last are kept.
 from __future__ import annotations
 
 import contextlib
+import shutil
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -17,13 +18,13 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from k8sbench.app import stores
 from k8sbench.app.results import held_against
 from k8sbench.measure.group import comparison
 from k8sbench.measure.group.comparison import Held
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
-from k8sbench.operator import documents
 from k8sbench.operator.controller import OperatorState
 
 V = TypeVar("V")
@@ -144,11 +145,19 @@ class Metrics(Collector):
         if time.monotonic() - self._room_at >= ROOM_SECONDS:
             self._room_at = time.monotonic()
             with contextlib.suppress(BenchError, OSError):
-                self._room = documents.room(state.settings.store)
+                self._room = room(state.settings.store)
         if self._room is not None:
             taken, free = self._room
             yield _family("store_bytes", "Of the store's files.", {(): taken})
             yield _family("store_free_bytes", "Of its disk.", {(): free})
+
+
+def room(where: str | None) -> tuple[int, int]:
+    """Return a store's size and its disk's free space in bytes."""
+    with stores.to_read(where, lambda _: None, is_operator=True) as store:
+        root = store.root
+    files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+    return sum(path.stat().st_size for path in files), shutil.disk_usage(root).free
 
 
 def _family(

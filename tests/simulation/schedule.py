@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.lifecycle import decide
-from k8sbench.lifecycle.active_run import GAPS
-from k8sbench.lifecycle.context import RunContext, Stop
+from k8sbench.lifecycle.context import GAPS, RunContext
 from k8sbench.lifecycle.decide import RecordedRun, View, state_of
 from k8sbench.model.errors import BenchError
 from k8sbench.model.run import Location, Run
@@ -43,7 +42,6 @@ class Schedule:
     def __init__(self, seed: int) -> None:
         self.world = World(seed)
         self.namespace = Namespace(self.world)
-        self.stop = Stop()
         self.reached: Counter[tuple[str, str, str]] = Counter()
         """Calls of :func:`decide` by run state, job view and request."""
 

@@ -18,12 +18,11 @@ import pytest
 
 from k8sbench.adapters.kubernetes.watching import job_reader
 from k8sbench.diagnose.job.exits import REPLICA_FAILED
-from k8sbench.lifecycle import active_run, benchmarks, decide, executor, requests, submitting
-from k8sbench.lifecycle.active_run import ActiveRun
-from k8sbench.lifecycle.benchmarks import Benchmarks
-from k8sbench.lifecycle.context import How, Outcome, RunContext
+from k8sbench.lifecycle import context, decide, executor, requests, serving, submitting
+from k8sbench.lifecycle.context import ActiveRun, How, Outcome, RunContext
 from k8sbench.lifecycle.decide import JobView, RecordedRun, RunState, View
 from k8sbench.lifecycle.requests import JobRequests
+from k8sbench.lifecycle.serving import Benchmarks
 from k8sbench.model import creation
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
@@ -152,7 +151,7 @@ BREAKS: dict[str, list[tuple[Any, str, Any]]] = {
     "what another process follows is followed": [(SimulatedClaims, "claim", lambda *_: True)],
     "a wish is forgotten in an outage": [(requests, "is_refused", lambda _: True)],
     "a run is closed before its last line": [
-        (active_run, "is_final", is_final),
+        (context, "is_final", is_final),
         (ActiveRun, "_take_end", end_before_the_last_line),
     ],
     "a run ends before its pods are listed": [(job_reader, "must_list_pods", lambda *_: False)],
@@ -170,18 +169,18 @@ BREAKS: dict[str, list[tuple[Any, str, Any]]] = {
         (executor, "_may_have_finished", lambda run: run.history[-1].cause_id == REPLICA_FAILED)
     ],
     "a cancelled object goes on": [(Benchmarks, "_cancel", lambda _, run, __: run)],
-    "the limit of the last object counts": [(benchmarks, "min", lambda _, limit: limit)],
+    "the limit of the last object counts": [(serving, "min", lambda _, limit: limit)],
     "restarting runs do not count": [(SimulatedStore, "runs", overlook_restarting_runs)],
     "an unreadable object counts as deleted": [
         (Benchmarks, "_end_orphans", take_unreadable_for_deleted)
     ],
     "runs of a deleted object go on": [(Benchmarks, "_end_orphans", lambda *_: True)],
     "a run that waits is never begun": [(Benchmarks, "_admit", lambda *_: None)],
-    "a status is not written again": [(benchmarks, "AGAIN_SECONDS", math.inf)],
+    "a status is not written again": [(serving, "AGAIN_SECONDS", math.inf)],
     "an object is complete before its runs are": [
         (benchmark_status, "_has_ended", lambda run, _: run.phase.final)
     ],
-    "a retry repeats what is valid": [(benchmarks, "repeats", repeat_all)],
+    "a retry repeats what is valid": [(serving, "repeats", repeat_all)],
     "kept jobs are forgotten": [(Benchmarks, "_delete_kept", lambda *_: None)],
 }
 

@@ -12,9 +12,8 @@ from functools import partial
 
 import msgspec
 
-from k8sbench.lifecycle.benchmarks import CANCELLED
-from k8sbench.lifecycle.context import PlannedCase
-from k8sbench.lifecycle.serving import Serving
+from k8sbench.lifecycle.serving import CANCELLED, Serving
+from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import Benchmark, ObjectSpec
 from k8sbench.model.errors import BenchError, UsageError
@@ -182,13 +181,7 @@ class WithOperator(Schedule):
             process, self._disk, store=store, measures=Calls(process, LONGEST_MEASUREMENT)
         )
         connection = Connection(self.namespace, process)
-        with Serving(
-            context,
-            Silent(),
-            patient=True,
-            objects=objects,
-            plan=partial(self._plan, connection),
-        ) as place:
+        with Serving(context, Silent(), objects, partial(self._plan, connection)) as place:
             while not self._is_over:
                 place.step(1.0)
 

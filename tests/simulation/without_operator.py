@@ -10,8 +10,8 @@ import msgspec
 
 from k8sbench.app.submit import resumed
 from k8sbench.lifecycle import collecting, submitting
-from k8sbench.lifecycle.context import PlannedCase, RunContext, Stop
-from k8sbench.lifecycle.serving import Serving
+from k8sbench.lifecycle.context import RunContext, Stop
+from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model.errors import OwnedElsewhere
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import TAKEN_OVER, Wish
@@ -23,6 +23,8 @@ from tests.unit.lifecycle.played import Silent
 
 ROUNDS = 6
 """Rounds of ``collect`` that close all runs once faults have stopped."""
+COLLECT_SECONDS = 30.0
+"""Interval of `collect --all` in a loop."""
 SET = "night"
 TRAINS = 0.25
 """Share of the schedules whose runs are trainings, which a resumption continues."""
@@ -58,10 +60,9 @@ class WithoutOperator(Schedule):
                 process("takes back", self.laptop, self._take_over, dice.random() * FAULTY_SECONDS)
         if dice.random() < 0.4:
             for after in (0.0, dice.random() * FAULTY_SECONDS):
-                process("serve", self.laptop, self._serve, after)
+                process("collect again", self.laptop, self._collect_again, after)
 
     def end(self) -> None:
-        self.stop("enough")
         collect_all = partial(self._collect, follow=True)
         for number in range(ROUNDS):
             for disk in self.namespace.disks:
@@ -104,6 +105,11 @@ class WithoutOperator(Schedule):
         runs = collecting.pending_runs(context, lambda _: None)
         collecting.collect(runs, context, Silent(), Stop(), follow=follow)
 
+    def _collect_again(self, context: RunContext) -> None:
+        while self.world.now < BEGIN + FAULTY_SECONDS:
+            self._collect(context, follow=True)
+            context.pool.wait(COLLECT_SECONDS)
+
     def _take_over(self, context: RunContext) -> None:
         jobs = context.cluster.jobs()
         if not jobs:
@@ -137,11 +143,6 @@ class WithoutOperator(Schedule):
             collecting.cancel(store.run(run_id), context, Silent(), Stop())
         elif job is not None:
             context.cluster.cancel(run_id, wish.cause, "cancelled")
-
-    def _serve(self, context: RunContext) -> None:
-        with Serving(context, Silent(), patient=True) as place:
-            while self.stop.cause is None:
-                place.step(1.0)
 
     # -- how it ends ----------------------------------------------------------------------------
 

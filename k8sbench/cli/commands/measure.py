@@ -13,7 +13,7 @@ import click
 
 from k8sbench.app import imports
 from k8sbench.app.imports import ImportedLogs
-from k8sbench.cli import exit_codes, rows
+from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
     declared,
@@ -180,7 +180,7 @@ def _note_outcome(done: ImportedLogs) -> int:
     output.note(
         f"{counted(len(done.added), 'run')} imported into set {sets}{here if done.there else ''}."
     )
-    return exit_codes.of_rows(done.rows)
+    return rows.code_of_rows(done.rows)
 
 
 def _note_benchmarks(measured: Sequence[MeasuredLog], done: str) -> None:

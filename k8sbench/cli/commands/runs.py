@@ -1,16 +1,24 @@
-"""``k8sbench watch``, ``logs``, ``cancel`` and ``delete``: runs that were submitted before."""
+"""``k8sbench list``, ``status``, ``watch``, ``logs``, ``cancel``, ``delete`` and ``collect``."""
 
 from __future__ import annotations
 
+import functools
 import sys
+import time
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
+import msgspec
 
 from k8sbench.app import follow
-from k8sbench.cli import exit_codes, rows
+from k8sbench.app import runs as recorded
+from k8sbench.cli import rows
 from k8sbench.cli.options import (
+    accept_option,
     access_options,
+    format_option,
     keep_option,
     prometheus_option,
     rows_option,
@@ -20,8 +28,255 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.running import SignalStop, reporting
 from k8sbench.cli.terminal import output
-from k8sbench.model import plain_text
-from k8sbench.model.request import FollowOptions
+from k8sbench.cli.terminal.progress import figure_words
+from k8sbench.model import plain_text, times
+from k8sbench.model.errors import Interrupted, UsageError, few
+from k8sbench.model.phase import Phase
+from k8sbench.model.plain_text import clean, counted
+from k8sbench.model.planning import describe
+from k8sbench.model.request import ClusterAccess, CollectOptions, FollowOptions
+from k8sbench.model.run import Run
+from k8sbench.ports import RunFilter
+from k8sbench.report import formats, group_words
+from k8sbench.report.environment import STATED
+from k8sbench.report.formats import FOR_PEOPLE
+from k8sbench.report.run_document import ListedRun, RunStatus
+from k8sbench.report.tables import Column, wrapped
+
+WIDE = ("set", "repeat", "variant", "impl", "preset", "backend", "group", "cause")
+"""Titles of the columns that a wide table has besides."""
+NOT_RECORDED = "not recorded"
+"""Verdict of a run that this store has no record of."""
+
+
+@click.command()
+@format_option("table", "wide", "csv", "json", "name")
+@click.option("--set", "set_name", metavar="SET", help="Only runs of this set.")
+@click.option("--benchmark", metavar="NAME", help="Only runs of this benchmark.")
+@since_option("Only runs created since: 2h, 3d, 2026-11-20, …")
+@access_options
+@store_option
+def list_command(
+    output_format: str, access: ClusterAccess, where: str | None, **wanted: Any
+) -> None:
+    """List the recorded runs, or all runs of a namespace.
+
+    Oldest first, each with its throughput, or the reason why it has none. A run whose process was
+    killed is Lost. A run on a cluster that no k8sbench follows has its present state there. With
+    -n, --context or --kubeconfig only the runs of that namespace are listed, including those that
+    other people have submitted. The runs of an operator in the namespace are among them where it
+    answers within two seconds; --store cluster lists only those, and fails without an operator.
+    """
+    rows = recorded.list_runs(RunFilter(**wanted), where, access, output.note)
+    _print_list(rows, output_format, time.time())
+
+
+def _print_list(rows: Sequence[ListedRun], output_format: str, now: float) -> None:
+    fields = [field.name for field in msgspec.structs.fields(ListedRun)]
+    csv_rows = ([_csv_value(getattr(row, name)) for name in fields] for row in rows)
+
+    view: formats.View = {
+        "table": lambda: _table(rows, now, wide=False) if rows else "",
+        "wide": lambda: _table(rows, now, wide=True) if rows else "",
+        "csv": lambda: (fields, csv_rows),
+        "json": lambda: rows,
+        "name": lambda: [row.run_id for row in rows],
+    }
+    output.write(formats.written(output_format, view))
+
+
+def _table(rows: Sequence[ListedRun], now: float, *, wide: bool) -> str:
+    """Lay out runs; ``wide`` keeps columns that narrow terminals drop."""
+    duration = functools.partial(Column, right=True, whole=True)
+    columns = [
+        Column("RUN", lambda row: row.run_id, whole=True),
+        Column("BENCHMARK", lambda row: row.benchmark, optional=2),  # most ids begin with it
+        Column("FRAMEWORK", lambda row: row.framework, optional=3),
+        Column("CASE", lambda row: row.case, whole=True),
+        Column("PRECISION", lambda row: row.precision, optional=5),
+        Column("PHASE", lambda row: row.on_cluster or row.phase, states=True),
+        Column("THROUGHPUT", _throughput, right=True),
+        Column("VERDICT", _listed_verdict, optional=4, states=True),
+        duration("TOOK", lambda row: _took(row, now), optional=6),
+        duration("AGE", lambda row: times.duration(now - row.created_at)),
+    ]
+    if wide:
+        columns = [msgspec.structs.replace(column, optional=0) for column in columns]
+        for title in WIDE:
+            cell = functools.partial(_text, "set_name" if title == "set" else title)
+            is_whole, is_number = title in {"set", "group"}, title == "repeat"
+            columns.append(Column(title.upper(), cell, right=is_number, whole=is_whole))
+    columns.append(Column("RESTARTS", _restarts, right=True, optional=7))
+    if any(row.source != "here" for row in rows):
+        columns.append(Column("SOURCE", lambda row: row.source, optional=1))
+    return output.table_text(columns, rows, is_whole=wide)
+
+
+def _restarts(row: ListedRun) -> str | None:
+    return str(row.restarts) if row.restarts else None
+
+
+def _listed_verdict(row: ListedRun) -> str | None:
+    return row.verdict if row.recorded else NOT_RECORDED
+
+
+def _throughput(row: ListedRun) -> str | None:
+    return row.verdict if row.throughput is None else f"{formats.rate(row.throughput)} {row.unit}"
+
+
+def _took(row: ListedRun, now: float) -> str | None:
+    begun = row.started_at if row.started_at is not None else row.created_at
+    # Of a job that is over there, its end is not known here; of an imported run, its beginning.
+    is_over = row.ended_at is None and (row.on_cluster or row.phase).final
+    if is_over or row.backend == "imported":
+        return None
+    return times.duration((now if row.ended_at is None else row.ended_at) - begun)
+
+
+def _text(field: str, row: ListedRun) -> str | None:
+    value = getattr(row, field)
+    return None if value is None else str(value)
+
+
+def _csv_value(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return " ".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+# -- status ----------------------------------------------------------------------------------------
+
+
+REPLICAS = (
+    Column("REPLICA", lambda one: one.replica, whole=True),
+    Column("STATE", lambda one: one.phase),
+    Column("NODE", lambda one: one.node),
+    Column("RESTARTS", lambda one: str(one.restarts), right=True),
+    Column("EXIT", lambda one: None if one.exit_code is None else str(one.exit_code), right=True),
+    Column("DETAIL", lambda one: one.detail or None),
+)
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@format_option("table", "json", "yaml")
+@access_options
+@store_option
+def status_command(run: str, output_format: str, access: ClusterAccess, where: str | None) -> None:
+    """Show the state, plan and result of a run.
+
+    RUN is a run id or a unique beginning of one, in the store or, if it was submitted from another
+    store, on the cluster. For an unfinished run on a cluster it also shows the present state of its
+    job, and for a run that an operator in the namespace has finished what the operator has
+    recorded; --store cluster asks only the operator. The exit code does not depend on the run's
+    state: it is 0.
+    """
+    status = recorded.status(run, where, access, output.note)
+    if output_format == "table":
+        _print_status(status)
+    else:
+        output.write_items(output_format, (), (), status)
+
+
+def _print_status(status: RunStatus) -> None:
+    plan = status.plan
+    id_part = f" ({status.cause_id})" if status.cause_id else ""
+    known = {} if status.measurement is None else status.measurement.environment
+    environment = [f"{name} {value}" for name in STATED if (value := known.get(name)) is not None]
+    files = status.artifacts or status.artifacts_missing
+    if not status.recorded:
+        files = f"none here; to follow the run into this store: k8sbench watch {status.run_id}"
+    facts: list[tuple[str, str | None]] = [
+        ("Run", status.run_id),
+        ("Phase", f"{status.phase}{id_part}: {status.cause}"),
+        ("Phase", status.action),
+        *_on_cluster(status),
+        *(
+            ("To do", f"{wish.kind.capitalize()} its job with: k8sbench collect {status.run_id}")
+            for wish in status.wishes
+        ),
+        ("Plan", describe(plan)),
+        *(("Note", text) for text in plan.notes),
+        ("Set", f"{plan.set_name}, repeat {plan.repeat}; group {status.group}"),
+        ("Command", group_words.command(plan)),
+        ("Times", _times(status, time.time())),
+        *_verdict(status),
+        ("Image", status.image_digest),
+        ("Environment", ", ".join(environment)),
+        ("Files", files),
+        ("Source", None if status.source == "here" else status.source),
+    ]
+    if status.process is not None and status.process_alive is None and not status.phase.final:
+        who = f"pid {status.process.pid} on {status.process.host}"
+        facts.append(("Process", f"{who}; whether it still runs cannot be seen from here"))
+    shown_facts = [(name, text) for name, text in facts if text]
+    width = max(len(name) for name, _ in shown_facts) + 1
+    last = ""
+    for name, text in shown_facts:
+        shown = "" if name == last else f"{name}:"
+        line = f"{shown:<{width}} {clean(text)}"
+        output.write(wrapped(line, output.terminal_width(), indent=" " * (width + 1)) + "\n")
+        last = name
+    output.write("\n")
+    if status.on_cluster is not None:
+        output.write_table(REPLICAS, status.on_cluster.replicas)
+        output.write("\n")
+    columns = (
+        Column("TIME", lambda step: output.stamp(step.at), whole=True),
+        Column("PHASE", lambda step: step.phase),
+        Column("AFTER", lambda step: times.duration(step.at - status.created_at), right=True),
+        Column("CAUSE", lambda one: f"{one.cause} ({one.cause_id})" if one.cause_id else one.cause),
+    )
+    output.write_table(columns, status.history)
+
+
+def _on_cluster(status: RunStatus) -> list[tuple[str, str | None]]:
+    """Return the job's state on the cluster if it differs from the record."""
+    here = status.on_cluster
+    if here is None or (here.phase, here.cause_id) == (status.phase, status.cause_id):
+        return []
+    id_part = f" ({here.cause_id})" if here.cause_id else ""
+    close = f"Close the run with: k8sbench collect {status.run_id}" if here.phase.final else ""
+    lines = (f"{here.phase}{id_part}: {here.cause}", here.action, close)
+    return [("On cluster", line) for line in lines]
+
+
+def _times(status: RunStatus, now: float) -> str:
+    text = (
+        f"created {output.stamp(status.created_at)} ({times.duration(now - status.created_at)} ago)"
+    )
+    if status.started_at is not None:
+        until = now if status.ended_at is None else status.ended_at
+        text += f", running for {times.duration(until - status.started_at)}"
+    if status.ended_at is not None:
+        text += f", ended {output.stamp(status.ended_at)}"
+    if status.restarts:
+        text += f", {counted(status.restarts, 'restart')}"
+    return text
+
+
+def _verdict(status: RunStatus) -> list[tuple[str, str | None]]:
+    measured = status.measurement
+    if measured is None:
+        return [("Verdict", _not_measured(status))]
+    lines: list[tuple[str, str | None]] = [("Verdict", figure_words(measured, status.plan))]
+    for reason in measured.reasons:
+        severity = "accepted" if reason.accepted else reason.severity
+        lines.append(("Reasons", f"{severity} {reason.id}: {reason.sentence}"))
+    return lines
+
+
+def _not_measured(status: RunStatus) -> str:
+    if not status.phase.final:
+        return "not measured yet"
+    if status.phase is not Phase.SUCCEEDED:
+        return f"not measured: the run is {status.phase}"
+    if status.plan.backend == "local":
+        return f"not measured. Resume: {group_words.resuming(status.plan)}"
+    return f"not measured; measure it with: k8sbench collect {status.run_id}"
+
+
+# -- watch, logs, cancel and delete ----------------------------------------------------------------
 
 
 @click.command()
@@ -44,7 +299,7 @@ def watch_command(
     with reporting() as reporter:
         followed = follow.watch(run, reporter=reporter, stop=SignalStop(), options=options, **where)
     rows.write(followed, output_format)
-    return exit_codes.of_rows(followed)
+    return rows.code_of_rows(followed)
 
 
 @click.command()
@@ -63,9 +318,8 @@ def logs_command(run: str, timestamps: bool, since: float | None, **given: Any) 
     RUN is a run id or a unique beginning of one, in the store or, if it was submitted from another
     store, on the cluster. Lines of several replicas are printed in the order of time, each after
     its replica's name. If no process of this store follows a run on a cluster, its lines are read
-    from the cluster; with -f they are also archived, and the run is measured at its end. If a
-    operator in the namespace has finished the run, its lines are read from the operator; --store
-    cluster asks only the operator.
+    from the cluster, and not archived. If an operator in the namespace has finished the run, its
+    lines are read from the operator; --store cluster asks only the operator.
     """
     printer = _Printer(since, timestamps)
     with output.piped():
@@ -130,3 +384,87 @@ def delete_command(runs: tuple[str, ...], **where: Any) -> None:
     """
     with reporting() as reporter:
         follow.end(runs, "delete", reporter=reporter, stop=SignalStop(), **where)
+
+
+# -- collect ---------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("runs", metavar="[RUN]...", nargs=-1)
+@click.option(
+    "--all", "every", is_flag=True, help="Every run of the namespace that needs collection."
+)
+@click.option(
+    "--take-over",
+    is_flag=True,
+    help="Make this store the owner of the jobs of RUN; asks first.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Take over without asking.")
+@click.option(
+    "-f",
+    "--follow",
+    is_flag=True,
+    help="Wait for runs that have not ended.",
+)
+@keep_option
+@wait_option
+@accept_option
+@rows_option
+@access_options
+@store_option
+@prometheus_option
+def collect_command(
+    runs: tuple[str, ...],
+    every: bool,
+    follow: bool,
+    yes: bool,
+    output_format: str,
+    where: str | None,
+    **asked: Any,
+) -> int:
+    """Archive, measure and print runs that have ended.
+
+    It also carries out recorded requests to cancel or delete jobs. A job belongs to the store that
+    submitted it; one without an owner becomes this store's when it is named. --take-over changes
+    the owner. The operator collects its own. The command can be repeated. A run that
+    cannot be collected is reported and skipped. Ctrl-C does not change the jobs. Exit codes are
+    those of submit.
+    """
+    if every == bool(runs):
+        raise UsageError("Name runs, or all of them with --all.", "k8sbench list shows the runs.")
+    if every and asked["take_over"]:
+        raise UsageError("--take-over is for runs that are named.", "Name them instead of --all.")
+    options = CollectOptions(runs=runs, until_over=follow, store=where, **asked)
+    stop = SignalStop()
+    with reporting() as reporter:
+        result, made = recorded.collect(options, reporter, stop, partial(_agrees, yes=yes))
+    _note_runs(result.going_on, ("goes", "go"), "on; wait with --follow")
+    _note_runs(result.followed, ("is", "are"), "followed by another k8sbench process: left to it")
+    if every and not (result.closed or result.going_on or result.followed or result.failed):
+        output.note("Nothing needs collection here.")
+    # Data is whole also where there is none.
+    if result.closed or output_format not in FOR_PEOPLE:
+        rows.write(made, output_format)
+    if stop.cause is not None and result.going_on:
+        raise Interrupted(
+            f"{stop.cause}: {counted(len(result.going_on), 'run', ('goes', 'go'))} on.",
+            "Come back with the same command.",
+        )
+    codes = (rows.code_of_rows(made), rows.code_of_failures(result.failed.values()))
+    return rows.worst_code(codes)
+
+
+def _agrees(text: str, *, yes: bool) -> bool:
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError(text, "To take it over without a question, give --yes.")
+    output.error(text)
+    return output.agreed("Take it over?")
+
+
+def _note_runs(runs: Sequence[Run], verbs: tuple[str, str], what: str) -> None:
+    """Note the state of runs by name."""
+    if runs:
+        verb = verbs[len(runs) > 1]
+        output.note(f"  {few([run.run_id for run in runs])} {verb} {what}")

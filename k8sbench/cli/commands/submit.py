@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from k8sbench.app import cases, submit
+from k8sbench.app import catalog, submit
 from k8sbench.app.objects import Created, rendered
 from k8sbench.app.submit import Detached, DryRun
-from k8sbench.cli import exit_codes, rows
+from k8sbench.cli import rows
 from k8sbench.cli.options import GroupedHelp, format_option, request_options, rows_option
 from k8sbench.cli.running import SignalStop, reporting
 from k8sbench.cli.terminal import output
@@ -62,7 +62,7 @@ def command(request: SubmitRequest, output_format: str) -> int:
         return code
     with stop:
         rows.write(done, output_format)
-    return exit_codes.of_rows(done)
+    return rows.code_of_rows(done)
 
 
 def _confirm(text: str) -> bool:
@@ -102,7 +102,7 @@ def _print_detached(done: Detached, output_format: str) -> int:
     if len(over) < len(runs):
         way = runs[0].run_id if len(runs) == 1 else "--all"
         output.note(f"  Detached. Collect what it measures with: k8sbench collect {way} --follow")
-    return exit_codes.of_runs(over)
+    return rows.code_of_runs(over)
 
 
 def _print_created(done: Created, output_format: str) -> None:
@@ -146,7 +146,7 @@ def render_command(
             _write_manifests([rendered(request, reporter)], "yaml")
             return
         set_name = set_name or "example"
-        manifests = cases.render(request, reporter, run_id=run_id, set_name=set_name)
+        manifests = catalog.render(request, reporter, run_id=run_id, set_name=set_name)
     shared = [] if with_trainers else [one for one in manifests if one["kind"] == "ConfigMap"]
     for one in shared:
         needed = f"The pods need the ConfigMap {one['metadata']['name']}"
@@ -196,4 +196,4 @@ def nodes_command(request: SubmitRequest, output_format: str, selector: str) -> 
         else:
             output.note(text)
     slow = REGRESSION_EXIT_CODE if found.to_cordon else 0
-    return exit_codes.worst((slow, exit_codes.of_rows(measured)))
+    return rows.worst_code((slow, rows.code_of_rows(measured)))

@@ -7,11 +7,11 @@ figures are for display; the measurement is computed later, from whole logs.
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from k8sbench.diagnose.job import exits
-from k8sbench.model.identity import case_key
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.phase import RESTARTING, Phase
 from k8sbench.model.plan import RunPlan
@@ -216,84 +216,41 @@ def rate_unit(plan: RunPlan) -> str:
 # -- sweeps ----------------------------------------------------------------------------------------
 
 
-class _Case:
-    """One case of a sweep."""
-
-    def __init__(self, plan: RunPlan) -> None:
-        self.plan = plan
-        self.wanted = 0
-        """Runs of it, those that the set had before among them."""
-        self.ended = 0
-        self.going_on: dict[str, float] = {}
-        """Time of creation or joining by run id, Unix seconds."""
-        self.took: list[float] = []
-        """Seconds of the runs that succeeded while they were followed."""
-
-
 class Sweep:
-    """Progress of the cases of one command, and the remaining time.
+    """Progress of the runs of one command, and the remaining time.
 
-    Each run is expected to take the mean time of its case, else of its benchmark, else of all
-    successful runs, less the time already passed. The sum is divided by the number of concurrent
-    runs. Time in the cluster's queue is part of a run's time, so the estimate is too short while a
-    cluster fills up.
+    Each run is expected to take the mean time of those that have succeeded, less the time already
+    passed. The sum is divided by the number of concurrent runs. Time in the cluster's queue is part
+    of a run's time, so the estimate is too short while a cluster fills up.
     """
 
-    def __init__(self, plans: Sequence[RunPlan], finished: Sequence[Run], parallel: int) -> None:
-        self._parallel = parallel
-        self._cases: dict[str, _Case] = {}
-        for run in finished:
-            self._of(run.plan).wanted += 1
-            self._of(run.plan).ended += 1
-        for plan in plans:
-            self._of(plan).wanted += 1
-
-    @property
-    def wanted(self) -> int:
+    def __init__(self, to_come: int, finished: int, parallel: int) -> None:
+        self.wanted = to_come + finished
         """Number of runs, those that the set had before among them."""
-        return sum(one.wanted for one in self._cases.values())
-
-    @property
-    def ended(self) -> int:
+        self.ended = finished
         """Number of runs that have ended."""
-        return sum(one.ended for one in self._cases.values())
+        self._parallel = parallel
+        self._going_on: dict[str, float] = {}
+        """Time of creation or joining by run id, Unix seconds."""
+        self._took: list[float] = []
+        """Seconds of the runs that succeeded while they were followed."""
 
     def began(self, run: Run, now: float) -> None:
         """Note that a run was recorded or taken up."""
-        self._of(run.plan).going_on[run.run_id] = now
+        self._going_on[run.run_id] = now
 
     def closed(self, run: Run, now: float) -> None:
         """Note that a run has ended; once for each."""
-        one = self._of(run.plan)
-        since = one.going_on.pop(run.run_id, None)
-        one.ended += 1
+        since = self._going_on.pop(run.run_id, None)
+        self.ended += 1
         if since is not None and run.phase is Phase.SUCCEEDED:
-            one.took.append(now - since)
+            self._took.append(now - since)
 
     def remaining(self, now: float) -> float | None:
         """Return the estimated remaining seconds; None before the first success."""
-        if not any(one.took for one in self._cases.values()):
+        if not self._took:
             return None
-        left = [*self._expected(now)]
+        mean = statistics.fmean(self._took)
+        left = [max(0.0, mean - (now - since)) for since in self._going_on.values()]
+        left += [mean] * (self.wanted - self.ended - len(self._going_on))
         return max([sum(left) / max(1, self._parallel), *left], default=0.0)
-
-    def _expected(self, now: float) -> Iterator[float]:
-        for one in self._cases.values():
-            expected = self._expectation(one)
-            for since in one.going_on.values():
-                yield max(0.0, expected - (now - since))
-            for _ in range(one.wanted - one.ended - len(one.going_on)):
-                yield expected
-
-    def _expectation(self, case: _Case) -> float:
-        every = self._cases.values()
-        alike = [other for other in every if other.plan.benchmark == case.plan.benchmark]
-        taken = (
-            case.took
-            or [seconds for other in alike for seconds in other.took]
-            or [seconds for other in every for seconds in other.took]
-        )
-        return sum(taken) / len(taken)
-
-    def _of(self, plan: RunPlan) -> _Case:
-        return self._cases.setdefault(case_key(plan), _Case(plan))

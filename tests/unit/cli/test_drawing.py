@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from k8sbench.cli.terminal import drawing
+from k8sbench.cli.terminal import display
 from k8sbench.cli.terminal.live import LiveRun
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
@@ -57,7 +57,7 @@ def drawn(
     **ended: int,
 ) -> list[str]:
     counts = Counter({Phase[name.upper()]: count for name, count in ended.items()})
-    return lines(drawing.drawn(live, counts, left, now, width, room, words), width)
+    return lines(display.drawn(live, counts, left, now, width, room, words), width)
 
 
 def one(*events: JobEvent, now: float = NOW + 83, width: int = 100) -> list[str]:
@@ -127,6 +127,6 @@ def test_nothing_is_larger_than_the_terminal(width: int, room: int) -> None:
 
 
 def test_states_have_colours_where_those_are_wanted() -> None:
-    found = drawing.drawn([alive("seg-1", *STEPS)], Counter(), 0, NOW, 80, 10)
+    found = display.drawn([alive("seg-1", *STEPS)], Counter(), 0, NOW, 80, 10)
     assert "\x1b[32mRunning" in text(found, 80, no_color=False)
     assert "\x1b[3" not in text(found, 80, no_color=True)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from k8sbench.app.results import RunRows
-from k8sbench.cli import exit_codes
+from k8sbench.cli import rows as exit_codes
 from k8sbench.measure.group.selection import Report
 from k8sbench.model import creation
 from k8sbench.model import errors as errors_module
@@ -48,17 +48,17 @@ def test_the_page_lists_every_exit_code_and_their_order() -> None:
 )
 def test_a_missed_target_has_a_code(mode: Any, figures: dict[str, Any], code: int) -> None:
     measured = ended(run(mode=mode), measurement=measurement(**figures))
-    assert exit_codes.of_run(measured) == code
+    assert exit_codes.code_of_run(measured) == code
 
 
 def test_the_worst_counts_and_files_on_another_machine_are_no_failure() -> None:
     elsewhere = FilesElsewhere("The files are on another machine.")
     unreadable = StoreError("The file cannot be read.")
-    assert exit_codes.of_failures([]) == 0
-    assert exit_codes.of_failures([elsewhere]) == 0
-    assert exit_codes.of_failures([elsewhere, unreadable]) == BenchError.exit_code == 1
+    assert exit_codes.code_of_failures([]) == 0
+    assert exit_codes.code_of_failures([elsewhere]) == 0
+    assert exit_codes.code_of_failures([elsewhere, unreadable]) == BenchError.exit_code == 1
     # A slow node counts more than a failed run and less than a cluster that is not ready.
-    assert (exit_codes.worst([3, 7, 5]), exit_codes.worst([6, 7])) == (7, 6)
+    assert (exit_codes.worst_code([3, 7, 5]), exit_codes.worst_code([6, 7])) == (7, 6)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,6 @@ def test_a_refusal_among_runs_that_were_measured_has_a_code(wrong: BenchError, c
         rejected=frozenset(),
         refusals=(wrong,),
     )
-    assert exit_codes.of_rows(rows) == code
+    assert exit_codes.code_of_rows(rows) == code
     alone = msgspec.structs.replace(rows, runs=(valid,), refusals=())
-    assert exit_codes.of_rows(alone) == 0
+    assert exit_codes.code_of_rows(alone) == 0

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.log_lines import LogLines
+from k8sbench.cli.terminal.progress import LogLines
 from k8sbench.model.phase import Phase
 from tests.unit.lifecycle import played
 from tests.unit.report.factory import run

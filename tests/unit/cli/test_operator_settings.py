@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from k8sbench.cli.commands import operator
+from k8sbench.cli.commands import cluster
 from k8sbench.model.errors import UsageError
 from k8sbench.operator import controller
 from k8sbench.operator.controller import OperatorSettings
@@ -55,8 +55,8 @@ def test_flags_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     runner = CliRunner(
         env=environment | {"K8SBENCH_NAMESPACES": "a,b", "K8SBENCH_RESERVED": "a/c,a/d"}
     )
-    runner.invoke(operator.command, [])
+    runner.invoke(cluster.operator_command, [])
     expected["reserved"] = ["a/c", "a/d"]
     assert seen == expected | {"namespaces": ["a", "b"]}
-    runner.invoke(operator.command, ["-n", "c", "--namespace=d", "--store=/data"])
+    runner.invoke(cluster.operator_command, ["-n", "c", "--namespace=d", "--store=/data"])
     assert seen == expected | {"namespaces": ["c", "d"], "store": "/data"}

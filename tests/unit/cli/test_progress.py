@@ -37,7 +37,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
             if isinstance(one, float):
                 now[0] += one
             elif isinstance(one, list):
-                tell.expect([run.plan for run in one], [], 1)
+                tell.expect(len(one), 0, 1)
             elif isinstance(one, Run) and one.phase.final:
                 tell.ended(one)
             elif isinstance(one, Run):

@@ -9,7 +9,7 @@ import pytest
 from k8sbench.adapters.local import cluster
 from k8sbench.app import submit
 from k8sbench.diagnose.preflight.nodes import refusal, room
-from k8sbench.lifecycle.context import PlannedCase
+from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model.errors import DoesNotFit
 from k8sbench.model.plan import RunPlan
 from tests.unit.cli.conftest import Told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,11 @@ import msgspec
 
 from k8sbench.lifecycle import collecting, serving, submitting
 from k8sbench.lifecycle.collecting import CollectResult
-from k8sbench.lifecycle.context import Outcome, PlannedCase, RunContext, Stop
+from k8sbench.lifecycle.context import Outcome, RunContext, Stop
 from k8sbench.lifecycle.serving import Serving
+from k8sbench.lifecycle.submitting import PlannedCase
+from k8sbench.model.benchmark_object import Benchmark, ObjectSpec, StatusEvent
+from k8sbench.model.errors import BenchError
 from k8sbench.model.kube import ATTEMPT_LABEL, JobIdentity, JobOwner, Ownership
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import Backend, RunPlan
@@ -263,11 +266,51 @@ def collect(
     return collecting.collect(*args, follow=follow)
 
 
-def served(store: Store, cluster: FakeCluster, stop: Stop) -> CollectResult:
-    """Serve one place until the stop; return each closed run once."""
-    here, closed = context(store, cluster), dict[str, Run]()
-    with Serving(here, Silent()) as place:
-        result = serving.serve([place], stop, lambda run: closed.update({run.run_id: run}))
-    assert result.closed == [], "nothing is kept of a run that is closed"
-    result.closed = list(closed.values())
-    return result
+class FakeObjects:
+    """The objects of a namespace; statuses are merged as the API server does."""
+
+    problem = ""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Benchmark] = {}
+        self.unreadable: set[str] = set()
+        self.is_known = True
+        self.refusal: BenchError | None = None
+        """Raised when a status is written."""
+
+    def create(self, name: str, uid: str = "", *, created_at: float = 5.0, **spec: Any) -> str:
+        uid = uid or f"uid-{name}"
+        wanted = ObjectSpec(benchmark="seg", **spec)
+        self.found[uid] = Benchmark(
+            name=name, uid=uid, generation=1, created_at=created_at, wanted=wanted
+        )
+        return uid
+
+    def change(self, uid: str, **spec: Any) -> None:
+        was = self.found[uid]
+        wanted = msgspec.structs.replace(was.wanted, **spec)
+        self.found[uid] = msgspec.structs.replace(was, wanted=wanted, generation=was.generation + 1)
+
+    def current(self) -> Mapping[str, Benchmark | None] | None:
+        found = {uid: None if uid in self.unreadable else one for uid, one in self.found.items()}
+        return found if self.is_known else None
+
+    def write(
+        self, known: Benchmark, status: Mapping[str, Any], events: Iterable[StatusEvent] = ()
+    ) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        if (was := self.found.get(known.uid)) is not None:
+            merged = {**was.status, **status}
+            self.found[known.uid] = msgspec.structs.replace(was, status=merged)
+
+    def delete(self, known: Benchmark) -> None:
+        self.found.pop(known.uid, None)
+
+
+def served(store: Store, cluster: FakeCluster, stop: Stop) -> dict[str, Run]:
+    """Serve one place without objects until the stop; return each closed run once."""
+    closed = dict[str, Run]()
+    with Serving(context(store, cluster), Silent(), FakeObjects(), lambda _: ()) as place:
+        serving.serve([place], stop, lambda run: closed.update({run.run_id: run}))
+    return closed

@@ -2,68 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from unittest.mock import Mock
 
 import msgspec
 import pytest
 
-from k8sbench.lifecycle import benchmarks, collecting
-from k8sbench.lifecycle.benchmarks import Benchmarks
-from k8sbench.lifecycle.context import PlannedCase
+from k8sbench.lifecycle import collecting, serving
 from k8sbench.lifecycle.executor import Executor
-from k8sbench.model.benchmark_object import Benchmark, ObjectSpec, StatusEvent
+from k8sbench.lifecycle.serving import Benchmarks
+from k8sbench.lifecycle.submitting import PlannedCase
+from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import GPU_OUT_OF_MEMORY
 from k8sbench.ports import RunFilter, Store
 from tests.unit.lifecycle import played
-from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case
+from tests.unit.lifecycle.played import FakeCluster, FakeObjects, Silent, at, context, planned_case
 
 Plan = Callable[[Benchmark], Sequence[PlannedCase]]
-
-
-class FakeObjects:
-    """The objects of a namespace; statuses are merged as the API server does."""
-
-    problem = ""
-
-    def __init__(self) -> None:
-        self.found: dict[str, Benchmark] = {}
-        self.unreadable: set[str] = set()
-        self.is_known = True
-        self.refusal: BenchError | None = None
-        """Raised when a status is written."""
-
-    def create(self, name: str, uid: str = "", *, created_at: float = 5.0, **spec: Any) -> str:
-        uid = uid or f"uid-{name}"
-        wanted = ObjectSpec(benchmark="seg", **spec)
-        self.found[uid] = Benchmark(
-            name=name, uid=uid, generation=1, created_at=created_at, wanted=wanted
-        )
-        return uid
-
-    def change(self, uid: str, **spec: Any) -> None:
-        was = self.found[uid]
-        wanted = msgspec.structs.replace(was.wanted, **spec)
-        self.found[uid] = msgspec.structs.replace(was, wanted=wanted, generation=was.generation + 1)
-
-    def current(self) -> Mapping[str, Benchmark | None] | None:
-        found = {uid: None if uid in self.unreadable else one for uid, one in self.found.items()}
-        return found if self.is_known else None
-
-    def write(
-        self, known: Benchmark, status: Mapping[str, Any], events: Iterable[StatusEvent] = ()
-    ) -> None:
-        if self.refusal is not None:
-            raise self.refusal
-        if (was := self.found.get(known.uid)) is not None:
-            merged = {**was.status, **status}
-            self.found[known.uid] = msgspec.structs.replace(was, status=merged)
-
-    def delete(self, known: Benchmark) -> None:
-        self.found.pop(known.uid, None)
 
 
 class Operator:
@@ -85,7 +43,7 @@ class Operator:
 
     def passes(self, count: int = 4) -> None:
         for _ in range(count):
-            self.cluster.now += benchmarks.PASS_SECONDS
+            self.cluster.now += serving.PASS_SECONDS
             self.benchmarks.step()
             for outcome in self.executor.step(0.0):
                 self.benchmarks.take([outcome.run])

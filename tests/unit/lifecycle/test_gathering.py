@@ -12,15 +12,15 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.metrics.trainer import TrainerSource
-from k8sbench.lifecycle import collecting, gathering, serving, submitting
+from k8sbench.lifecycle import collecting, requests, serving, submitting
 from k8sbench.lifecycle.context import RunContext, Stop
-from k8sbench.lifecycle.gathering import Gathering
+from k8sbench.lifecycle.requests import Gathering
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, SourceName
 from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, RunFilter, Store
-from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case
+from tests.unit.lifecycle.played import FakeCluster, FakeObjects, Silent, at, context, planned_case
 from tests.unit.model.specs import a_request
 from tests.unit.presence import present
 from tests.unit.store.examples import measurement
@@ -149,7 +149,7 @@ def test_the_figures_complete_the_measurement_and_its_series_are_kept(store: Sto
     assert present(present(kept.measurement).gpu_metrics).figures["power"].value == 250
     lines = (store.folder("seg-1") / "gpu" / "prometheus.jsonl").read_bytes().splitlines()
     assert [msgspec.json.decode(line, type=Series).values for line in lines] == [(250.0,) * 10]
-    said = msgspec.json.decode((store.folder("seg-1") / gathering.FETCHED).read_bytes())
+    said = msgspec.json.decode((store.folder("seg-1") / requests.FETCHED).read_bytes())
     assert said[0]["warnings"] == ["a warning"]
 
 
@@ -186,7 +186,7 @@ def test_collecting_all_runs_fetches_what_is_owed_of_the_last_days_alone(store: 
     assert collecting.open_runs(bench.context) == []
     # An operator that is started takes them up as well.
     later = Bench(store, Source(260.0), now=created)
-    with serving.Serving(later.context, later.reporter) as place:
+    with serving.Serving(later.context, later.reporter, FakeObjects(), lambda _: ()) as place:
         while any(run.owes_gpu_metrics for run in store.runs(RunFilter())):
             place.step(0.01)
     assert all(present(run.measurement).gpu_metrics for run in store.runs(RunFilter()))
@@ -199,7 +199,7 @@ def test_a_source_that_hangs_is_given_up(store: Store) -> None:
     bench = Bench(store, source)
     bench.submit()
     bench.finish()
-    assert bench.cluster.now < END + gathering.GIVE_UP_SECONDS + 5
+    assert bench.cluster.now < END + requests.GIVE_UP_SECONDS + 5
     assert bench.reporter.reported.count(WAITS) == 1
     assert bench.reporter.reported[-1].endswith("in 1m: a source does not answer.")
     assert store.run("seg-1").measurement == measured(missing={"gpu_metrics": OWED})

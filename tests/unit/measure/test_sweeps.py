@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.cli import exit_codes
+from k8sbench.cli.rows import code_of_runs
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.selection import Report, Wanted, report
 from k8sbench.measure.group.speedup import results
@@ -95,7 +95,7 @@ FAILED = run(phase=Phase.FAILED, batch_size=512)
 def test_out_of_memory_is_no_failure_where_another_size_was_measured(
     runs: tuple[Run, ...], code: int
 ) -> None:
-    assert exit_codes.of_runs(runs) == code
+    assert code_of_runs(runs) == code
     wanted = Benchmark(name="a", uid="u", generation=1, created_at=0.0, wanted=Asked())
     found = benchmark_status.status_of(wanted, runs, planned=len(runs), now=2e9)
     assert found["phase"] == ("Failed" if code == 3 else "Succeeded")
@@ -106,4 +106,4 @@ def test_out_of_memory_is_no_failure_where_another_size_was_measured(
 def test_an_end_after_the_window_keeps_its_figure_and_fails() -> None:
     _, _, late = SWEEP
     measured = msgspec.structs.replace(late, measurement=size(256, 950.0).measurement)
-    assert exit_codes.of_runs([*SWEEP[:2], measured]) == 3
+    assert code_of_runs([*SWEEP[:2], measured]) == 3

@@ -15,7 +15,7 @@ from k8sbench.adapters.store.opening import open_store
 from k8sbench.app import results, stores
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
-from k8sbench.operator import documents
+from k8sbench.operator import http
 from k8sbench.operator.controller import OperatorSettings, OperatorState
 from k8sbench.operator.metrics import Metrics
 from tests.unit.command_line import Cli
@@ -95,7 +95,7 @@ def of_an_operator(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             with open_store(str(where)) as store:
                 if path == "baselines":
                     return msgspec.json.encode(store.baselines())
-                return msgspec.json.encode(documents.runs(store, query))
+                return msgspec.json.encode(http.runs(store, query))
 
     @contextmanager
     def opened(access: ClusterAccess, seconds: float = 0.0) -> Iterator[OperatorProxy]:

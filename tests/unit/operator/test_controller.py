@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from k8sbench.adapters.store.sql_store import SqlStore
-from k8sbench.app import collect
+from k8sbench.app import runs
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import StoreError
 from k8sbench.operator.controller import Controller, OperatorSettings
@@ -76,7 +76,7 @@ class Life:
         self.thread = threading.Thread(target=self.controller.run, args=(self.stop,))
 
     def begin(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(collect, "serve_all", served)
+        monkeypatch.setattr(runs, "serve", served)
         self.thread.start()
 
     def noted(self, text: str) -> bool:

@@ -21,7 +21,7 @@ from k8sbench.app import results
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.model.phase import Phase
-from k8sbench.operator import documents, http
+from k8sbench.operator import http
 from k8sbench.operator.controller import SUCCESS_SECONDS, Look, OperatorSettings, OperatorState
 from k8sbench.operator.metrics import Metrics
 from k8sbench.ports import LogLine
@@ -146,7 +146,7 @@ def test_an_artifact_is_sent_as_it_is_and_no_file_beside_the_folder_is_one(
     (store.folder("seg-1") / "link").symlink_to(store.folder("seg-2"))
     for name in ("../seg-2/run.json", "link/run.json", "/etc/passwd", "", "logs"):
         with pytest.raises(NotFound):
-            documents.artifact(store, "seg-1", name)
+            http.artifact(store, "seg-1", name)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections import Counter
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from k8sbench.cli.terminal import drawing
+from k8sbench.cli.terminal import display
 from k8sbench.cli.terminal.live import LiveRun
 from k8sbench.model.phase import Phase
 from tests.unit.cli import live_runs
@@ -40,7 +40,7 @@ def live_view() -> str:
     console = Console(
         file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, color_system="standard"
     )
-    console.print(drawing.drawn([first, second, third], Counter(), 0, NOW + 61, WIDTH, 24))
+    console.print(display.drawn([first, second, third], Counter(), 0, NOW + 61, WIDTH, 24))
     console.print()  # the picture's clip would cut what is below the last base line
     return console.export_svg(
         title="k8sbench submit resnet50 --replicas 4 --repeats 3 --set night",

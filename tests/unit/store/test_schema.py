@@ -15,15 +15,15 @@ from k8sbench.adapters.store.artifacts import RunRecord, Wishes
 from k8sbench.adapters.store.exchange import ImportRecord, Pruned
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.app.catalog import DataSetList
+from k8sbench.cli.commands.cluster import PoolList
 from k8sbench.cli.commands.config import SCHEMAS
-from k8sbench.cli.commands.doctor import PoolList
 from k8sbench.cli.main import main
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.pool import PoolsFile
 from k8sbench.model.run import Baseline
 from k8sbench.model.spec import BenchmarkSpec
-from k8sbench.operator.documents import Artifact
+from k8sbench.operator.http import Artifact
 from k8sbench.report.run_document import BaselineInfo, ListedRun, RunStatus
 from tests import struct_docs
 from tests.tiers import ROOT
