@@ -28,6 +28,7 @@ from k8sbench.app import catalog, follow
 from k8sbench.app import results as rows_of
 from k8sbench.app import runs as runs_
 from k8sbench.app import submit as submitting
+from k8sbench.app.follow import PrintedLine
 from k8sbench.app.objects import Created
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Stop
@@ -217,9 +218,8 @@ class Client:
 
     def logs(self, run_id: str, replica: str | None = None) -> list[str]:
         """Return the lines of a run so far."""
-        sink = _Lines()
-        follow.logs(run_id, self._store, self._access, sink, Stop(), replica=replica)
-        return sink.lines
+        lines = follow.logs(run_id, self._store, self._access, LOG.info, Stop(), replica=replica)
+        return [_shown(line) for line in lines if line is not None]
 
     def follow(self, run_id: str, reporter: _Progress, stop: Stop) -> object:
         """Follow a run to its end, and measure it."""
@@ -311,21 +311,9 @@ class _Work:
         self._told.set()
 
 
-class _Lines:
-    """A Sink that keeps the lines."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def line(self, at: float, replica: str, text: bytes, *, several: bool) -> None:  # noqa: ARG002
-        shown = text.decode(errors="replace")
-        self.lines.append(f"[{replica}] {shown}" if several else shown)
-
-    def flush(self) -> None:
-        """Nothing is held back."""
-
-    def note(self, text: str) -> None:
-        LOG.info("%s", text)
+def _shown(line: PrintedLine) -> str:
+    text = line.text.decode(errors="replace")
+    return f"[{line.replica}] {text}" if line.replica else text
 
 
 def _filter(filters: Mapping[str, str]) -> GroupFilter:

@@ -11,9 +11,9 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -23,7 +23,7 @@ from k8sbench.app.connections import now, on_cluster
 from k8sbench.app.results import RunRows
 from k8sbench.app.runs import find, run_seen, to_act_on
 from k8sbench.lifecycle import collecting, requests
-from k8sbench.lifecycle.context import Reporter, RunContext, Stop
+from k8sbench.lifecycle.context import Note, Reporter, RunContext, Stop
 from k8sbench.lifecycle.decide import is_final
 from k8sbench.model import times
 from k8sbench.model.errors import (
@@ -315,37 +315,33 @@ def _end_process(run: Run) -> None:
 # -- logs: what the replicas printed, from the archive or from the cluster -------------------------
 
 
-class Sink(Protocol):
-    """Receiver of log lines."""
+class PrintedLine(NamedTuple):
+    """One line of a run's logs."""
 
-    def line(self, at: float, replica: str, text: bytes, *, several: bool) -> None:
-        """Take one line as the program wrote it; ``several`` replicas' lines are mixed."""
-
-    def flush(self) -> None:
-        """No more lines come for now."""
-
-    def note(self, text: str) -> None:
-        """Take what is no line."""
+    at: float
+    """Unix seconds at which it was received; 0 for an imported log."""
+    replica: str
+    """Name of its replica; empty if the lines of one replica are read."""
+    text: bytes
+    """The line as the program wrote it, without its end."""
 
 
 def logs(
     text: str,
     where: str | None,
     access: ClusterAccess,
-    sink: Sink,
+    note: Note,
     stop: Stop,
     *,
     replica: str | None = None,
     follows: bool = False,
-) -> None:
-    """Hand over a run's lines, those of several replicas in the order of time.
+) -> Generator[PrintedLine | None, None, None]:
+    """Yield a run's lines, in the order of time; None while no more come.
 
     ``replica`` is one alone. With ``follows`` it goes on until the run has ended. The lines of a
     run on a cluster that no process of this store follows come from there, and are not archived.
     """
-    with contextlib.ExitStack() as stack:
-        seen = run_seen(text, where, access, sink.note)
-        store, run, recorded, there = stack.enter_context(seen)
+    with run_seen(text, where, access, note) as (store, run, recorded, there):
         names = kind_of(run.plan).names(run.plan.replicas)
         if run.is_imported and recorded:
             # It has as many logs as were given, whatever its replicas were.
@@ -356,34 +352,32 @@ def logs(
                 f"Replicas: {', '.join(names)}.",
             )
         is_theirs = run.source == stores.SOURCE
-        reader = _LogReader(run, access, sink, replica, several=replica is None and len(names) > 1)
+        reader = _LogReader(run, access, note, replica, several=replica is None and len(names) > 1)
         alone = not recorded or stores.is_alone(store, run)
         if is_theirs and (run.phase.final or where == stores.CLUSTER):
-            reader.from_operator(there)
+            yield from reader.from_operator(there)
         elif alone and follows:
-            reader.from_pods(stop)
+            yield from reader.from_pods(stop)
         elif alone:
-            reader.from_cluster()
+            yield from reader.from_cluster()
             return
         else:
-            reader.archived(store, follow=follows)
+            yield from reader.archived(store, follow=follows)
         if follows and (is_theirs or not run.phase.final):
-            sink.note(f"Run {run.run_id} is {reader.run.phase}. {reader.run.history[-1].cause}")
+            note(f"Run {run.run_id} is {reader.run.phase}. {reader.run.history[-1].cause}")
 
 
 class _LogReader:
-    """Hands over the lines of one run."""
+    """Reads the lines of one run."""
 
     def __init__(
-        self, run: Run, access: ClusterAccess, sink: Sink, replica: str | None, *, several: bool
+        self, run: Run, access: ClusterAccess, note: Note, replica: str | None, *, several: bool
     ) -> None:
         self.run = run
-        self.note = sink.note
-        self._sink, self._replica, self._access = sink, replica, access
-        self._several = several
+        self._access, self._note, self._replica, self._several = access, note, replica, several
 
-    def from_cluster(self) -> None:
-        """Hand over what the cluster has of the run's logs."""
+    def from_cluster(self) -> Iterator[PrintedLine]:
+        """Yield what the cluster has of the run's logs."""
         is_printed = False
         api = connections.of_run(self.run, self._access)
         with connections.glance(api, self.run) as cluster:
@@ -392,47 +386,51 @@ class _LogReader:
                 lines = sorted(lines, key=lambda line: line.at)
             for line in lines:
                 if self._replica in {None, line.replica}:
-                    self._put(line)
+                    yield self._printed(line)
                     is_printed = True
                 elif is_printed:
                     break  # the replicas' logs come one after the other
         if not is_printed:
-            self.note(f"Nothing was printed yet. See: k8sbench status {self.run.run_id}")
+            self._note(f"Nothing was printed yet. See: k8sbench status {self.run.run_id}")
 
-    def from_pods(self, stop: Stop) -> None:
-        """Pass on what a job prints, until its end or a stop."""
+    def from_pods(self, stop: Stop) -> Iterator[PrintedLine | None]:
+        """Yield what a job prints, until its end or a stop."""
         api = connections.of_run(self.run, self._access)
         with connections.glance(api, self.run) as cluster, stop:
             cluster.resume(self.run, {})
             while stop.cause is None and not is_final(self.run.history[-1]):
                 for event in cluster.wait(FILE_SECONDS):
-                    if event.line is not None:
-                        self._put(event.line)
+                    if event.line is not None and self._replica in {None, event.line.replica}:
+                        yield self._printed(event.line)
                     elif event.note is not None:
-                        self.note(event.note)
+                        self._note(event.note)
                     elif event.transition is not None:
                         history = (*self.run.history, event.transition)
                         self.run = msgspec.structs.replace(self.run, history=history)
+                yield None
 
-    def from_operator(self, there: ClusterAccess) -> None:
-        """Hand over what the operator has of the run's logs."""
+    def from_operator(self, there: ClusterAccess) -> Iterator[PrintedLine | None]:
+        """Yield what the operator has of the run's logs."""
         run_id = self.run.run_id
-        self.note(f"The logs of {run_id} are the operator's.")
+        self._note(f"The logs of {run_id} are the operator's.")
         with tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as folder:
             paths = stores.operator_files(there, run_id, Path(folder), "logs")
-            if not self._print(lambda: paths):
-                self.note(f"Run {run_id} has no logs there.")
+            is_found = yield from self._of_files(lambda: paths)
+            if not is_found:
+                self._note(f"Run {run_id} has no logs there.")
 
-    def archived(self, store: Store, *, follow: bool) -> None:
-        """Hand over what is archived; with ``follow`` until the run is final."""
+    def archived(self, store: Store, *, follow: bool) -> Iterator[PrintedLine | None]:
+        """Yield what is archived; with ``follow`` until the run is final."""
         from k8sbench.adapters.store import exchange
 
-        is_found = self._print(lambda: store.log_files(self.run.run_id), store if follow else None)
+        is_found = yield from self._of_files(
+            lambda: store.log_files(self.run.run_id), store if follow else None
+        )
         run = self.run
         pruned = None if is_found or not run.artifacts else exchange.pruned(Path(run.artifacts))
         if pruned is not None:
             at = times.utc(pruned.at)
-            self.note(
+            self._note(
                 f"The logs of run {run.run_id} were removed at {at} by {pruned.rule}; its"
                 " measurement stays."
             )
@@ -440,10 +438,12 @@ class _LogReader:
             what = "no logs" if self._replica is None else f"no log of {self._replica}"
             left = "left" if run.phase.final else "has until now left"
             state = f"it is {run.phase}. {run.history[-1].cause}"
-            self.note(f"Run {run.run_id} {left} {what}: {state}")
+            self._note(f"Run {run.run_id} {left} {what}: {state}")
 
-    def _print(self, files: Callable[[], Sequence[Path]], followed: Store | None = None) -> bool:
-        """Hand over the lines of files.
+    def _of_files(
+        self, files: Callable[[], Sequence[Path]], followed: Store | None = None
+    ) -> Generator[PrintedLine | None, None, bool]:
+        """Yield the lines of files.
 
         With a ``followed`` store it goes on until the run is final. Returns False if there is no
         file of the replica.
@@ -455,18 +455,16 @@ class _LogReader:
                 # The state first and the files after it: nothing is written once it is final.
                 is_last = followed is None or self.run.phase.final
                 for at, replica, text in tails.lines(files(), to_end=is_last):
-                    self._sink.line(at, replica, text, several=self._several)
-                self._sink.flush()
+                    yield PrintedLine(at, replica if self._several else "", text)
                 if followed is None or is_last:
                     return tails.is_found
+                yield None
                 time.sleep(FILE_SECONDS)
                 self.run = find(followed, self.run.run_id)
 
-    def _put(self, line: LogLine) -> None:
-        if self._replica in {None, line.replica}:
-            text = line.text.encode("utf-8", "surrogateescape")
-            self._sink.line(line.at, line.replica, text, several=self._several)
-            self._sink.flush()
+    def _printed(self, line: LogLine) -> PrintedLine:
+        text = line.text.encode("utf-8", "surrogateescape")
+        return PrintedLine(line.at, line.replica if self._several else "", text)
 
 
 def stamp(at: float) -> bytes:

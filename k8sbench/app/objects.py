@@ -17,7 +17,7 @@ import msgspec
 from k8sbench import limits
 from k8sbench.app import catalog, connections, results, stores
 from k8sbench.app.results import RunRows
-from k8sbench.lifecycle.context import Note, Reporter, Stop, SweepReporter
+from k8sbench.lifecycle.context import Note, Reporter, Stop
 from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model import benchmark_object, times
 from k8sbench.model.benchmark_object import LONGEST_NAME, Benchmark
@@ -75,7 +75,7 @@ def submit(
     request: SubmitRequest,
     target: RunTarget,
     operator: OperatorSeen,
-    reporter: SweepReporter,
+    reporter: Reporter,
     stop: Stop,
     nodes: Sequence[str] = (),
 ) -> RunRows | Created:

@@ -22,7 +22,6 @@ from k8sbench.lifecycle.context import (
     Reporter,
     RunContext,
     Stop,
-    SweepReporter,
     mark_lost_runs,
 )
 from k8sbench.lifecycle.requests import Gathering
@@ -95,7 +94,7 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def submit(
-    request: SubmitRequest, reporter: SweepReporter, stop: Stop, agree: Agree | None = None
+    request: SubmitRequest, reporter: Reporter, stop: Stop, agree: Agree | None = None
 ) -> RunRows | Detached | Created | DryRun:
     """Run the requested cases; return rows unless detached or dry run.
 
@@ -130,7 +129,7 @@ def run(
     planned: Sequence[PlannedCase],
     request: SubmitRequest,
     target: RunTarget,
-    reporter: SweepReporter,
+    reporter: Reporter,
     stop: Stop,
     nodes: Sequence[str] = (),
 ) -> RunRows | Detached | Created:
@@ -327,7 +326,7 @@ def _opened(
 
 def nodes(
     request: SubmitRequest,
-    reporter: SweepReporter,
+    reporter: Reporter,
     stop: Stop,
     *,
     selector: str = "",

@@ -6,10 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-import click
 
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import (
@@ -22,7 +19,6 @@ from k8sbench.model.errors import (
     JobFailed,
     TimedOut,
     Unreachable,
-    UsageError,
 )
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, out_of_memory_ids
@@ -74,32 +70,6 @@ def text_of(shown: Sequence[Table]) -> str:
     from k8sbench.report import tables
 
     return tables.text(shown, width=output.terminal_width(), paint=output.paint())
-
-
-def _plot_checked(_: click.Context, __: click.Parameter, plot: str | None) -> str | None:
-    if plot is not None and not plot.lower().endswith(".svg"):
-        raise UsageError(f"--plot {plot!r} is no SVG file.", "End its name in .svg.")
-    return plot
-
-
-plot_option = click.option(
-    "--plot", metavar="FILE", callback=_plot_checked, help="Also draw it, as an .svg file."
-)
-
-
-def write_plot(plot: str, report: Report) -> None:
-    """Draw the rows into a file, and report the file."""
-    from k8sbench.report.plot import draw
-
-    if not report.results:
-        raise UsageError("--plot has nothing to draw: no row.", "Leave out filters, or --plot.")
-    try:
-        Path(plot).write_bytes(draw(report.results))
-    except OSError as error:
-        raise UsageError(
-            f"Cannot write {plot}: {error.strerror}.", "Give a file in a folder that exists."
-        ) from error
-    output.note(f"plot: {plot}")
 
 
 # -- exit codes ------------------------------------------------------------------------------------

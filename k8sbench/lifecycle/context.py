@@ -63,10 +63,6 @@ class Reporter(Protocol):
     def note(self, text: str) -> None:
         """Show a message that concerns no single run's state."""
 
-
-class SweepReporter(Reporter, Protocol):
-    """A reporter that also receives the extent of a sweep."""
-
     def expect(self, to_come: int, finished: int, parallel: int) -> None:
         """Announce the number of runs to come, and of finished ones."""
 

@@ -15,7 +15,7 @@ from k8sbench.model.compared import CaseHistory, Point
 from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import Measurement
 from k8sbench.report import columns, formats, group_words
-from k8sbench.report.chart import Bar, BarChart, Chart, Dot, LineChart, Trace, document
+from k8sbench.report.chart import Bar, BarChart, Chart, Dot, LineChart, Trace
 from k8sbench.report.words import phrase, say
 
 NAMED = 8
@@ -42,11 +42,6 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         """First and last measured iteration; None if nothing was measured."""
         window = None if self.measured is None else self.measured.window
         return None if window is None else (window.first_iteration, window.last_iteration)
-
-
-def draw(results: Sequence[Result]) -> bytes:
-    """Draw the results as an SVG file."""
-    return document([*bars(results), *scaling(results)])
 
 
 def kind(group: Group) -> str:

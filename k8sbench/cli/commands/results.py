@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     "--published", is_flag=True, help="Show the published figures beside those of the rows."
 )
 @accept_option
-@rows.plot_option
 @click.option(
     "--lang",
     type=click.Choice(["en", "zh"]),
@@ -74,7 +73,6 @@ def command(
     title: str | None,
     published: bool,
     accept: tuple[str, ...],
-    plot: str | None,
     where: str | None,
     access: ClusterAccess,
     **wanted: Any,
@@ -94,8 +92,6 @@ def command(
     scope = StoresRead(where=where, access=access, accept=accept)
     is_published = published or output_format == "html"
     report = results.results(Wanted(**wanted), scope, output.note, published=is_published)
-    if plot is not None:
-        rows.write_plot(plot, report)
     if output_format == "html":
         named = wanted["runs"]
         output.write(reports.page(report, named, where, output.note, lang=lang, title=title))

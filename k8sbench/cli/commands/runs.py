@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import time
@@ -14,6 +15,7 @@ import msgspec
 
 from k8sbench.app import follow
 from k8sbench.app import runs as recorded
+from k8sbench.app.follow import PrintedLine
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
@@ -321,41 +323,25 @@ def logs_command(run: str, timestamps: bool, since: float | None, **given: Any) 
     from the cluster, and not archived. If an operator in the namespace has finished the run, its
     lines are read from the operator; --store cluster asks only the operator.
     """
-    printer = _Printer(since, timestamps)
-    with output.piped():
-        follow.logs(run, sink=printer, stop=SignalStop(), **given)
+    sys.stdout.flush()
+    # As bytes, because logs may hold invalid text.
+    out, is_terminal = sys.stdout.buffer, sys.stdout.isatty()
+    lines = follow.logs(run, note=output.note, stop=SignalStop(), **given)
+    with output.piped(), contextlib.closing(lines):
+        for line in lines:
+            if line is None:
+                out.flush()
+            elif since is None or line.at >= since:
+                out.write(_line_text(line, timestamps, is_terminal) + b"\n")
 
 
-class _Printer:
-    """Prints lines as bytes, because logs may hold invalid text.
-
-    A terminal gets text without control characters.
-    """
-
-    def __init__(self, since: float | None, timestamps: bool) -> None:
-        self._since, self._timestamps = since, timestamps
-        sys.stdout.flush()
-        self._out, self._is_seen = sys.stdout.buffer, sys.stdout.isatty()
-
-    def line(self, at: float, replica: str, text: bytes, *, several: bool) -> None:
-        """Print a line, unless it came too early."""
-        if self._since is not None and at < self._since:
-            return
-        # Of the lines of an imported log nobody saw when they came.
-        if self._timestamps and at:
-            self._out.write(follow.stamp(at) + b" ")
-        text = f"[{replica}] ".encode() + text if several else text
-        if self._is_seen:
-            text = plain_text.clean(text.decode(errors="replace")).encode()
-        self._out.write(text + b"\n")
-
-    def flush(self) -> None:
-        """Let whoever reads have it."""
-        self._out.flush()
-
-    def note(self, text: str) -> None:
-        """Print a note."""
-        output.note(text)
+def _line_text(line: PrintedLine, timestamps: bool, is_terminal: bool) -> bytes:
+    """Write a line; a terminal gets text without control characters."""
+    # Of the lines of an imported log nobody saw when they came.
+    stamp = follow.stamp(line.at) + b" " if timestamps and line.at else b""
+    replica = f"[{line.replica}] ".encode() if line.replica else b""
+    text = stamp + replica + line.text
+    return plain_text.clean(text.decode(errors="replace")).encode() if is_terminal else text
 
 
 @click.command()

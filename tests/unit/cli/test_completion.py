@@ -49,7 +49,7 @@ def names(*words: str) -> list[str]:
     [
         (("submit", "tsm", "--preset", "s"), ["smoke"]),
         (("submit", "tsm", "--mode", "tr"), ["train"]),
-        (("results", "--published", "--pl"), ["--plot"]),
+        (("results", "--published", "--la"), ["--lang"]),
         (("results", "--lang", "z"), ["zh"]),
         (("sub",), ["submit"]),
         (("store", "e"), ["export"]),

@@ -68,8 +68,6 @@ WRONG = [
     ("results -o json --lang=zh", "--lang is for formats that people read, not for json."),
     ("results --precision fp8", "'fp8' is not one of"),
     ("results --since soon", "--since 'soon' is neither a length of time nor a date."),
-    ("results --plot picture", "picture"),
-    ("results --plot picture.gif", "picture.gif"),
     ("results surplus", "surplus"),
     ("data check cityscape --data=.", "Did you mean cityscapes?"),
     ("data check imagenet --data=pvc:data", "pvc:data is a claim"),
@@ -94,8 +92,6 @@ WRONG_WITH_RUNS = [
     ("results --precision=amp", "There are: fp32."),
     ("results --since=2030-01-01", "The newest is of 2026-"),
     ("results --accept=outlyer", "Did you mean outlier?"),
-    ("results --plot=nowhere/rows.svg", "nowhere/rows.svg"),
-    ("results --benchmark=tsm --plot=rows.svg", "There are: seg."),
     ("results nosuch", "There is no run 'nosuch' in the store."),
     (
         "results nightly",

@@ -3,9 +3,6 @@
 import csv
 import io
 import json
-import pathlib
-
-import pytest
 
 from tests.unit.cli.conftest import Fill, Typed
 from tests.unit.report import example
@@ -56,13 +53,3 @@ def test_an_entry_that_the_catalog_has_not_is_said_and_not_fatal(fill: Fill, typ
     assert code == 0
     assert "no catalog entry mine in gone/mine.yaml" in out
     assert "gone/mine.yaml" in err
-
-
-@pytest.mark.slow
-def test_a_plot_joins_the_table(fill: Fill, typed: Typed, tmp_path: pathlib.Path) -> None:
-    fill(repeats([100.0, 101.0]))
-    code, out, err = typed("results", "--plot", "rows.svg")
-    assert code == 0
-    assert "100.50" in out
-    assert "plot: rows.svg" in err
-    assert (tmp_path / "rows.svg").read_text().startswith("<svg ")

@@ -176,6 +176,9 @@ class Silent:
     def note(self, text: str) -> None:
         self.reported.append(text)
 
+    def expect(self, to_come: int, finished: int, parallel: int) -> None:
+        pass
+
 
 def at(phase: Phase, cause: str = "because", cause_id: str | None = None, **more: Any) -> JobEvent:
     transition = Transition(phase=phase, at=20.0, cause=cause, cause_id=cause_id, **more)

@@ -1,11 +1,10 @@
 """Foreign text does not control the terminal or page that shows it."""
 
 import json
-import os
-import pty
 
 import pytest
 
+from k8sbench.app.follow import PrintedLine
 from k8sbench.cli.commands import runs
 from k8sbench.cli.terminal import output
 from k8sbench.model.plain_text import clean, clean_lines
@@ -43,16 +42,11 @@ def test_documents_keep_their_values_and_hold_them_escaped(what: str) -> None:
 
 
 def test_a_note_and_a_line_of_a_log_on_a_terminal_are_cleaned(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = HOSTILE["clipboard"][0]
     output.note(f"The cluster says: {text}")
     assert capsys.readouterr().err == "The cluster says: ab\n"
-    ours, terminal = pty.openpty()
-    with os.fdopen(terminal, "w") as screen:
-        monkeypatch.setattr("sys.stdout", screen)
-        printer = runs._Printer(None, timestamps=False)
-        printer.line(0.0, "master-0", text.encode() + b" \xff\x9b2J", several=True)
-        printer.flush()
-        assert os.read(ours, 1000) == "[master-0] ab \ufffd\ufffd2J\r\n".encode()
-    os.close(ours)
+    line = PrintedLine(0.0, "master-0", text.encode() + b" \xff\x9b2J")
+    shown = runs._line_text(line, timestamps=False, is_terminal=True)
+    assert shown == "[master-0] ab \ufffd\ufffd2J".encode()

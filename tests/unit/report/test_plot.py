@@ -11,7 +11,7 @@ from k8sbench.measure.group import history
 from k8sbench.measure.group.selection import Wanted, report
 from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.report import plot
-from k8sbench.report.chart import BarChart, Chart, LineChart
+from k8sbench.report.chart import BarChart, Chart, LineChart, document
 from tests.unit import goldens
 from tests.unit.measure.nights import nights
 from tests.unit.presence import present
@@ -28,7 +28,8 @@ def bars(charts: list[Chart]) -> list[Any]:
 
 
 def test_the_picture_shows_every_row_with_its_words() -> None:
-    svg = ET.fromstring(plot.draw(example.made().results))
+    results = example.made().results
+    svg = ET.fromstring(document([*plot.bars(results), *plot.scaling(results)]))
     text = " ".join(one.text or "" for one in svg.findall(".//{*}text"))
     for words in (
         ": 2806.66 (5 of 8 runs); left out: gpu-count",
