@@ -65,9 +65,9 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Data, store and settings": {
         "data": ("benchmarks", "List, check and draw data sets."),
         "store": ("store", "Show or reindex the store; move and remove runs."),
-        "config": ("config", "Show which options files and the environment set."),
-        "schema": ("config", "Print a JSON Schema of documents, or of files that users write."),
-        "completion": ("config", "Print the completion script of a shell."),
+        "config": ("store", "Show which options files and the environment set."),
+        "schema": ("store", "Print a JSON Schema of documents, or of files that users write."),
+        "completion": ("store", "Print the completion script of a shell."),
     },
 }
 """Heading in the help → command → its module and its help line.

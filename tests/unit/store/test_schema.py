@@ -16,7 +16,7 @@ from k8sbench.adapters.store.exchange import ImportRecord, Pruned
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.app.catalog import DataSetList
 from k8sbench.cli.commands.cluster import PoolList
-from k8sbench.cli.commands.config import SCHEMAS
+from k8sbench.cli.commands.store import SCHEMAS
 from k8sbench.cli.main import main
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
