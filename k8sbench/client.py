@@ -38,7 +38,7 @@ from k8sbench.model.errors import TimedOut, UsageError, did_you_mean
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.report import document
-from k8sbench.report.run_document import RunStatus
+from k8sbench.report.document import RunStatus
 from k8sbench.threads import Threads
 
 if TYPE_CHECKING:

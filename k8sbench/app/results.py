@@ -35,7 +35,7 @@ from k8sbench.model.kinds import rank_order
 from k8sbench.model.plain_text import counted
 from k8sbench.model.run import Baseline, Run, kept_run, merged
 from k8sbench.ports import RunFilter
-from k8sbench.report.run_document import BaselineInfo, baseline_info
+from k8sbench.report.document import BaselineInfo, baseline_info
 
 if TYPE_CHECKING:
     from k8sbench.adapters.files.report_folder import Content

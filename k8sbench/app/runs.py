@@ -46,8 +46,8 @@ from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Location, Run, knows_more, may_know_more, merged
 from k8sbench.model.training import claims
 from k8sbench.ports import FoundJob, JobEvent, RunFilter, Store
-from k8sbench.report import run_document
-from k8sbench.report.run_document import ListedRun, RunStatus
+from k8sbench.report import document
+from k8sbench.report.document import ListedRun, RunStatus
 from k8sbench.threads import decoder
 
 if TYPE_CHECKING:
@@ -209,14 +209,14 @@ def list_runs(
         over = [run_id for run_id, phase in phases.items() if phase.final]
         if over:
             note(f"{_are(over)} over on the cluster, and not collected: k8sbench collect --all")
-        rows = [run_document.listed(run, on_cluster=phases.get(run.run_id)) for run in runs]
+        rows = [document.listed(run, on_cluster=phases.get(run.run_id)) for run in runs]
         if place is not None:
             known = {*store.ids(), *added}
             foreign = foreign_jobs(jobs, known, wanted, note)
             if foreign:
                 note(f"{_are(foreign)} not recorded in this store; k8sbench watch records one.")
             rows += [
-                run_document.listed(
+                document.listed(
                     job.as_run(place),
                     phase=job.phase,
                     on_cluster=job.phase,
@@ -312,16 +312,16 @@ def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> R
     """
     with run_seen(text, where, access, note) as (store, run, recorded, _):
         if run.source == stores.SOURCE:
-            return run_document.status(run)
+            return document.status(run)
         reported = _look(run, access, note)
         steps = [event.transition for event in reported if event.transition is not None]
         replicas = [event.replica for event in reported if event.replica is not None]
         seen = run if recorded else msgspec.structs.replace(run, history=(*run.history, *steps))
-        return run_document.status(
+        return document.status(
             seen,
             log_files=log_files(store, run) if recorded else (),
             process_alive=None if run.process is None else processes.alive(run.process),
-            on_cluster=run_document.on_cluster(steps, replicas, connections.now()),
+            on_cluster=document.on_cluster(steps, replicas, connections.now()),
             recorded=recorded,
         )
 

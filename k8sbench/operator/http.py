@@ -48,8 +48,8 @@ from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
 from k8sbench.operator.controller import OperatorState
 from k8sbench.ports import RunFilter, Store
-from k8sbench.report import document, run_document
-from k8sbench.report.run_document import ListedRun, RunStatus
+from k8sbench.report import document
+from k8sbench.report.document import ListedRun, RunStatus
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ def runs(store: Store, query: Mapping[str, str]) -> list[ListedRun] | list[RunSt
     matching = store.runs(_filter(query))
     if query.get("detail") == "status":
         return [_recorded(store, run) for run in matching]
-    return judged([run_document.listed(run) for run in matching], store.runs(RunFilter()))
+    return judged([document.listed(run) for run in matching], store.runs(RunFilter()))
 
 
 def run(store: Store, text: str) -> RunStatus:
@@ -82,7 +82,7 @@ def run(store: Store, text: str) -> RunStatus:
 
 
 def _recorded(store: Store, run: Run) -> RunStatus:
-    return run_document.status(run, log_files=log_files(store, run))
+    return document.status(run, log_files=log_files(store, run))
 
 
 def groups(store: Store, query: Mapping[str, str]) -> Any:

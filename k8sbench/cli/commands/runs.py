@@ -40,9 +40,9 @@ from k8sbench.model.request import ClusterAccess, CollectOptions, FollowOptions
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 from k8sbench.report import formats, group_words
+from k8sbench.report.document import ListedRun, RunStatus
 from k8sbench.report.environment import STATED
 from k8sbench.report.formats import FOR_PEOPLE
-from k8sbench.report.run_document import ListedRun, RunStatus
 from k8sbench.report.tables import Column, wrapped
 
 WIDE = ("set", "repeat", "variant", "impl", "preset", "backend", "group", "cause")

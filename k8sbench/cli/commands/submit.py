@@ -26,7 +26,7 @@ from k8sbench.model.request import (
     SubmitRequest,
 )
 from k8sbench.ports import Manifest
-from k8sbench.report import formats, run_document
+from k8sbench.report import document, formats
 
 
 @click.command(cls=GroupedHelp)
@@ -90,7 +90,7 @@ def _print_detached(done: Detached, output_format: str) -> int:
     """Name the detached runs; return the exit code of those that had ended."""
     runs = done.runs
     if output_format == "json":
-        output.write_json([run_document.listed(run) for run in runs])
+        output.write_json([document.listed(run) for run in runs])
     else:
         output.write_names(run.run_id for run in runs)
     over = [run for run in runs if run.phase.final]

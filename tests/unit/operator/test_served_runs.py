@@ -22,7 +22,7 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
 from k8sbench.ports import Store
-from k8sbench.report import run_document
+from k8sbench.report import document
 from tests.harness.cluster.limits import shorten
 from tests.unit.cli import live_runs
 from tests.unit.lifecycle.played import Silent
@@ -60,13 +60,13 @@ class Proxy(OperatorProxy):
             return self.says
         if path.startswith("runs/"):
             named = next((run for run in self.has if path == f"runs/{run.run_id}"), None)
-            return None if named is None else msgspec.json.encode(run_document.status(named))
+            return None if named is None else msgspec.json.encode(document.status(named))
         if self.breaks_at is not None and len(self.asked) >= self.breaks_at:
             raise Unreachable("The operator does not answer.")
         until = float(query.get("until", "inf"))
         found = [run for run in self.has if run.created_at <= until]
         page = found[-int(query["limit"]) :]
-        return msgspec.json.encode([run_document.status(run) for run in page])
+        return msgspec.json.encode([document.status(run) for run in page])
 
 
 @pytest.fixture

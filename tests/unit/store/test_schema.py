@@ -24,7 +24,7 @@ from k8sbench.model.pool import PoolsFile
 from k8sbench.model.run import Baseline
 from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.operator.http import Artifact
-from k8sbench.report.run_document import BaselineInfo, ListedRun, RunStatus
+from k8sbench.report.document import BaselineInfo, ListedRun, RunStatus
 from tests import struct_docs
 from tests.tiers import ROOT
 from tests.unit import goldens
