@@ -90,16 +90,6 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         """Newest group of the second side, else of the first; names the case."""
         return next(side.groups[-1] for side in (self.b, self.a) if side is not None)
 
-    @property
-    def name(self) -> str:
-        """Benchmark, framework, precision and case: ``deeplabv3p pytorch amp 1x8``."""
-        key = self.group.key
-        return f"{key.benchmark} {key.framework} {key.precision} {key.case}"
-
-    def __repr__(self) -> str:
-        change = "" if self.ratio is None else f", {100 * (self.ratio - 1):+.1f} %"
-        return f"<Compared {self.name}: {self.finding}{change}>"
-
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Two sides, case by case."""

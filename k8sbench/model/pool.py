@@ -288,32 +288,9 @@ def problems(pool: NodePool, *, gpus: int | None = None) -> Iterator[tuple[At, s
         yield ("gpu_model",), "is null, but the pool has GPUs; name it as nvidia-smi does"
     if pool.python_packages is not None and claim(pool.python_packages) is None:
         yield ("python_packages",), f"is {pool.python_packages}, not pvc:NAME[/SUB]"
-    yield from _unfit_names(pool)
     for index, entry in enumerate(pool.tolerations):
         yield from ((("tolerations", index, key), text) for key, text in _unfit(entry))
     yield from ((("nccl_env", *path), text) for path, text in secret_problems(pool.nccl_env))
-
-
-def _unfit_names(pool: NodePool) -> Iterator[tuple[At, str]]:
-    """Yield names whose prefix the API server refuses.
-
-    Patterns cannot show this: Helm reads them too, and knows no look-ahead.
-    """
-    names: dict[At, str] = {("gpu_resource",): pool.gpu_resource}
-    if pool.rdma is not None:
-        names["rdma", "resource"] = pool.rdma.resource
-    for path, name in names.items():
-        # A quota counts it as "requests." and the name, which must be a name, too.
-        if name.startswith("requests."):
-            yield path, "begins with requests., which is for quotas"
-        elif len(name.partition("/")[0]) > LONGEST - len("requests."):
-            yield path, "is too long"
-    keys: dict[At, str] = {("selector", key): key for key in pool.selector}
-    keys |= {("annotations", key): key for key in pool.annotations}
-    keys |= {("tolerations", at, "key"): one.key or "" for at, one in enumerate(pool.tolerations)}
-    for path, key in keys.items():
-        if len(key.rpartition("/")[0]) > LONGEST:
-            yield path, f"has more than {LONGEST} characters before its '/'"
 
 
 def _unfit(toleration: Toleration) -> Iterator[tuple[str, str]]:

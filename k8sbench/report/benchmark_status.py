@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from k8sbench.measure.group import grouping
-from k8sbench.model import creation
+from k8sbench.model import creation, times
 from k8sbench.model.benchmark_object import COMPLETE, VALID, Benchmark, ObjectPhase, StatusEvent
 from k8sbench.model.errors import BenchError
 from k8sbench.model.group import Group
@@ -66,19 +65,13 @@ def status_of(
         "conditions": [
             _condition(
                 benchmark,
+                now,
                 COMPLETE,
                 "True" if is_complete else "False",
-                now,
                 _reason(phase, problem, is_planned=planned is not None),
-                str(problem) if problem else f"{ended} of {_counted_runs(total)} ended",
+                str(problem) if problem else f"{ended} of {total} runs ended",
             ),
-            _condition(
-                benchmark,
-                VALID,
-                _is_valid({group.state for group in judged}, is_complete=is_complete),
-                now,
-                *_validity(judged, is_complete=is_complete),
-            ),
+            _condition(benchmark, now, VALID, *_validity(judged, is_complete=is_complete)),
         ],
         "rows": rows[:MOST],
         "runs": [_run(run, groups) for run in runs[-MOST:]],
@@ -89,11 +82,6 @@ def _has_ended(run: Run, now: float) -> bool:
     """Return True if a run's figures do not change any more."""
     metrics_by = (run.ended_at or now) + METRICS_SECONDS
     return run.is_closed and (not run.owes_gpu_metrics or now >= metrics_by)
-
-
-def _counted_runs(total: str) -> str:
-    """Write a number of runs that may not be known yet."""
-    return counted(int(total), "run") if total.isdigit() else "the runs"
 
 
 def _phase(runs: Sequence[Run], problem: BenchError | None, *, is_complete: bool) -> ObjectPhase:
@@ -118,38 +106,33 @@ def _reason(phase: ObjectPhase, problem: BenchError | None, *, is_planned: bool)
     return {"Succeeded": "RunsSucceeded", "Failed": "RunsFailed"}.get(phase, "Cancelled")
 
 
-def _is_valid(states: set[str], *, is_complete: bool) -> str:
+def _validity(groups: Sequence[Group], *, is_complete: bool) -> tuple[str, str, str]:
+    """Return status, reason and message of ``Valid``."""
     if not is_complete:
-        return "Unknown"
-    return "True" if states == {"valid"} else "False"
-
-
-def _validity(groups: Sequence[Group], *, is_complete: bool) -> tuple[str, str]:
-    """Return reason and message of ``Valid``."""
-    if not is_complete:
-        return "RunsActive", "The runs have not ended."
-    bad = [group for group in groups if group.state != "valid"]
-    if groups and not bad:
-        return "RowsValid", f"{counted(len(groups), 'row')} valid."
+        return "Unknown", "RunsActive", "The runs have not ended."
     if not groups:
-        return "NothingMeasured", "No run was measured."
+        return "False", "NothingMeasured", "No run was measured."
+    bad = [group for group in groups if group.state != "valid"]
+    if not bad:
+        return "True", "RowsValid", f"{counted(len(groups), 'row')} valid."
     named = ", ".join(f"{group.plan.case} {group.plan.precision}: {group.state}" for group in bad)
-    return "RowsNotValid", f"{named[: LONGEST_MESSAGE - 1]}."
+    return "False", "RowsNotValid", f"{named[: LONGEST_MESSAGE - 1]}."
 
 
 def _condition(
-    benchmark: Benchmark, type_: str, state: str, now: float, reason: str, message: str
+    benchmark: Benchmark, now: float, type_: str, state: str, reason: str, message: str
 ) -> dict[str, Any]:
     """Build a condition; its time is that of the last change of its status."""
     before = conditions({"status": benchmark.status}).get(type_)
     is_same = before is not None and before["status"] == state
-    stamp = datetime.datetime.fromtimestamp(int(now), datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "type": type_,
         "status": state,
         "reason": reason,
         "message": message[:LONGEST_MESSAGE],
-        "lastTransitionTime": before["lastTransitionTime"] if before and is_same else stamp,
+        "lastTransitionTime": before["lastTransitionTime"]
+        if before and is_same
+        else times.utc(now),
         "observedGeneration": benchmark.generation,
     }
 

@@ -127,6 +127,13 @@ def marks(group: Group) -> tuple[str, ...]:
     return tuple(found)
 
 
+def dates(groups: Sequence[Group], unstated: str) -> str:
+    """Write the days of the runs, and ``unstated`` if some logs have no dates."""
+    days = formats.days(at for group in groups for at in group.dates or ())
+    is_known = all(group.dates for group in groups)
+    return days if is_known else ", ".join(filter(None, (days, unstated)))
+
+
 def units(groups: Iterable[Group]) -> dict[str, str]:
     """Map each unit of throughput → the unit with its benchmarks."""
     found = dict.fromkeys((group.unit, group.key.benchmark) for group in groups)

@@ -152,7 +152,7 @@ def _head(page: Page) -> list[tuple[str, str]]:
             if version
         ),
         "image": listed(group.key.image for group in groups),
-        "dates": _dates(groups),
+        "dates": group_words.dates(groups, "not stated"),
     }
     return [(name, value) for name, value in facts.items() if value]
 
@@ -160,13 +160,6 @@ def _head(page: Page) -> list[tuple[str, str]]:
 def _version(text: str) -> str:
     """Mark the version of Paddle's development builds."""
     return f"{text} (a development build)" if text == "0.0.0" else text
-
-
-def _dates(groups: Iterable[Group]) -> str:
-    """Write the days of the runs; logs without dates have none."""
-    known = [group.dates for group in groups]
-    days = formats.days(at for dates in known if dates for at in dates)
-    return ", ".join(filter(None, (days, "not stated" if None in known else "")))
 
 
 def _method(page: Page) -> list[str]:

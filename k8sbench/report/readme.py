@@ -24,6 +24,7 @@ from k8sbench.report import (
     chapters,
     environment,
     formats,
+    group_words,
     layout,
     publication,
     report_tables,
@@ -33,7 +34,6 @@ from k8sbench.report import (
 from k8sbench.report.columns import is_of_case, trains
 from k8sbench.report.publication import Publication
 from k8sbench.report.tables import Cell, Column, Table
-from k8sbench.report.words import say, texts
 
 _HEADING = re.compile(r"#{1,2} +(.+?)[ #]*")
 Value = TypeVar("Value", str, tuple[str, ...])
@@ -68,7 +68,7 @@ class _Readme:
 
     def __init__(self, made: Publication) -> None:
         self._made = made
-        self._say = functools.partial(say, made.lang)
+        self._say = functools.partial(words.say, made.lang)
         self._groups = [result.group for result in made.results]
         self._names = publication.names(self._groups)
 
@@ -419,13 +419,11 @@ class _Readme:
 
     def _dates(self, groups: Sequence[Group]) -> str:
         """Write the days of runs; logs without dates have none."""
-        days = formats.days(at for group in groups for at in group.dates or ())
-        is_known = all(group.dates for group in groups)
-        return days if is_known else ", ".join(filter(None, (days, self._say("no_date"))))
+        return group_words.dates(groups, self._say("no_date"))
 
     def _word(self, word: str) -> str:
         """Translate a word; another text stays."""
-        return self._say(word) if word in texts()["readme"] else word
+        return self._say(word) if word in words.texts()["readme"] else word
 
     def _phrase(self, text: str) -> str:
         """Translate a value; an unknown one stays."""
@@ -464,7 +462,7 @@ class _Readme:
 @functools.cache
 def _headings() -> dict[str, str]:
     """Map the headings of chapters, in both languages, to their ids."""
-    return {word.lower(): name for name in CHAPTERS for word in texts()["readme"][name]}
+    return {word.lower(): name for name in CHAPTERS for word in words.texts()["readme"][name]}
 
 
 CHAPTERS: dict[str, Callable[[_Readme], Iterable[str]]] = {
