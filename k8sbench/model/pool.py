@@ -156,7 +156,9 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class PoolsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A pools file as a whole."""
 
-    pools: tuple[NodePool, ...]
+    pools: Annotated[
+        tuple[NodePool, ...], msgspec.Meta(min_length=1, description="at least one pool")
+    ]
     """The pools, each with a name of its own."""
     default: PoolName | None = None
     """Pool of runs without ``--node-pool``; optional for a single pool of whole GPUs."""
@@ -315,8 +317,6 @@ def secret_problems(env: Mapping[str, object]) -> Iterator[tuple[At, str]]:
 
 def document_problems(document: PoolsFile) -> Iterator[tuple[At, str]]:
     """Yield the problems of a pools file as a whole."""
-    if not document.pools:
-        yield ("pools",), "is empty; a pools file needs at least one pool"
     names = [pool.name for pool in document.pools]
     for index, pool in enumerate(document.pools):
         if pool.name in names[:index]:

@@ -40,6 +40,11 @@ Command = tuple[Word, ...]
 NonNegativeInt = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_INT)]
 PositiveFloat = Annotated[float, msgspec.Meta(gt=0, le=1e300)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
+Cadence = Annotated[
+    dict[Literal["one_gpu", "many_gpus"], PositiveInt],
+    msgspec.Meta(min_length=2, description="both one_gpu and many_gpus"),
+]
+"""A number for one GPU, and one for several."""
 AbsolutePath = Annotated[str, form(r"^/[^\0]*\Z", "an absolute path of the container")]
 Name = Annotated[
     str,
@@ -73,11 +78,10 @@ class Window(_Strict, frozen=True, kw_only=True):
     """Iterations measured."""
     rule: Text
     """In words, with whose rule it is (ours or the report's)."""
-    log_interval: dict[Literal["one_gpu", "many_gpus"], PositiveInt]
+    log_interval: Cadence
     """Iterations per log line, on one GPU and on several."""
 
 
-Cadence = dict[Literal["one_gpu", "many_gpus"], PositiveInt]
 """A number for one GPU and for several."""
 
 
@@ -287,7 +291,10 @@ class Upstream(_Strict, frozen=True, kw_only=True):
     """``owner/name`` on GitHub, or an address."""
     commit: Text
     """The version that the report ran."""
-    command: dict[Precision, Command]
+    command: Annotated[
+        dict[Precision, Command],
+        msgspec.Meta(min_length=1, description="the report's command for fp32, amp or both"),
+    ]
     """The report's command by precision, for several GPUs on one node or more."""
     command_one_gpu: dict[Precision, Command] = {}
     """The same for one GPU, where the report starts that differently."""
@@ -457,11 +464,17 @@ class Variant(_Strict, frozen=True, kw_only=True):
     """One line for people."""
     log: str | LogFormat
     """A family's name, or a format of the user's own."""
-    batch_size: dict[Precision, PositiveInt]
+    batch_size: Annotated[
+        dict[Precision, PositiveInt],
+        msgspec.Meta(min_length=1, description="the batch per GPU for fp32, amp or both"),
+    ]
     """Samples per GPU and step, by precision."""
     window: Window
     """Measured iterations."""
-    cases: tuple[CaseName, ...]
+    cases: Annotated[
+        tuple[CaseName, ...],
+        msgspec.Meta(min_length=1, description="at least one case such as 1x8"),
+    ]
     """Cases of ``--all-cases``: the report's.
 
     ``--replicas`` and ``--gpus`` ask for others.
@@ -552,7 +565,9 @@ class BenchmarkSpec(_Strict, frozen=True, kw_only=True):
     """
     default_framework: Framework
     """Framework without ``--framework``."""
-    variants: tuple[Variant, ...]
+    variants: Annotated[
+        tuple[Variant, ...], msgspec.Meta(min_length=1, description="at least one variant")
+    ]
     """At least one; each framework has one default."""
     target_accuracy: Accuracy | None = None
     """Time to train ends here."""

@@ -22,9 +22,6 @@ Problem = tuple[tuple[str | int, ...], str]
 
 def problems(spec: BenchmarkSpec, families: Collection[str]) -> Iterator[Problem]:
     """Yield the problems of a benchmark; ``families`` are the known ones."""
-    if not spec.variants:
-        yield ("variants",), "has no variant; a benchmark needs at least one"
-        return
     if spec.default_framework not in {v.framework for v in spec.variants}:
         yield ("default_framework",), f"is {spec.default_framework}, but no variant runs on it"
     seen: set[tuple[str, str]] = set()
@@ -43,17 +40,14 @@ def problems(spec: BenchmarkSpec, families: Collection[str]) -> Iterator[Problem
 def _variant_problems(
     spec: BenchmarkSpec, variant: Variant, families: Collection[str]
 ) -> Iterator[Problem]:
-    if not variant.batch_size:
-        yield ("batch_size",), "is empty; give the batch per GPU for fp32, amp or both"
-    if not variant.cases:
-        yield ("cases",), "is empty; give at least one case such as 1x8"
     if variant.trainer and variant.command:
         yield ("command",), "stands beside trainer; a variant runs one program"
     if variant.trainer is None and not variant.command and variant.upstream is None:
         yield (), "has no program: give trainer, command or upstream"
-    if set(variant.window.log_interval) != {"one_gpu", "many_gpus"}:
-        yield ("window", "log_interval"), "needs both one_gpu and many_gpus"
-    yield from _training_problems(spec, variant)
+    train, target = variant.train, spec.target_accuracy
+    if train is not None and target is not None and target.metric != train.metric:
+        text = f"is {train.metric!r}, but target_accuracy is of {target.metric!r}"
+        yield ("train", "metric"), text
     if isinstance(variant.log, str) and variant.log not in families:
         yield ("log",), f"is {variant.log!r}; known families: {', '.join(families)}"
     if isinstance(variant.log, LogFormat):
@@ -77,17 +71,6 @@ def _variant_problems(
         yield from ((("upstream", *path), t) for path, t in _upstream_problems(variant.upstream))
 
 
-def _training_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem]:
-    train, target = variant.train, spec.target_accuracy
-    if train is None:
-        return
-    if set(train.evaluate_every) != {"one_gpu", "many_gpus"}:
-        yield ("train", "evaluate_every"), "needs both one_gpu and many_gpus"
-    if target is not None and target.metric != train.metric:
-        text = f"is {train.metric!r}, but target_accuracy is of {target.metric!r}"
-        yield ("train", "metric"), text
-
-
 def _figure_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem]:
     for index, figure in enumerate(variant.published):
         at = ("published", index)
@@ -99,8 +82,6 @@ def _figure_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem]
 
 
 def _upstream_problems(upstream: Upstream) -> Iterator[Problem]:
-    if not upstream.command:
-        yield ("command",), "is empty; give the report's command for fp32, amp or both"
     known = {*PLACEHOLDERS, *upstream.numbers}
     for field in ("command", "command_one_gpu", "added"):
         for key, words in getattr(upstream, field).items():

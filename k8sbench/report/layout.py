@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import statistics
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -115,23 +114,12 @@ def _parities(pairs: Sequence[Parity], form: Form) -> Table:
     )
 
 
-def _effective(group: Group) -> str:
-    """Write the effective precision, with the AMP type if AMP had effect."""
-    if group.precision_effective == "amp" and group.plan.amp_dtype:
-        return f"amp ({group.plan.amp_dtype})"
-    return group.precision_effective or ABSENT
-
-
-def parity_text(pair: Parity) -> str:
-    """Write the reasons against a ratio, and other differences."""
-    notes = f" ({', '.join(pair.notes)})" if pair.notes else ""
-    return f"not comparable: {formats.unlike(pair.not_comparable)}{notes}"
-
-
 def _ratio(pair: Parity) -> Cell:
-    if pair.ratio is None:
-        return absent(parity_text(pair))
-    return Cell(formats.rate(pair.ratio), pair.notes)
+    """Write the ratio, or the reasons against one; with other differences."""
+    if pair.ratio is not None:
+        return Cell(formats.rate(pair.ratio), pair.notes)
+    notes = f" ({', '.join(pair.notes)})" if pair.notes else ""
+    return absent(f"not comparable: {formats.unlike(pair.not_comparable)}{notes}")
 
 
 def _both(write: Callable[[Group], str]) -> Callable[[Parity], Cell]:
@@ -143,24 +131,14 @@ def _both(write: Callable[[Group], str]) -> Callable[[Parity], Cell]:
     return cell
 
 
-def _both_optional(title: str, name: str, write: Callable[[Any], str]) -> Callable[[Parity], Cell]:
-    def cell(pair: Parity) -> Cell:
-        texts, notes = [], []
-        for group in (pair.paddle, pair.pytorch):
-            value = getattr(group, name)
-            texts.append(ABSENT if value is None else write(value))
-            if value is None:
-                why = group.missing.get(name, "not known")
-                notes.append(f"{title} on {group.key.framework}: {why}")
-        return Cell(" : ".join(texts), tuple(notes))
-
-    return cell
-
-
 def _rate(group: Group) -> Cell:
     if group.spread is None:
         return absent(f"{group.key.framework}: {group.state}")
     return Cell(formats.rate(group.spread.median))
+
+
+def _parameters(group: Group) -> str:
+    return ABSENT if group.parameters is None else formats.millions(group.parameters)
 
 
 _text = functools.partial(columns.text, stays=True)
@@ -173,17 +151,7 @@ _PARITY: tuple[ResultColumn, ...] = (
     _number("Paddle", lambda pair: _rate(pair.paddle)),
     _number("PyTorch", lambda pair: _rate(pair.pytorch)),
     _text("estimator", _both(lambda group: group.estimator), *columns.FULL),
-    _text(
-        "parameters",
-        _both_optional("parameters", "parameters", formats.millions),
-        *columns.FULL,
-    ),
-    _text("GMAC", _both_optional("GMAC", "gmac", columns.gmac), *columns.FULL),
-    _text(
-        "in effect",
-        lambda pair: Cell(f"{_effective(pair.paddle)} : {_effective(pair.pytorch)}"),
-        *columns.FULL,
-    ),
+    _text("parameters", _both(_parameters), *columns.FULL),
     _text("Paddle ÷ PyTorch", _ratio),
 )
 """Columns of Paddle beside PyTorch; titles of other tables are translated as there."""

@@ -128,30 +128,31 @@ def shortened(text: str, width: int) -> str:
 def laid_out(
     columns: Sequence[Column],
     rows: Sequence[Sequence[str]],
-    widths: Sequence[int],
-    gap: str = GAP,
+    fit: Fit,
     paint: Paint | None = None,
 ) -> str:
-    """Write titles and rows in these widths, without blanks at line ends."""
+    """Write titles and rows as they fit, without blanks at line ends."""
     lines = []
-    for number, row in enumerate([[column.title for column in columns], *rows]):
+    shown = [columns[n] for n in fit.kept]
+    for number, every in enumerate([[column.title for column in columns], *rows]):
+        row = [every[n] for n in fit.kept]
         cells = [
             [cell]
             if width_of(cell) <= width
             else [shortened(cell, width)]
             if column.cut
             else folded(cell, width, breaking=True)
-            for column, cell, width in zip(columns, row, widths, strict=True)
+            for column, cell, width in zip(shown, row, fit.widths, strict=True)
         ]
         for parts in itertools.zip_longest(*cells, fillvalue=""):
-            padded = list(map(_padded, parts, widths, columns))
+            padded = list(map(_padded, parts, fit.widths, shown))
             padded[-1] = padded[-1].rstrip()
             if paint is not None and number:
                 padded = [
                     paint(state_of(cell), text) if column.states and text.strip() else text
-                    for column, cell, text in zip(columns, row, padded, strict=True)
+                    for column, cell, text in zip(shown, row, padded, strict=True)
                 ]
-            lines.append(gap.join(padded).rstrip() + "\n")
+            lines.append(fit.gap.join(padded).rstrip() + "\n")
     return "".join(lines)
 
 
@@ -224,32 +225,26 @@ def _longest_word(cell: str) -> int:
     return min(max(map(width_of, _words(cell))), LONGEST_WORD)
 
 
-def of_items(
-    columns: Sequence[Column], items: Iterable[Any]
-) -> tuple[list[Column], list[list[str]]]:
-    """Build a table's cells; an optional column without text is dropped."""
+def plain_table(
+    columns: Sequence[Column],
+    items: Iterable[Any],
+    *,
+    room: int | None = None,
+    paint: Paint | None = None,
+) -> str:
+    """Write a table of items as plain text for a terminal of ``room`` columns.
+
+    An optional column without text is dropped.
+    """
     rows: list[list[str]] = []
     for item in items:
         texts = [one.cell(item) if one.cell else item[n] for n, one in enumerate(columns)]
         rows.append([ABSENT if text is None else clean(text) for text in texts])
     has_text = [any(row[n] != ABSENT for row in rows) for n in range(len(columns))]
     kept = [not one.optional or has for one, has in zip(columns, has_text, strict=True)]
-    return list(itertools.compress(columns, kept)), [
-        list(itertools.compress(row, kept)) for row in rows
-    ]
-
-
-def plain_table(
-    columns: Sequence[Column],
-    rows: Sequence[Sequence[str]],
-    *,
-    room: int | None = None,
-    paint: Paint | None = None,
-) -> str:
-    """Write a table as plain text for a terminal of ``room`` columns."""
-    fit = fitted(columns, rows, room)
-    shown = [[row[n] for n in fit.kept] for row in rows]
-    return laid_out([columns[n] for n in fit.kept], shown, fit.widths, fit.gap, paint)
+    shown = list(itertools.compress(columns, kept))
+    rows = [list(itertools.compress(row, kept)) for row in rows]
+    return laid_out(shown, rows, fitted(shown, rows, room), paint)
 
 
 def wrapped(line: str, width: int | None, *, indent: str) -> str:
@@ -347,7 +342,7 @@ def _text(
     return (
         (wrapped(table.title, width, indent="  ") + "\n" if table.title else "")
         + (wrapped(caption, width, indent="  ") + "\n" if caption else "")
-        + laid_out(columns, rows, fit.widths, fit.gap, paint)
+        + laid_out(columns, rows, fit, paint)
         + (f"\n{lines}" if lines else "")
     )
 

@@ -28,7 +28,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
 from k8sbench.model.run import Run
 from k8sbench.ports import Clock
-from k8sbench.report.tables import Column, of_items, plain_table
+from k8sbench.report.tables import Column, plain_table
 
 DRAWINGS_PER_SECOND = 4.0
 
@@ -192,7 +192,7 @@ def _fitting(items: Sequence[LiveRun], room: int) -> tuple[Sequence[LiveRun], Se
 
 
 def _table(columns: Sequence[Column], items: Sequence[Any], width: int) -> Text:
-    drawn = plain_table(*of_items(columns, items), room=width, paint=output.painted)
+    drawn = plain_table(columns, items, room=width, paint=output.painted)
     text = Text.from_ansi(drawn.rstrip("\n"))
     text.no_wrap, text.overflow = True, "ellipsis"
     return text

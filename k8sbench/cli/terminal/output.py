@@ -23,7 +23,7 @@ from k8sbench.model import times
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean_lines
 from k8sbench.report import formats
-from k8sbench.report.tables import Column, Paint, of_items, plain_table
+from k8sbench.report.tables import Column, Paint, plain_table
 
 
 class ReaderGone(Exception):
@@ -104,7 +104,7 @@ def table_text(columns: Sequence[Column], items: Iterable[Any], *, is_whole: boo
     Fitted to a terminal; of any width in a pipe or if ``is_whole``.
     """
     room = None if is_whole else terminal_width()
-    return plain_table(*of_items(columns, items), room=room, paint=paint())
+    return plain_table(columns, items, room=room, paint=paint())
 
 
 def write_items(

@@ -83,7 +83,7 @@ def test_only_several_pools_need_a_default(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("pools: []\n", 1, "pools is empty"),
+        ("pools: []\n", 1, "pools should be at least one pool"),
         ("pool: []\n", 1, "unknown key 'pool'"),
         (POOL.format(name="a") + "default: b\n", 3, "default is 'b'"),
         (POOL.format(name="a") * 2, 3, "a second time"),

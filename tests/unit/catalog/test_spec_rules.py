@@ -53,12 +53,20 @@ def parsed(text: str) -> BenchmarkSpec:
 @pytest.mark.parametrize(
     ("text", "line", "what"),
     [
-        (SOUND[: SOUND.index("variants")] + "variants: []\n", 8, "has no variant"),
+        (
+            SOUND[: SOUND.index("variants")] + "variants: []\n",
+            8,
+            "variants should be at least one variant, but is []",
+        ),
         (SOUND.replace("default_framework: pytorch", "default_framework: paddle"), 5, "is paddle"),
-        (SOUND.replace("{fp32: 1}", "{}"), 13, "batch_size is empty"),
-        (SOUND.replace("[1x1]", "[]"), 15, "cases is empty"),
+        (SOUND.replace("{fp32: 1}", "{}"), 13, "batch_size should be the batch per GPU"),
+        (SOUND.replace("[1x1]", "[]"), 15, "cases should be at least one case"),
         (SOUND.replace("1x1", "'1x1\\n'"), 15, "should be a case"),
-        (SOUND.replace("one_gpu: 1, many_gpus: 1", "one_gpu: 1"), 14, "needs both"),
+        (
+            SOUND.replace("one_gpu: 1, many_gpus: 1", "one_gpu: 1"),
+            14,
+            "should be both one_gpu and many_gpus",
+        ),
         (SOUND.replace("log: mmseg", "log: mmsge"), 12, "known families: k8sbench, mmseg"),
         (SOUND + "  trainer: resnet50\n", 16, "stands beside trainer"),
         (SOUND.replace("  command: [python, train.py]\n", ""), 9, "has no program"),
@@ -190,7 +198,7 @@ def upstream(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
-        ({"command": {}}, "upstream.command is empty"),
+        ({"command": {}}, "upstream.command should be the report's command"),
         ({"command": {"fp32": []}, "command_one_gpu": {}}, "upstream.command.fp32 is empty"),
         ({"command": {"fp32": ["{nope}"]}}, "holds {nope}"),
         ({"added": {"train": ["{nope}"]}}, "upstream.added.train[0] holds {nope}"),
