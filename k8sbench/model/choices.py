@@ -14,13 +14,17 @@ from collections.abc import Iterator
 import msgspec
 
 from k8sbench import __version__
-from k8sbench.model import speed_options
 from k8sbench.model.errors import DoesNotFit, NotFound, UsageError, did_you_mean
 from k8sbench.model.image import ImageTable, built_image, checked_image, image_failure, number
 from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import SMOKE_MARK, Backend, Device, PlannedWindow, TrainersBy
 from k8sbench.model.pool import OTHER_VENDOR, NodePool, gpu_remark
-from k8sbench.model.request import SubmitRequest
+from k8sbench.model.request import (
+    SWITCHES,
+    SubmitRequest,
+    check_speed_options,
+    parsed_speed_options,
+)
 from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Framework, Impl, Precision, Preset, Variant
 
 STEADY_SECONDS = 180.0
@@ -304,15 +308,15 @@ def window(case: PlanChoices, size: Preset, world_size: int, notes: list[str]) -
 
 def options(case: PlanChoices, size: Preset) -> dict[str, str | int | float | bool]:
     """Return our trainer's options: catalog, preset and request."""
-    asked = speed_options.parse(case.request.speed_options)
+    asked = parsed_speed_options(case.request.speed_options)
     trainer = case.variant.trainer_module
     if case.impl != "k8sbench" or trainer is None:
         if asked:
             check_ours(case, "--speed-option")
         return {}
-    speed_options.check(asked, case.framework, trainer, case.label)
+    check_speed_options(asked, case.framework, trainer, case.label)
     options = {**case.variant.args, **_of_mode(case, size), **asked}
-    off = {name for name, value in asked.items() if value is False} & {*speed_options.SWITCHES}
+    off = {name for name, value in asked.items() if value is False} & {*SWITCHES}
     return {name: value for name, value in options.items() if name not in off}
 
 

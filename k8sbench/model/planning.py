@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model import choices, identity, speed_options, training
+from k8sbench.model import choices, identity, training
 from k8sbench.model.choices import PlanChoices, Site
 from k8sbench.model.errors import DoesNotFit, UsageError
 from k8sbench.model.kinds import default_kind
 from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import SMOKE_MARK, Device, RunPlan, is_bandwidth
-from k8sbench.model.request import SubmitRequest
+from k8sbench.model.request import Option, SubmitRequest, option_words, trainer_arguments
 from k8sbench.model.spec import BenchmarkSpec, SecretKey, Variant
 
 TRAINERS_MOUNT = "/opt/k8sbench"
@@ -171,7 +171,7 @@ def _of_our_trainer(draft: RunPlan, variant: Variant, digest: str | None) -> Run
     assert module is not None, "checked by settle()"
     # Nothing of one run alone stands here (variables hold its id and the seed of a training):
     # repeats of a case have equal commands.
-    settings: dict[str, speed_options.Option] = {
+    settings: dict[str, Option] = {
         "benchmark": draft.benchmark,
         "variant": draft.variant,
         "batch-size": draft.batch_size,
@@ -189,7 +189,7 @@ def _of_our_trainer(draft: RunPlan, variant: Variant, digest: str | None) -> Run
     start = default_kind(draft.framework, draft.kind).start(module, TRAINERS_MOUNT)
     return msgspec.structs.replace(
         draft,
-        command=(*start, *speed_options.arguments(settings)),
+        command=(*start, *trainer_arguments(settings)),
         log="k8sbench",
         trainer=module,
         trainers_digest=digest,
@@ -334,7 +334,7 @@ def describe(plan: RunPlan) -> str:
         parts.append(f"checkpoints {plan.checkpoints}")
     if plan.max_restarts:
         parts.append(f"up to {counted(plan.max_restarts, 'restart')}")
-    parts += speed_options.words(plan.options)
+    parts += option_words(plan.options)
     if plan.image:
         parts.append(f"image {plan.image}")
     if plan.preset == "smoke":

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.measure.rules import ENDS_EARLY
-from k8sbench.model import speed_options
 from k8sbench.model.errors import Finding
 from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import AccuracyResult, Measurement
 from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import SMOKE_MARK, RunPlan
+from k8sbench.model.request import option_words, speed_options_of
 from k8sbench.report import formats
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def marks(group: Group) -> tuple[str, ...]:
         found.append(f"mode {group.plan.mode}")
     if group.key.data == "synthetic-host":
         found.append(f"data {group.key.data}")
-    found += speed_options.words(group.plan.options)
+    found += option_words(group.plan.options)
     # In half precision it decides half of the speed, and programs have either one as their default.
     is_layout_open = group.plan.precision == "amp" and "channels-last" not in group.plan.options
     if group.layout is not None and is_layout_open and not group.smoke:
@@ -290,7 +290,7 @@ def command(plan: RunPlan, repeats: int = 1) -> str:
     words.append(plan.benchmark if plan.spec_source == "built-in" else plan.spec_source)
     for name, value in options.items():
         words += [] if value is None else [f"--{name}", str(value)]
-    for name in speed_options.available(plan.framework, plan.trainer or ""):
+    for name in speed_options_of(plan.framework, plan.trainer or ""):
         if name in plan.options:
             words += ["--speed-option", f"{name}={str(plan.options[name]).lower()}"]
     asked = plan.training

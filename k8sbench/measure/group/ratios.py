@@ -13,12 +13,12 @@ from functools import partial
 import msgspec
 
 from k8sbench.measure.arithmetic import SAME_MODEL, TF32_UNKNOWN, arithmetic, peak_of, plain_name
-from k8sbench.model import speed_options
 from k8sbench.model.choices import parse_case
 from k8sbench.model.group import SCRATCH, Deviation, Group, Parity
 from k8sbench.model.identity import fields_for
 from k8sbench.model.measurement import Arithmetic
 from k8sbench.model.plan import is_bandwidth
+from k8sbench.model.request import option_words
 from k8sbench.model.spec import Accuracy, BenchmarkSpec, Published, Variant
 
 _ID = {"batch_size": "batch", "gpu_model": "gpu-model"}
@@ -157,7 +157,7 @@ def _deviation(
     elif data != figure.data:
         unsaid = "the log does not say whether data was real or synthetic"
         notes.append(unsaid if data == "unknown" else f"data {data}")
-    notes += speed_options.words(group.plan.options)
+    notes += option_words(group.plan.options)
     if figure.differs is not None:
         notes.append(f"published with {figure.differs}")
     if figure.aggregate == "mean":
@@ -257,7 +257,7 @@ def parity(paddle: Group, pytorch: Group) -> Parity:
         notes.append(f"impl {paddle.plan.impl} : {pytorch.plan.impl}")
     if paddle.key.set_name != pytorch.key.set_name:
         notes.append(f"sets {paddle.key.set_name} : {pytorch.key.set_name}")
-    fast = [", ".join(speed_options.words(g.plan.options)) or "none" for g in (paddle, pytorch)]
+    fast = [", ".join(option_words(g.plan.options)) or "none" for g in (paddle, pytorch)]
     if fast[0] != fast[1]:
         notes.append(f"speed options {fast[0]} : {fast[1]}")
     if "arithmetic" in unlike:

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.files import catalog
-from k8sbench.model import choices, identity, planning, speed_options
+from k8sbench.model import choices, identity, planning
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import BenchError
 from k8sbench.model.pool import CPU_POOL
-from k8sbench.model.request import SubmitRequest
+from k8sbench.model.request import SubmitRequest, parsed_speed_options
 from tests.unit import goldens
 
 FOLDER = Path(__file__).parent / "golden" / "plans"
@@ -120,7 +120,7 @@ def test_what_a_shape_and_speed_options_are_read_from() -> None:
     switches = ("tf32", "workers=2", "compile", "workers=x", "tf32=false", "workers=-1", "workers")
     readers: dict[str, Callable[[str], object]] = {
         **dict.fromkeys(shapes, choices.parse_case),
-        **dict.fromkeys(switches, lambda text: speed_options.parse([text])),
+        **dict.fromkeys(switches, lambda text: parsed_speed_options([text])),
     }
     lines = []
     for text, read in readers.items():

@@ -5,26 +5,34 @@ import importlib
 import pytest
 
 from k8sbench.adapters.files import catalog
-from k8sbench.model import speed_options
 from k8sbench.model.errors import UsageError
+from k8sbench.model.request import (
+    COUNTS,
+    SIZES,
+    SWITCHES,
+    TWO_WAY,
+    Option,
+    parsed_speed_options,
+    speed_options_of,
+    trainer_arguments,
+)
 from k8sbench.model.spec import Framework
-from k8sbench.model.speed_options import Option
 from k8sbench.trainers.parts.settings import Defaults
 from tests.tiers import ROOT
 
 
 def test_a_name_alone_switches_on_and_a_count_needs_its_number() -> None:
-    assert speed_options.parse(["channels-last", "workers=8", "cudnn-benchmark=false"]) == {
+    assert parsed_speed_options(["channels-last", "workers=8", "cudnn-benchmark=false"]) == {
         "channels-last": True,
         "workers": 8,
         "cudnn-benchmark": False,
     }
-    assert speed_options.parse([]) == {}
+    assert parsed_speed_options([]) == {}
 
 
 @pytest.mark.parametrize(("text", "value"), [("on", True), ("YES", True), ("off", False)])
 def test_a_switch_is_set_in_words(text: str, value: bool) -> None:
-    assert speed_options.parse([f"tf32={text}"]) == {"tf32": value}
+    assert parsed_speed_options([f"tf32={text}"]) == {"tf32": value}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +51,7 @@ def test_a_switch_is_set_in_words(text: str, value: bool) -> None:
 )
 def test_what_is_none_is_refused_with_what_to_write(texts: list[str], says: str) -> None:
     with pytest.raises(UsageError, match=says) as error:
-        speed_options.parse(texts)
+        parsed_speed_options(texts)
     assert error.value.exit_code == 2
 
 
@@ -55,7 +63,7 @@ def test_off_is_said_only_where_a_trainer_may_have_it_on_by_itself() -> None:
         "workers": 0,
         "crop": "8x8",
     }
-    assert list(speed_options.arguments(options)) == [
+    assert list(trainer_arguments(options)) == [
         *("--no-channels-last", "--tf32", "--workers", "0", "--crop", "8x8")
     ]
 
@@ -73,13 +81,13 @@ def test_off_is_said_only_where_a_trainer_may_have_it_on_by_itself() -> None:
 )
 def test_what_is_offered_is_what_the_trainer_has(framework: Framework, trainer: str) -> None:
     defaults: Defaults = importlib.import_module(f"k8sbench.trainers.{trainer}").DEFAULTS
-    has = {name.replace("_", "-") for name in defaults.speed_options} | {*speed_options.COUNTS}
-    has |= {*(speed_options.SIZES if trainer == "gpt" else ())}
-    assert set(speed_options.available(framework, trainer)) == has
+    has = {name.replace("_", "-") for name in defaults.speed_options} | {*COUNTS}
+    has |= {*(SIZES if trainer == "gpt" else ())}
+    assert set(speed_options_of(framework, trainer)) == has
 
 
 def test_the_page_has_a_line_for_each_option() -> None:
     text = (ROOT / "docs" / "results.md").read_text()
-    lines = [f"{name}[=false]" for name in (*speed_options.SWITCHES, *speed_options.TWO_WAY)]
-    lines += [f"{name}=N" for name in (*speed_options.COUNTS, *speed_options.SIZES)]
+    lines = [f"{name}[=false]" for name in (*SWITCHES, *TWO_WAY)]
+    lines += [f"{name}=N" for name in (*COUNTS, *SIZES)]
     assert [line for line in lines if f"\n| `{line}` | " not in text] == []
