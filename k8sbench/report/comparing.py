@@ -124,13 +124,7 @@ def interval(case: Compared, to: str = "…") -> str:
     """Write the interval of the change: ``−6.9…−5.9 %``."""
     if case.low is None or case.high is None:
         return ABSENT
-    return _range(case.low, case.high, to)
-
-
-def _range(low: float, high: float, to: str = " to ") -> str:
-    """Write two changes, or one if they look the same."""
-    least, most = formats.signed_percent(low), formats.signed_percent(high)
-    return least if least == most else f"{least.removesuffix(' %')}{to}{most}"
+    return formats.signed_range(case.low, case.high, to)
 
 
 def _largest(compared: Comparison, names: Sequence[str]) -> str:
@@ -233,7 +227,7 @@ def _quiet_line(quiet: Sequence[Compared]) -> list[str]:
     if not changes:
         return []
     count = counted(len(quiet), "more case", ("differs", "differ"))
-    between = _range(min(changes), max(changes))
+    between = formats.signed_range(min(changes), max(changes), " to ")
     return [f"{count} by {between}, no more than they vary; -o markdown lists all."]
 
 

@@ -163,10 +163,13 @@ def deviation(one: Deviation) -> str | None:
     """
     if one.ratio is not None:
         return signed_percent(one.ratio)
-    if one.ratios is None:
-        return None
-    least, most = (signed_percent(ratio) for ratio in one.ratios)
-    return least if least == most else f"{least.removesuffix(' %')}…{most}"
+    return None if one.ratios is None else signed_range(*one.ratios)
+
+
+def signed_range(low: float, high: float, to: str = "…") -> str:
+    """Write two deviations, or one if they look the same: ``−6.9…−5.9 %``."""
+    least, most = signed_percent(low), signed_percent(high)
+    return least if least == most else f"{least.removesuffix(' %')}{to}{most}"
 
 
 def seconds(value: float) -> str:

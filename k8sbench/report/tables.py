@@ -29,7 +29,12 @@ SHORTEST = (16, 10, 8)
 For an optional column, which is dropped instead; for others before and after optional columns are
 dropped.
 """
-MARKS = re.compile(r" \[[\d,–]+\]$")
+_BREAK = re.compile(r"(?<![\d±]) (?!\[)|(?<=\d) (?=± )")
+"""Blank where a line may end.
+
+Not between a number and its unit or sign, nor before a mark.
+"""
+MARKS = re.compile(r" \[[\d,]+\]$")
 """Numbers of notes at the end of a cell; never cut."""
 STATE = re.compile(r"\S*(?: ◀ \S+ %)?")
 """A state with the change of its case; never cut."""
@@ -94,20 +99,8 @@ def folded(text: str, width: int, *, breaking: bool = False) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    """Split text where a line may end.
-
-    Not between a number and its unit or sign, nor before a mark.
-    """
-    first, *rest = text.split(" ")
-    words = [first]
-    for word in rest:
-        if words[-1] == "±" or (words[-1][-1:].isdigit() and word != "±") or word.startswith("["):
-            joined = f"{words[-1]} {word}"
-            if width_of(joined) <= LONGEST_WORD:
-                words[-1] = joined
-                continue
-        words.append(word)
-    return words
+    """Split text where a line may end."""
+    return _BREAK.split(text)
 
 
 def _padded(text: str, width: int, column: Column) -> str:
@@ -348,15 +341,8 @@ def _text(
 
 
 def _marks(numbers: Sequence[int]) -> str:
-    """Write the numbers of a row's causes: `` [1,3–5]``."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    words = ("–".join(map(str, dict.fromkeys((part[0], part[-1])))) for part in parts)
-    return f" [{','.join(words)}]" if parts else ""
+    """Write the numbers of a row's causes: `` [1,3]``."""
+    return f" [{','.join(map(str, numbers))}]" if numbers else ""
 
 
 def without(table: Table, gone: Sequence[int]) -> Table:
