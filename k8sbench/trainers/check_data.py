@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from k8sbench.trainers.parts.settings import Parser, size, whole
 
@@ -28,18 +28,17 @@ EXIT_INPUT, EXIT_FAILED = 2, 3
 _SIZE = re.compile(r": \d+x\d+ pixels, not \d+x\d+$")
 
 
-class Failed(Exception):
-    """Error that ends a command: problem, remedy and exit code."""
-
-    def __init__(self, text: str, action: str, code: int = EXIT_FAILED) -> None:
-        super().__init__(text)
-        self.text, self.action, self.code = text, action, code
-
-
 def say(text: str) -> None:
     """Print one line, whatever the names of files in it hold."""
     line = " ".join(text.splitlines())
     print(line.encode(errors="backslashreplace").decode(), flush=True)
+
+
+def fail(text: str, action: str, code: int = EXIT_FAILED) -> NoReturn:
+    """End the command with the problem, the remedy and an exit code."""
+    say(f"error: {text}")
+    say(action)
+    sys.exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,14 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         return int(given.run(given))
-    except Failed as error:
-        failed = error
     except OSError as error:
         action = "Mend it, or make room; then give the same command again, with an empty folder."
-        failed = Failed(f"{error.filename or given.folder}: {error.strerror}.", action)
-    say(f"error: {failed.text}")
-    say(failed.action)
-    return failed.code
+        fail(f"{error.filename or given.folder}: {error.strerror}.", action)
 
 
 def _parser() -> Parser:
@@ -104,10 +98,6 @@ def _missing(name: str, folder: Path, *, deep: bool) -> Iterator[str]:
     except DataError as error:
         yield str(error)
         return
-    if files.left_out:
-        say(f"Note: samples left out: {len(files.left_out)}")
-        for sentence in files.left_out:
-            say(f"Note: {sentence}")
     for part, samples in (("train", files.training), ("val", files.validation)):
         held, published = len(samples), module.SAMPLES[part]
         if held != published and not is_drawn:
@@ -132,10 +122,10 @@ def _module(name: str) -> Any:
     try:
         return importlib.import_module(f"k8sbench.trainers.{name}")
     except ModuleNotFoundError as error:
-        raise Failed(
+        fail(
             f"This takes numpy and Pillow, and {error.name} is not installed.",
             "Install both: pip install numpy pillow",
-        ) from None
+        )
 
 
 def _files(folder: Path) -> int:
@@ -145,7 +135,7 @@ def _files(folder: Path) -> int:
 def _make_sample(given: argparse.Namespace) -> int:
     folder: Path = given.folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Failed(f"{folder} is not empty.", "Name a folder that is not there yet.", EXIT_INPUT)
+        fail(f"{folder} is not empty.", "Name a folder that is not there yet.", EXIT_INPUT)
     write = _module("data.sample_sets").SETS[given.name]
     folder.mkdir(parents=True, exist_ok=True)
     asked = {name: getattr(given, name) for name in ("pictures", "size") if getattr(given, name)}

@@ -67,15 +67,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     import paddle
 
-    from k8sbench.trainers.data import cityscapes, streets
+    from k8sbench.trainers.data import cityscapes
     from k8sbench.trainers.models import deeplab_paddle
     from k8sbench.trainers.parts import loop, metrics, paddle_session
 
     network: Any = deeplab_paddle.DeepLabV3P
-    augmented, normalise = streets.paddleseg, streets.PADDLESEG_NORMALISE
+    augmented, normalise = cityscapes.paddleseg, cityscapes.PADDLESEG_NORMALISE
     if common.recipe == "matched":
         network = deeplab_paddle.MmsegDeepLab
-        augmented, normalise = streets.mmseg, streets.MMSEG_NORMALISE
+        augmented, normalise = cityscapes.mmseg, cityscapes.MMSEG_NORMALISE
     augment = partial(augmented, crop=own.crop)
     layout = "NHWC" if common.channels_last else "NCHW"
     base, last, weight_decay = RULES[common.recipe]
@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             model=lambda here: network(
                 own.classes, layout=here.layout, width_divisor=own.width_divisor
             ),
-            samples=streets.Scenes(own.crop, own.classes, common.seed, augment),
+            samples=cityscapes.Scenes(own.crop, own.classes, common.seed, augment),
             files=partial(cityscapes.open_set, augment=augment, classes=own.classes),
             evaluation=lambda _: metrics.of_pixels(own.classes, predicted(layout), paddle.bincount),
             normalise=normalise,

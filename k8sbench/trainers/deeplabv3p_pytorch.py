@@ -44,23 +44,23 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     import torch
 
-    from k8sbench.trainers.data import cityscapes, streets
+    from k8sbench.trainers.data import cityscapes
     from k8sbench.trainers.models import deeplabv3plus_torch
     from k8sbench.trainers.parts import loop, metrics, torch_session
 
-    augment = partial(streets.mmseg, crop=own.crop)
+    augment = partial(cityscapes.mmseg, crop=own.crop)
     torch_session.train(
         loop.Work(
             unit="samples",
             model=lambda _: deeplabv3plus_torch.DeepLabV3Plus(
                 own.classes, width_divisor=own.width_divisor
             ),
-            samples=streets.Scenes(own.crop, own.classes, common.seed, augment),
+            samples=cityscapes.Scenes(own.crop, own.classes, common.seed, augment),
             files=partial(cityscapes.open_set, augment=augment, classes=own.classes),
             evaluation=lambda _: metrics.of_pixels(
                 own.classes, deeplabv3plus_torch.predicted, torch.bincount
             ),
-            normalise=streets.MMSEG_NORMALISE,
+            normalise=cityscapes.MMSEG_NORMALISE,
             losses=deeplabv3plus_torch.losses,
             momentum=MOMENTUM,
             weight_decay=WEIGHT_DECAY,

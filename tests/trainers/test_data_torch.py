@@ -29,11 +29,11 @@ def at(rank: int, world_size: int, *argv: str) -> TorchSession:
 
 def kinds() -> dict[str, tuple[Any, tuple[int, ...], tuple[int, ...]]]:
     """Each data set with the shapes of its samples."""
-    from k8sbench.trainers.data import streets
+    from k8sbench.trainers.data import cityscapes
     from k8sbench.trainers.data.pictures import Pictures
 
-    augment = functools.partial(streets.mmseg, crop=(32, 64))
-    scenes = streets.Scenes((32, 64), 19, 3, augment)
+    augment = functools.partial(cityscapes.mmseg, crop=(32, 64))
+    scenes = cityscapes.Scenes((32, 64), 19, 3, augment)
     return {
         "streets": (scenes, (3, 32, 64), (32, 64)),
         "pictures": (Pictures(24, 10, seed=3), (3, 24, 24), ()),

@@ -74,7 +74,7 @@ from torch import distributed
 from k8sbench.trainers.parts import torch_session
 from tests.trainers.checks import read
 here = torch_session.open_session(read(*sys.argv[1:]))
-here.join()
+here.connect()
 sum = torch.full([8], 1.0 + here.place.rank, device=here.device)
 distributed.all_reduce(sum)
 here.wait_for_all()

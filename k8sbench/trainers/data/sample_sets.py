@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from k8sbench.trainers.data import streets
+from k8sbench.trainers.data.cityscapes import blocks
 from k8sbench.trainers.parts.samples import Array
 from k8sbench.trainers.parts.segmentation import IGNORE
 
@@ -80,7 +80,7 @@ def cityscapes(folder: Path, *, pictures: int = 16, size: Size = (64, 128), seed
 
 def _scene(size: Size, random: np.random.Generator) -> tuple[Array, Array]:
     """Blocks of the classes, each in its colour."""
-    drawn = streets.blocks(random, len(STREET_CLASSES), *size)
+    drawn = blocks(random, len(STREET_CLASSES), *size)
     labels, colours = np.full(256, IGNORE, np.uint8), np.zeros((256, 3))
     for number, label in enumerate(STREET_CLASSES):
         labels[number], colours[number] = label, _hue(number / len(STREET_CLASSES))

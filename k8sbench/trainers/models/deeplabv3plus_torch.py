@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from k8sbench.trainers.models.resnet_torch import ResNet50, conv_norm, initialise
+from k8sbench.trainers.parts.segmentation import IGNORE
 
 CHANNELS = 512
 RATES = (12, 24, 36)
@@ -21,7 +22,6 @@ LOW_CHANNELS = 48
 AUXILIARY_CHANNELS = 256
 DROPOUT = 0.1
 AUXILIARY_WEIGHT = 0.4
-IGNORE = 255  # the label of pixels that belong to no class
 
 
 def separable(inputs: int, outputs: int, *, dilation: int = 1) -> nn.Sequential:

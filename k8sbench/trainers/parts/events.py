@@ -102,16 +102,12 @@ class Journal:
         self.unit = unit
         # Of the whole job, in that unit. None: a sample for each of the batch, on each rank.
         self.per_step = settings.batch_size * place.world_size if per_step is None else per_step
-        self._write = write
+        self.write = write
         self._now = now
-
-    def text(self, line: str) -> None:
-        """A line of AI-Rank's form."""
-        self._write(line)
 
     def event(self, name: str, fields: Mapping[str, object]) -> None:
         """One machine line."""
-        self._write(line(name, fields))
+        self.write(line(name, fields))
 
     def timed(self, name: str, fields: Mapping[str, object]) -> None:
         """One machine line that ends with the time."""
@@ -149,13 +145,6 @@ class Journal:
                 "time": self._now(),
             },
         )
-
-    def environment(self, fields: Mapping[str, object]) -> None:
-        """Write the facts of the machine, after start-up.
-
-        From `machine.describe` and the framework.
-        """
-        self.event("environment", {"rank": self.place.rank, **fields})
 
     def arithmetic(self, types: Mapping[str, str], amp_dtype: str) -> None:
         """Write the types of the model's operations, and their digest.

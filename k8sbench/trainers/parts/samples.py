@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +97,6 @@ class Files:
     training: Part
     validation: Part
     digest: str  # SHA-256, hex, of the sorted relative paths and sizes of all its samples' files
-    left_out: tuple[str, ...] = ()  # a sentence for each listed sample that no part has
 
 
 At = tuple[int, int]  # epoch and number of a sample
@@ -116,10 +114,6 @@ def opened(
         files = opener(Path(settings.data))
     except DataError as error:
         refuse(f"--data {settings.data}: {error}")
-    if files.left_out and place.first:
-        first = "; ".join(files.left_out[:3]) + ("; …" if len(files.left_out) > 3 else "")
-        text = f"k8sbench: samples left out of {settings.data}: {len(files.left_out)}: {first}"
-        print(text, file=sys.stderr, flush=True)
     global_batch = settings.batch_size * place.world_size
     if len(files.training) < global_batch:
         refuse(

@@ -137,14 +137,8 @@ class Session(abc.ABC):
         return "fp32" if product.dtype == factor.dtype else "amp"
 
     def connect(self) -> None:
-        """Meet the other ranks; returns once all have connected. A rank alone does nothing."""
-        if self.place.world_size > 1:
-            self.join()
-
-    def join(self) -> None:
-        """Join the job's process group, even as its only rank."""
-        if self.place.world_size > 1:
-            self.wait_by_store()
+        """Join the job's process group; returns once all ranks have."""
+        self.wait_by_store()
         # NCCL refuses two ranks on one GPU; gloo takes a GPU's tensors by way of the host.
         if self.on_gpu and not self.settings.share_gpu:
             self.backend = "nccl"
@@ -373,6 +367,7 @@ class Session(abc.ABC):
             precision_effective=self.precision_effective,
             options=options,
         )
-        self.connect()
-        journal.environment(self.environment())
+        if self.place.world_size > 1:
+            self.connect()
+        journal.event("environment", {"rank": self.place.rank, **self.environment()})
         return journal

@@ -283,7 +283,7 @@ class Training:
 
     def _airank(self, what: str, at: float | None = None) -> None:
         if self.run.here.place.first:
-            self.run.journal.text(f"AI-Rank-log {time.time() if at is None else at:.3f} {what}")
+            self.run.journal.write(f"AI-Rank-log {time.time() if at is None else at:.3f} {what}")
 
     def _airank_seconds(self, what: str, seconds: float, at: float) -> None:
         if math.isfinite(seconds):

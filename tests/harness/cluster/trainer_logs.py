@@ -82,7 +82,7 @@ class TrainerLogs:
                 precision_effective="fp32",
             )
             gpu = {"gpu_model": "Tesla V100-SXM2-32GB", "gpu_uuid": f"GPU-{rank}"}
-            journal.environment({"host": f"gpu-{rank}", **gpu})
+            journal.event("environment", {"rank": rank, "host": f"gpu-{rank}", **gpu})
         self._steps(1, steps)
         return self
 
