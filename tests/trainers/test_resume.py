@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from k8sbench.trainers.data import sample_sets
-from k8sbench.trainers.parts import samples, training
+from k8sbench.trainers.parts import checkpoints, samples
 from tests.trainers import published, runs
 from tests.trainers.runs import Captured, Event, events, losses, only, refusal, run
 
@@ -135,7 +135,7 @@ def test_a_run_does_not_go_on_with_other_start_weights(
     one = published.write(tmp_path / "one.pth", tensors)
     other = published.write(tmp_path / "other.pth", {**tensors, "fc.bias": tensors["fc.bias"] + 1})
     run(capfd, "resnet50", *options, "--weights", str(one))
-    monkeypatch.setattr(training, "refuse", runs.refuse)
+    monkeypatch.setattr(checkpoints, "refuse", runs.refuse)
     for more, now in ((("--weights", str(other)), repr(samples.digest(other))), ((), "None")):
         told = (
             f"written with start weights '{samples.digest(one)}' \\(now {now}\\); start as before"

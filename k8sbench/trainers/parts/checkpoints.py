@@ -36,6 +36,7 @@ import numpy as np
 
 from k8sbench.trainers.parts import samples, watch
 from k8sbench.trainers.parts.samples import Array
+from k8sbench.trainers.parts.settings import refuse
 
 MANIFEST = "manifest.json"
 KEPT = 2
@@ -44,17 +45,6 @@ FORM = 5  # of the facts and a state's files; those of an earlier one are refuse
 COMMON, OWN = "common.npz", "own.npz"
 MOMENTUM = "momentum of "
 GRADIENT = "gradient of "
-
-
-class CheckpointError(Exception):
-    """Unusable checkpoints: one sentence with the remedy.
-
-    `passing`: another attempt may find it otherwise, as of a server of files that was away.
-    """
-
-    def __init__(self, sentence: str, *, passing: bool = False) -> None:
-        super().__init__(sentence)
-        self.passing = passing
 
 
 @dataclass(frozen=True)
@@ -135,19 +125,19 @@ class Checkpoints:
     def latest(self) -> Checkpoint | None:
         """The newest whole checkpoint, on every rank; None where there is none.
 
-        Those that are damaged are named in `damaged`. Raises :class:`CheckpointError` on a rank
-        that cannot go on, as where they were written with other settings: its end ends the others.
+        Those that are damaged are named in `damaged`. Ends a rank that cannot go on, as where they
+        were written with other settings: its end ends the others.
         """
         try:
             newest = self._newest() if self.rank == 0 else None
             step = self.agree(-1 if newest is None else newest.step)
             return newest if self.rank == 0 or step < 0 else _read(self.folder / _name(step))
         except OSError as error:  # on other ranks a folder that the nodes do not share
-            raise CheckpointError(
+            refuse(
                 f"the checkpoints cannot be read: {_sentence(error, self.folder)}; mend the folder,"
                 " or name one that all nodes share by --checkpoints",
-                passing=True,
-            ) from None
+                passing=True,  # another attempt may find a server of files that was away
+            )
 
     def _newest(self) -> Checkpoint | None:
         with contextlib.suppress(FileNotFoundError):
@@ -172,7 +162,7 @@ class Checkpoints:
             if before.get(name) != self.same.get(name)
         ]
         if changed:
-            raise CheckpointError(
+            refuse(
                 f"{checkpoint.folder} was written with {', '.join(changed)}; start as before, or"
                 " name an empty folder by --checkpoints"
             )
@@ -235,13 +225,13 @@ SEAL = len(_sealed(b""))
 def _read(folder: Path, *, whole: bool = False) -> Checkpoint:
     """Read a checkpoint's manifest; `whole`: verify all files. Raises OSError.
 
-    Raises :class:`CheckpointError` for one of version 0.3.0, whose manifest has no digest.
+    Ends the run for one of version 0.3.0, whose manifest has no digest.
     """
     written = (folder / MANIFEST).read_bytes()
     if written != _sealed(written[:-SEAL]):
         with contextlib.suppress(ValueError, AttributeError):
             if json.loads(written).keys() == {"step", "facts", "same", "files"}:
-                raise CheckpointError(
+                refuse(
                     f"{folder} was written by k8sbench 0.3.0 or earlier; go on with that version, "
                     "or name an empty folder by --checkpoints"
                 )

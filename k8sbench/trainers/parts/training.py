@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from k8sbench.trainers.parts import checkpoints, ending, watch
-from k8sbench.trainers.parts.checkpoints import CheckpointError, Checkpoints
+from k8sbench.trainers.parts.checkpoints import Checkpoints
 from k8sbench.trainers.parts.events import rate
 from k8sbench.trainers.parts.samples import Array, Files, Ledger, Reader, ValidationBatches
 from k8sbench.trainers.parts.settings import refuse
@@ -93,10 +93,7 @@ class Training:
         """Put back the newest checkpoint; the steps that are done. 0: there is none."""
         if self.checkpoints is None:
             return 0
-        try:
-            checkpoint = self.checkpoints.latest()
-        except CheckpointError as error:
-            refuse(str(error), passing=error.passing)
+        checkpoint = self.checkpoints.latest()
         for sentence in self.checkpoints.damaged.values():
             print(f"k8sbench: {sentence}", file=sys.stderr, flush=True)
         if checkpoint is None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from k8sbench.trainers.parts import samples
 from k8sbench.trainers.parts.samples import Array
+from k8sbench.trainers.parts.settings import refuse
 
 _CLASSIFIERS = ("fc.", "out.")
 # A tensor inside one of our backbones: the stem or a part of a block, the places of convolution and
@@ -30,10 +31,6 @@ _PLACES = {"reduce": 0, "spatial": 1, "expand": 2, "body.0": 0, "body.1": 1, "bo
 _STATISTICS = {"running_mean": 0, "_mean": 0, "running_var": 1, "_variance": 1}
 Layers = tuple[str, str]
 """Names of a convolution and of its norm."""
-
-
-class WeightsError(Exception):
-    """A file that cannot be taken: one sentence that names what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -108,13 +105,12 @@ def load(
 
     `read` gives what a file of the framework holds, and `put` copies an array into a tensor. The
     file must have every tensor inside `backbone`, in its shape, and no others; a classifier `fc` at
-    the model's root is filled where the shape is the same. Nothing is put unless all fits; else
-    raises :class:`WeightsError`.
+    the model's root is filled where the shape is the same. Ends the run unless all fits.
     """
     try:
         checksum = samples.digest(path)
     except OSError as error:
-        raise WeightsError(f"the weights {path} cannot be read: {error.strerror}") from error
+        refuse(f"--weights: {path} cannot be read: {error.strerror}")
     arrays = _arrays(path, read)
     tables = [_names(publisher, tensors) for publisher in PUBLISHERS]
     known = max(tables, key=lambda table: len(table.keys() & arrays.keys()))
@@ -136,9 +132,9 @@ def load(
     ]
     if unlike:
         more = f" and {len(unlike) - 3} more" if len(unlike) > 3 else ""
-        raise WeightsError(
-            f"the weights in {path} are not of this model: {', '.join(unlike[:3])}{more} are not in"
-            " both, or of another shape"
+        refuse(
+            f"--weights: {path} is not of this model: {', '.join(unlike[:3])}{more} are not in "
+            "both, or of another shape"
         )
     for name, ours in known.items():
         put(tensors[ours], np.ascontiguousarray(arrays[name], np.float32))
@@ -149,10 +145,8 @@ def _arrays(path: Path, read: Callable[[Path], Mapping[str, Any]]) -> dict[str, 
     """The arrays of numbers in a file, by its names."""
     try:
         found = read(path).items()
-    except Exception as error:  # damaged data make the readers raise nearly anything
-        raise WeightsError(
-            f"{path} cannot be read as weights: it is damaged, or not of named tensors alone"
-        ) from error
+    except Exception:  # damaged data make the readers raise nearly anything
+        refuse(f"--weights: {path} is damaged, or not of named tensors alone")
     return {
         str(name).removeprefix("module."): each  # of a model that was data parallel
         for name, each in found
