@@ -343,7 +343,7 @@ def target_of(request: SubmitRequest, *, may_be_local: bool = True) -> RunTarget
     try:
         api = connections.connect(request.access)
         target = target_on_cluster(api, request)
-        if request.dry_run != "client":
+        if request.dry_run is None:
             api.check_answers(limits.now.api_answer)
     except connection.NoCluster as error:
         if request.names_cluster:
@@ -439,7 +439,7 @@ def target_on_cluster(api: Api, request: SubmitRequest, pool: NodePool | None = 
     """
     from k8sbench.adapters.kubernetes import listing
 
-    offline = request.dry_run == "client"
+    offline = request.dry_run is not None
     loaded, unread = _pools(
         request.pools_file,
         lambda: contextlib.nullcontext(api),

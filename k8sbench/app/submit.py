@@ -27,7 +27,7 @@ from k8sbench.lifecycle.context import (
 from k8sbench.lifecycle.requests import Gathering
 from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model import creation, times
-from k8sbench.model.errors import FEW, BenchError, Finding, NotFound, Unreachable, UsageError
+from k8sbench.model.errors import FEW, BenchError, NotFound, Unreachable, UsageError
 from k8sbench.model.identity import case_key, check_set, checked_run_id, checked_set_name
 from k8sbench.model.kube import name_of
 from k8sbench.model.plan import RunPlan
@@ -81,8 +81,6 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
     """Manifests of a dry run; nothing was created."""
 
     manifests: tuple[Manifest, ...]
-    checks: tuple[Finding, ...] | None
-    """Findings of the cluster's checks; None if not checked."""
 
 
 class Detached(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,15 +109,16 @@ def submit(
     if request.dry_run or len(planned) > 1:  # a single case is rendered before it is recorded
         plans = [case.plan(request.run_id or "draft", "draft") for case in planned]
         rendered = [(plan, case.manifests(plan)) for case, plan in zip(planned, plans, strict=True)]
-    if request.dry_run == "client":
-        return _dry_run(request, target, rendered, reporter)
+    if request.dry_run:
+        for plan, _ in rendered:
+            reporter.plan(plan)
+        reporter.note(target.why)
+        return DryRun(manifests=tuple(one for _, of_case in rendered for one in of_case))
     if target.api is None:
         from k8sbench.adapters.local import cluster
 
         planned = catalog.kept(planned, cluster.missing_framework, reporter.note)
         _check_agreed(planned, request, agree)
-    if request.dry_run == "server":
-        return _dry_run(request, target, rendered, reporter)
     if target.api is not None and request.all_cases and not request.wait:
         planned = catalog.that_fit(planned, target.api, reporter.note)
     return run(planned, request, target, reporter, stop)
@@ -195,24 +194,6 @@ def run(
             runs = gathering.finish([*finished, *runs], stop)
             rows = results.rows(store, runs, reporter.note)
         return msgspec.structs.replace(rows, refusals=tuple(refusals))
-
-
-def _dry_run(
-    request: SubmitRequest,
-    target: RunTarget,
-    rendered: Sequence[tuple[RunPlan, tuple[Manifest, ...]]],
-    reporter: Reporter,
-) -> DryRun:
-    for plan, _ in rendered:
-        reporter.plan(plan)
-    reporter.note(target.why)
-    manifests = tuple(one for _, of_case in rendered for one in of_case)
-    if request.dry_run == "client" or target.api is None:
-        return DryRun(manifests=manifests, checks=None)
-    from k8sbench.adapters.kubernetes import preflight
-
-    checks = [finding for case in rendered for finding in preflight.dry_run(target.api, *case)]
-    return DryRun(manifests=manifests, checks=tuple(checks))
 
 
 def _detached(outcomes: Iterator[Outcome], stop: Stop) -> Detached:
@@ -292,7 +273,7 @@ def _check_agreed(
 ) -> None:
     """Ask for consent to run local commands of a user's file."""
     own = [case.draft for case in planned if case.draft.impl == "user"]
-    if not own or request.yes or request.dry_run is not None:
+    if not own or request.yes:
         return
     commands = dict.fromkeys(shlex.join(plan.command) for plan in own)
     text = "\n  ".join(

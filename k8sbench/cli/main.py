@@ -67,7 +67,6 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "store": ("store", "Show or reindex the store; move and remove runs."),
         "config": ("store", "Show which options files and the environment set."),
         "schema": ("store", "Print a JSON Schema of documents, or of files that users write."),
-        "completion": ("store", "Print the completion script of a shell."),
     },
 }
 """Heading in the help → command → its module and its help line.
@@ -106,8 +105,8 @@ class Commands(click.Group):
         resolved = super().resolve_command(ctx, args)
         _, command, _ = resolved
         assert command is not None
-        # A wrong file must not keep a shell from completing words, or from starting.
-        harmless = (BenchError,) if ctx.resilient_parsing or name == "completion" else ()
+        # A wrong file must not keep a shell from completing words.
+        harmless = (BenchError,) if ctx.resilient_parsing else ()
         with contextlib.suppress(*harmless):
             ctx.default_map = _from_files(name, command)
         return resolved

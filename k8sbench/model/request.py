@@ -138,7 +138,7 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
     store: str | None = None
     prometheus: str = "auto"
     detach: bool = False
-    dry_run: Literal["client", "server"] | None = None
+    dry_run: Literal["client"] | None = None
     yes: bool = False
 
     def __post_init__(self) -> None:
@@ -178,8 +178,6 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
                     yield option_names(name, flag)[0]
         if self.parallel > 1:
             yield "--parallel"
-        if self.dry_run == "server":
-            yield "--dry-run=server"
 
     def resuming(self) -> str:
         """Write the command that resumes the set, with the given options.
@@ -372,10 +370,7 @@ SUBMIT_FLAGS = {
         "Create and follow the jobs from here, even if an operator serves the namespace.",
         cluster_only=True,
     ),
-    "dry_run": Flag(
-        "Plan and print the manifest; server: also have the cluster check it. Starts nothing.",
-        bare="client",
-    ),
+    "dry_run": Flag("Plan and print the manifest. Starts nothing.", bare="client"),
     "yes": Flag(
         "Run the program of a file of your own on this machine without asking.",
         names=("-y", "--yes"),

@@ -35,7 +35,7 @@ from k8sbench.diagnose.preflight.facts import (
     Unknown,
     permissions,
 )
-from k8sbench.model.errors import BenchError, Finding, Unreachable
+from k8sbench.model.errors import BenchError, Unreachable
 from k8sbench.model.kinds import KINDS, Operator, kind_of
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.plan import RunPlan
@@ -104,25 +104,6 @@ def ask(
         role_file=str(ROLE),
         **answers,
     )
-
-
-def dry_run(api: Api, plan: RunPlan, objects: Sequence[Manifest]) -> list[Finding]:
-    """Try the objects in a dry run, then run the checks.
-
-    The operator creates the pods later, so the findings about them are returned, without the ok
-    ones. Raises :class:`~k8sbench.model.errors.BenchError` for a rejection.
-    """
-    for one in objects:
-        kind, name = one["kind"], one["metadata"]["name"]
-        try:
-            _try(api, one)
-        except ApiFault as fault:
-            if kind == "ConfigMap" and fault.reason == "AlreadyExists":
-                job_changes.check(api, name)
-                continue
-            raise api.explained(fault, f"{kind} {name} be created") from fault
-    found = checks.findings(ask(api, plan, [objects]))
-    return [finding for finding in found if finding.severity != "ok"]
 
 
 def refuse(api: Api, plans: Sequence[RunPlan]) -> None:

@@ -1,4 +1,4 @@
-"""``k8sbench store``, ``config``, ``completion`` and ``schema``: what k8sbench keeps and reads."""
+"""``k8sbench store``, ``config`` and ``schema``: what k8sbench keeps and reads."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def prune(keep: str, dry_run: bool, where: str | None) -> None:
     output.note(f"{counted(files, 'file')} of {counted(len(done), 'run')} {would}: {mega:,.1f} MB.")
 
 
-# -- settings, shells, forms of documents ----------------------------------------------------------
+# -- settings, forms of documents ------------------------------------------------------------------
 
 
 SETTINGS = (Column("KEY", whole=True), Column("VALUE"), Column("COMMAND"))
@@ -196,31 +196,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_shown, value))
     return without_passwords(str(value).lower() if isinstance(value, bool) else str(value))
-
-
-SHELLS = ("bash", "zsh", "fish")
-
-
-@click.command()
-@click.argument("shell", type=click.Choice(SHELLS))
-def completion_command(shell: str) -> None:
-    """Print the completion script of a shell.
-
-    Commands, options and their values, and the names of benchmarks and files.
-    docs/reference.md says where each shell reads it.
-
-    \b
-    eval "$(k8sbench completion bash)"           in ~/.bashrc
-    eval "$(k8sbench completion zsh)"            in ~/.zshrc, after compinit
-    k8sbench completion fish > ~/.config/fish/completions/k8sbench.fish
-    """
-    from click.shell_completion import get_completion_class
-
-    from k8sbench.cli.main import COMPLETE, cli
-
-    kind = get_completion_class(shell)
-    assert kind is not None
-    output.write(kind(cli, {}, "k8sbench", COMPLETE).source() + "\n")
 
 
 SCHEMAS = ("documents", "results", "compare", "history", "benchmark", "pools")

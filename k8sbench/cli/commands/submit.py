@@ -16,7 +16,7 @@ from k8sbench.cli import rows
 from k8sbench.cli.options import GroupedHelp, format_option, request_options, rows_option
 from k8sbench.cli.running import SignalStop, reporting
 from k8sbench.cli.terminal import output
-from k8sbench.model.errors import REGRESSION_EXIT_CODE, Unreachable
+from k8sbench.model.errors import REGRESSION_EXIT_CODE
 from k8sbench.model.request import (
     CASE_FLAGS,
     FLAGS,
@@ -51,7 +51,10 @@ def command(request: SubmitRequest, output_format: str) -> int:
     with reporting(drawn=not quiet) as reporter:
         done = submit.submit(request, reporter, stop, agree)
     if isinstance(done, DryRun):
-        return _print_dry_run(done, output_format)
+        # submit itself creates the trainers' ConfigMap.
+        jobs = [one for one in done.manifests if one["kind"] != "ConfigMap"]
+        _write_manifests(jobs, output_format)
+        return 0
     if isinstance(done, Created):
         _print_created(done, output_format)
         return 0
@@ -68,22 +71,6 @@ def command(request: SubmitRequest, output_format: str) -> int:
 def _confirm(text: str) -> bool:
     output.error(text)
     return output.agreed("Run it here?")
-
-
-def _print_dry_run(done: DryRun, output_format: str) -> int:
-    """Print the manifests, and the cluster's answer."""
-    findings = done.checks or ()
-    for finding in findings:
-        output.note(f"  {finding.severity} {finding.id}: {finding.sentence}")
-        if finding.action:
-            output.note(f"    {finding.action}")
-    failed = any(finding.severity == "fail" for finding in findings)
-    if done.checks is not None and not failed:
-        output.note("  The cluster takes the job; nothing was created.")
-    # submit itself creates the trainers' ConfigMap.
-    jobs = [one for one in done.manifests if one["kind"] != "ConfigMap"]
-    _write_manifests(jobs, output_format)
-    return Unreachable.exit_code if failed else 0
 
 
 def _print_detached(done: Detached, output_format: str) -> int:

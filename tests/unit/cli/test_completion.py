@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from k8sbench.cli import main
-from tests.unit.command_line import Cli
 
 HEAVY = ("kubernetes", "sqlalchemy", "rich", "jinja2", "numpy", "psutil", "urllib3")
 PROBE = """
@@ -76,18 +75,17 @@ def test_the_first_word_is_any_command_and_imports_none() -> None:
 
 
 def test_a_wrong_file_of_settings_keeps_no_shell_from_completing(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "k8sbench.toml").write_text("nonsense")
     assert names("submit", "tsm", "--preset", "s") == ["smoke"]
-    cli("completion", "bash")
 
 
 def test_bash_completes_the_name_of_a_command() -> None:
     program = pathlib.Path(sys.executable).parent
     script = (
-        f'PATH="{program}:$PATH"; eval "$(k8sbench completion bash)";'
+        f'PATH="{program}:$PATH"; eval "$(_K8SBENCH_COMPLETE=bash_source k8sbench)";'
         " COMP_WORDS=(k8sbench sub); COMP_CWORD=1;"
         ' _k8sbench_completion k8sbench; echo "${COMPREPLY[@]}"'
     )

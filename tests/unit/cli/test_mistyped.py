@@ -32,7 +32,6 @@ WRONG = [
         (f"{HERE} {word}", f"{re.split('[ =]', word)[0]} is for jobs on a cluster")
         for word in CLUSTER_ONLY
     ),
-    (f"{HERE} --dry-run=server", "--dry-run=server is for jobs on a cluster"),
     (f"{HERE} --iterations={10**24}", "is not in the range 1<=x<=1000000000."),
     ("collect --all --accept=outliers", "Did you mean outlier?"),
     (f"{HERE} --resume=nosuch", "error: There is no set 'nosuch'.\n  The store is empty."),
