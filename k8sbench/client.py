@@ -32,7 +32,7 @@ from k8sbench.app.follow import PrintedLine
 from k8sbench.app.objects import Created
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Stop
-from k8sbench.measure.group.selection import Report, Wanted
+from k8sbench.measure.group.selection import Wanted
 from k8sbench.model import request, times
 from k8sbench.model.errors import TimedOut, UsageError, did_you_mean
 from k8sbench.model.group import GroupFilter
@@ -42,15 +42,13 @@ from k8sbench.report.document import RunStatus
 from k8sbench.threads import Threads
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from k8sbench.model.compared import Comparison
     from k8sbench.model.group import Result
     from k8sbench.model.plan import RunPlan
     from k8sbench.model.run import Run as Recorded
     from k8sbench.ports import JobEvent, Manifest
 
-__all__ = ["Client", "Results", "Row", "Run"]
+__all__ = ["Client", "Row", "Run"]
 
 LOG = logging.getLogger("k8sbench")
 
@@ -86,22 +84,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Field → why it has no value."""
     document: dict[str, Any] = {}
     """All fields, as ``results -o json`` has them (docs/results.md)."""
-
-
-class Results(list[Row]):
-    """Rows in the order of ``k8sbench results``."""
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(_row(result) for result in report.results)
-        self.report = report
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return a table, a column for each field; raises :class:`UsageError` without pandas."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise UsageError("pandas is not installed.", "pip install pandas") from error
-        return pd.DataFrame([row.document for row in self])
 
 
 class Run:
@@ -194,8 +176,8 @@ class Client:
         runs: Sequence[str] = (),
         every: bool = False,
         **filters: str,
-    ) -> Results:
-        """Return the rows of results.
+    ) -> list[Row]:
+        """Return the rows, in the order of ``k8sbench results``.
 
         By default those of each case's latest set, with ``every`` those of all sets. ``filters``
         are ``benchmark``, ``framework``, ``precision`` and ``case``.
@@ -203,7 +185,8 @@ class Client:
         wanted = Wanted(
             chosen=_filter(filters), set_name=set, every=every or bool(runs), runs=tuple(runs)
         )
-        return Results(rows_of.results(wanted, self._scope, LOG.info))
+        report = rows_of.results(wanted, self._scope, LOG.info)
+        return [_row(result) for result in report.results]
 
     def compare(self, a: str, b: str, **filters: str) -> Comparison:
         """Compare B, the new side, with A.

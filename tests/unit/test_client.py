@@ -106,15 +106,6 @@ def test_a_row_has_its_figures_and_why_one_is_missing(client: Client, imported: 
         client.results(frameworks="pytorch")
 
 
-def test_rows_become_frames(client: Client, imported: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(UsageError, match="pandas is not installed"):
-        client.results().to_pandas()
-    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=list))
-    (made,) = client.results().to_pandas()
-    assert (made["throughput"], made["set"]) == (16.0, client.run(imported).status.plan.set_name)
-
-
 def test_render_and_compare_are_those_of_the_commands(client: Client, imported: str) -> None:
     job = client.render("tsm", backend="kubernetes", replicas=4, gpus=8, amp=True)[-1]
     assert job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 3
