@@ -76,12 +76,6 @@ ITERATIONS_MISSING = reject(
     "log of a resumed run may begin late.",
     "Get the complete log.",
 )
-JOB_CHANGED = reject(
-    "job-changed",
-    "The job was changed while it existed: replicas, GPUs or image. The message says "
-    "what was planned and what was found.",
-    "Submit a new job instead of changing one.",
-)
 LOSS_NOT_FINITE = reject(
     "loss-not-finite",
     "The loss became NaN or infinite. A warning if only in the warm-up.",

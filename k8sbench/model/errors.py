@@ -228,6 +228,7 @@ FORMER_IDS = {
     "batch-unknown": "batch-unverified",
     "below-median": "unsteady",
     "iterations-back": "two-runs",
+    "job-changed": "gpu-count",
     "mixed-devices": "mixed-gpu-model",
     "parameters": "other-benchmark",
 }

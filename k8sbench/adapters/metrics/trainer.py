@@ -37,7 +37,7 @@ class TrainerSource(MetricSource):
                         if any(needle in line for needle in NEEDLES):
                             text = line.decode(errors="replace")
                             for item in reader.read(CleanLine(number, text)):
-                                series.add(item, path.name)
+                                series.add(item)
         except (OSError, StoreError) as error:
             return Fetched(source=self.name, missing={"*": f"The logs cannot be read: {error}."})
         return series.fetched()

@@ -238,10 +238,6 @@ CAUSES: Mapping[str, Cause] = {
         "Cancel it ('k8sbench cancel {job}') and submit again: its figures would not be one run's.",
         again="the same as of a pod that was deleted, seen later",
     ),
-    "job-changed": Cause(
-        "The job was changed: {why}.",
-        "Cancel it ('k8sbench cancel {job}') and submit again: a changed job's run is rejected.",
-    ),
     # No other attempt: someone has set how often it may fail, or how long it may take.
     "job-limit": Cause(
         "{limit} struck, and its pods were deleted: {why}.",

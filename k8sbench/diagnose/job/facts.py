@@ -21,7 +21,6 @@ from k8sbench.model.plan import RunPlan
 
 QUOTED = 240
 """Longest text of Kubernetes' own that is quoted, characters."""
-JOB_CHANGED = "job-changed"
 DELETED = "_deleted"
 """Mark in the last state of a deleted pod."""
 _TAINTED = "DeletionByTaintManager"
@@ -375,46 +374,3 @@ def _about(event: KubeObject, name: str, uid: str | None) -> bool:
     """Return True if an event is about this object, not an earlier namesake."""
     about = event.get("involvedObject") or {}
     return about.get("name") == name and (uid is None or about.get("uid", uid) == uid)
-
-
-# -- what of a job is not as it was planned -------------------------------------------------------
-#
-# The figures of a job that someone changed after it was created are not those of the plan, whatever
-# its logs say. Compared is what decides them: the replicas, their GPUs and their image.
-
-
-def differences(job: KubeObject, plan: RunPlan) -> Iterator[str]:
-    """Yield what of a job is unlike its plan."""
-    kind = kind_of(plan)
-    planned = dict(kind.replicas(plan.replicas))
-    roles = (job.get("spec") or {}).get(kind.replicas_key)
-    if roles is None:
-        return  # it was not seen
-    for role in dict.fromkeys([*planned, *roles]):
-        spec = roles.get(role) or {}
-        # The operator takes 1 where no number is given.
-        count = spec.get("replicas", 1) if role in roles else 0
-        if count != planned.get(role, 0):
-            yield f"{counted(count, f'{role} replica')}, {planned.get(role, 0)} planned"
-        for container in ((spec.get("template") or {}).get("spec") or {}).get("containers") or ():
-            if container.get("name") == kind.container:
-                yield from _container(role, container, plan)
-
-
-def _container(role: str, container: KubeObject, plan: RunPlan) -> Iterator[str]:
-    limits = (container.get("resources") or {}).get("limits") or {}
-    gpus = str(limits.get(plan.pool.gpu_resource, 0))
-    if gpus != str(plan.gpus_per_replica):
-        yield f"{gpus} {plan.pool.gpu_resource} for each {role}, {plan.gpus_per_replica} planned"
-    image = str(container.get("image"))
-    if plan.image is not None and not _is_same(image, plan.image):
-        yield f"image {image} for {role}, {plan.image} planned"
-
-
-def _is_same(image: str, planned: str) -> bool:
-    """Return True if two names are of one image.
-
-    A webhook may name a mirror, or add the digest.
-    """
-    name, wanted = image.rpartition("/")[2], planned.rpartition("/")[2]
-    return name == wanted or name.startswith(f"{wanted}@")

@@ -14,11 +14,9 @@ import msgspec
 from k8sbench.diagnose.job import causes, endings, placing
 from k8sbench.diagnose.job.causes import CAUSES, EVENTS, POD_PHASES, Event, Waiting, finding_of
 from k8sbench.diagnose.job.facts import (
-    JOB_CHANGED,
     Facts,
     JobSnapshot,
     Replica,
-    differences,
     names,
 )
 from k8sbench.model.creation import JOB_GONE
@@ -89,21 +87,8 @@ def read(facts: Facts, lines: Mapping[str, Sequence[str]] | None = None) -> JobS
     """
     for look_for in (_ended, _cancelled, _gone, _ended_unnoticed):
         if found_state := look_for(facts, lines or {}):
-            return _with_changes(found_state, facts)
-    return _with_changes(_going(facts), facts)
-
-
-def _with_changes(state: JobState, facts: Facts) -> JobState:
-    """Add the note that the job was changed.
-
-    Only if nothing else is wrong and the run may still be measured.
-    """
-    changed = "; ".join(differences(facts.job, facts.plan))
-    if not changed or state.cause_id is not None or state.phase is Phase.CREATED:
-        return state
-    why = finding_of(JOB_CHANGED, facts.names(), why=changed)
-    cause = f"{state.cause} {why.sentence}"
-    return msgspec.structs.replace(state, cause=cause, cause_id=why.id, action=why.action)
+            return found_state
+    return _going(facts)
 
 
 def phase_alone(job: KubeObject, kind: JobKind) -> Phase:

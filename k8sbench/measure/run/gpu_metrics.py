@@ -113,6 +113,9 @@ def completed(
         judgement=_judgement(measurement, plan, figures),
     )
     new = list(_findings(measurement, plan, chosen, gpus.all, fetched))
+    if isinstance(plan, PlannedGpus):
+        # The evidence of a run is in its artifacts, which a log alone does not have.
+        new = [msgspec.structs.replace(finding, evidence=()) for finding in new]
     # What the whole steady part shows takes the place of what the end of the log did.
     ids = {reason.id for reason in new}
     kept_reasons = [reason for reason in measurement.reasons if reason.id not in ids]

@@ -27,7 +27,7 @@ from k8sbench.model.gpu_metrics import (
 )
 from k8sbench.model.measurement import GpuFigure
 from k8sbench.model.plain_text import counted
-from k8sbench.model.sample import GpuSamples, Item, Mark, Place
+from k8sbench.model.sample import GpuSamples, Item, Mark
 
 Samples = Sequence[tuple[float, float]]
 """Pairs of time and value."""
@@ -166,10 +166,8 @@ class TrainerSeries:
         """By rank."""
         self._found: dict[tuple[Gpu, str], tuple[float | None, list[float], list[float]]] = {}
         """By GPU and metric: the interval, times and values."""
-        self._places: list[Place] = []
-        """First line of each series."""
 
-    def add(self, item: Item, file: str) -> None:
+    def add(self, item: Item) -> None:
         """Take which GPU a rank has, and what it did; of other items nothing."""
         if isinstance(item, Mark):
             rank = item.number("rank")
@@ -180,16 +178,11 @@ class TrainerSeries:
             for metric, values in item.values.items():
                 if (gpu, metric) not in self._found:
                     self._found[gpu, metric] = (item.every, [], [])
-                    self._places.append(evidence.place(file, item.line, item.text))
                 _, at, kept = self._found[gpu, metric]
                 for when, value in zip(item.at, values, strict=True):
                     if value is not None:
                         at.append(when)
                         kept.append(value)
-
-    def place(self, line: int) -> Place:
-        """Return the log line of a series in :meth:`fetched`, by its number from 1."""
-        return self._places[line - 1]
 
     def fetched(self) -> Fetched:
         """Return what the logs have."""

@@ -250,7 +250,7 @@ class LogFacts:
             if self.family is OURS:
                 self.training.evaluation(item, file)
         elif isinstance(item, GpuSamples) or item.kind == "gpu":
-            self.gpu_series.add(item, file)
+            self.gpu_series.add(item)
             if isinstance(item, Mark) and (node := item.values.get("node")):
                 rank = int(item.number("rank") or 0)
                 self.nodes[rank] = evidence.redact(str(node))

@@ -120,24 +120,7 @@ def _with_gpu_metrics(measurement: Measurement, log: LogFacts) -> Measurement:
         run_id="", namespace=None, nodes={}, start=steady.started_at, end=steady.ended_at
     )
     job = PlannedGpus(measurement.gpus or 1, str(log.fact("preset")))
-    measurement = gpu_metrics.completed(
-        measurement, job, wanted, [fetched], accept=log.expected.accept
-    )
-    # The evidence of a run is in its artifacts; a log's is in the log.
-    artifact = "gpu/trainer.jsonl"
-    reasons = [
-        msgspec.structs.replace(
-            finding,
-            evidence=tuple(
-                msgspec.structs.replace(log.gpu_series.place(place.line), text=place.text)
-                if place.file == artifact
-                else place
-                for place in finding.evidence
-            ),
-        )
-        for finding in measurement.reasons
-    ]
-    return msgspec.structs.replace(measurement, reasons=tuple(reasons))
+    return gpu_metrics.completed(measurement, job, wanted, [fetched], accept=log.expected.accept)
 
 
 def _check_declared(log: LogFacts, declared: LogFormat) -> None:

@@ -82,9 +82,6 @@ def measure_run(
         for end in run.history[-1:]
         if end.phase is Phase.FAILED
     ]
-    changed = next((step for step in run.history if step.cause_id == rules.JOB_CHANGED.id), None)
-    if changed is not None:
-        more.append(rules.JOB_CHANGED.finding(changed.cause))
     paused = sum(
         again.at - end.at
         for end, again in itertools.pairwise(run.history)

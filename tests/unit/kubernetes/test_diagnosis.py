@@ -6,17 +6,14 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from k8sbench.adapters.kubernetes import kinds
-from k8sbench.diagnose.job import facts, state
+from k8sbench.diagnose.job import state
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.model.phase import Phase
-from k8sbench.model.plan import RunPlan
 from tests.unit import goldens
 from tests.unit.kubernetes.objects import (
     FAILED,
@@ -37,7 +34,6 @@ from tests.unit.kubernetes.objects import (
     waits,
 )
 from tests.unit.presence import present
-from tests.unit.render import plans
 from tests.unit.render.plans import plan
 
 GOLDEN = Path(__file__).with_name("causes.txt")
@@ -339,14 +335,6 @@ BY_CAUSE: dict[str, list[Seen]] = {
         seen(pod(), of=RUNNING, events=[created(2)]),
         seen(pod(), of=job(condition("Running"), restart_policy="ExitCode"), events=[created(4)]),
     ],
-    "job-changed": [
-        seen(pod(), of=job(condition("Running"), workers=3)),
-        seen(
-            pod("master-0", ended(0)),
-            pod(state=ended(0)),
-            of=job(condition("Succeeded", at=61), workers=3),
-        ),
-    ],
     "job-limit": [
         seen(
             pod(),
@@ -471,7 +459,6 @@ READINGS: list[tuple[Seen, str]] = [
     (seen(unplaced(FULL.replace(NO_VICTIMS, UNHELPFUL)), NO_PULL), "Pending request-too-large!"),
     (seen(unplaced(FULL), NO_PULL), "Pending image-not-found"),
     (seen(unplaced(FULL), of=CHANGED), "Pending half-placed"),
-    (seen(pod(), of=CHANGED), "Running job-changed"),
     # A refusal counts while the pod was not created since.
     (seen(pod(), events=[OF_WORKER]), "Running -"),
     (alone(events=[OF_MASTER, OF_WORKER]), "Pending pod-security!: The pod of master-0 is not"),
@@ -593,60 +580,3 @@ def test_a_peer_that_lost_its_connection_is_not_the_cause() -> None:
     reading = read(found_now, lines=lines)
     assert reading.cause == "worker-0 exited with code 1: ValueError: loss is nan"
     assert reading.action == "Read its log: 'k8sbench logs job --replica worker-0'."
-
-
-# -- changed jobs ---------------------------------------------------------------------------------
-
-
-Change = Callable[[dict[str, Any]], object]
-PLANS = [
-    PLAN,
-    plan("1x8", run_id=JOB),
-    plan("2x8", run_id=JOB, framework="paddle"),
-    plan("2x1-cpu", run_id=JOB),
-]
-
-
-def differences(found: dict[str, Any], of: RunPlan = PLAN) -> list[str]:
-    """Return differences between the plan and a job as kept by following."""
-    return list(facts.differences(kinds.trimmed_job(found), of))
-
-
-@pytest.mark.parametrize("of", PLANS, ids=lambda one: f"{one.framework}-{one.case}")
-def test_a_job_that_nobody_has_touched_is_as_it_was_planned(of: RunPlan) -> None:
-    assert differences(plans.job(of), of) == []
-
-
-def container(roles: dict[str, Any], role: str = "Worker") -> dict[str, Any]:
-    found: dict[str, Any] = roles[role]["template"]["spec"]["containers"][0]
-    return found
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda roles: roles["Worker"].update(replicas=3), "3 Worker replicas, 1 planned"),
-        (lambda roles: roles.pop("Worker"), "0 Worker replicas, 1 planned"),
-        (
-            lambda roles: container(roles)["resources"]["limits"].update({"nvidia.com/gpu": "4"}),
-            "4 nvidia.com/gpu for each Worker, 8 planned",
-        ),
-        (
-            lambda roles: container(roles, "Master").update(image="nvcr.io/nvidia/pytorch:1"),
-            f"image nvcr.io/nvidia/pytorch:1 for Master, {PLAN.image} planned",
-        ),
-    ],
-)
-def test_what_was_changed_is_named_with_what_was_planned(change: Change, said: str) -> None:
-    found = plans.job(PLAN)
-    change(found["spec"]["pytorchReplicaSpecs"])
-    assert differences(found) == [said]
-
-
-@pytest.mark.parametrize("digest", ["", "@sha256:0123"])
-def test_the_same_image_from_a_mirror_is_no_other_one(digest: str) -> None:
-    found = plans.job(PLAN)
-    for role in ("Master", "Worker"):
-        one = container(found["spec"]["pytorchReplicaSpecs"], role)
-        one["image"] = f"mirror.example.com/cache/{one['image'].rpartition('/')[2]}{digest}"
-    assert differences(found) == []

@@ -268,9 +268,6 @@ UNREAD = [*TRAINED[:20], BROKEN, *TRAINED[20:]]
 VALIDATION_FAILED = Transition(
     phase=Phase.FAILED, at=1.0, cause="master-0 exited with code 1: RuntimeError: [10.0.0.7]:29500"
 )
-JOB_CHANGED = Transition(
-    phase=Phase.RUNNING, at=1.0, cause="The job was changed.", cause_id="job-changed"
-)
 CONTINUED = (
     Transition(phase=Phase.CANCELLED, at=1.0, cause="Cancelled."),
     creation.continued(PLAN, 1, 61.0),
@@ -566,7 +563,6 @@ CASES: dict[str, tuple[Found, str]] = {
     "an evaluation is missing": (log(UNEVALUATED, **OURS), "evaluation-missing"),
     "a checkpoint failed": (log([*TRAINED, UNSAVED], **OURS), "checkpoint-failed"),
     "it was continued": (archived(history=CONTINUED), "continued"),
-    "the job was changed": (archived(history=(JOB_CHANGED,)), "job-changed"),
     "it failed in its last validation": (archived(history=(VALIDATION_FAILED,)), "exit-code"),
     "nothing was printed": (archived(), "nothing-measured"),
     "lines of the window were lost": (

@@ -72,16 +72,12 @@ def test_a_log_alone_gives_the_metrics_of_all_ranks(tmp_path: Path) -> None:
     assert [each.id for each in found.reasons if "gpu" in each.id] == []
 
 
-def test_a_reason_of_a_log_alone_has_its_evidence_in_the_log(tmp_path: Path) -> None:
+def test_a_reason_of_a_log_alone_points_at_no_artifact(tmp_path: Path) -> None:
     held = log(tmp_path / "held.log", printed(0, of=1, power=200.0, throttled=0x20))
     found = measured(held)
     (reason,) = [each for each in found.reasons if each.id == "gpu-throttled"]
     assert "GPU 8c6f-0 of n-1 was held down by heat, by the driver for 100" in reason.sentence
-    (place,) = reason.evidence
-    first = next(
-        n for n, line in enumerate(held.read_text().splitlines(), 1) if '"event": "gpu"' in line
-    )
-    assert (place.file, place.line) == ("held.log", first)
+    assert reason.evidence == ()
     assert found.verdict == "rejected"
 
 
