@@ -107,9 +107,6 @@ class Match(Protocol):
     def __getitem__(self, group: int, /) -> Any:
         """Return the text of a group; 0: of the match."""
 
-    def end(self) -> int:
-        """Return the place behind the match."""
-
     def groupdict(self) -> dict[str, Any]:
         """Return the text of each named group, None where it takes no part."""
 
@@ -121,8 +118,8 @@ class Pattern(Protocol):
     def groupindex(self) -> Mapping[str, int]:
         """The number of each named group."""
 
-    def search(self, text: str, start: int = 0, /) -> Match | None:
-        """Return the first match from a place on."""
+    def search(self, text: str, /) -> Match | None:
+        """Return the first match."""
 
     def finditer(self, text: str, /) -> Iterator[Match]:
         """Return all matches."""

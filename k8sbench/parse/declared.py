@@ -26,7 +26,6 @@ from k8sbench.parse.family import (
     LineReader,
     LineRule,
     MarkRule,
-    Read,
     RecordRule,
     number_in,
     positive,
@@ -161,7 +160,12 @@ class _DeclaredReader(LineReader):
     def rules(self) -> list[LineRule]:
         # The empty text is in every line: a pattern may match anything.
         others = [rule.read for rule in super().rules()[len(self._family.records) :]]
-        return [LineRule("", _cut(read)) for read in (self._records, *others, self._others)]
+        return [LineRule("", read) for read in (self._records, *others, self._others)]
+
+    def read(self, line: CleanLine) -> list[Item]:
+        # RE2 takes no bytes that a followed log has in place of characters.
+        text = line.text[:MAX_LINE].encode(errors="replace").decode()
+        return super().read(line._replace(text=text))
 
     def _records(self, line: CleanLine) -> Iterator[Item]:
         for rule in self._family.records:
@@ -197,14 +201,6 @@ class _DeclaredReader(LineReader):
             self._nodes[name] = int(said)
             if self._nodes.keys() == _NODES:
                 yield line.fact("gpus", str(math.prod(self._nodes.values())))
-
-
-def _cut(read: Read) -> Read:
-    def cut(line: CleanLine) -> CleanLine:
-        # RE2 takes no bytes that a followed log has in place of characters.
-        return line._replace(text=line.text[:MAX_LINE].encode(errors="replace").decode())
-
-    return lambda line: read(cut(line))
 
 
 # -- explanation ----------------------------------------------------------------------------------
@@ -374,10 +370,9 @@ class Numbers:
         is_json = isinstance(pattern, JsonFields)
         self.paths: Mapping[str, str] = declared.fields if is_json else {}
 
-    def search(self, text: str, start: int = 0, /) -> Converted | None:
-        """Return the first match from a place on."""
-        found = self._pattern.search(text, start)
-        return None if found is None else Converted(self, found, text)
+    def search(self, text: str, /) -> Converted | None:
+        """Return the first match."""
+        return next(self.finditer(text), None)
 
     def finditer(self, text: str, /) -> Iterator[Converted]:
         """Yield all matches."""
@@ -409,10 +404,6 @@ class Converted:
     def __getitem__(self, group: int, /) -> Any:
         """Return the text of the match."""
         return self._found[group]
-
-    def end(self) -> int:
-        """Return the place behind the match."""
-        return int(self._found.end())
 
     def groupdict(self) -> dict[str, Any]:
         """Return the numbers by group, as text."""

@@ -12,7 +12,7 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -81,6 +81,16 @@ class RecordRule(msgspec.Struct, frozen=True):
     """Reads a stamp; None for what is none."""
     counts_steps: bool = False
     """True if ``rate`` counts steps; the record has seconds per step in its place."""
+
+    def read(self, line: CleanLine) -> Iterator[Item]:
+        """Yield the records of a line."""
+        # Most lines have one: what follows it is not searched for another.
+        is_one = line.text.count(self.needle) == 1
+        every = [self.pattern.search(line.text)] if is_one else self.pattern.finditer(line.text)
+        for match in every:
+            record = None if match is None else self.record(line, match)
+            if record is not None:
+                yield record
 
     def record(self, line: CleanLine, match: Match) -> Record | None:
         """Build a record from a match; None if its numbers are invalid."""
@@ -167,13 +177,7 @@ class JsonMatch(NamedTuple):
     """A match of the fields of a JSON object; item 0 is its text."""
 
     text: str
-    at: int
-    """Its end in the line."""
     named: dict[str, str | None]
-
-    def end(self) -> int:
-        """Return the place behind it."""
-        return self.at
 
     def groupdict(self) -> dict[str, str | None]:
         """Return the values, by the names of their groups."""
@@ -192,39 +196,43 @@ class JsonFields:
         self._where = re.compile(where)
         self.groupindex = {name: number for number, name in enumerate(paths, 1)}
 
-    def search(self, text: str, start: int = 0, /) -> JsonMatch | None:
-        """Return the first object from a place on with a value besides a stamp."""
-        return next(self.finditer(text, start), None)
+    def search(self, text: str, /) -> JsonMatch | None:
+        """Return the first object with a value besides a stamp."""
+        return next(self.finditer(text), None)
 
-    def finditer(self, text: str, start: int = 0, /) -> Iterator[JsonMatch]:
-        """Yield all such objects; one that is torn is skipped."""
-        while begin := _OBJECT.search(text, start):
-            try:
-                found, start = _JSON.raw_decode(text, begin.start())
-            except ValueError:
-                start = begin.end()
-                continue
-            except RecursionError:
-                return
-            named = {name: _at(found, path) for name, path in self._paths.items()}
-            own = text[begin.start() : start]
+    def finditer(self, text: str, /) -> Iterator[JsonMatch]:
+        """Yield all such objects."""
+        for own, values in json_objects(text):
+            named = {name: values.get(path) for name, path in self._paths.items()}
             known = any(value for name, value in named.items() if name != "stamp")
             if known and self._where.search(own):
-                yield JsonMatch(own, start, named)
+                yield JsonMatch(own, named)
 
 
-def _at(value: object, path: str) -> str | None:
-    """Return the text or number at a path; keys may hold dots themselves."""
-    if isinstance(value, list):
-        value = {str(place): each for place, each in enumerate(value)}
-    if not isinstance(value, dict):
-        return None
-    if isinstance(found := value.get(path), str):
-        return found
-    inner = (
-        _at(each, path[len(key) + 1 :]) for key, each in value.items() if path.startswith(f"{key}.")
-    )
-    return next(filter(None, inner), None)
+def json_objects(text: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the JSON objects in a text: its part, and texts and numbers by path.
+
+    One that is torn is skipped.
+    """
+    start = 0
+    while begin := _OBJECT.search(text, start):
+        try:
+            found, start = _JSON.raw_decode(text, begin.start())
+        except ValueError:
+            start = begin.end()
+            continue
+        except RecursionError:
+            return
+        yield text[begin.start() : start], dict(_leaves(found, ""))
+
+
+def _leaves(value: object, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, (dict, list)):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, each in items:
+            yield from _leaves(each, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, str):
+        yield path, value
 
 
 class FactRule(msgspec.Struct, frozen=True):
@@ -237,6 +245,13 @@ class FactRule(msgspec.Struct, frozen=True):
     """Literal text that every matching line holds."""
     pattern: re.Pattern[str]
     says: dict[str, str] = {}
+
+    def read(self, line: CleanLine) -> Iterator[Fact]:
+        """Yield what a line states."""
+        if match := self.pattern.search(line.text):
+            for name, value in [*match.groupdict().items(), *self.says.items()]:
+                if value is not None:
+                    yield line.fact(name, value.strip())
 
 
 def rule(needle: str, pattern: str | None = None, **says: str) -> FactRule:
@@ -253,6 +268,24 @@ class EvaluationRule(msgspec.Struct, frozen=True):
     """Metric, if the pattern has no such group."""
     unit: Literal["%", "fraction"] | None = None
     """None: percent, if the value is above 1."""
+
+    def read(self, line: CleanLine) -> Iterator[Item]:
+        """Yield a mark for each evaluation, and its value if it is a number."""
+        for match in self.pattern.finditer(line.text):
+            yield line.mark("evaluation", match[0])
+            groups = match.groupdict()
+            value, stamp = number_in(groups.get("value")), groups.get("stamp")
+            if value is not None:
+                yield Evaluation(
+                    line=line.number,
+                    text=match[0],
+                    source=line.source,
+                    metric=groups.get("metric") or self.metric,
+                    subset=groups.get("subset") or "",
+                    value=value,
+                    unit=self.unit or ("fraction" if value <= 1 else "%"),
+                    stamp=None if stamp is None else stamp_seconds(stamp),
+                )
 
 
 def evaluations_in_json(
@@ -274,6 +307,14 @@ class MarkRule(msgspec.Struct, frozen=True):
     kind: MarkKind
     pattern: Pattern | None = None
     """None: the needle alone decides."""
+
+    def read(self, line: CleanLine) -> Iterator[Item]:
+        """Yield what happened."""
+        if self.pattern is None:
+            yield line.mark(self.kind)
+        elif match := self.pattern.search(line.text):
+            values = {name: number_in(value) for name, value in match.groupdict().items()}
+            yield line.mark(self.kind, match[0], values)
 
 
 Read = Callable[[CleanLine], Iterable[Item]]
@@ -302,27 +343,22 @@ class LineReader:
     def rules(self) -> list[LineRule]:
         """Return the readers by line kind."""
         family = self._family
-        return [
-            *(LineRule(rule.needle, records(rule)) for rule in family.records),
-            *(LineRule(rule.needle, _evaluations(rule)) for rule in family.evaluations),
-            *(LineRule(rule.needle, _marks(rule)) for rule in family.marks),
-            *(LineRule(rule.needle, self._late(rule)) for rule in family.late_facts),
-        ]
+        every: tuple[RecordRule | EvaluationRule | MarkRule | FactRule, ...]
+        every = (*family.records, *family.evaluations, *family.marks, *family.late_facts)
+        return [LineRule(rule.needle, rule.read) for rule in every]
 
     def head(self, line: CleanLine) -> Iterator[Fact]:
         """Facts in a line before the first record."""
-        for fact in self.facts(line, self._family.facts):
+        for fact in self.facts(line):
             self._stated.setdefault(fact.name, fact)
             if not fact.name.startswith("_"):
                 yield fact
 
-    def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
-        """Apply a table of rules to a line."""
-        for rule in rules:
-            if rule.needle in line.text and (match := rule.pattern.search(line.text)):
-                for name, value in [*match.groupdict().items(), *rule.says.items()]:
-                    if value is not None:
-                        yield line.fact(name, value.strip())
+    def facts(self, line: CleanLine) -> Iterator[Fact]:
+        """Facts in a line before the first record, also those for :attr:`Family.derive` alone."""
+        for rule in self._family.facts:
+            if rule.needle in line.text:
+                yield from rule.read(line)
 
     def derived(self) -> Iterator[Fact]:
         """Yield the facts that follow from the complete head; call once."""
@@ -337,9 +373,6 @@ class LineReader:
             if needle in text:
                 items += read(line)
         return items
-
-    def _late(self, rule: FactRule) -> Read:
-        return lambda line: self.facts(line, (rule,))
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
@@ -372,62 +405,6 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
         It keeps state: an earlier line may decide what a line means.
         """
         return self.make_reader(self)
-
-
-def records(rule: RecordRule) -> Read:
-    """Read training lines."""
-    needle, search = rule.needle, rule.pattern.search
-
-    def read(line: CleanLine) -> list[Item]:
-        found: list[Item] = []
-        text = line.text
-        match = search(text)
-        while match:
-            record = rule.record(line, match)
-            if record is not None:
-                found.append(record)
-            # Most lines end with their record: what follows is seldom searched for another.
-            end = match.end()
-            match = search(text, end) if text.find(needle, end) >= 0 else None
-        return found
-
-    return read
-
-
-def _evaluations(rule: EvaluationRule) -> Read:
-    def read(line: CleanLine) -> Iterator[Item]:
-        for match in rule.pattern.finditer(line.text):
-            yield line.mark("evaluation", match[0])
-            if (value := number_in(match.groupdict().get("value"))) is not None:
-                yield _evaluation(line, match, value, rule)
-
-    return read
-
-
-def _evaluation(line: CleanLine, match: Match, value: float, rule: EvaluationRule) -> Evaluation:
-    groups = match.groupdict()
-    stamp = groups.get("stamp")
-    return Evaluation(
-        line=line.number,
-        text=match[0],
-        source=line.source,
-        metric=groups.get("metric") or rule.metric,
-        subset=groups.get("subset") or "",
-        value=value,
-        unit=rule.unit or ("fraction" if value <= 1 else "%"),
-        stamp=None if stamp is None else stamp_seconds(stamp),
-    )
-
-
-def _marks(rule: MarkRule) -> Read:
-    def read(line: CleanLine) -> Iterator[Item]:
-        if rule.pattern is None:
-            yield line.mark(rule.kind)
-        elif match := rule.pattern.search(line.text):
-            values = {name: number_in(value) for name, value in match.groupdict().items()}
-            yield line.mark(rule.kind, match[0], values)
-
-    return read
 
 
 def assumed_fp32(stated: Mapping[str, Fact], name: str = "precision_assumed") -> Iterator[Fact]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from enum import IntEnum, auto
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from k8sbench.model.notation import MANY, Unit
 from k8sbench.parse import declared
-from k8sbench.parse.family import number_in
+from k8sbench.parse.family import json_objects, number_in
 
 
 class Kind(IntEnum):
@@ -190,22 +189,8 @@ def _beside(label: str, kind: Kind, behind: str) -> tuple[Unit | None, int]:
 
 
 def _object(line: str) -> dict[str, str]:
-    """Return the texts and numbers of a line's JSON object, by path."""
-    begin = line.find('{"')
-    try:
-        found, _ = json.JSONDecoder(parse_float=str, parse_int=str).raw_decode(line, begin)
-    except (ValueError, RecursionError):
-        return {}
-    return dict(_leaves(found, "")) if begin >= 0 else {}
-
-
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, (dict, list)):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, each in items:
-            yield from _leaves(each, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, str):
-        yield path, value
+    """Return the texts and numbers of a line's first JSON object, by path."""
+    return next((values for _, values in json_objects(line)), {})
 
 
 def strings(lines: Sequence[str]) -> dict[str, list[str]]:

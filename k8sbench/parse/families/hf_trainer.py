@@ -8,14 +8,13 @@ has the epochs that are done, of examples and a batch that the head states.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
 from k8sbench.model.sample import Fact, Item, Mark
 from k8sbench.parse.family import (
     MOST_EPOCHS,
-    FactRule,
     Family,
     LineReader,
     LineRule,
@@ -63,8 +62,8 @@ class _HfTrainerReader(LineReader):
 
         return [last._replace(read=read)]
 
-    def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
-        for fact in super().facts(line, rules):
+    def facts(self, line: CleanLine) -> Iterator[Fact]:
+        for fact in super().facts(line):
             if fact.name == "_begins":
                 self._head = {"begun": 0}
             elif self._head:  # an evaluation before it has examples of its own

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import msgspec
@@ -133,10 +133,10 @@ class _MmsegReader(LineReader):
     def _correcting(self, rule: LineRule) -> LineRule:
         return rule._replace(read=lambda line: map(self._corrected, rule.read(line)))
 
-    def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
+    def facts(self, line: CleanLine) -> Iterator[Fact]:
         is_json = '"env_info": "' in line.text
         for text in _JSON_TEXT.split(line.text) if is_json else (line.text,):
-            yield from super().facts(line._replace(text=text), rules)
+            yield from super().facts(line._replace(text=text))
             if self._logging and (match := _INTERVAL.match(text)):
                 yield line.fact("log_interval", match[1])
             self._logging = text == _LOGGING
@@ -313,8 +313,8 @@ class _MmengineReader(LineReader):
         self.head_needles |= _HEAD
         self._section = self._part = ""
 
-    def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
-        yield from super().facts(line, rules)
+    def facts(self, line: CleanLine) -> Iterator[Fact]:
+        yield from super().facts(line)
         if match := _SECTION.match(line.text):
             self._section, self._part = match["name"], ""
         elif match := _PART.match(line.text):

@@ -6,7 +6,7 @@ First what several of them print: launcher, runtime, configuration, training lin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -80,9 +80,9 @@ class ConfigurationReader(LineReader):
         super().__init__(family)
         self.head_needles |= {f"{name} : " for name in _CONFIGURED.split()}
 
-    def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
+    def facts(self, line: CleanLine) -> Iterator[Fact]:
         """Apply the rules, then the sections."""
-        yield from super().facts(line, rules)
+        yield from super().facts(line)
         if _MODEL.search(line.text):
             self._names_model = True
         elif self._names_model and (match := _NAME.search(line.text)):
@@ -149,8 +149,8 @@ class _PaddlesegReader(LineReader):
         super().__init__(family)
         self.head_needles |= {"model:", "  type: "}
 
-    def facts(self, line: CleanLine, rules: Sequence[FactRule]) -> Iterator[Fact]:
-        yield from super().facts(line, rules)
+    def facts(self, line: CleanLine) -> Iterator[Fact]:
+        yield from super().facts(line)
         self._in_model |= line.text.rstrip() == "model:"
         if self._in_model and (match := _SEG_MODEL.match(line.text)):
             self._in_model = False
