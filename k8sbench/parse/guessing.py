@@ -38,7 +38,7 @@ _GLOBAL = re.compile(r"global|update")
 
 
 class ChosenColumns(NamedTuple):
-    """The columns of a training line, or of a summary."""
+    """The columns of a training line."""
 
     columns: dict[str, NumberColumn]
     stamp: Stamp | None
@@ -61,39 +61,35 @@ def guess(
 ) -> dict[str, str | int] | None:
     """Return values for the template of a benchmark file.
 
-    They describe the most frequent line that can be a training line, else the rarest line that can
-    be a summary. ``batch`` per GPU and ``gpus`` are those of the user. None: the log has neither.
+    They describe the most frequent line that can be a training line; None without one. ``batch``
+    per GPU and ``gpus`` are those of the user.
     """
     kinds = defaultdict[str, list[str]](list)
     for line in lines:
         kinds[_SHAPE.sub("0", line)].append(line)
     often = sorted((kind for kind in kinds.values() if not _OTHER.search(kind[0])), key=len)
-    frequent = [alike for alike in often[::-1] if len(alike) >= FEWEST]
-    rare = often[: len(often) - len(frequent)]
-    for is_training, likely in ((True, frequent), (False, rare)):
-        for alike in likely:
-            sample = similar(alike[:_COMPARED])
-            chosen = _chosen(sample, is_training=is_training)
-            if chosen is not None:
-                facts = _facts(lines, batch=batch, gpus=gpus)
-                return _values(alike, sample, chosen, facts)
+    for alike in often[::-1]:
+        sample = similar(alike[:_COMPARED])
+        chosen = _chosen(sample) if len(alike) >= FEWEST else None
+        if chosen is not None:
+            return _values(alike, sample, chosen, _facts(lines, batch=batch, gpus=gpus))
     return None
 
 
 # -- choice ---------------------------------------------------------------------------------------
 
 
-def _chosen(lines: Sequence[str], *, is_training: bool) -> ChosenColumns | None:
+def _chosen(lines: Sequence[str]) -> ChosenColumns | None:
     """Choose the columns; None without a rate or a step."""
     found = of_lines(lines)
     varied = len(set(lines)) > 1
     stamp = _stamps(lines, is_json=bool(found and found[0].path))
     chosen = _steps(found, varied=varied)
-    if ("iteration" in chosen) != is_training:
+    if "iteration" not in chosen:
         return None
-    every = _every(chosen["iteration"]) if is_training else 1
+    every = _every(chosen["iteration"])
     speeds = [each for each in found if each.kind in {Kind.RATE, Kind.SECONDS}]
-    speeds = [each for each in speeds if _is_speed(each, stamp, every, varied, is_training)]
+    speeds = [each for each in speeds if _is_speed(each, stamp, every, varied)]
     if not speeds:
         return None
     best = max(speeds, key=_rank)  # of equals the first
@@ -156,9 +152,7 @@ def _every(column: NumberColumn) -> int:
     return steps.most_common(1)[0][0] if steps else 1
 
 
-def _is_speed(
-    column: NumberColumn, stamp: Stamp | None, every: int, varied: bool, is_training: bool
-) -> bool:
+def _is_speed(column: NumberColumn, stamp: Stamp | None, every: int, varied: bool) -> bool:
     """True unless the numbers are totals."""
     values = column.values
     if min(values) < 0 or max(values) <= 0:
@@ -171,8 +165,6 @@ def _is_speed(
     moves = len(pairs) > 2 and (grows or falls) and max(values) > 1.5 * min(values)
     if (varied and moves) or max(values) * scale > LONGEST_TIME:
         return False
-    if not is_training:
-        return "per" in column.label or "/" in column.label
     passed = stamp.passed if stamp and len(stamp.seconds) == len(values) else 0.0
     # A line's whole time, by the clock: that of a step is not printed.
     whole = passed and sum(values[1:]) * scale / passed
@@ -202,12 +194,11 @@ def _values(
 ) -> dict[str, str | int]:
     speed = chosen.speed
     unit, noun = _unit(speed)
-    iteration = chosen.columns.get("iteration")
-    first = int(iteration.values[0]) if iteration else 1
-    every = _every(iteration) if iteration else 1
+    iteration = chosen.columns["iteration"]
+    first, every = int(iteration.values[0]), _every(iteration)
     single = speed.begin >= 0 and _MEAN.match(speed.behind) is not None
     running = "running" in speed.label
-    key = "fields" if speed.path else "record" if iteration else "summary"
+    key = "fields" if speed.path else "record"
     if speed.path:
         paths = {name: each.path for name, each in chosen.columns.items()}
         paths |= {"stamp": chosen.stamp.path} if chosen.stamp else {}
@@ -217,7 +208,7 @@ def _values(
     more: dict[str, str] = {}
     if any("," in text for each in chosen.columns.values() for text in each.texts):
         more["thousands"] = '","  # check'
-    if chosen.stamp and iteration:
+    if chosen.stamp:
         more["stamp_format"] = f'"{chosen.stamp.form}"  # check'
     if noun == "tokens":
         more["sequence_length"] = f"{facts.length or 1}  # check: tokens of a sequence of the batch"

@@ -195,7 +195,7 @@ def _inside(facts: Facts, replica: Replica) -> Finding:
         )
     restarts = f", after {counted(replica.restarts, 'restart')}" if replica.restarts else ""
     message = f": {quoted(ending.message)}" if ending.message else ""
-    text = f"{replica.name} {_how(ending.code)}{restarts}{message}."
+    text = f"{replica.name} {exits.ending_text(ending.code)}{restarts}{message}."
     return _failed(facts, replica.name, text, exits.cause_id(ending.code, ending.message))
 
 
@@ -244,13 +244,6 @@ def _failed(
     facts: Facts, name: str, sentence: str, cause_id: str = exits.REPLICA_FAILED
 ) -> Finding:
     return finding_of(cause_id, {**facts.names(), "replica": name}, end=sentence)
-
-
-def _how(code: int) -> str:
-    number = exits.signal_of(code)  # None of 255, which is what becomes of exit(-1)
-    if number is None:
-        return f"exited with code {code}"
-    return f"was killed by {exits.signal_text(number)}, exit code {code}"
 
 
 def _init_ending(ending: Replica) -> ContainerEnd | None:

@@ -223,8 +223,8 @@ def _of_replica(failed: Ended) -> tuple[str, str]:
     """The sentence and the id where only the replica is known."""
     line = _last_message(failed.last)
     if failed.code != _KILLED_CODE and KILL not in _killed_by(failed.last):
-        return f"{failed.replica} {_how(failed)}{_quoted(line)}", cause_id(failed.code, line)
-    how = _how(failed)
+        return f"{failed.replica} {ending_text(failed.code)}{_quoted(line)}", cause_id(failed.code, line)
+    how = ending_text(failed.code)
     if failed.code != _KILLED_CODE:
         how += f" after {signal_text(KILL)} had killed a process of it"
     last = f" Its last line{_quoted(line) if line else ' is empty.'}"
@@ -235,7 +235,7 @@ def _of_rank(failed: Ended, rank: _RankReport) -> tuple[str, str]:
     """The same where the launcher reported the rank."""
     id_ = cause_id(rank.code, rank.error)
     if rank.code >= 0 and rank.error:
-        return f"{failed.replica} {_how(failed)}{_quoted(rank.line)}", id_
+        return f"{failed.replica} {ending_text(failed.code)}{_quoted(rank.line)}", id_
     sentence = f"{rank.name} of {failed.replica} {_by(rank.code)}"
     if rank.code == -KILL:
         last = f" Its last line{_quoted(rank.error)}" if rank.error else ""
@@ -343,11 +343,12 @@ def _by(code: int) -> str:
     return f"exited with code {code}" if code >= 0 else f"was killed by {signal_text(-code)}"
 
 
-def _how(ended: Ended) -> str:
-    if ended.code is None:
+def ending_text(code: int | None) -> str:
+    """Say how a process ended, by its exit code; None: it has not."""
+    if code is None:
         return "had an error"
-    number = signal_of(ended.code)
-    return _by(ended.code) if number is None else f"was killed by {signal_text(number)}"
+    number = signal_of(code)  # None of 255, which is what becomes of exit(-1)
+    return _by(code) if number is None else f"was killed by {signal_text(number)}"
 
 
 def _killed_by(lines: Sequence[str]) -> set[int]:

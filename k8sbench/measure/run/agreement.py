@@ -172,9 +172,9 @@ def _redundancy(case: Case) -> Iterator[Finding]:
         rank is not None
         and rank.shape.per == "card"
         and batch
-        and rank.sums.products.differ(printed)
+        and rank.sums.has_other_batch(printed)
     ):
-        text = f"The batch is {printed}; rates times seconds are {rank.sums.products.batch:.4g}."
+        text = f"The batch is {printed}; rates times seconds are {rank.sums.batch:.4g}."
         yield rules.BATCH_MISMATCH.finding(text, log.place("batch_size"))
     if len(stated := log.facts.get("global_batch", {})) > 1:
         text = f"The log says {' and '.join(stated)} samples per step of the job."

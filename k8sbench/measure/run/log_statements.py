@@ -146,7 +146,7 @@ def printed_batch(log: LogFacts) -> int | None:
 def product(log: LogFacts) -> int | None:
     """Return a card's batch by rate × seconds; None if not whole."""
     rank = log.rank
-    samples = rank.sums.products.batch if rank is not None else None
+    samples = rank.sums.batch if rank is not None else None
     if rank is None or samples is None or rank.shape.per != "card":
         return None
     samples /= log.sequence_length or 1

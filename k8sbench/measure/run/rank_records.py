@@ -223,7 +223,7 @@ class RankRecords:
     @property
     def _batch(self) -> int:
         """Samples per step by rate × seconds; 0 if not printed."""
-        return round(self.sums.products.batch or 0)
+        return round(self.sums.batch or 0)
 
     def begins_with(self, record: Record) -> bool:
         """True if a record is of the log's first iterations, or earlier ones."""

@@ -288,24 +288,6 @@ class Epoch(msgspec.Struct):
     """True if its summary was read; each rank may print one."""
 
 
-class Products(msgspec.Struct):
-    """Rate times seconds of the records that print both: their batch."""
-
-    batch: float | None = None
-    """Batch by the record with the longest iteration, where rounding matters least."""
-    _longest: float = 0.0
-
-    def differ(self, batch: int) -> bool:
-        """True if the records have another batch, beyond rounding."""
-        return abs((self.batch or batch) / batch - 1) > PRODUCT + ROUNDING / (self._longest or 1)
-
-    def add(self, record: Record) -> None:
-        """Add a record."""
-        seconds = record.seconds or record.mean_seconds
-        if record.rate is not None and seconds is not None and seconds > self._longest:
-            self._longest, self.batch = seconds, record.rate * seconds
-
-
 class RankSums:
     """Sums and oddities of a rank's records."""
 
@@ -316,7 +298,12 @@ class RankSums:
         self.planned: int | None = None
         """Planned iterations by the records: of the run, or of the epoch."""
         self.memory_mib: float | None = None
-        self.products = Products()
+        self.batch: float | None = None
+        """Rate times seconds of the record with the longest iteration.
+
+        Of the records that print both; rounding matters least there.
+        """
+        self._longest = 0.0
         self.epoch = Epoch(None)
         self.tally = Tally(shape)
         self.odd_losses = Occurrences()
@@ -348,9 +335,15 @@ class RankSums:
         epoch.records += 1
         if record.rate is not None:
             epoch.rates += record.rate
-            self.products.add(record)
+            seconds = record.seconds or record.mean_seconds
+            if seconds is not None and seconds > self._longest:
+                self._longest, self.batch = seconds, record.rate * seconds
         if entry.counts:
             self.tally.count(entry)
+
+    def has_other_batch(self, batch: int) -> bool:
+        """True if the records have another batch, beyond rounding."""
+        return abs((self.batch or batch) / batch - 1) > PRODUCT + ROUNDING / (self._longest or 1)
 
 
 # -- printed means that overlap, as the time that each line adds -----------------------------------

@@ -50,10 +50,6 @@ TIMM = [
     for step in range(0, 100, 10)
 ]
 TESTS = ["Test: [   2/3]  Time: 0.145 (0.240)  Loss:   2.092 ( 2.083)"] * 90
-HF = [
-    *(f"{{'loss': '0.6{n}81', 'grad_norm': '0.2977', 'epoch': '0.{n}25'}}" for n in range(9)),
-    "{'train_runtime': '9.9', 'train_samples_per_second': '93.23', 'train_loss': '0.6'}",
-]
 SHORT_DATE = [
     f"{at} - INFO - Iter(train) [{n:>2d}/30]  lr: 1.0e-02  time: 0.5000  "
     f"data_time: 0.0217  loss: 4.{n}"
@@ -89,7 +85,6 @@ CASES: dict[str, tuple[list[str], dict[str, str], float]] = {
     "a program of one's own": (OWN, {"batch_size": "{fp32: 80}"}, 412.7),
     "arcface_torch": (ARCFACE, {"batch_size": "{fp32: 16}"}, 64.5),
     "timm, whose evaluations have more lines": (TIMM + TESTS, {}, 64.0),
-    "Hugging Face's Trainer": (HF, {}, 93.23),
     "seconds of a step, with the batch in the head": (
         ["batch_size:        16", *SHORT_DATE],
         {},
