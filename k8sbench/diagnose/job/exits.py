@@ -221,10 +221,9 @@ def _silent(replicas: Sequence[Ended]) -> Failure | None:
 
 def _of_replica(failed: Ended) -> tuple[str, str]:
     """The sentence and the id where only the replica is known."""
-    line = _last_message(failed.last)
+    line, how = _last_message(failed.last), ending_text(failed.code)
     if failed.code != _KILLED_CODE and KILL not in _killed_by(failed.last):
-        return f"{failed.replica} {ending_text(failed.code)}{_quoted(line)}", cause_id(failed.code, line)
-    how = ending_text(failed.code)
+        return f"{failed.replica} {how}{_quoted(line)}", cause_id(failed.code, line)
     if failed.code != _KILLED_CODE:
         how += f" after {signal_text(KILL)} had killed a process of it"
     last = f" Its last line{_quoted(line) if line else ' is empty.'}"

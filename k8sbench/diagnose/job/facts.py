@@ -16,7 +16,6 @@ from k8sbench.diagnose.job.causes import EVENTS, NEVER_STARTED, Event
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.kube import KubeObject, conditions, is_suspended, is_true, moment, name_of
 from k8sbench.model.phase import Phase
-from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import RunPlan
 
 QUOTED = 240
