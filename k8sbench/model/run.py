@@ -99,18 +99,21 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """One run with its plan, history and measurement."""
 
     schema: int = 2
+    """Version of the document."""
     plan: RunPlan
+    """The case with all its parameters."""
     created_at: Moment
     """Unix seconds."""
-    process: Process | None = msgspec.field(name="owner")
+    process: Process | None = msgspec.field(default=None, name="owner")
     """Process that follows a local run; None on a cluster."""
     history: tuple[Transition, ...]
     """Oldest first; never empty: the first is Created."""
-    artifacts: str | None
+    artifacts: str | None = None
     """Absolute path of the run's folder; None if its files are elsewhere."""
     artifacts_missing: str | None = None
-    """Reason why the folder is not here, one sentence with its location."""
+    """Reason why the folder is not here, with its location; None if it is."""
     measurement: Measurement | None = None
+    """Its figures and verdict; None if it is not measured."""
     image_digest: str | None = None
     """Digest of the replicas' image (``sha256:…``); None if unknown."""
     location: Location | None = None
@@ -318,21 +321,6 @@ def _known(run: Run) -> tuple[bool, bool]:
 # -- baselines -------------------------------------------------------------------------------------
 
 
-class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A baseline's run, reduced to the needs of a comparison."""
-
-    plan: RunPlan
-    """The run's plan."""
-    created_at: float
-    """Unix seconds."""
-    history: tuple[Transition, ...]
-    """Its changes of state, oldest first."""
-    measurement: Measurement | None
-    """Its figures and verdict; None where it was not measured."""
-    image_digest: str | None
-    """Digest of the replicas' image; None if unknown."""
-
-
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     """Some runs under a name."""
 
@@ -344,34 +332,19 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     of: tuple[str, ...]
     """Names given by the user: runs, groups, sets."""
-    runs: tuple[KeptRun, ...]
-    """Its runs, complete."""
-
-    def as_runs(self) -> list[Run]:
-        """Return its runs; their files are not part of it."""
-        return [
-            Run(
-                plan=kept.plan,
-                created_at=kept.created_at,
-                process=None,
-                history=kept.history,
-                artifacts=None,
-                artifacts_missing=f"They are of the baseline {self.name}.",
-                measurement=kept.measurement,
-                image_digest=kept.image_digest,
-            )
-            for kept in self.runs
-        ]
+    runs: tuple[Run, ...]
+    """Its runs, without the places of their jobs and files."""
 
 
-def kept_run(run: Run) -> KeptRun:
-    """Return a baseline's copy of a run."""
-    return KeptRun(
-        plan=run.plan,
-        created_at=run.created_at,
-        history=run.history,
-        measurement=run.measurement,
-        image_digest=run.image_digest,
+def kept_run(run: Run) -> Run:
+    """Return a baseline's copy of a run, reduced to the needs of a comparison."""
+    return msgspec.structs.replace(
+        run,
+        process=None,
+        artifacts=None,
+        artifacts_missing="They are no part of a baseline.",
+        location=None,
+        wishes=(),
     )
 
 

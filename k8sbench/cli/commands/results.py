@@ -353,7 +353,7 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
     when the runs are removed or measured again.
     """
     made = results.save_baseline(name, what, where, output.note, replace=replace, at=time.time())
-    cases = len({run.group_key.only("series") for run in made.as_runs()})
+    cases = len({run.group_key.only("series") for run in made.runs})
     output.note(
         f"baseline {name}: {counted(len(made.runs), 'run')} of {counted(cases, 'case')}."
         f" Compare with: k8sbench compare baseline:{name} SET"

@@ -128,9 +128,8 @@ def known(runs: Sequence[Run], kept: Iterable[Baseline], *, accept: Collection[s
 
 def of_baseline(kept: Baseline) -> Side:
     """Return a baseline as a side, grouping only its own runs."""
-    runs = kept.as_runs()
-    by_id = {run.run_id: run for run in runs}
-    return Side(name=kept.name, groups=tuple(grouping.groups(runs)), runs=by_id)
+    by_id = {run.run_id: run for run in kept.runs}
+    return Side(name=kept.name, groups=tuple(grouping.groups(kept.runs)), runs=by_id)
 
 
 def named(text: str, known: Known) -> Side:

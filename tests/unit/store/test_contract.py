@@ -438,7 +438,7 @@ def test_a_baseline_is_read_back_as_it_was_saved(store: SqlStore, open_again: Op
     saved = made(store)
     store.save_baseline(saved)
     assert open_again().baselines() == [saved]
-    (run,) = saved.as_runs()
+    (run,) = saved.runs
     kept = store.run("seg-1")
     assert (run.plan, run.history, run.measurement) == (kept.plan, kept.history, kept.measurement)
     assert run.artifacts is None
