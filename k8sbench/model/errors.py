@@ -254,6 +254,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     accepted: bool = False
     """True where ``--accept ID`` overruled it; the tables mark it."""
 
+    @property
+    def kind(self) -> str:
+        """``accepted``, or else the severity."""
+        return "accepted" if self.accepted else self.severity
+
     def __post_init__(self) -> None:
         if self.id in FORMER_IDS:
             msgspec.structs.force_setattr(self, "id", FORMER_IDS[self.id])

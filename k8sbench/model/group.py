@@ -228,16 +228,13 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         """True if no GPU was measured."""
         return "cpu" in (self.plan.device, self.device)
 
-    def ids(self, severity: str) -> tuple[str, ...]:
-        """Return the sorted ids of one severity, of the group and its members."""
-        every = [*self.reasons, *(r for member in self.members for r in member.reasons)]
-        return tuple(sorted({r.id for r in every if r.severity == severity and not r.accepted}))
+    def ids(self, kind: str) -> tuple[str, ...]:
+        """Return the sorted ids of one kind, of the group and its members.
 
-    @property
-    def accepted_ids(self) -> tuple[str, ...]:
-        """Ids of the reasons that ``--accept`` overruled."""
+        The kinds are the severities, and ``accepted`` for those that ``--accept`` overruled.
+        """
         every = [*self.reasons, *(r for member in self.members for r in member.reasons)]
-        return tuple(sorted({reason.id for reason in every if reason.accepted}))
+        return tuple(sorted({reason.id for reason in every if reason.kind == kind}))
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):

@@ -120,10 +120,9 @@ def marks(group: Group) -> tuple[str, ...]:
         found.append(f"left out: {', '.join(group.ids('reject'))}")
     if group.spread is not None and group.in_progress:
         found.append(f"{group.in_progress} still running")
-    if group.accepted_ids:
-        found.append(f"accepted: {', '.join(group.accepted_ids)}")
-    if group.ids("warn"):
-        found.append(f"warn: {', '.join(group.ids('warn'))}")
+    for kind in ("accepted", "warn"):
+        if ids := group.ids(kind):
+            found.append(f"{kind}: {', '.join(ids)}")
     return tuple(found)
 
 
@@ -161,7 +160,7 @@ def _of_kind(group: Group, kind: str) -> Iterator[tuple[list[str], Finding]]:
     of_runs = (([run.run_id], reason) for run in group.members for reason in run.reasons)
     of_group: list[tuple[list[str], Finding]] = [([], reason) for reason in group.reasons]
     for run_ids, reason in (*of_group, *of_runs):
-        if ("accepted" if reason.accepted else reason.severity) == kind:
+        if reason.kind == kind:
             yield run_ids, reason
 
 
