@@ -93,11 +93,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Lifetime of the choice of a Prometheus, seconds."""
     store_busy: float = 30.0
     """Timeout for another process's transaction."""
-    store_outage: float = 120.0
-    """Seconds to wait for a server that has answered before.
-
-    Longer than a restart or a failover.
-    """
     process_settle: float = 10.0
     """Wait for the cause if the first failure only lost a peer, seconds.
 

@@ -61,12 +61,11 @@ def alive(process: Process) -> bool | None:
     if process.pid_space != _pid_space():
         return None
     stat = _stat(process.pid)
-    if stat is None:
-        import psutil
-
-        # /proc may hide another user's process (``hidepid``).
-        return None if psutil.pid_exists(process.pid) else False
-    return stat[_STATE] not in _DEAD_STATES and float(stat[_START]) == process.started
+    return (
+        stat is not None
+        and stat[_STATE] not in _DEAD_STATES
+        and float(stat[_START]) == process.started
+    )
 
 
 def _stat(pid: int) -> list[str] | None:

@@ -91,7 +91,8 @@ class BenchmarkObjects:
         body = {"metadata": {"uid": known.uid}, "status": status}
         doing = f"the status of Benchmark {known.name} be written"
         with self._api.explaining(doing), Tolerated(404, 409):
-            self._api.patch(self._path(known, "status"), body)
+            path = kinds.path(KIND, self._api.place.namespace, known.name, "status")
+            self._api.patch(path, body)
         for event in events:
             self._tell(known, event)
 
@@ -120,15 +121,11 @@ class BenchmarkObjects:
 
     def delete(self, known: Benchmark) -> None:
         """Delete an object; raises :class:`BenchError`."""
-        with self._api.explaining(f"Benchmark {known.name} be deleted"):
-            self._api.delete(self._path(known), uid=known.uid)
+        delete(self._api, known)
 
     def close(self) -> None:
         """End the watch."""
         self._watch.close()
-
-    def _path(self, known: Benchmark, subresource: str = "") -> str:
-        return kinds.path(KIND, self._api.place.namespace, known.name, subresource)
 
     def _take(self, event: WatchEvent) -> None:
         with self._lock:

@@ -22,7 +22,6 @@ from pathlib import Path
 from k8sbench import limits
 from k8sbench.adapters.kubernetes import job_changes, kinds, listing, ownership
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
-from k8sbench.adapters.kubernetes.job_changes import Trainers
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.job_reader import JobReader
@@ -83,8 +82,6 @@ class KubernetesCluster:
         """Runs whose objects are kept: followed or being created."""
         self._changed: set[str] = set()
         """Runs whose state must be read."""
-        self._look_at = math.inf
-        """Earliest time at which an unchanged job is read, monotonic seconds."""
         self._read_at = 0.0
         """Time of the next read of jobs, monotonic seconds."""
         self._has_new = False
@@ -107,7 +104,6 @@ class KubernetesCluster:
             when_drained=lambda run_id: self._queue.put(partial(self._reread, {run_id})),
             is_away=lambda: bool(self._watches.failing),
         )
-        self._trainers = Trainers(api)
         self._requests, self._sent = Threads(REQUESTS), set[Future[None]]()
         self._reader = JobReader(
             api,
@@ -144,7 +140,7 @@ class KubernetesCluster:
 
             def provide() -> None:
                 if name:
-                    self._trainers.provide(name)
+                    job_changes.provide_trainers(self.api, name)
                 if runtime is not None:
                     ownership.make(self.api, runtime)
 
@@ -276,7 +272,8 @@ class KubernetesCluster:
 
     def _timeout(self, until: float | None) -> float | None:
         """Return the seconds until a job must be read; None: no limit."""
-        look_at = self._read_at if self._changed else max(self._look_at, self._read_at)
+        due = [one.look_at for one in list(self._jobs.values()) if one.look_at is not None]
+        look_at = self._read_at if self._changed else max(min(due, default=math.inf), self._read_at)
         times = [look_at, until, self._watches.report_at()]
         soonest = min(one for one in times if one is not None)
         return max(0.0, soonest - time.monotonic()) if soonest < math.inf else None
@@ -350,11 +347,9 @@ class KubernetesCluster:
         if now < self._read_at:
             return []
         self._read_at = now + min(len(self._jobs) // 10 * READ_SECONDS, MOST_READ_SECONDS)
-        is_due = now >= self._look_at
-        if is_due:
-            for one in list(self._jobs.values()):
-                if one.look_at is not None and one.look_at <= now:
-                    self._changed.add(one.plan.run_id)
+        for one in list(self._jobs.values()):
+            if one.look_at is not None and one.look_at <= now:
+                self._changed.add(one.plan.run_id)
         changed, self._changed = self._changed, set()
         events: list[JobEvent] = []
         for run_id in changed:
@@ -362,11 +357,6 @@ class KubernetesCluster:
                 events += self._reader.read(followed)
                 if followed.is_over:
                     self._drop(run_id)
-                else:
-                    self._look_at = min(self._look_at, followed.look_at or math.inf)
-        if is_due:
-            times = (one.look_at for one in list(self._jobs.values()))
-            self._look_at = min((at for at in times if at is not None), default=math.inf)
         return events
 
     def _drop(self, run_id: str) -> None:

@@ -339,7 +339,7 @@ def _is_made(api: Api, plan: RunPlan) -> bool:
     if maker := kind_of(plan).maker:
         path = kinds.path("Job", api.place.namespace, maker.format(job=plan.job_name))
         with contextlib.suppress(ApiFault):  # who may not see it goes by the pods
-            return api.find(path, brief=True) is not None
+            return api.find(path) is not None
     return False
 
 
@@ -376,52 +376,40 @@ def _left(pods: list[KubeObject], namespace: str, run_id: str) -> EarlierAttempt
 # if it is absent. Nobody changes one, and no run deletes it.
 
 
-class Trainers:
-    """The ConfigMaps of one namespace. This process checks the content of each once."""
+def provide_trainers(api: Api, name: str) -> None:
+    """Create a ConfigMap of trainers if it is absent; any thread may call it.
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
-        self._checked: set[str] = set()
-        """UIDs. A ConfigMap that is immutable and has the same UID has not changed."""
-
-    def provide(self, name: str) -> None:
-        """Create a ConfigMap if it is absent; any thread may call it.
-
-        Raises :class:`UsageError` where its content is not what its name says, and where it is
-        absent and this k8sbench has other trainers; :class:`ApiFault` where a request fails.
-        """
-        path = kinds.path("ConfigMap", self._api.place.namespace)
-        while (head := self._api.find(f"{path}/{name}", brief=True)) is None:
-            try:
-                made = self._api.create(path, self._manifest(name))
-            except ApiFault as fault:
-                if fault.reason != "AlreadyExists":  # another process was faster
-                    raise
-            else:
-                self._checked.add(made["metadata"]["uid"])
-                return
-        if head["metadata"]["uid"] not in self._checked:
-            self._checked.add(check(self._api, name))
-
-    def _manifest(self, name: str) -> Manifest:
-        here = catalog.trainer_sources()
-        if here.config_map_name != name:
-            raise UsageError(
-                f"The ConfigMap {name} in namespace {self._api.place.namespace} is gone, and this "
-                f"k8sbench has other trainers ({here.digest[:12]}).",
-                "Submit the run again, or continue it with the k8sbench that submitted it.",
-            )
-        return config_map(here)
+    Raises :class:`UsageError` where its content is not what its name says, and where it is absent
+    and this k8sbench has other trainers; :class:`ApiFault` where a request fails.
+    """
+    path = kinds.path("ConfigMap", api.place.namespace)
+    while (found := api.find(f"{path}/{name}")) is None:
+        try:
+            api.create(path, _trainers(api.place.namespace, name))
+            return
+        except ApiFault as fault:
+            if fault.reason != "AlreadyExists":  # another process was faster
+                raise
+    check_trainers(found)
 
 
-def check(api: Api, name: str) -> str:
-    """Return a ConfigMap's uid; :class:`UsageError` if its content is wrong."""
-    namespace = api.place.namespace
-    found = api.get(kinds.path("ConfigMap", namespace, name))
+def _trainers(namespace: str, name: str) -> Manifest:
+    here = catalog.trainer_sources()
+    if here.config_map_name != name:
+        raise UsageError(
+            f"The ConfigMap {name} in namespace {namespace} is gone, and this k8sbench has other "
+            f"trainers ({here.digest[:12]}).",
+            "Submit the run again, or continue it with the k8sbench that submitted it.",
+        )
+    return config_map(here)
+
+
+def check_trainers(found: KubeObject) -> None:
+    """Raise :class:`UsageError` if the content of a ConfigMap is wrong."""
+    name, namespace = name_of(found), found["metadata"]["namespace"]
     if (why := difference(found)) is not None:
         raise UsageError(
             f"The ConfigMap {name} in namespace {namespace} is not k8sbench's: {why}.",
             f"If nobody needs it: 'kubectl -n {namespace} delete configmap {name}'; the next run "
             "creates the right one.",
         )
-    return str(found["metadata"]["uid"])

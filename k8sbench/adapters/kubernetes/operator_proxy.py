@@ -99,7 +99,7 @@ def token(api: Api, name: str) -> str:
         body = {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": _secret(name), "ownerReferences": _owners(api, name)},
+            "metadata": {"name": _secret(name)},
             "stringData": {TOKEN_KEY: drawn},
         }
         with Tolerated(409):
@@ -110,19 +110,6 @@ def token(api: Api, name: str) -> str:
 
 def _secret(name: str) -> str:
     return f"{name}-token"
-
-
-def _owners(api: Api, name: str) -> list[Mapping[str, str]]:
-    """Return an owner reference to the chart's Deployment of this name.
-
-    The token is deleted with the Deployment.
-    """
-    path = kinds.path("Deployment", api.place.namespace, name)
-    found = None
-    with Tolerated(403):
-        found = api.find(path, brief=True, retry_s=REQUEST_SECONDS)
-    about = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
-    return [] if found is None else [about | {"uid": found["metadata"]["uid"]}]
 
 
 def _read_token(api: Api, namespace: str, name: str) -> str | None:

@@ -1,20 +1,18 @@
 """Tables of the database: an index of the runs' folders, and baselines.
 
-A run's row holds the whole run as JSON text, and as columns the values for lists and filters.
+A run's row holds the whole run as JSON text, and as columns what is selected by.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import random
 import shlex
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from functools import wraps
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -23,11 +21,11 @@ from sqlalchemy import pool
 from k8sbench import limits
 from k8sbench.adapters.store import artifacts, disk
 from k8sbench.model.errors import RepeatTaken, StoreError, UsageError
-from k8sbench.model.run import Baseline, Run, Wish
+from k8sbench.model.run import Baseline, Run
 from k8sbench.ports import RunFilter
 
 BASELINE_FOLDER = "baselines"
-LAYOUT = 14
+LAYOUT = 15
 """Version of the tables."""
 
 _TABLES = sa.MetaData()
@@ -44,28 +42,17 @@ RUNS = sa.Table(
     sa.Column("run_id", sa.Text, primary_key=True),
     sa.Column("set_name", sa.Text, nullable=False),
     sa.Column("case_key", sa.Text, nullable=False),
-    sa.Column("repeat", sa.Integer),
+    sa.Column("repeat", sa.Integer, nullable=False),
     sa.Column("closed", sa.Boolean, nullable=False),
-    sa.Column("created_at", sa.Double, nullable=False, index=True),
-    sa.Column("wishes", sa.Text),
+    sa.Column("created_at", sa.Double, nullable=False),
     sa.Column("record", sa.Text, nullable=False),
-    sa.UniqueConstraint("set_name", "case_key", "repeat", name="runs_one_of_each_repeat"),
 )
 """Runs.
 
-``repeat``: null if another run has that of its plan, for imported, collected or copied runs.
-``closed``: nothing is left to do, also on its cluster. ``wishes``: open requests to its cluster, a
-list of :class:`~k8sbench.model.run.Wish`. ``record``: a :class:`~k8sbench.model.run.Run`.
+``repeat``: imported, collected or copied runs may share one. ``closed``: nothing is left to do,
+also on its cluster. ``record``: a :class:`~k8sbench.model.run.Run`.
 """
-
-# Queries of each change of state, built once: building takes longer than SQLite.
 ROWS = sa.select(RUNS)
-RUN = ROWS.where(RUNS.c.run_id == sa.bindparam("id"))
-_TAKEN_REPEATS = sa.select(RUNS.c.repeat).where(
-    RUNS.c.set_name == sa.bindparam("set_name"), RUNS.c.case_key == sa.bindparam("case_key")
-)
-_INSERTED = sa.insert(RUNS)
-_UPDATED = sa.update(RUNS).where(RUNS.c.run_id == sa.bindparam("id"))
 
 
 def layout(db: sa.Connection) -> int:
@@ -108,7 +95,7 @@ def create(db: sa.Connection) -> None:
 
 def of_run(run: Run) -> dict[str, Any]:
     """Return a run's row."""
-    record = msgspec.structs.replace(run, artifacts=None, artifacts_missing=None, wishes=())
+    record = msgspec.structs.replace(run, artifacts=None, artifacts_missing=None)
     return {
         "run_id": run.run_id,
         "set_name": run.plan.set_name,
@@ -117,7 +104,6 @@ def of_run(run: Run) -> dict[str, Any]:
         "created_at": run.created_at,
         "closed": run.is_closed and run.wishes == (),
         "record": artifacts.encoded(record).decode(),
-        "wishes": msgspec.json.encode(run.wishes).decode() if run.wishes else None,
     }
 
 
@@ -126,18 +112,7 @@ def run_of(row: sa.RowMapping) -> Run:
     run = artifacts.decoded(row["record"], Run, f"The row of run {row['run_id']}")
     if run.run_id != row["run_id"] or not run.history:
         raise StoreError(f"The row of run {row['run_id']} cannot be read: it is of another run.")
-    return msgspec.structs.replace(run, wishes=wishes_of(row))
-
-
-def wishes_of(row: sa.RowMapping) -> tuple[Wish, ...]:
-    """Read what is still to be asked of a run's cluster."""
-    where = f"A request of run {row['run_id']}"
-    return artifacts.decoded(row["wishes"] or "[]", tuple[Wish, ...], where)
-
-
-def has(db: sa.Connection, run_id: str) -> bool:
-    """Return True if a run has a row, even an unreadable one."""
-    return db.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == run_id)) is not None
+    return run
 
 
 def ids(db: sa.Connection) -> list[str]:
@@ -146,25 +121,10 @@ def ids(db: sa.Connection) -> list[str]:
     return list(map(str, db.scalars(query)))
 
 
-def update(db: sa.Connection, run: Run, before: Run) -> None:
-    """Replace a run's row, which may be behind ``before``."""
-    row = of_run(run)
-    if run.plan == before.plan:  # its repeat may be another run's
-        del row["repeat"]
-    insert(db, {"id": run.run_id, **row}, _UPDATED)
-
-
-def insert(db: sa.Connection, row: dict[str, Any], how: sa.Insert | sa.Update = _INSERTED) -> None:
-    """Insert a run's row, unless its repeat is taken.
-
-    The row counts only when the run's files exist.
-    """
-    try:
-        db.execute(how, row)
-    except sa.exc.IntegrityError as wrong:
-        # Or another process recorded the id just now: with the next repeat the id is refused.
-        taken = f"Set {row['set_name']} has repeat {row['repeat']} of {row['case_key']} already."
-        raise RepeatTaken(taken, "Draw the next repeat.") from wrong
+def put(db: sa.Connection, run: Run) -> None:
+    """Insert or replace a run's row, which counts only when the run's files exist."""
+    delete(db, run.run_id)
+    db.execute(sa.insert(RUNS).values(of_run(run)))
 
 
 def clear(db: sa.Connection) -> None:
@@ -177,30 +137,24 @@ def delete(db: sa.Connection, run_id: str) -> None:
     db.execute(sa.delete(RUNS).where(RUNS.c.run_id == run_id))
 
 
-def free_repeat(db: sa.Connection, set_name: str, case_key: str) -> int:
-    """Return the first free repeat of a case in a set."""
-    case = {"set_name": set_name, "case_key": case_key}
-    taken: set[int] = set(db.scalars(_TAKEN_REPEATS, case))
-    return min(set(range(1, len(taken) + 2)) - taken)
+def repeats(db: sa.Connection, set_name: str, case_key: str) -> set[int]:
+    """Return the taken repeats of a case in a set."""
+    is_case = (RUNS.c.set_name == set_name, RUNS.c.case_key == case_key)
+    return set(db.scalars(sa.select(RUNS.c.repeat).where(*is_case)))
 
 
-def add(db: sa.Connection, row: dict[str, Any]) -> None:
-    """Insert or replace a run's row; its repeat may be taken."""
-    delete(db, row["run_id"])
-    names = ("set_name", "case_key")
-    taken = row["repeat"] in db.scalars(_TAKEN_REPEATS, {name: row[name] for name in names}).all()
-    insert(db, row | {"repeat": None} if taken else row)
+def check_repeat(db: sa.Connection, run: Run) -> None:
+    """Raise :class:`RepeatTaken` if another run has the repeat of a new run's case."""
+    plan = run.plan
+    if plan.repeat in repeats(db, plan.set_name, run.case_key):
+        taken = f"Set {plan.set_name} has repeat {plan.repeat} of {run.case_key} already."
+        raise RepeatTaken(taken, "Draw the next repeat.")
 
 
 def filtered(wanted: RunFilter) -> sa.Select[Any]:
-    """Select the runs that may match; :func:`matches` drops others.
-
-    The row of an active run may be behind its folder: a killed process may have left requests in
-    the folder, and the run's next change writes them to the row.
-    """
+    """Select the runs that may match; :func:`matches` drops others."""
     query = ROWS.order_by(RUNS.c.created_at, RUNS.c.run_id)
-    some = RUNS.c.wishes.is_not(None) if wanted.wished else sa.not_(RUNS.c.closed)
-    return query.where(some) if wanted.wished or wanted.unfinished else query
+    return query.where(sa.not_(RUNS.c.closed)) if wanted.wished or wanted.unfinished else query
 
 
 def matches(run: Run, wanted: RunFilter) -> bool:
@@ -242,22 +196,16 @@ def baseline_of(name: str, content: bytes) -> Baseline:
 
 # -- the database: opening, transactions and error messages ----------------------------------------
 #
-# SQLite and PostgreSQL, which is an operator's alone, differ here. A PostgreSQL server restarts,
-# fails over, or is cut off for a while. Requests to a server that has answered before are therefore
-# retried for two minutes (`made_again`).
+# SQLite and PostgreSQL, which is an operator's alone, differ here. While a PostgreSQL server is
+# away, the operator ends its work, and begins it again every few seconds.
 
 DATABASE = "k8sbench.db"
 POSTGRES_CONNECT_SECONDS = 10
 """Connect timeout for a PostgreSQL server, seconds."""
 POOL_SIZE = 5
 """Pooled PostgreSQL connections; twice as many for a moment."""
-P = ParamSpec("P")
-R = TypeVar("R")
-
 ADVISORY_LOCK = 0x6B38_7362
 """PostgreSQL's lock of whoever writes (``k8sb``)."""
-PAUSE_SECONDS = 1.0
-"""Pause between two tries, seconds."""
 LOCK_SECONDS = 30.0
 """Limit of a wait for another transaction's lock, seconds."""
 STATEMENT_SECONDS = 60.0
@@ -285,7 +233,6 @@ class Database:
         """Location for people: SQLite's folder, or the URL without password."""
         self.read_only: StoreError | None = None
         """Reason why it can only be read; None if writable."""
-        self._was_reached = False
 
     def reading(self) -> contextlib.AbstractContextManager[sa.Connection]:
         """A transaction that only reads."""
@@ -302,7 +249,6 @@ class Database:
     @contextlib.contextmanager
     def _transaction(self, begin: str) -> Iterator[sa.Connection]:
         with self.translated(), self.engine.connect() as db, db.begin():
-            self._was_reached = True
             if self.kind == "sqlite":
                 db.exec_driver_sql(begin)
             elif begin != "BEGIN":
@@ -317,7 +263,7 @@ class Database:
         except sa.exc.DBAPIError as wrong:
             if isinstance(wrong.orig, sqlite3.Error):
                 raise sqlite_error(wrong.orig, self.shown) from wrong
-            raise explained(wrong, self.shown, was_reached=self._was_reached) from wrong
+            raise explained(wrong, self.shown) from wrong
         except sa.exc.TimeoutError as wrong:  # more threads than connections, for half a minute
             raise StoreError(f"The store {self.shown} is too busy.", "Try again.") from wrong
 
@@ -454,11 +400,7 @@ def sqlite_error(wrong: sqlite3.Error, folder: str) -> StoreError:
     )
 
 
-class ConnectionLost(StoreError):
-    """The server is away; the transaction's outcome is unknown."""
-
-
-def explained(wrong: sa.exc.DBAPIError, shown: str, *, was_reached: bool) -> StoreError:
+def explained(wrong: sa.exc.DBAPIError, shown: str) -> StoreError:
     """Explain an error of PostgreSQL, without the password."""
     state = getattr(wrong.orig, "sqlstate", None)
     # A server's refusal to connect comes after the names of all addresses that were tried.
@@ -466,7 +408,7 @@ def explained(wrong: sa.exc.DBAPIError, shown: str, *, was_reached: bool) -> Sto
     # Failed connections have no code, and texts in the server's language.
     is_away = isinstance(wrong, sa.exc.OperationalError) and state is None
     if is_away or wrong.connection_invalidated:
-        return (ConnectionLost if was_reached else StoreError)(
+        return StoreError(
             f"The database {shown} cannot be reached, or refused the connection: {reason}.",
             "Check that it runs, and the URL's host, port, user and password.",
         )
@@ -475,28 +417,3 @@ def explained(wrong: sa.exc.DBAPIError, shown: str, *, was_reached: bool) -> Sto
         "Try again; if it refuses again, check that the URL names the primary server, that its user"
         " may create and change tables, and that its disk is not full.",
     )
-
-
-def wait(seconds: float) -> None:
-    """Wait before the next try, with jitter."""
-    time.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311
-
-
-def made_again(change: Callable[P, R]) -> Callable[P, R]:
-    """Retry a change or query while a known server is away.
-
-    Each change first reads the record, so a change that already counted does nothing.
-    """
-
-    @wraps(change)
-    def change_or_repeat(*args: P.args, **kwargs: P.kwargs) -> R:
-        give_up_at = time.monotonic() + limits.now.store_outage
-        while True:
-            try:
-                return change(*args, **kwargs)
-            except ConnectionLost:
-                if time.monotonic() >= give_up_at:
-                    raise
-            wait(PAUSE_SECONDS)
-
-    return change_or_repeat

@@ -165,7 +165,7 @@ def index_folders(store: SqlStore, db: sa.Connection, run_ids: Iterable[str]) ->
         if not folder.holds_a_run:
             continue
         try:
-            index.add(db, index.of_run(folder.run()))
+            index.put(db, folder.run())
         except (StoreError, ValueError) as damage:
             store.unreadable[run_id] = str(damage)
         else:

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from k8sbench.adapters.store import artifacts, disk, index
 from k8sbench.adapters.store.artifacts import LogWriter, RunFolder
-from k8sbench.adapters.store.index import Database, made_again
+from k8sbench.adapters.store.index import Database
 from k8sbench.model import creation
 from k8sbench.model.errors import FilesElsewhere, NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.identity import checked_run_id, checked_set_name
@@ -79,13 +79,12 @@ class SqlStore:
             raise StoreError(f"{path} does not hold the store's identity.", action)
         return identity
 
-    @made_again
     def next_repeat(self, set_name: str, case_key: str) -> int:
         """Return the first free repeat of a case in a set."""
         with self.database.reading() as db:
-            return index.free_repeat(db, set_name, case_key)
+            taken = index.repeats(db, set_name, case_key)
+        return min(set(range(1, len(taken) + 2)) - taken)
 
-    @made_again
     def record(
         self,
         plan: RunPlan,
@@ -110,13 +109,14 @@ class SqlStore:
         made = False
         try:
             with self.database.writing() as db:
-                if index.has(db, plan.run_id):
+                if plan.run_id in index.ids(db):
                     raise UsageError(
                         f"There is a run {plan.run_id!r} already.",
                         f"See: k8sbench status {plan.run_id}",
                     )
-                put = index.add if has_job else index.insert
-                put(db, index.of_run(run))
+                if not has_job:
+                    index.check_repeat(db, run)
+                index.put(db, run)
                 # One without a run was left by a process that was killed before it was recorded.
                 if folder.holds_a_run:
                     raise StoreError(
@@ -196,7 +196,6 @@ class SqlStore:
         """Keep the run's measurement, replacing an earlier one."""
         return self._change(run_id, lambda run: replace(run, measurement=measurement))
 
-    @made_again
     def _change(self, run_id: str, change: Callable[[Run], Run]) -> Run:
         """Change a run, in its row and its folder."""
         folder = self.run_folder(run_id)
@@ -204,18 +203,18 @@ class SqlStore:
             run = self._one(db, run_id, wholly=True)
             new = change(run)
             after = replace(new, wishes=artifacts.pertinent(new.wishes, new.phase))
-            index.update(db, after, run)
+            if after.case_key != run.case_key:
+                index.check_repeat(db, after)
+            index.put(db, after)
             if new.artifacts is not None:
                 folder.save(new, run if run.artifacts else None)
         return after
 
-    @made_again
     def run(self, run_id: str) -> Run:
         """The run, or :class:`NotFound` with the nearest ids."""
         with self.database.reading() as db:
             return self._one(db, run_id)
 
-    @made_again
     def runs(self, wanted: RunFilter, known: Mapping[str, Run] | None = None) -> list[Run]:
         """Return the matching runs, oldest first; see also :attr:`unreadable`.
 
@@ -226,7 +225,6 @@ class SqlStore:
             runs = [run for run in found if index.matches(run, wanted)]
         return runs if wanted.limit is None else runs[max(len(runs) - wanted.limit, 0) :]
 
-    @made_again
     def ids(self) -> list[str]:
         """All run ids, oldest first."""
         with self.database.reading() as db:
@@ -292,7 +290,6 @@ class SqlStore:
             found = [path for path in logs.glob(f"*{artifacts.LOG_SUFFIX}") if path.is_file()]
         return sorted(found, key=lambda path: rank_order(path.stem))
 
-    @made_again
     def save_baseline(self, baseline: Baseline, *, replace: bool = False) -> None:
         """Store a baseline; an existing name is an error unless replaced."""
         name = checked_set_name(baseline.name, "baseline")
@@ -310,7 +307,6 @@ class SqlStore:
         kept = index.baselines(self.root).items()
         return [index.baseline_of(name, content) for name, content in kept]
 
-    @made_again
     def remove_baseline(self, name: str) -> None:
         """Remove a baseline, even an unreadable one; raises :class:`NotFound`."""
         with self.database.writing():
@@ -344,7 +340,6 @@ class SqlStore:
         known: Mapping[str, Run] | None = None,
         *,
         wholly: bool = False,
-        **values: str,
     ) -> list[Run]:
         """Read the runs of rows that are not ``known``.
 
@@ -352,7 +347,7 @@ class SqlStore:
         :attr:`unreadable` lists the failures.
         """
         runs = []
-        for row in db.execute(query, values).mappings():
+        for row in db.execute(query).mappings():
             try:
                 one = (known or {}).get(row["run_id"])
                 runs.append(one or self._read(row, wholly=wholly))
@@ -372,7 +367,8 @@ class SqlStore:
         return replace(run, artifacts_missing=missing)
 
     def _one(self, db: sa.Connection, run_id: str, *, wholly: bool = False) -> Run:
-        runs = self.load(db, index.RUN, wholly=wholly, id=run_id)
+        query = index.ROWS.where(index.RUNS.c.run_id == run_id)
+        runs = self.load(db, query, wholly=wholly)
         if runs:
             return runs[0]
         if run_id in self.unreadable:

@@ -10,7 +10,6 @@ import tarfile
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -230,15 +229,15 @@ def test_memory_is_bounded(sqlite_store: SqlStore, other: SqlStore, tmp_path: Pa
 def test_an_import_that_is_interrupted_leaves_nothing(
     store: SqlStore, data: bytes, monkeypatch: pytest.MonkeyPatch, wrong: BaseException
 ) -> None:
-    real = index.insert
+    real = index.put
 
-    def insert(db: sa.Connection, row: dict[str, Any]) -> None:
-        if row["run_id"] == "seg-2":
+    def put(db: sa.Connection, run: Run) -> None:
+        if run.run_id == "seg-2":
             raise wrong
-        real(db, row)
+        real(db, run)
 
     with monkeypatch.context() as patched:
-        patched.setattr(index, "insert", insert)
+        patched.setattr(index, "put", put)
         with pytest.raises((KeyboardInterrupt, StoreError)):
             imported(store, data)
     assert everything(store) == NOTHING

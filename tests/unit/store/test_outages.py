@@ -19,7 +19,6 @@ from k8sbench.ports import RunFilter
 from tests import tiers
 from tests.docs import operating, pages
 from tests.harness import postgres
-from tests.harness.cluster.limits import shorten
 from tests.unit.store.examples import (
     NOW,
     PROCESS,
@@ -38,29 +37,8 @@ def shared(url: str, root: Path) -> Iterator[SqlStore]:
         yield store
 
 
-def test_changes_are_made_over_restarts_of_the_server(
-    shared: SqlStore, postgres_server: postgres.Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It comes back only when the store has seen that it is away."""
-    waited: list[float] = []
-
-    def wait(seconds: float) -> None:
-        waited.append(seconds)
-        postgres_server.start()
-
-    monkeypatch.setattr(index, "wait", wait)
-    shared.record(plan(), at=NOW, process=None)
-    for phase in (Phase.RUNNING, Phase.SUCCEEDED):
-        postgres_server.halt()
-        run = shared.move("seg-1", step(phase))
-    assert len(waited) == 2
-    assert [one.phase for one in run.history] == [Phase.CREATED, Phase.RUNNING, Phase.SUCCEEDED]
-    assert run == shared.run("seg-1")
-    assert differences(shared) == []
-
-
 @pytest.mark.parametrize("counts", [False, True])
-def test_a_change_whose_connection_is_lost_is_made_once(
+def test_a_change_whose_connection_is_lost_is_made_once_if_it_is_repeated(
     shared: SqlStore, monkeypatch: pytest.MonkeyPatch, counts: bool
 ) -> None:
     """The answer to the commit is lost, whether or not it counted."""
@@ -77,6 +55,8 @@ def test_a_change_whose_connection_is_lost_is_made_once(
 
     with monkeypatch.context() as patched:
         patched.setattr(psycopg.Connection, "commit", commit)
+        with pytest.raises(StoreError, match="cannot be reached"):
+            shared.move("seg-1", step(Phase.RUNNING))
         run = shared.move("seg-1", step(Phase.RUNNING))
     assert lost
     assert [one.phase for one in run.history] == [Phase.CREATED, Phase.RUNNING]
@@ -84,11 +64,10 @@ def test_a_change_whose_connection_is_lost_is_made_once(
     assert differences(shared) == []
 
 
-def test_a_server_that_stays_away_is_an_error(
-    shared: SqlStore, postgres_server: postgres.Server, monkeypatch: pytest.MonkeyPatch
+def test_a_server_that_is_away_is_an_error_until_it_is_back(
+    shared: SqlStore, postgres_server: postgres.Server
 ) -> None:
     shared.record(plan(), at=NOW, process=None)
-    shorten(monkeypatch, store_outage=0.0)
     postgres_server.halt()
     try:
         with pytest.raises(StoreError, match="cannot be reached") as caught:
@@ -97,8 +76,8 @@ def test_a_server_that_stays_away_is_an_error(
         postgres_server.start()
     assert postgres.PASSWORD not in str(caught.value)
     assert "\n" not in str(caught.value)
-    monkeypatch.undo()
     assert shared.run("seg-1").phase is Phase.CREATED
+    assert shared.move("seg-1", step(Phase.RUNNING)).phase is Phase.RUNNING
 
 
 def test_waits_have_limits_which_the_url_may_set(url: str, shared: SqlStore) -> None:

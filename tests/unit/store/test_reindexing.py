@@ -209,7 +209,7 @@ def test_an_index_that_cannot_be_opened_is_made_anew(
 
 
 CHANGES = {
-    "a column": "ALTER TABLE runs DROP COLUMN wishes",
+    "a column": "ALTER TABLE runs DROP COLUMN closed",
     "a text": "UPDATE runs SET record = cast(cast(record AS blob) || x'ff' AS text)",
 }
 

@@ -80,15 +80,10 @@ class Api:
         """Return an object; raises :class:`ApiFault`, ``status`` 404 where there is none."""
         return self._object(ApiRequest("get", path, query), retry_s)
 
-    def find(
-        self, path: str, *, brief: bool = False, retry_s: float = limits.now.request_retry
-    ) -> KubeObject | None:
-        """Return an object or, with ``brief``, its metadata; None without one.
-
-        Raises :class:`ApiFault`.
-        """
+    def find(self, path: str, *, retry_s: float = limits.now.request_retry) -> KubeObject | None:
+        """Return an object; None without one. Raises :class:`ApiFault`."""
         with Tolerated(404):
-            return _with_metadata(self._ask(ApiRequest("get", path, brief=brief), retry_s))
+            return _with_metadata(self._ask(ApiRequest("get", path), retry_s))
         return None
 
     def list(

@@ -56,7 +56,6 @@ Answers carry whole seconds and take some time.
 """
 _METHODS = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}
 """Verb of access rules → HTTP method; GET for others."""
-_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 
 class ApiRequest(NamedTuple):
@@ -67,8 +66,6 @@ class ApiRequest(NamedTuple):
     path: str
     query: Mapping[str, str] = {}
     body: Mapping[str, Any] | None = None
-    brief: bool = False
-    """True if an object's metadata are enough."""
     headers: Mapping[str, str] = {}
     """Headers besides our own."""
 
@@ -179,11 +176,11 @@ class Sender:
     def _send_once(
         self, request: ApiRequest, timeout: urllib3.Timeout, login: Login
     ) -> urllib3.BaseHTTPResponse:
-        verb, path, query, body, brief, more = request
+        verb, path, query, body, more = request
         headers = login.headers()
         headers.update({"User-Agent": "k8sbench", **more})
         if not path.endswith("/log"):
-            headers["Accept"] = _METADATA if brief else "application/json"
+            headers["Accept"] = "application/json"
         if verb in {"get", "list"} and timeout.read_timeout is not None:
             headers["Accept-Encoding"] = "gzip"
         if body is not None:

@@ -36,8 +36,6 @@ LIST_SECONDS = 5.0
 """Interval before a failed list of pods is repeated."""
 NODE_FACTS_SECONDS = 5.0
 """Time limit for reading the nodes of a successful job."""
-FACTS_SECONDS = 600.0
-"""Age at which a node's facts are read again."""
 
 
 class JobReader:
@@ -67,8 +65,6 @@ class JobReader:
         self._asked_at = -math.inf
         """Time of the last query of queue positions, monotonic seconds."""
         self._workloads: Mapping[str, KubeObject] = {}
-        self._facts: dict[str, tuple[float, Mapping[str, str]]] = {}
-        """Time of reading, monotonic seconds, and facts of nodes, by name."""
 
     def read(self, followed: Followed) -> list[JobEvent]:
         """Return the new events of a job.
@@ -207,14 +203,7 @@ class JobReader:
         asked, moment = followed.nodes, time.monotonic()
         if asked.give_up_at is None:
             asked.give_up_at = moment + NODE_FACTS_SECONDS
-            known = {name: self._facts[name] for name in names if name in self._facts}
-            if (
-                len(known) == len(names)
-                and min(read_at for read_at, _ in known.values()) > moment - FACTS_SECONDS
-            ):
-                asked.found = {name: facts for name, (_, facts) in known.items()}
-            else:
-                self._start(partial(self._read_nodes, followed, names))
+            self._start(partial(self._read_nodes, followed, names))
         return asked.found is None and moment < asked.give_up_at
 
     def _read_nodes(self, followed: Followed, names: Sequence[str]) -> None:
@@ -223,7 +212,6 @@ class JobReader:
 
     def _take_nodes(self, followed: Followed, found: Mapping[str, Mapping[str, str]]) -> None:
         followed.nodes.found = found
-        self._facts |= {name: (time.monotonic(), facts) for name, facts in found.items()}
         self._reread({followed.plan.run_id})
 
     def _take_drained(self, followed: Followed, logs_given: int) -> None:
