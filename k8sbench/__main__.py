@@ -6,12 +6,8 @@ import os
 import signal
 import sys
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing typing takes 5 ms in which Ctrl-C would end in a traceback
-    from typing import Any, NoReturn
 
-
-def run() -> NoReturn:
+def run() -> None:
     """Run the command line and end the process with its exit code."""
     # Nothing has begun that would have to be ended in good order.
     signal.signal(signal.SIGINT, _interrupted)
@@ -21,7 +17,7 @@ def run() -> NoReturn:
     sys.exit(main())
 
 
-def _interrupted(*_: Any) -> NoReturn:
+def _interrupted(*_: object) -> None:
     """End the process while it is being started; as the command line does it later."""
     os.write(2, b"error: Interrupted.\n")
     os._exit(130)

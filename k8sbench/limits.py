@@ -8,8 +8,12 @@ import msgspec
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of waits, retries and looks."""
 
-    queue_places: float = 15.0
-    """Maximum age of queue positions."""
+    poll: float = 15.0
+    """Interval of reads of what nobody reports.
+
+    These are other processes' wishes, the jobs of a served namespace, queue positions, and the
+    operator's Lease.
+    """
     report_end: float = 0.3
     """Time after which a job's end is reported with incomplete logs."""
     replicas_end: float = 60.0
@@ -53,8 +57,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     After it the remaining objects are reported.
     """
-    find_job: float = 5.0
-    """Retry limit of the request that reads an existing object."""
+    request_short: float = 5.0
+    """Retry limit of a request whose caller tries again, or does without."""
     change_job: float = 30.0
     """Time limit of a change with repeated conflicts.
 
@@ -72,8 +76,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Limit of a credential plugin without a terminal."""
     lease_alive: float = 30.0
     """Age of a renewal up to which the operator counts as alive."""
-    lease_seen: float = 10.0
-    """Limit of retries of :func:`seen`, seconds."""
     lease: int = 15
     """Duration of a Lease without renewal."""
     lease_renew: float = 4.0
@@ -99,8 +101,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     The peer's last lines, written by its launcher, name the cause. They take a second, and several
     on busy cores.
     """
-    api_glimpse: float = 5.0
-    """Timeout of the first answer to a single query."""
     api_look: float = 10.0
     """Timeout of each further answer to a single query."""
     api_answer: float = 8.0
@@ -109,8 +109,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Time limit of all checks together, retries included."""
     object_silent: float = 300.0
     """Silence of the operator after which a command that follows an object ends."""
-    object_lease: float = 15.0
-    """Interval of reads of the operator's Lease."""
     operator_look: float = 0.25
     """Interval at which the operator looks at its leadership."""
     operator_read: float = 20.0
@@ -124,10 +122,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     Later lines are read until the job ends.
     """
-    wishes: float = 15.0
-    """Interval between reads of other processes' wishes."""
-    list_jobs: float = 10.0
-    """Interval between lists of a served namespace's jobs."""
     retry_run: float = 15.0
     """First retry interval of a failed collection; it doubles each time."""
     creation_settle: float = 90.0

@@ -333,9 +333,6 @@ class Claims(Protocol):
     def release(self, run_id: str) -> None:
         """Give a claim back; idempotent."""
 
-    def close(self) -> None:
-        """Give all claims back; idempotent."""
-
 
 class Store(Protocol):
     """A store of runs: a database row and a folder each.

@@ -108,7 +108,7 @@ def glance(
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 
     with contextlib.closing(api):
-        api.check_answers(limits.now.api_glimpse)
+        api.check_answers(limits.now.api_answer)
         api.retry_s = limits.now.api_look
         cluster = KubernetesCluster(api, user=_user(user))
         _check_place(run, cluster)

@@ -375,7 +375,7 @@ class _Shown:
                 if theirs is not None and theirs.is_closed:
                     self.end(theirs)
         if now >= self._lease_at:
-            self._lease_at = now + limits.now.object_lease
+            self._lease_at = now + limits.now.poll
             self._check_alive(benchmarks)
 
     def _find_jobs(self, run_ids: Sequence[str]) -> None:

@@ -305,7 +305,7 @@ class Executor:
         now = self.context.clock()
         if now < self._wishes_at or not self._runs or not self._survives:
             return
-        self._wishes_at = now + limits.now.wishes
+        self._wishes_at = now + limits.now.poll
         with contextlib.suppress(StoreError):  # a database may be away for a while
             for run in self.context.store.runs(RunFilter(wished=True)):
                 active, wish = self._runs.get(run.run_id), run.wish("cancel")

@@ -7,7 +7,6 @@ delete them.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import re
 import threading
 import time
@@ -16,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from k8sbench import limits
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
@@ -28,7 +28,7 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
     WatchFailed,
     WatchWorks,
 )
-from k8sbench.model import benchmark_object
+from k8sbench.model import benchmark_object, times
 from k8sbench.model.benchmark_object import API_VERSION, KIND, SCHEMA, Benchmark, StatusEvent
 from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.kube import KubeObject, name_of
@@ -37,12 +37,8 @@ REPORTER = "k8sbench-operator"
 """Source of the events."""
 MESSAGE = 1024
 """Characters that the message of an event may have."""
-CREATE_SECONDS = 60.0
-"""Limit of tries to create an object without a clear answer."""
-CHANGE_SECONDS = 30.0
-"""Limit of tries to change an object that others change, too."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
-"""First and longest pause between tries to create an object, seconds."""
+PAUSE = 0.2
+"""Pause between tries to change an object that others change, too, seconds."""
 MISSING = "the cluster does not know Benchmark objects: their CRD is not installed."
 
 
@@ -98,8 +94,7 @@ class BenchmarkObjects:
 
     def _tell(self, known: Benchmark, event: StatusEvent) -> None:
         """Write an event, once: its name is the change's."""
-        at = datetime.datetime.fromtimestamp(int(self._api.time()), datetime.UTC)
-        stamp, place = at.strftime("%Y-%m-%dT%H:%M:%SZ"), self._api.place.namespace
+        stamp, place = times.utc(self._api.time()), self._api.place.namespace
         of = {"apiVersion": API_VERSION, "kind": KIND, "namespace": place}
         body = {
             "apiVersion": "v1",
@@ -162,27 +157,20 @@ def create(api: Api, asked: Mapping[str, Any]) -> Benchmark:
     A refused or lost request is sent again for a while. Raises :class:`UsageError` where the name
     is another object's, and another :class:`BenchError` if nothing was created.
     """
-    name, until = name_of(asked), time.monotonic() + CREATE_SECONDS
-    path = kinds.path(KIND, api.place.namespace)
-    pause = FIRST_PAUSE
-    while True:
-        try:
-            return benchmark_object.read(api.create(path, asked))
-        except ApiFault as fault:
-            found = find(api, name) if fault.reason == "AlreadyExists" else None
-            if found is not None and benchmark_object.is_same(asked, found):
-                return found
-            if found is not None:
-                raise UsageError(
-                    f"Benchmark {name} exists in namespace {api.place.namespace}, and asks for"
-                    " something else.",
-                    "Choose another --run-id.",
-                ) from fault
-            passes = fault.passes or fault.reason == "AlreadyExists"
-            if not passes or time.monotonic() > until:
-                raise api.explained(fault, f"Benchmark {name} be created") from fault
-        api.pause(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
+    name, path = name_of(asked), kinds.path(KIND, api.place.namespace)
+    try:
+        return benchmark_object.read(api.create(path, asked, again=True))
+    except ApiFault as fault:
+        found = find(api, name) if fault.reason == "AlreadyExists" else None
+        if found is None:
+            raise api.explained(fault, f"Benchmark {name} be created") from fault
+        if not benchmark_object.is_same(asked, found):
+            raise UsageError(
+                f"Benchmark {name} exists in namespace {api.place.namespace}, and asks for"
+                " something else.",
+                "Choose another --run-id.",
+            ) from fault
+        return found
 
 
 def find(api: Api, name: str) -> Benchmark | None:
@@ -208,7 +196,7 @@ def change(
     Raises :class:`BenchError`.
     """
     path = kinds.path(KIND, api.place.namespace, known.name)
-    until = time.monotonic() + CHANGE_SECONDS
+    until = time.monotonic() + limits.now.change_job
     with api.explaining(f"Benchmark {known.name} be changed"):
         while True:
             found = api.find(path)
@@ -224,7 +212,7 @@ def change(
             except ApiFault as fault:
                 if fault.status != 409 or time.monotonic() > until:
                     raise
-            api.pause(FIRST_PAUSE)
+            api.pause(PAUSE)
 
 
 def delete(api: Api, known: Benchmark) -> None:

@@ -96,7 +96,7 @@ def create(
             # It may be ours, created by a request whose answer was lost. That one may also be why a
             # quota refuses the next.
             try:
-                job = api.get(f"{path}/{name}", retry_s=limits.now.find_job)
+                job = api.get(f"{path}/{name}", retry_s=limits.now.request_short)
                 _check_ours(manifest, job)
                 return job, not is_unsure
             except ApiFault as fault:
@@ -150,7 +150,9 @@ def bind(api: Api, runtime: Manifest, job: KubeObject) -> None:
     owner |= {key: job[key] for key in ("apiVersion", "kind")}
     path = kinds.path(runtime["kind"], api.place.namespace, name_of(runtime))
     with contextlib.suppress(ApiFault):  # it stays, a few KB
-        api.patch(path, {"metadata": {"ownerReferences": [owner]}}, retry_s=limits.now.find_job)
+        api.patch(
+            path, {"metadata": {"ownerReferences": [owner]}}, retry_s=limits.now.request_short
+        )
 
 
 def _explained(api: Api, fault: ApiFault, name: str) -> BenchError:
@@ -238,7 +240,7 @@ def cancel(
             ownership.check_ours(now, user)
             return {"metadata": {"annotations": {CANCEL_ANNOTATION: text}}, **more}
 
-        job = ownership.change(api, kind, job, ours, retry_s=ownership.REQUEST_SECONDS)
+        job = ownership.change(api, kind, job, ours, retry_s=limits.now.request_short)
         # The watch may see the deletion before the annotation.
         put(ObjectChanged(kind, kinds.trimmed_job(job)))
         return job

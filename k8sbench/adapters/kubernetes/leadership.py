@@ -9,7 +9,7 @@ import platform
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from k8sbench import __version__, limits
@@ -19,7 +19,6 @@ from k8sbench.adapters.kubernetes.client.faults import Tolerated
 from k8sbench.adapters.kubernetes.operator_proxy import (
     LEASE,
     PLACE_ANNOTATION,
-    REQUEST_SECONDS,
     VERSION_ANNOTATION,
 )
 from k8sbench.model.errors import BenchError
@@ -54,8 +53,6 @@ class Lease:
         """Reason why this process may not take the Lease; empty if it may."""
         self.stands_by = False
         """True if another replica of the operator holds it."""
-        self.problem = ""
-        """Error of the last attempt; empty without one."""
         self.renewed_at = -math.inf
         """Start of the last successful renewal, monotonic seconds."""
 
@@ -77,7 +74,7 @@ class Lease:
             found = self._find()
             if not self._is_free(found) or not self._take(found):
                 return False
-        self.renewed_at, self.problem = began, ""
+        self.renewed_at = began
         return True
 
     def release(self, *, forget: bool = False) -> None:
@@ -94,15 +91,9 @@ class Lease:
             named: Mapping[str, object] = gone if forget and self._was_free else {}
             self._write(found, {"holderIdentity": "", "leaseDurationSeconds": 1}, named)
 
-    @contextlib.contextmanager
-    def _explaining(self, done: str) -> Iterator[None]:
-        """Raise the user's error for a fault, and keep it as the problem."""
-        try:
-            with self._api.explaining(f"Lease {self.namespace}/{LEASE} be {done}"):
-                yield
-        except BenchError as error:
-            self.problem = error.message
-            raise
+    def _explaining(self, done: str) -> contextlib.AbstractContextManager[None]:
+        """Raise the user's error for a fault."""
+        return self._api.explaining(f"Lease {self.namespace}/{LEASE} be {done}")
 
     def _is_free(self, found: KubeObject | None) -> bool:
         self.reason, self.stands_by = "", False
@@ -156,7 +147,7 @@ class Lease:
         return kinds.path("Lease", self.namespace, name)
 
     def _find(self) -> KubeObject | None:
-        return self._api.find(self._path(LEASE), retry_s=REQUEST_SECONDS)
+        return self._api.find(self._path(LEASE), retry_s=limits.now.request_short)
 
     def _write(
         self, found: KubeObject, spec: Mapping[str, object], named: Mapping[str, object]
@@ -233,7 +224,7 @@ class Leadership:
         while not self._stopped.is_set():
             try:
                 with contextlib.closing(self._connect()) as api:
-                    api.retry_s = REQUEST_SECONDS
+                    api.retry_s = limits.now.request_short
                     place = f"{api.place.namespace}/{self._name}"
                     names = self._namespaces or [api.place.namespace]
                     self._renew(api, [Lease(api, n, place=place, holder=holder) for n in names])
@@ -279,34 +270,33 @@ class Leadership:
                         break
                     taken.append(lease)
         finally:
-            self._look(leases)
             if len(taken) == len(leases):
                 self._renewed_at = min(lease.renewed_at for lease in leases)
             else:
                 for lease in taken:
                     lease.release(forget=True)
+        self._look(leases)
 
     def _renew_all(self, leases: Sequence[Lease]) -> None:
         """Renew all Leases; one lost to another process loses all.
 
         A failure in one namespace, such as a deleted one, does not end the others.
         """
+        problem = ""
         for lease in leases:
-            with contextlib.suppress(BenchError):  # Lease.problem has it
+            try:
                 if not lease.attempt():
                     self._renewed_at = -math.inf
-                    self._look(leases)
-                    return
-        self._renewed_at = max(lease.renewed_at for lease in leases)
-        self._look(leases)
+                    break
+            except BenchError as error:
+                if time.monotonic() - lease.renewed_at >= limits.now.lease_held:
+                    problem = problem or error.message
+        else:
+            self._renewed_at = max(lease.renewed_at for lease in leases)
+        self._look(leases, problem)
 
-    def _look(self, leases: Sequence[Lease]) -> None:
+    def _look(self, leases: Sequence[Lease], problem: str = "") -> None:
         """Set the reason for not holding or not renewing a Lease."""
         blocked = next((lease for lease in leases if lease.reason), None)
         self.stands_by = blocked is not None and blocked.stands_by
-        now = time.monotonic()
-        late = [
-            lease.problem for lease in leases if now - lease.renewed_at >= limits.now.lease_held
-        ]
-        problem = next(filter(None, late), "")
         self.waits_for = problem if blocked is None else blocked.reason

@@ -40,8 +40,6 @@ LEASE = "k8sbench-operator"
 PLACE_ANNOTATION = f"{LABEL_DOMAIN}/operator"
 """Namespace and name of the operator's Service, ``NAMESPACE/NAME``."""
 VERSION_ANNOTATION = f"{LABEL_DOMAIN}/operator-version"
-REQUEST_SECONDS = 5.0
-"""Limit of retries of one request for a Lease, seconds."""
 
 
 class OperatorSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +68,7 @@ def seen(api: Api) -> OperatorSeen | None:
     """
     here = api.place.namespace
     with api.explaining(f"Lease {LEASE} be read"):
-        found = api.find(kinds.path("Lease", here, LEASE), retry_s=limits.now.lease_seen)
+        found = api.find(kinds.path("Lease", here, LEASE), retry_s=limits.now.request_short)
     annotations = {} if found is None else annotations_of(found)
     namespace, _, name = annotations.get(PLACE_ANNOTATION, "").partition("/")
     if found is None or not name:
@@ -114,7 +112,7 @@ def _secret(name: str) -> str:
 
 def _read_token(api: Api, namespace: str, name: str) -> str | None:
     path = kinds.path("Secret", namespace, _secret(name))
-    found = api.find(path, retry_s=REQUEST_SECONDS)
+    found = api.find(path, retry_s=limits.now.request_short)
     if found is None:
         return None
     kept = (found.get("data") or {}).get(TOKEN_KEY, "")

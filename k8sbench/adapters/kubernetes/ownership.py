@@ -40,8 +40,6 @@ from k8sbench.model.run import Run
 from k8sbench.ports import Manifest
 from k8sbench.threads import decoder
 
-REQUEST_SECONDS = 5.0
-"""Retry limit of one request; the caller tries again."""
 _CHANGED = frozenset({404, 409})
 """HTTP statuses of a job that has changed or is gone."""
 
@@ -167,7 +165,7 @@ def make(api: Api, manifest: Manifest) -> None:
     except ApiFault as fault:
         if fault.reason != "AlreadyExists":
             raise
-        found = api.get(f"{path}/{name_of(manifest)}", retry_s=limits.now.find_job)
+        found = api.get(f"{path}/{name_of(manifest)}", retry_s=limits.now.request_short)
         check_label(manifest, found)
 
 
@@ -264,7 +262,7 @@ def take_over(api: Api, run_id: str, user: User, known: Ownership) -> bool:
     try:
         with api.explaining(f"{run_id} be taken over"):
             decide = partial(taken_over, user=user, known=known)
-            change(api, kind, job, decide, retry_s=REQUEST_SECONDS)
+            change(api, kind, job, decide, retry_s=limits.now.request_short)
     except VanishedError:
         return False
     return True

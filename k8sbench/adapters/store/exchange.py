@@ -274,7 +274,7 @@ def printed(folder: Path) -> list[Path]:
 
 
 def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool = False) -> Pruned:
-    """Remove an ended run's logs and series; record it first."""
+    """Remove an ended run's logs and series, and record it."""
     folder = RunFolder(store.folder(run_id))
     with disk.translated(f"remove the logs in {folder.path}"):
         files = printed(folder.path)
@@ -282,11 +282,9 @@ def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool =
         removed = Pruned(at=at, rule=rule, files=len(files), bytes=size)
         if dry_run:
             return removed
-        if pruned(folder.path) is None:
-            with contextlib.suppress(StoreError):  # a full disk has room for it afterwards
-                folder.write(PRUNED, artifacts.as_file(removed))
         for path in files:
             path.unlink()
+        # Afterwards a full disk has room for it.
         if pruned(folder.path) is None:
             folder.write(PRUNED, artifacts.as_file(removed))
         if (logs := folder.path / LOGS).exists():

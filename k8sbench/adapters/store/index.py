@@ -304,7 +304,6 @@ def _sqlite(path: Path | str, shown: str, **options: Any) -> Database:
             check_same_thread=False,
             uri=True,
         )
-        raw.execute("PRAGMA foreign_keys=ON")
         # After a power failure the last commits may be missing, never torn. The runs' folders have
         # them: those are flushed to the disk at each change.
         raw.execute("PRAGMA synchronous=NORMAL")

@@ -13,11 +13,9 @@ SECONDS = 400.0
 TEST_SECONDS = 900
 """For a test."""
 LOOKS = {
-    "queue_places": 1.0,
+    "poll": 1.0,
     "operator_answer": SECONDS,
     "operator_insist": SECONDS,
-    "wishes": 1.0,
-    "list_jobs": 1.0,
     "retry_run": 1.0,
 }
 """Short polls instead of those of 15 s, and full waits for an operator."""

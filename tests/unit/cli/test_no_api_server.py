@@ -78,7 +78,7 @@ COMMANDS = {
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait long for each response, and retry nothing."""
-    patient = dict.fromkeys(("api_answer", "api_glimpse", "api_look", "request_last"), PATIENCE)
+    patient = dict.fromkeys(("api_answer", "api_look", "request_last"), PATIENCE)
     shorten(monkeypatch, **patient, create_job=0.0, doctor_checks=0.0)
     begin = Api.__init__
 

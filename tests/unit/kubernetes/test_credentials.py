@@ -3,11 +3,9 @@
 import base64
 import json
 import logging
-import os
 import re
 import socket
 import ssl
-import subprocess
 import sys
 import traceback
 from collections.abc import Mapping
@@ -267,34 +265,6 @@ def test_no_message_traceback_or_log_shows_a_secret(
     shown = "".join(traceback.format_exception(wrong.value))
     assert SECRET not in shown + caplog.text
     assert "Unreachable" in shown or "KubeconfigFault" in shown
-
-
-def test_secrets_are_in_files_of_a_private_folder_that_is_removed_at_exit(tmp_path: Path) -> None:
-    code = (
-        "import sys, os, stat; from pathlib import Path\n"
-        "from k8sbench.adapters.kubernetes.client import connection\n"
-        "api = connection.connect(kubeconfig=sys.argv[1], environ={})\n"
-        "found = api.sender.login().configuration\n"
-        "folder = Path(found.key_file).parent\n"
-        "assert Path(found.cert_file).parent == folder\n"
-        "assert stat.S_IMODE(folder.stat().st_mode) == 0o700\n"
-        "print(folder, *os.listdir(os.environ['TMPDIR']))"
-    )
-    certificate, key = map(data, servers.certificate(tmp_path / "pki", *GOOD))
-    user = {"client-certificate-data": certificate, "client-key-data": key}
-    path = servers.kubeconfig(tmp_path / "config", "https://a.example", user)
-    (tmp_path / "tmp").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", code, path],
-        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    folder, *_ = done.stdout.split()
-    assert not Path(folder).exists()
-    assert not list((tmp_path / "tmp").iterdir())
 
 
 # -- certificates ---------------------------------------------------------------------------------

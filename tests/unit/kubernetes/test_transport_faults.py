@@ -116,7 +116,7 @@ def test_a_client_certificate_that_the_handshake_rejects(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("server", "message"),
     [
-        ("https://nosuch.invalid", r"its name cannot be resolved \(.+\)"),
+        ("https://nosuch.invalid", "its name cannot be resolved"),
         ("https://127.0.0.1:1", "connection refused"),
         ("https://127.0.0.1:abc", "its address is not the URL of a server"),
         ("ftp://a.example", "its address is not the URL of a server"),

@@ -147,12 +147,6 @@ def test_a_boot_of_a_namesake_says_nothing(machine_id: Path, other: str | None) 
     assert processes.alive(msgspec.structs.replace(theirs, machine="")) is None
 
 
-def test_a_process_that_proc_hides_is_not_called_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    me = processes.this_process()
-    monkeypatch.setattr(processes, "_stat", lambda _: None)
-    assert processes.alive(me) is None
-
-
 # -- a run whose process is gone ------------------------------------------------------------------
 
 

@@ -376,7 +376,7 @@ def test_a_prune_that_is_killed_is_ended_by_the_next(sqlite_store: SqlStore) -> 
     assert names(store) == KEPT | {"pruned.json"}
     assert not (store.folder("seg-1") / "logs").exists()
     said = present(exchange.pruned(store.folder("seg-1")))
-    assert said.rule == "first"
+    assert said.rule == "second"
 
 
 # -- private files --------------------------------------------------------------------------------

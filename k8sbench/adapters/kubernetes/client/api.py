@@ -143,16 +143,19 @@ class Api:
         body: Mapping[str, Any],
         *,
         dry_run: bool = False,
+        again: bool = False,
         retry_s: float = limits.now.request_retry,
     ) -> KubeObject:
         """Create an object with strict field validation.
 
         After a fault without a status, or of the 500s, it may have been created all the same.
+        ``again`` repeats the request all the same: the caller knows its own object by its name.
         """
         query = _query(
             fieldManager=FIELD_MANAGER, fieldValidation="Strict", dryRun="All" if dry_run else ""
         )
-        return _with_metadata(self._ask(ApiRequest("create", path, query, body), retry_s))
+        request = ApiRequest("create", path, query, body, is_repeatable=again)
+        return _with_metadata(self._ask(request, retry_s))
 
     def patch(
         self, path: str, body: Mapping[str, Any], *, retry_s: float = limits.now.request_retry
@@ -293,8 +296,9 @@ class Api:
             except ApiFault as fault:
                 limit = min(longest, soon.get(fault.reason, longest)) if within_s else longest
                 left = began + limit - time.monotonic()
-                # A creation is repeated only where the server says that it did not begin it.
-                again = fault.passes and (request.verb != "create" or fault.retry_after is not None)
+                # Else a creation is repeated only where the server says that it did not begin it.
+                repeats = request.is_repeatable or request.verb != "create"
+                again = fault.passes and (repeats or fault.retry_after is not None)
                 if not again or left <= 0:
                     raise
                 wait = fault.retry_after or random.uniform(pause / 2, pause)  # noqa: S311

@@ -14,15 +14,12 @@ credentials, and runs one for every request in the last five minutes of a token.
 
 from __future__ import annotations
 
-import atexit
 import base64
 import difflib
-import functools
 import ipaddress
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -322,8 +319,7 @@ def as_user(chosen: ChosenContext, server: str, proxy: str | None) -> Login:
             "clusters": [{"name": "its", "cluster": chosen.cluster | {"server": server}}],
             "users": [{"name": "its", "user": user}],
         }
-        options = {"persist_config": False, "temp_file_path": private_folder()}
-        load_kube_config_from_dict(entries, "its", configuration, **options)
+        load_kube_config_from_dict(entries, "its", configuration, persist_config=False)
         if user.get("token") == "":
             raise ValueError("its token is empty")
 
@@ -344,19 +340,6 @@ def as_pod(folder: Path, environ: Mapping[str, str], proxy: str | None) -> Login
         InClusterConfigLoader(*files, environ=environ).load_and_set(configuration)
 
     return _login(load, "the pod's service account", proxy)
-
-
-@functools.cache
-def private_folder() -> str:
-    """Create a private folder, in memory if possible; removed at exit.
-
-    The official client writes certificates and keys there, because OpenSSL reads them only from
-    files.
-    """
-    memory = "/dev/shm"  # noqa: S108 - the folder in it is private
-    folder = tempfile.mkdtemp("", "k8sbench-", memory if os.access(memory, os.W_OK) else None)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 def _login(load: Callable[[Any], None], whose: str, proxy: str | None) -> Login:

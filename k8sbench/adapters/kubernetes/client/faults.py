@@ -6,7 +6,6 @@ turns one into the error that the user reads: one sentence on what is wrong, one
 
 from __future__ import annotations
 
-import datetime
 import http.client
 import re
 import socket
@@ -153,16 +152,12 @@ def _meaning(chain: list[BaseException]) -> tuple[str, str]:
         return next((cause for cause in chain if isinstance(cause, kind)), None)
 
     if (rejected := first(ssl.SSLCertVerificationError)) is not None:
-        message = f"its certificate: {rejected.verify_message.rstrip('.')}"
-        now = datetime.datetime.now(datetime.UTC)
-        clock = f"this machine's clock shows {now:%Y-%m-%d %H:%M} UTC"
-        return CERTIFICATE, f"{message}, and {clock}"
+        return CERTIFICATE, f"its certificate: {rejected.verify_message.rstrip('.')}"
     if first(TimeoutError) is not None or "Timeout" in type(chain[0]).__name__:
         return "", "it did not answer in time"
     for kind, reason, message in _TRANSPORT:
-        if (cause := first(kind)) is not None:
-            why = cause.strerror if isinstance(cause, socket.gaierror) else None
-            return reason, f"{message} ({why.lower()})" if why else message
+        if first(kind) is not None:
+            return reason, message
     if (tls := first(ssl.SSLError)) is not None:
         return _tls(tls)
     known = (cause for cause in reversed(chain) if isinstance(cause, OSError) and cause.strerror)

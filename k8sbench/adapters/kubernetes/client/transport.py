@@ -68,6 +68,8 @@ class ApiRequest(NamedTuple):
     body: Mapping[str, Any] | None = None
     headers: Mapping[str, str] = {}
     """Headers besides our own."""
+    is_repeatable: bool = False
+    """True for a creation that does no harm a second time."""
 
 
 class Login(NamedTuple):
@@ -176,7 +178,7 @@ class Sender:
     def _send_once(
         self, request: ApiRequest, timeout: urllib3.Timeout, login: Login
     ) -> urllib3.BaseHTTPResponse:
-        verb, path, query, body, more = request
+        verb, path, query, body, more, _ = request
         headers = login.headers()
         headers.update({"User-Agent": "k8sbench", **more})
         if not path.endswith("/log"):

@@ -254,7 +254,7 @@ class JobReader:
             self._waiting.discard(followed.plan.run_id)
             return
         self._waiting.add(followed.plan.run_id)
-        if (moment := time.monotonic()) - self._asked_at >= limits.now.queue_places:
+        if (moment := time.monotonic()) - self._asked_at >= limits.now.poll:
             self._asked_at = moment
             self._start(self._read_places)
 
