@@ -179,29 +179,21 @@ def import_logs(
     set_name: str | None = None,
     skip_unreadable: bool = False,
     from_names: bool = False,
-    table: str | None = None,
     where: str | None = None,
 ) -> ImportedLogs:
     """Measure logs and record each as a run: all of them, or none.
 
-    With ``from_names`` a log's name counts where the log states nothing. ``table`` is a file with
-    options, and the set, of each log.
+    With ``from_names`` a log's name counts where the log states nothing.
 
     The same log twice, or one that another run of the store has, is among the failures. With
     ``skip_unreadable`` logs that cannot be measured are left out, instead of all. ``set_name`` is
     a new one, and ``where`` the default store, where it is None.
     """
-    from k8sbench.adapters.files.log_files import LogRow, LogTable
     from k8sbench.adapters.store import artifacts, exchange
 
     set_name = checked_set_name(set_name or connections.new_set_name())
     candidates = _candidates(options)
     runs, failures = _find(logs, options)
-    rows = {next(iter(names)): LogRow(file="") for names in runs}
-    if table is not None:
-        rows, others = LogTable(table).rows(rows, logs)
-        failures += others
-        runs = [names for names in runs if next(iter(names)) in rows]
     if not runs:
         return ImportedLogs(failures=tuple(failures))
     with stores.to_write(where) as store, exchange.unpacking(store.root) as incoming:
@@ -213,14 +205,13 @@ def import_logs(
                 files = exchange.copied(folder, names)
                 at = {str(folder / file.kept_as): file.name for file in files}
                 said = imported.from_name(first) if from_names else {}
-                own = msgspec.structs.replace(options, **rows[first].options)
-                log = _measured(at, first, candidates, own, said)
+                log = _measured(at, first, candidates, options, said)
             except InputError as error:
                 offered = error if from_names else imported.offering_names(error, first)
                 failures.append(offered)
                 continue
             digests = tuple(file.sha256 for file in files)
-            log = log._replace(digests=digests, set_name=rows[first].set or set_name)
+            log = log._replace(digests=digests, set_name=set_name)
             if log.measurement.log_digest is None:  # a summary has no records
                 only = msgspec.structs.replace(log.measurement, log_digest=log.digests[0])
                 log = log._replace(measurement=only)

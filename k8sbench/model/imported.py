@@ -30,7 +30,7 @@ POOL = "imported"
 MOST_ON_ONE_NODE = 8
 """GPUs assumed to be on one node if no number of nodes is stated."""
 ID_DIGITS = 12
-NO_CASE = "Give it with --case, as 4x8, or for each log with --table."
+NO_CASE = "Give it with --case, as 4x8; logs of other cases need a command of their own."
 CAUSE_ID = "imported"
 
 Shape = tuple[int, int]
@@ -320,7 +320,7 @@ def offering_names(error: InputError, name: str) -> InputError:
 def _unknown(what: str, option: str, origin: LogOrigin) -> InputError:
     return InputError(
         f"the log does not state its {what}.",
-        f"Give it with {option}, or for each log with --table.",
+        f"Give it with {option}; logs with another value need a command of their own.",
         file=origin.file,
     )
 

@@ -100,14 +100,6 @@ def parse(text: str, type_: type[T], *, file: str, rules: Rules[T] | None = None
     return result
 
 
-def checked(value: Any, type_: type[T], *, file: str, line: int) -> T:
-    """Check plain values, such as the cells of a line of a table."""
-    if fault := _fault(type_, value, ()):
-        _, message, action = fault
-        raise InputError(message, action, file=file, line=line)
-    return msgspec.convert(value, type_)
-
-
 class _Document:
     """Plain values built from YAML text, and the line of each."""
 

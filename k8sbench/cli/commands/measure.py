@@ -132,12 +132,6 @@ def _write(found: Sequence[Measurement], output_format: str) -> None:
     help="Take nodes, GPUs, batch and precision that a log does not state from its name: "
     "n4g8_amp_bs128.log.",
 )
-@click.option(
-    "--table",
-    metavar="FILE",
-    help="CSV with a line for each log: file (or a pattern), and any of case, nodes, gpus, batch,"
-    " precision, gpu and set.",
-)
 @rows_option
 @store_option
 def import_command(
@@ -160,7 +154,7 @@ def import_command(
     k8sbench import logs/
     k8sbench import logs/ --benchmark mine.yaml --gpu-model "Tesla V100-SXM2-16GB"
     k8sbench import logs/ --benchmark deeplabv3p --case 4x8 --precision fp32
-    k8sbench import published/ --table published.csv
+    k8sbench import published/4n8g/ --set published --case 4x8 --batch-size 128
     """
     done = imports.import_logs(logs, options, output.note, **recording)
     if done.rows is not None:
