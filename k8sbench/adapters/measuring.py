@@ -7,6 +7,7 @@ module is the child's program, too: ``python -m k8sbench.adapters.measuring``.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import resource
 import signal
@@ -41,6 +42,8 @@ OUT_OF_MEMORY = {PASSED_LIMIT, -signal.SIGABRT, -signal.SIGSEGV}
 """Ends of a child that passed its limit; C code ends by a signal."""
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """The container's limit in bytes, in cgroup v2 and v1."""
+PR_SET_PDEATHSIG = 1
+"""From ``linux/prctl.h``: the child ends with its parent."""
 _TURN = threading.Lock()
 """Held while a run is measured: one at a time in this process."""
 
@@ -74,33 +77,23 @@ def measured_apart(task: Task, limit: int | None = None) -> Measurement:
     otherwise.
     """
     limit = limit or memory_limit()
-    with (
-        _TURN,
-        subprocess.Popen(
+    with _TURN:
+        child = subprocess.run(
             [sys.executable, "-m", "k8sbench.adapters.measuring", str(limit)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            input=msgspec.json.encode(task),
+            capture_output=True,
             start_new_session=True,
-        ) as child,
-    ):
-        assert child.stdin is not None
-        assert child.stdout is not None
-        assert child.stderr is not None
-        # stdin stays open while the child works: its end tells the child that we are gone.
-        with contextlib.suppress(BrokenPipeError):
-            child.stdin.write(msgspec.json.encode(task) + b"\n")
-            child.stdin.flush()
-        answer = child.stdout.read()
-        why = child.stderr.read().decode(errors="replace").strip()
+            check=False,
+        )
     if child.returncode == 0:
-        return msgspec.json.decode(answer, type=Measurement)
+        return msgspec.json.decode(child.stdout, type=Measurement)
     if child.returncode in OUT_OF_MEMORY:
         error = InputError(
             f"Measuring its logs takes more than {limit >> 20} MiB of memory."
             " Where there is more, k8sbench measure LOG... measures them."
         )
         return recorded.unmeasured(task.run, list(task.logs.values()), error)
+    why = child.stderr.decode(errors="replace").strip()
     last = why.splitlines()[-1] if why else f"its process ended with exit code {child.returncode}."
     raise StoreError(f"{task.run.run_id} cannot be measured: {last}")
 
@@ -113,18 +106,11 @@ def memory_limit(files: Sequence[str] = CGROUP_LIMITS) -> int:
     return UNLIMITED
 
 
-def _end_with_parent() -> None:
-    """Exit when stdin ends, which only the parent's end does."""
-    # Not sys.stdin: its lock, held at a regular exit, would abort the process.
-    os.read(sys.stdin.fileno(), 1)
-    os._exit(1)
-
-
 def main(limit: int) -> int:
     """Measure the task of stdin; print the measurement as JSON."""
     os.nice(NICENESS)
-    task = msgspec.json.decode(sys.stdin.buffer.readline(), type=Task)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     try:
         found = measured(task)

@@ -84,8 +84,6 @@ class KubernetesCluster:
         """Runs whose state must be read."""
         self._read_at = 0.0
         """Time of the next read of jobs, monotonic seconds."""
-        self._has_new = False
-        """True if the watches lack followed jobs, or must list again."""
         self._queue: queue.SimpleQueue[JobEvent | WatchEvent | Callable[[], None]] = (
             queue.SimpleQueue()
         )
@@ -94,7 +92,6 @@ class KubernetesCluster:
         That thread calls the callables.
         """
         self._free_lines = threading.Semaphore(LINES_WAITING)
-        self._taken_lines = 0
         self._is_closed = False
         self._watches = Watches(api, self._runs, self._queue.put)
         self._logs = LogStreams(
@@ -133,7 +130,6 @@ class KubernetesCluster:
         followed = Followed(run, reported=reported, since=math.inf)
         self._runs.add(plan.run_id)
         self._jobs[plan.run_id] = followed
-        self._has_new = True
         try:
             job, runtime = manifests[-1], job_changes.runtime_of(plan, manifests)
             name = mounted_by(job)
@@ -163,7 +159,6 @@ class KubernetesCluster:
             self._start(partial(job_changes.bind, self.api, runtime, made))
         if existed:
             self._watches.list_again()
-            self._has_new = True
         self._queue.put(partial(self._take_created, plan.run_id, kinds.trimmed_job(made)))
         return str(made["metadata"]["uid"])
 
@@ -178,7 +173,6 @@ class KubernetesCluster:
         self._jobs[run.run_id] = followed
         self._changed.add(run.run_id)
         self._watches.list_again()
-        self._has_new = True
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
         """Return k8sbench's jobs in the namespace, oldest first."""
@@ -195,10 +189,8 @@ class KubernetesCluster:
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
         """Return the events of the followed jobs, in order."""
         until = None if seconds is None else time.monotonic() + seconds
-        if self._has_new:
-            self._has_new = False
-            if jobs := list(self._jobs.values()):
-                self._watches.watch({one.kind for one in jobs})
+        if jobs := list(self._jobs.values()):
+            self._watches.watch({one.kind for one in jobs})
         while True:
             events = self._take(self._timeout(until))
             events += self._read_all()
@@ -285,9 +277,6 @@ class KubernetesCluster:
             self._take_one(self._queue.get(timeout=timeout if self._runs else 0.0), events)
             for _ in range(_BATCH):
                 self._take_one(self._queue.get_nowait(), events)
-        if lines := self._taken_lines:
-            self._taken_lines = 0
-            self._free_lines.release(lines)
         return events
 
     def _take_one(
@@ -295,10 +284,11 @@ class KubernetesCluster:
     ) -> None:
         match item:
             case JobEvent():
-                self._taken_lines += item.line is not None
                 followed = self._jobs.get(item.run_id)
-                if followed is not None and item.line is not None:
-                    followed.take_line(item.line)
+                if item.line is not None:
+                    self._free_lines.release()
+                    if followed is not None:
+                        followed.take_line(item.line)
                 if followed is not None or not item.run_id:
                     events.append(item)
             case ObjectChanged():
@@ -312,9 +302,9 @@ class KubernetesCluster:
             case _:
                 item()
 
-    def _reread(self, run_ids: Collection[str]) -> None:
-        """Mark runs whose state must be read again."""
-        self._changed.update(run_ids)
+    def _reread(self, run_ids: Collection[str] | None = None) -> None:
+        """Mark runs whose state must be read again; None: all."""
+        self._changed.update(list(self._jobs) if run_ids is None else run_ids)
 
     def _take_created(self, run_id: str, job: KubeObject) -> None:
         if (followed := self._jobs.get(run_id)) is not None:
@@ -364,7 +354,6 @@ class KubernetesCluster:
         if self._jobs.pop(run_id, None) is not None:
             self._runs.discard(run_id)
             self._logs.forget(run_id)
-            self._reader.forget(run_id)
 
     # -- requests on other threads --------------------------------------------------------------
 

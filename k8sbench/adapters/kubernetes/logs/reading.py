@@ -136,7 +136,6 @@ class LogReader:
         self._api, self._namespace, self._sink, self._is_away = api, namespace, sink, is_away
         self.is_closed = False
         """True if lines of streams are no longer accepted."""
-        self._lock = threading.Lock()
         self._noted: set[tuple[str, int | None]] = set()
         """Runs and status codes of rejections that were reported."""
 
@@ -314,13 +313,11 @@ class LogReader:
         log.failures += 1
         since = log.failing_since = log.failing_since or now
         is_reported = status is None and not is_node_s_word and self._is_away()
-        if (status == 403 or now - since >= limits.now.log_note) and not is_reported:
-            with self._lock:
-                is_new = (log.run_id, status) not in self._noted
-                self._noted.add((log.run_id, status))
-            if is_new:
-                note = f"Logs cannot be read now ({log.replica}: {log.why}); retrying."
-                self._sink(JobEvent(run_id=log.run_id, note=note))
+        is_due = (status == 403 or now - since >= limits.now.log_note) and not is_reported
+        if is_due and (log.run_id, status) not in self._noted:
+            self._noted.add((log.run_id, status))
+            note = f"Logs cannot be read now ({log.replica}: {log.why}); retrying."
+            self._sink(JobEvent(run_id=log.run_id, note=note))
         return End.BROKEN
 
     def _take(

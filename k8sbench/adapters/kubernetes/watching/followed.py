@@ -53,29 +53,6 @@ _ENDED = {
 }
 
 
-class PodList(msgspec.Struct):
-    """State of the pod list that is requested after the job's end."""
-
-    listed_at: float = -math.inf
-    """Request time of the newest answered list, monotonic seconds."""
-    next_at: float = -math.inf
-    """Earliest time of the next request, monotonic seconds.
-
-    Infinite while a request is pending.
-    """
-    fault: str = "no answer"
-    """Error of the latest failed request."""
-
-
-class NodeFacts(msgspec.Struct):
-    """Facts that the nodes of a successful job report."""
-
-    found: Mapping[str, Mapping[str, str]] | None = None
-    """Facts by node; None: not read."""
-    give_up_at: float | None = None
-    """Deadline for reading the facts, monotonic seconds; None: not requested."""
-
-
 class Followed:
     """A job that is followed."""
 
@@ -106,8 +83,19 @@ class Followed:
 
         None: only a change causes a read.
         """
-        self.pod_list = PodList()
-        self.nodes = NodeFacts()
+        self.pods_listed_at = -math.inf
+        """Request time of the newest answered list of the ended job's pods, monotonic seconds."""
+        self.list_pods_at = -math.inf
+        """Earliest time of the next list of pods, monotonic seconds.
+
+        Infinite while a request is pending.
+        """
+        self.pods_fault = "no answer"
+        """Error of the latest failed list of pods."""
+        self.node_facts: Mapping[str, Mapping[str, str]] | None = None
+        """Facts by node of a successful job; None: not read."""
+        self.read_nodes_until: float | None = None
+        """Deadline for reading the facts, monotonic seconds; None: not requested."""
         self.is_over = False
         """True if the end, or a stay with unreadable logs, was reported."""
         self.is_unwanted = False

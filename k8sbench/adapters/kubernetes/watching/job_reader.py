@@ -18,7 +18,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.streams import Failing, LogStreams
 from k8sbench.adapters.kubernetes.ownership import User
-from k8sbench.adapters.kubernetes.watching.followed import Followed, PodList
+from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Watches
 from k8sbench.diagnose.job import facts
 from k8sbench.diagnose.job.state import JobState
@@ -48,7 +48,7 @@ class JobReader:
         logs: LogStreams,
         start: Callable[[Callable[[], None]], None],
         queue: Callable[[Callable[[], None]], None],
-        reread: Callable[[Collection[str]], None],
+        reread: Callable[[Collection[str] | None], None],
         *,
         user: User | None,
     ) -> None:
@@ -56,12 +56,11 @@ class JobReader:
 
         ``queue`` takes a call that is made when what is before it in the queue was taken.
 
-        ``reread`` gets the runs whose state is to be read again.
+        ``reread`` gets the runs whose state is to be read again; None: all.
         """
         self._api, self._watches, self._logs = api, watches, logs
         self._start, self._queue, self._reread = start, queue, reread
         self._user = user
-        self._waiting: set[str] = set()
         self._asked_at = -math.inf
         """Time of the last query of queue positions, monotonic seconds."""
         self._workloads: Mapping[str, KubeObject] = {}
@@ -100,19 +99,19 @@ class JobReader:
         if followed.ended_at is None:
             followed.ended_at = moment
         report_at = followed.ended_at + limits.now.report_end
-        if must_list_pods(replicas, followed.ended_at, followed.pod_list.listed_at):
+        if must_list_pods(replicas, followed.ended_at, followed.pods_listed_at):
             patience = limits.now.last_logs if followed.is_ending else limits.now.unread_logs
             give_up_at = followed.ended_at + patience
             if moment < give_up_at:
-                list_at = max(followed.ended_at + limits.now.pods_settle, followed.pod_list.next_at)
+                list_at = max(followed.ended_at + limits.now.pods_settle, followed.list_pods_at)
                 if moment >= list_at:
-                    followed.pod_list.next_at = list_at = math.inf
+                    followed.list_pods_at = list_at = math.inf
                     self._start(partial(self._list_pods, followed))
                 followed.look_at = min(at for at in (report_at, list_at, give_up_at) if at > moment)
                 return list(followed.ending(reading, now)) if moment >= report_at else []
             if not followed.is_ending:
                 followed.is_over = True
-                fault = f"its pods cannot be listed: {followed.pod_list.fault}"
+                fault = f"its pods cannot be listed: {followed.pods_fault}"
                 left = {one.name: fault for one in replicas if not (one.ended or one.gone)}
                 return [*followed.ending(reading, now), followed.incomplete(reading, now, left)]
         logs_at = followed.ended_at + self._wait_for_replicas(followed, reading)
@@ -154,17 +153,17 @@ class JobReader:
 
     def _take_pods(self, followed: Followed, pods: Sequence[KubeObject], started_at: float) -> None:
         followed.take_pods(pods)
-        followed.pod_list = PodList(listed_at=started_at)
+        followed.pods_listed_at, followed.list_pods_at = started_at, -math.inf
         self._reread({followed.plan.run_id})
 
     def _take_no_pods(self, followed: Followed, why: str) -> None:
-        followed.pod_list.next_at = time.monotonic() + LIST_SECONDS
-        followed.pod_list.fault = why
+        followed.list_pods_at = time.monotonic() + LIST_SECONDS
+        followed.pods_fault = why
         self._reread({followed.plan.run_id})
 
     def _wait_for_replicas(self, followed: Followed, reading: JobState) -> float:
         """Return the seconds from a job's end to its complete logs."""
-        has_all = self._watches.has_all("Pod") or followed.pod_list.listed_at > -math.inf
+        has_all = self._watches.has_all("Pod") or followed.pods_listed_at > -math.inf
         if reading.over and has_all:
             return 0.0
         is_failed = reading.phase is Phase.FAILED
@@ -182,13 +181,13 @@ class JobReader:
             self._queue(partial(self._take_drained, followed, followed.logs_given))
             return []
         if self._waits_for_nodes(followed, reading):
-            followed.look_at = followed.nodes.give_up_at
+            followed.look_at = followed.read_nodes_until
             return []
         followed.is_over = True
         if reading.cause_id == JOB_GONE:
             discard = partial(job_changes.discard, self._api, followed.run)
             self._start(discard)
-        nodes = followed.nodes.found
+        nodes = followed.node_facts
         known = [JobEvent(run_id=followed.plan.run_id, nodes=nodes)] if nodes else []
         return [*known, followed.end(reading, now)]
 
@@ -200,18 +199,18 @@ class JobReader:
         names = sorted({one.node for one in reading.replicas if one.node})
         if reading.phase is not Phase.SUCCEEDED or not names:
             return False
-        asked, moment = followed.nodes, time.monotonic()
-        if asked.give_up_at is None:
-            asked.give_up_at = moment + NODE_FACTS_SECONDS
+        moment = time.monotonic()
+        if followed.read_nodes_until is None:
+            followed.read_nodes_until = moment + NODE_FACTS_SECONDS
             self._start(partial(self._read_nodes, followed, names))
-        return asked.found is None and moment < asked.give_up_at
+        return followed.node_facts is None and moment < followed.read_nodes_until
 
     def _read_nodes(self, followed: Followed, names: Sequence[str]) -> None:
         found = listing.node_facts(self._api, names)
         self._queue(partial(self._take_nodes, followed, found))
 
     def _take_nodes(self, followed: Followed, found: Mapping[str, Mapping[str, str]]) -> None:
-        followed.nodes.found = found
+        followed.node_facts = found
         self._reread({followed.plan.run_id})
 
     def _take_drained(self, followed: Followed, logs_given: int) -> None:
@@ -250,24 +249,17 @@ class JobReader:
 
     def _ask_for_place(self, followed: Followed) -> None:
         """Read the queue positions on a worker thread if a job is queued."""
-        if not followed.is_queued():
-            self._waiting.discard(followed.plan.run_id)
-            return
-        self._waiting.add(followed.plan.run_id)
-        if (moment := time.monotonic()) - self._asked_at >= limits.now.poll:
+        moment = time.monotonic()
+        if followed.is_queued() and moment - self._asked_at >= limits.now.poll:
             self._asked_at = moment
             self._start(self._read_places)
-
-    def forget(self, run_id: str) -> None:
-        """Forget a job."""
-        self._waiting.discard(run_id)
 
     def _read_places(self) -> None:
         self._queue(partial(self._take_places, listing.workloads(self._api)))
 
     def _take_places(self, found: Mapping[str, KubeObject]) -> None:
         self._workloads = found
-        self._reread(self._waiting)
+        self._reread(None)
 
 
 def must_list_pods(replicas: Iterable[facts.Replica], ended_at: float, listed_at: float) -> bool:
