@@ -26,7 +26,7 @@ from k8sbench.model.identity import (
     draw_run_id,
     draw_set_name,
 )
-from k8sbench.model.kube import OPERATOR, JobIdentity, annotations_of
+from k8sbench.model.kube import OPERATOR, JobIdentity, JobOwner, annotations_of
 from k8sbench.model.request import ClusterAccess, FollowOptions
 from k8sbench.model.run import Location, Run
 from k8sbench.threads import Inline, Threads
@@ -34,7 +34,6 @@ from k8sbench.threads import Inline, Threads
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-    from k8sbench.adapters.kubernetes.ownership import User
     from k8sbench.lifecycle.context import Note, RunContext
     from k8sbench.model.measurement import Measurement
     from k8sbench.model.sample import LogGap
@@ -88,13 +87,13 @@ def of_run(run: Run, access: ClusterAccess) -> Api:
     return connect(access, run.location)
 
 
-def _user(store: Store | None, *, keep: bool = False, is_operator: bool = False) -> User | None:
-    from k8sbench.adapters.kubernetes.ownership import User
-
+def _owner(
+    store: Store | None, *, keep: bool = False, is_operator: bool = False
+) -> JobOwner | None:
     if store is None:
         return None
     identity = OPERATOR if is_operator else store.identity
-    return User(store=identity, host=platform.node(), keep=keep)
+    return JobOwner(store=identity, host=platform.node(), keep=keep)
 
 
 @contextlib.contextmanager
@@ -110,7 +109,7 @@ def glance(
     with contextlib.closing(api):
         api.check_answers(limits.now.api_answer)
         api.retry_s = limits.now.api_look
-        cluster = KubernetesCluster(api, user=_user(user))
+        cluster = KubernetesCluster(api, owner=_owner(user))
         _check_place(run, cluster)
         yield cluster
 
@@ -211,10 +210,10 @@ def on_cluster(
     """
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 
-    user = _user(store, keep=options.keep, is_operator=is_operator)
+    owner = _owner(store, keep=options.keep, is_operator=is_operator)
     with contextlib.closing(api):
         api.check_answers(limits.now.api_answer)
-        with contextlib.closing(KubernetesCluster(api, user=user)) as cluster:
+        with contextlib.closing(KubernetesCluster(api, owner=owner)) as cluster:
             cluster.note, cluster.create_s = note, create_s or cluster.create_s
             _check_place(run, cluster)
             yield run_context(

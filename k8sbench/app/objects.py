@@ -23,7 +23,7 @@ from k8sbench.model import benchmark_object, times
 from k8sbench.model.benchmark_object import LONGEST_NAME, Benchmark
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, Unreachable, UsageError, few
 from k8sbench.model.identity import RUN_ID, check_set, checked_set_name
-from k8sbench.model.kube import conditions, is_true
+from k8sbench.model.kube import ServingOperator, conditions, is_true
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.run import Run
@@ -32,7 +32,6 @@ from k8sbench.ports import JobEvent
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-    from k8sbench.adapters.kubernetes.operator_proxy import OperatorSeen
     from k8sbench.app.catalog import RunTarget
     from k8sbench.model.pool import NodePool
 
@@ -51,7 +50,7 @@ class Created(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
 
 
-def operator_of(api: Api) -> OperatorSeen | None:
+def operator_of(api: Api) -> ServingOperator | None:
     """Return the operator that serves the namespace; None without one.
 
     Raises :class:`BenchError` if that cannot be known.
@@ -61,7 +60,7 @@ def operator_of(api: Api) -> OperatorSeen | None:
     return operator_proxy.seen(api)
 
 
-def _silence(operator: OperatorSeen) -> str:
+def _silence(operator: ServingOperator) -> str:
     """Say since when an operator is silent."""
     since = times.duration(operator.age_s)
     return f"operator {operator.namespace}/{operator.name} has given no sign of life for {since}"
@@ -74,7 +73,7 @@ def submit(
     planned: Sequence[PlannedCase],
     request: SubmitRequest,
     target: RunTarget,
-    operator: OperatorSeen,
+    operator: ServingOperator,
     reporter: Reporter,
     stop: Stop,
     nodes: Sequence[str] = (),
@@ -182,7 +181,7 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextlib.contextmanager
-def served(access: ClusterAccess) -> Iterator[tuple[Api, OperatorSeen] | None]:
+def served(access: ClusterAccess) -> Iterator[tuple[Api, ServingOperator] | None]:
     """Open the namespace with its operator; None without a cluster or an operator."""
     if not connections.configured(access):
         yield None
@@ -211,7 +210,7 @@ def named(api: Api, text: str) -> Named | None:
 # -- end ------------------------------------------------------------------------------------------
 
 
-def cancel(api: Api, operator: OperatorSeen, wanted: Named, note: Note) -> None:
+def cancel(api: Api, operator: ServingOperator, wanted: Named, note: Note) -> None:
     """Cancel an object or one of its runs."""
     from k8sbench.adapters.kubernetes import benchmark_objects
 
@@ -234,7 +233,7 @@ def cancel(api: Api, operator: OperatorSeen, wanted: Named, note: Note) -> None:
     _note_asked(operator, f"{what} is to be cancelled", note)
 
 
-def delete(api: Api, operator: OperatorSeen, wanted: Named, note: Note) -> None:
+def delete(api: Api, operator: ServingOperator, wanted: Named, note: Note) -> None:
     """Delete an object, and with it its jobs; a single run is cancelled."""
     from k8sbench.adapters.kubernetes import benchmark_objects
 
@@ -245,7 +244,7 @@ def delete(api: Api, operator: OperatorSeen, wanted: Named, note: Note) -> None:
     _note_asked(operator, f"Benchmark {wanted.benchmark.name} is deleted; its runs end", note)
 
 
-def _note_asked(operator: OperatorSeen, done: str, note: Note) -> None:
+def _note_asked(operator: ServingOperator, done: str, note: Note) -> None:
     note(f"{done}: the operator does it.")
     if not operator.is_alive:
         note(f"warning: {_silence(operator)}: it is done when it is back.")

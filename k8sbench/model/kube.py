@@ -118,6 +118,26 @@ class JobOwner(msgspec.Struct, frozen=True, kw_only=True):
     """True if the job stays on the cluster after its end (``--keep``)."""
 
 
+class ServingOperator(msgspec.Struct, frozen=True, kw_only=True):
+    """The operator that serves a namespace, as its Lease shows it."""
+
+    namespace: str
+    """Namespace in which the operator runs."""
+    name: str
+    """Name of its Service; with the namespace its identity."""
+    version: str
+    """Its version of k8sbench."""
+    age_s: float
+    """Seconds since its last renewal, by the API server's clock."""
+    is_alive: bool
+    """True if it renewed its Lease lately."""
+
+    @property
+    def place(self) -> str:
+        """Namespace and name of its Service, ``NAMESPACE/NAME``."""
+        return f"{self.namespace}/{self.name}"
+
+
 class JobIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """What the job of a recorded run's attempt has beside its plan."""
 

@@ -8,8 +8,9 @@ import tempfile
 from collections.abc import Collection, Mapping, Set
 from pathlib import Path, PurePosixPath
 
+from k8sbench.adapters.files import strict_yaml
 from k8sbench.adapters.store import disk
-from k8sbench.model.errors import InputError, UsageError
+from k8sbench.model.errors import UsageError
 
 SUMS = "SHA256SUMS"
 Content = str | bytes | Path
@@ -42,15 +43,9 @@ def former_files(folder: Path, always: Set[str]) -> dict[str, str]:
 def given(path: Path, *, is_needed: bool) -> str | None:
     """Read a file of the user; None if it does not exist.
 
-    Raises :class:`InputError` if it is needed, or no text.
+    Raises :class:`~k8sbench.model.errors.InputError` if it is needed, or no text.
     """
-    if not is_needed and not path.is_file():
-        return None
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise InputError(f"cannot be read: {why}.", "Name a text file.", file=str(path)) from error
+    return strict_yaml.read_text(str(path)) if is_needed or path.is_file() else None
 
 
 def check_unchanged(folder: Path, files: Collection[str], former: Mapping[str, str]) -> None:

@@ -35,7 +35,7 @@ from k8sbench.adapters.kubernetes.watching.reflector import (
     WatchWorks,
 )
 from k8sbench.model.errors import BenchError, UsageError
-from k8sbench.model.kube import KubeObject, Ownership
+from k8sbench.model.kube import JobOwner, KubeObject, Ownership
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
@@ -66,12 +66,11 @@ class KubernetesCluster:
         self,
         api: Api,
         *,
-        user: ownership.User | None = None,
+        owner: JobOwner | None = None,
     ) -> None:
         self.api = api
         self._namespace = api.place.namespace
-        self.owner = None if user is None else user.owner
-        self._user = user
+        self.owner = owner
         """The store for which this process acts; None: an administrator."""
         self.create_s = limits.now.create_job
         """Time limit for retrying a creation while the API server is silent."""
@@ -109,7 +108,7 @@ class KubernetesCluster:
             self._start,
             self._queue.put,
             self._reread,
-            user=user,
+            user=owner,
         )
 
     # -- the port -------------------------------------------------------------------------------
@@ -164,7 +163,7 @@ class KubernetesCluster:
 
     def clear(self, run: Run) -> None:
         """Delete an earlier attempt's job; returns when every object is gone."""
-        job_changes.clear(self.api, run, self._user, lambda: self._is_closed)
+        job_changes.clear(self.api, run, self.owner, lambda: self._is_closed)
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         """Follow an existing job; the end of a missing job is reported."""
@@ -176,7 +175,7 @@ class KubernetesCluster:
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
         """Return k8sbench's jobs in the namespace, oldest first."""
-        return listing.jobs(self.api, run_ids, user=self._user)
+        return listing.jobs(self.api, run_ids, user=self.owner)
 
     def look(self, run: Run) -> Sequence[JobEvent]:
         """Return the states of a job and its replicas; empty without job."""
@@ -217,7 +216,7 @@ class KubernetesCluster:
             with self.api.explaining(f"job {run_id} be cancelled"):
                 if found is not None:
                     put = self._queue.put
-                    job_changes.cancel(self.api, found, self._user, reason, put, keep=keep)
+                    job_changes.cancel(self.api, found, self.owner, reason, put, keep=keep)
         if followed is not None:
             followed.is_unwanted = True
             self._queue.put(partial(self._reread, {run_id}))
@@ -234,12 +233,12 @@ class KubernetesCluster:
         force: bool = False,
     ) -> str | None:
         """Delete the job and its pods; idempotent."""
-        return job_changes.remove(self.api, run_id, user=self._user, uid=uid, force=force)
+        return job_changes.remove(self.api, run_id, user=self.owner, uid=uid, force=force)
 
     def take_over(self, run_id: str, known: Ownership) -> bool:
         """Make this store the owner; False unless ``known`` is current."""
-        assert self._user is not None
-        return ownership.take_over(self.api, run_id, self._user, known)
+        assert self.owner is not None
+        return ownership.take_over(self.api, run_id, self.owner, known)
 
     def close(self) -> None:
         """Release all jobs, and wait for pending requests such as cancellations."""

@@ -27,7 +27,7 @@ from k8sbench.adapters.files import catalog
 from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.ownership import Change, User
+from k8sbench.adapters.kubernetes.ownership import Change
 from k8sbench.adapters.kubernetes.watching.reflector import ObjectChanged
 from k8sbench.diagnose.job import refusals
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, kept_by
@@ -37,6 +37,7 @@ from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kinds import KINDS, JobKind, kind_of
 from k8sbench.model.kube import (
     RUN_LABEL,
+    JobOwner,
     KubeObject,
     annotations_of,
     attempt_of,
@@ -221,7 +222,7 @@ def _nonce(job: Mapping[str, Any]) -> str | None:
 def cancel(
     api: Api,
     found: tuple[str, KubeObject],
-    user: User | None,
+    user: JobOwner | None,
     reason: Mapping[str, Any],
     put: Callable[[ObjectChanged], None],
     *,
@@ -264,7 +265,7 @@ def remove(
     api: Api,
     run_id: str,
     *,
-    user: User | None = None,
+    user: JobOwner | None = None,
     uid: str | None = None,
     force: bool = False,
 ) -> str | None:
@@ -298,7 +299,7 @@ def remove(
     return None if left is None else kept_by(left)
 
 
-def clear(api: Api, run: Run, user: User | None, is_over: Callable[[], bool]) -> None:
+def clear(api: Api, run: Run, user: JobOwner | None, is_over: Callable[[], bool]) -> None:
     """Delete an earlier attempt's job; returns when every object is gone.
 
     Also returns if the current attempt's job already exists. Raises :class:`EarlierAttempt` if an

@@ -15,7 +15,7 @@ from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs import reading
-from k8sbench.adapters.kubernetes.ownership import User, is_of
+from k8sbench.adapters.kubernetes.ownership import is_of
 from k8sbench.adapters.kubernetes.watching import reflector
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import ObjectChanged
@@ -27,6 +27,7 @@ from k8sbench.model.kinds import KINDS, kind_of, served
 from k8sbench.model.kube import (
     MANAGED,
     RUN_LABEL,
+    JobOwner,
     KubeObject,
     annotations_of,
     attempt_of,
@@ -53,7 +54,7 @@ _READ = ("name", "uid", "creationTimestamp", "labels", "annotations")
 
 
 def jobs(
-    api: Api, run_ids: Collection[str] | None = None, *, user: User | None = None
+    api: Api, run_ids: Collection[str] | None = None, *, user: JobOwner | None = None
 ) -> list[FoundJob]:
     """Return the jobs in the namespace, oldest first.
 
@@ -86,7 +87,7 @@ def _head(job: KubeObject) -> KubeObject:
     return {"metadata": metadata, "spec": spec, "status": job.get("status")}
 
 
-def _found_job(kind: str, job: KubeObject, api: Api, user: User | None) -> FoundJob:
+def _found_job(kind: str, job: KubeObject, api: Api, user: JobOwner | None) -> FoundJob:
     plan, why = _plan(job)
     which = f"{kind} {name_of(job)} in namespace {api.place.namespace}"
     created_at = moment(job["metadata"].get("creationTimestamp")) or 0.0

@@ -28,7 +28,14 @@ from k8sbench.adapters.store import disk
 from k8sbench.model import times
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.identity import LABEL_DOMAIN
-from k8sbench.model.kube import MOST_RUNS, OPERATOR, TOKEN_HEADER, annotations_of, moment
+from k8sbench.model.kube import (
+    MOST_RUNS,
+    OPERATOR,
+    TOKEN_HEADER,
+    ServingOperator,
+    annotations_of,
+    moment,
+)
 from k8sbench.model.run import Baseline, Run
 from k8sbench.threads import decoder
 
@@ -42,25 +49,7 @@ PLACE_ANNOTATION = f"{LABEL_DOMAIN}/operator"
 VERSION_ANNOTATION = f"{LABEL_DOMAIN}/operator-version"
 
 
-class OperatorSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """The operator of a namespace, as its Lease shows it."""
-
-    namespace: str
-    """Namespace in which the operator runs."""
-    name: str
-    """Name of its Service; with the namespace its identity."""
-    version: str
-    """Its version of k8sbench."""
-    age_s: float
-    """Seconds since its last renewal, by the API server's clock."""
-
-    @property
-    def is_alive(self) -> bool:
-        """True if it renewed its Lease lately."""
-        return self.age_s <= limits.now.lease_alive
-
-
-def seen(api: Api) -> OperatorSeen | None:
+def seen(api: Api) -> ServingOperator | None:
     """Return the operator that serves the namespace; None without one.
 
     Retries for a few seconds, then raises :class:`BenchError`. A Lease without a place belongs to
@@ -74,11 +63,13 @@ def seen(api: Api) -> OperatorSeen | None:
     if found is None or not name:
         return None
     renewed_at = moment((found.get("spec") or {}).get("renewTime"))
-    return OperatorSeen(
+    age_s = max(0.0, api.time() - (renewed_at or 0.0))
+    return ServingOperator(
         namespace=namespace,
         name=name,
         version=annotations.get(VERSION_ANNOTATION, ""),
-        age_s=max(0.0, api.time() - (renewed_at or 0.0)),
+        age_s=age_s,
+        is_alive=age_s <= limits.now.lease_alive,
     )
 
 
@@ -155,7 +146,7 @@ def found(api: Api) -> OperatorProxy | None:
 class OperatorProxy:
     """The operator of one namespace."""
 
-    def __init__(self, api: Api, operator: OperatorSeen, token: str | None) -> None:
+    def __init__(self, api: Api, operator: ServingOperator, token: str | None) -> None:
         self._api, self._operator = api, operator
         place, service = quote(operator.namespace, ""), f"{quote(operator.name, '')}:{PORT}"
         self._base = kinds.path("Service", place, service, "proxy")

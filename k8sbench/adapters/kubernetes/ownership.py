@@ -49,27 +49,11 @@ Change = Mapping[str, Any]
 """Merge patch for a job, without its identity."""
 
 
-class User(msgspec.Struct, frozen=True, kw_only=True):
-    """The store for which this process acts."""
-
-    store: str
-    """Store id: lower-case letters and digits, or ``OPERATOR``."""
-    host: str
-    """Name of the machine, for people."""
-    keep: bool = False
-    """True if jobs stay on the cluster."""
-
-    @property
-    def owner(self) -> JobOwner:
-        """This store as an owner."""
-        return JobOwner(store=self.store, host=self.host, keep=self.keep)
-
-
 # -- reading --------------------------------------------------------------------------------------
 
 
-def of(job: KubeObject, user: User | None) -> Ownership:
-    """Return the owner of a job as a store sees it.
+def of(job: KubeObject, user: JobOwner | None) -> Ownership:
+    """Return the owner of a job as a store (``user``) sees it.
 
     Without a store every job counts as owned.
     """
@@ -147,7 +131,7 @@ def _unlabelled(kind: str, job: KubeObject, namespace: str) -> str:
 # -- writing --------------------------------------------------------------------------------------
 
 
-def check_ours(job: KubeObject, user: User | None) -> None:
+def check_ours(job: KubeObject, user: JobOwner | None) -> None:
     """Raise :class:`OwnedElsewhere` for a job of another store."""
     ownership, run_id = of(job, user), name_of(job)
     if not ownership.is_ours:
@@ -209,7 +193,7 @@ def change(
 
 
 def delete(
-    api: Api, kind: str, job: KubeObject, user: User | None, *, foreground: bool = False
+    api: Api, kind: str, job: KubeObject, user: JobOwner | None, *, foreground: bool = False
 ) -> KubeObject | None:
     """Delete a job of this store.
 
@@ -249,7 +233,7 @@ def _path(api: Api, kind: str, job: KubeObject) -> str:
     return kinds.path(kind, api.place.namespace, name_of(job))
 
 
-def take_over(api: Api, run_id: str, user: User, known: Ownership) -> bool:
+def take_over(api: Api, run_id: str, user: JobOwner, known: Ownership) -> bool:
     """Make a store the owner of a job.
 
     Returns False unless ``known`` is its owner. Raises :class:`BenchError`.
@@ -268,7 +252,7 @@ def take_over(api: Api, run_id: str, user: User, known: Ownership) -> bool:
     return True
 
 
-def taken_over(job: KubeObject, user: User, known: Ownership) -> Change | None:
+def taken_over(job: KubeObject, user: JobOwner, known: Ownership) -> Change | None:
     """Return the change that makes a store the owner; None if it is already.
 
     Raises :class:`VanishedError` if the owner is not the ``known`` one.
@@ -279,5 +263,5 @@ def taken_over(job: KubeObject, user: User, known: Ownership) -> Change | None:
     if owner != known.owner:
         raise VanishedError
     keep = user.keep or (owner is not None and owner.keep)
-    text = msgspec.json.encode(msgspec.structs.replace(user.owner, keep=keep)).decode()
+    text = msgspec.json.encode(msgspec.structs.replace(user, keep=keep)).decode()
     return {"metadata": {"annotations": {OWNER_ANNOTATION: text}}}

@@ -31,13 +31,12 @@ from k8sbench.diagnose.preflight.facts import (
     MetricsEndpoint,
     Permission,
     PreflightFacts,
-    ServingOperator,
     Unknown,
     permissions,
 )
 from k8sbench.model.errors import BenchError, Unreachable
 from k8sbench.model.kinds import KINDS, Operator, kind_of
-from k8sbench.model.kube import KubeObject
+from k8sbench.model.kube import KubeObject, ServingOperator
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.training import claims
 from k8sbench.ports import Manifest
@@ -204,17 +203,9 @@ def _deployment(api: Api, program: Operator) -> KubeObject | None:
 
 def _serving(api: Api) -> ServingOperator | Unknown | None:
     try:
-        found = operator_proxy.seen(api)
+        return operator_proxy.seen(api)
     except BenchError as error:
         return Unknown(error.message.rstrip("."))
-    if found is None:
-        return None
-    return ServingOperator(
-        place=f"{found.namespace}/{found.name}",
-        version=found.version,
-        age_s=found.age_s,
-        is_alive=found.is_alive,
-    )
 
 
 def _access(api: Api, *, operated: bool) -> Mapping[Permission, bool]:

@@ -134,10 +134,13 @@ def reindex(store: SqlStore) -> tuple[int, dict[str, str]]:
 def delete_damaged_index(where: str | None) -> None:
     """Delete a store's SQLite database if damaged or outdated."""
     root = _own(_place(where))
-    if (root / index.DATABASE).is_file():
-        with disk.locked(root):
+    path = root / index.DATABASE
+    if path.is_file():
+        with disk.locked(root), disk.translated(f"delete {path}"):
             if not _is_sound(root):
-                _delete_database(root)
+                # The write-ahead log first, so that it is not applied to a new file.
+                for suffix in ("-wal", "-shm", "-journal", ""):
+                    path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def _is_sound(root: Path) -> bool:
@@ -148,14 +151,6 @@ def _is_sound(root: Path) -> bool:
         db.execute(index.ROWS.limit(1))  # an error where a table or a column is gone
         return str(db.exec_driver_sql("PRAGMA quick_check(1)").scalar()) == "ok"
     return False
-
-
-def _delete_database(root: Path) -> None:
-    path = root / index.DATABASE
-    with disk.translated(f"delete {path}"):
-        # The write-ahead log first, so that it is not applied to a new file.
-        for suffix in ("-wal", "-shm", "-journal", ""):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def index_folders(store: SqlStore, db: sa.Connection, run_ids: Iterable[str]) -> None:

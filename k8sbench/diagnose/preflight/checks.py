@@ -23,7 +23,6 @@ from k8sbench.diagnose.preflight import nodes
 from k8sbench.diagnose.preflight.facts import (
     LEVELS,
     PreflightFacts,
-    ServingOperator,
     Unknown,
     known,
 )
@@ -31,7 +30,7 @@ from k8sbench.model import benchmark_object, times
 from k8sbench.model.errors import Finding, Severity, few
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.kinds import KINDS, OPERATORS, TRAINING_OPERATOR, Operator
-from k8sbench.model.kube import KubeObject, conditions, name_of
+from k8sbench.model.kube import KubeObject, ServingOperator, conditions, name_of
 from k8sbench.model.plain_text import counted
 from k8sbench.model.pool import OTHER_VENDOR, amount, gpu_remark, plain
 from k8sbench.model.training import claims

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from k8sbench.model.kinds import Operator, kind_of
-from k8sbench.model.kube import KubeObject, labels_of
+from k8sbench.model.kube import KubeObject, ServingOperator, labels_of
 from k8sbench.model.plan import RunPlan
 
 T = TypeVar("T")
@@ -114,19 +114,6 @@ class MetricsEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Names of DCGM's fields that k8sbench reads."""
     fault: str = ""
     """Reason why it cannot be read, without full stop; empty if readable."""
-
-
-class ServingOperator(msgspec.Struct, frozen=True, kw_only=True):
-    """The operator that serves the namespace, by its Lease."""
-
-    place: str
-    """Namespace and name of its Service, ``NAMESPACE/NAME``."""
-    version: str
-    """Its version of k8sbench."""
-    age_s: float
-    """Seconds since its last renewal of the Lease."""
-    is_alive: bool
-    """True if it renewed the Lease lately."""
 
 
 class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,12 +10,12 @@ from k8sbench import __version__
 from k8sbench.diagnose.preflight.facts import (
     ENFORCE,
     PreflightFacts,
-    ServingOperator,
     Unknown,
     permissions,
 )
 from k8sbench.model.benchmark_object import SCHEMA
 from k8sbench.model.kinds import TRAINER
+from k8sbench.model.kube import ServingOperator
 from k8sbench.model.pool import CPU_POOL, PRODUCT, Rdma, Toleration
 from tests.tiers import ROOT
 from tests.unit import goldens
@@ -92,7 +92,7 @@ def quotas(**used_and_hard: tuple[str, str]) -> dict[str, Any]:
 def served(*, schema: object = SCHEMA, **changes: Any) -> dict[str, Any]:
     """The facts of a namespace that an operator serves."""
     alive: dict[str, Any] = {"version": __version__, "age_s": 3.0, "is_alive": True}
-    found = ServingOperator(place="bench/dlperf-operator", **(alive | changes))
+    found = ServingOperator(namespace="bench", name="dlperf-operator", **(alive | changes))
     return {"serving": found, "crd_schema": schema}
 
 

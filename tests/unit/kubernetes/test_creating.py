@@ -23,7 +23,6 @@ from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-from k8sbench.adapters.kubernetes.ownership import User
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION
 from k8sbench.model.kube import JobOwner, Ownership
@@ -177,7 +176,7 @@ def test_of_many_jobs_what_changes_is_read_now_and_then(
 # -- whose a job is -------------------------------------------------------------------------------
 
 
-ANN = User(store="0123456789", host="lab-7")
+ANN = JobOwner(store="0123456789", host="lab-7")
 
 
 # -- what a job says ------------------------------------------------------------------------------

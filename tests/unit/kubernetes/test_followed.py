@@ -10,7 +10,6 @@ import pytest
 from k8sbench.adapters.kubernetes import listing
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.logs.streams import Failing
-from k8sbench.adapters.kubernetes.ownership import User
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.job_reader import logs_to_wait_for
 from k8sbench.adapters.kubernetes.watching.reflector import ObjectChanged, ObjectDeleted
@@ -18,7 +17,7 @@ from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
 from k8sbench.model import creation
 from k8sbench.model.creation import created
 from k8sbench.model.identity import WAITS_ANNOTATION
-from k8sbench.model.kube import KubeObject
+from k8sbench.model.kube import JobOwner, KubeObject
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine, LogMark
@@ -167,7 +166,7 @@ def test_a_container_has_a_log_unless_evicted(worker: dict[str, Any], exists: bo
 
 
 def test_a_take_over_of_the_job_is_reported_once() -> None:
-    one, us = followed(), User(store="x", host="lab-7")
+    one, us = followed(), JobOwner(store="x", host="lab-7")
 
     def said(owner: str) -> list[str]:
         value = f'{{"store":"{owner}","host":"ci-2"}}'

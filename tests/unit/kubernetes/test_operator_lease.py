@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.kubernetes import operator_proxy
-from k8sbench.adapters.kubernetes.operator_proxy import OperatorSeen, seen
+from k8sbench.adapters.kubernetes.operator_proxy import seen
 from k8sbench.model import times
+from k8sbench.model.kube import ServingOperator
 from tests.unit.kubernetes.servers import Act, answer, reached, saying, serving
 
 NOW = 1_800_000_000.0
@@ -33,7 +34,7 @@ def status(code: int, **headers: str) -> Act:
     return saying(answer(code, json.dumps(body).encode(), **headers))
 
 
-def look(folder: Path, *acts: Act) -> OperatorSeen | None:
+def look(folder: Path, *acts: Act) -> ServingOperator | None:
     with serving(*acts) as server, reached(folder, f"http://{server}") as api:
         return seen(api)
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from k8sbench.adapters.kubernetes.client.api import ApiFault
-from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy, OperatorSeen
+from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import stores
 from k8sbench.model.errors import Unreachable
+from k8sbench.model.kube import ServingOperator
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.operator import http
@@ -49,7 +50,9 @@ class Operator:
             http.Server("127.0.0.1:0", app) as server,
             servers.reached(self.store.root, f"http://127.0.0.1:{server.port}") as api,
         ):
-            seen = OperatorSeen(namespace="ops", name="k8sbench", version="", age_s=0.0)
+            seen = ServingOperator(
+                namespace="ops", name="k8sbench", version="", age_s=0.0, is_alive=True
+            )
             proxy = OperatorProxy(api, seen, "sesame")
             proxy._base = ""
             yield proxy

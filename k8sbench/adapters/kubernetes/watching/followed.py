@@ -20,6 +20,7 @@ from k8sbench.model import creation
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.kube import (
+    JobOwner,
     KubeObject,
     annotations_of,
     attempt_of,
@@ -305,7 +306,7 @@ class Followed:
             reading = msgspec.structs.replace(reading, cause=f"{reading.cause} {other}")
         return self.move(reading, now)
 
-    def taken(self, user: ownership.User | None) -> Iterator[JobEvent]:
+    def taken(self, user: JobOwner | None) -> Iterator[JobEvent]:
         """Yield once who has taken the job over."""
         if self._job is None or self._is_lost:
             return

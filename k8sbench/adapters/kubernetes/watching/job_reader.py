@@ -17,13 +17,12 @@ from k8sbench.adapters.kubernetes import job_changes, listing
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.streams import Failing, LogStreams
-from k8sbench.adapters.kubernetes.ownership import User
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Watches
 from k8sbench.diagnose.job import facts
 from k8sbench.diagnose.job.state import JobState
 from k8sbench.model.creation import JOB_GONE
-from k8sbench.model.kube import KubeObject
+from k8sbench.model.kube import JobOwner, KubeObject
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
 
@@ -50,7 +49,7 @@ class JobReader:
         queue: Callable[[Callable[[], None]], None],
         reread: Callable[[Collection[str] | None], None],
         *,
-        user: User | None,
+        user: JobOwner | None,
     ) -> None:
         """``start`` executes a request on another thread.
 
