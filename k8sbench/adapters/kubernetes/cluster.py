@@ -149,7 +149,7 @@ class KubernetesCluster:
                 is_over=lambda: self._is_closed,
             )
         except BaseException as error:
-            self._drop(plan.run_id)
+            self.release(plan.run_id)
             if isinstance(error, UsageError):
                 self._start(partial(job_changes.discard, self.api, run))
             raise
@@ -222,8 +222,10 @@ class KubernetesCluster:
             self._queue.put(partial(self._reread, {run_id}))
 
     def release(self, run_id: str) -> None:
-        """Stop following a job; it goes on."""
-        self._drop(run_id)
+        """Stop following a job, which goes on or has ended."""
+        if self._jobs.pop(run_id, None) is not None:
+            self._runs.discard(run_id)
+            self._logs.forget(run_id)
 
     def remove(
         self,
@@ -345,14 +347,8 @@ class KubernetesCluster:
             if (followed := self._jobs.get(run_id)) is not None:
                 events += self._reader.read(followed)
                 if followed.is_over:
-                    self._drop(run_id)
+                    self.release(run_id)
         return events
-
-    def _drop(self, run_id: str) -> None:
-        """Stop following a job that has ended or is released."""
-        if self._jobs.pop(run_id, None) is not None:
-            self._runs.discard(run_id)
-            self._logs.forget(run_id)
 
     # -- requests on other threads --------------------------------------------------------------
 

@@ -123,7 +123,6 @@ class _File(msgspec.Struct):
     """Fields read from an entry of ``/artifacts``."""
 
     name: str
-    bytes: int
 
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -197,8 +196,7 @@ class OperatorProxy:
             copies.append(path)
             try:
                 with disk.create(path, "wb") as out:
-                    if entry.bytes:
-                        out.writelines(self.pieces(f"runs/{run_id}/artifacts/{entry.name}"))
+                    out.writelines(self.pieces(f"runs/{run_id}/artifacts/{entry.name}"))
             except ApiFault as fault:
                 raise Unreachable(
                     f"The operator's file {entry.name} of run {run_id} cannot be read:"

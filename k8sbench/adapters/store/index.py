@@ -177,16 +177,6 @@ def baselines(root: Path) -> dict[str, bytes]:
         return {path.name.removesuffix(".json"): path.read_bytes() for path in paths}
 
 
-def put_baseline(root: Path, name: str, new: Baseline | None) -> None:
-    """Save or remove a baseline."""
-    path = root / BASELINE_FOLDER / f"{name}.json"
-    if new is not None:
-        disk.write_whole(path, artifacts.as_file(new))
-        return
-    with disk.translated(f"remove the baseline {name}"):
-        path.unlink(missing_ok=True)
-
-
 def baseline_of(name: str, content: bytes) -> Baseline:
     """Read a stored baseline; StoreError with an action if damaged."""
     action = f"Save it again with --replace, or: k8sbench baseline remove {name}"

@@ -300,7 +300,7 @@ class SqlStore:
                     f"There is a baseline {name!r} already.",
                     "Choose another name, or replace it with --replace.",
                 )
-            index.put_baseline(self.root, name, baseline)
+            disk.write_whole(self._baseline_file(name), artifacts.as_file(baseline))
 
     def baselines(self) -> list[Baseline]:
         """All baselines, by name."""
@@ -314,7 +314,11 @@ class SqlStore:
             if name not in names:
                 action = did_you_mean(name, names) + "k8sbench baseline list shows them."
                 raise NotFound(f"There is no baseline {name!r}.", action)
-            index.put_baseline(self.root, name, None)
+            with disk.translated(f"remove the baseline {name}"):
+                self._baseline_file(name).unlink()
+
+    def _baseline_file(self, name: str) -> Path:
+        return self.root / index.BASELINE_FOLDER / f"{name}.json"
 
     def check_writable(self) -> None:
         """Raise :class:`StoreError` if runs cannot be recorded now."""
