@@ -40,14 +40,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """For one watch, which is then opened again."""
     watch_pause: float = 15.0
     """Longest pause before a watch that failed is opened again."""
-    watch_note: float = 5.0
-    """A watch that fails for so long is reported to the user."""
+    fault_note: float = 5.0
+    """A watch or a log that fails for so long is reported to the user."""
     log_previous: float = 30.0
     """Time until an error in place of a previous log is final."""
     log_look: float = 0.5
     """Until a log that had nothing new is requested again."""
-    log_note: float = 5.0
-    """Seconds until an unreadable log is reported to the user."""
     log_place: float = 5.0
     """Limit until a stream reaches the mark, near its first lines, seconds."""
     create_job: float = 60.0

@@ -105,8 +105,6 @@ def _is_folder(path: str) -> bool:
         return stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116 - a Path would rewrite the name
     except OSError as error:
         raise _unreadable(path, error) from error
-    except ValueError as error:
-        raise InputError(f"{path!r} is not a file name.", "Name a log file.") from error
 
 
 def _in_folder(folder: str) -> Iterator[str]:

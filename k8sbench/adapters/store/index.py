@@ -70,17 +70,12 @@ def layout(db: sa.Connection) -> int:
             )
         return 0
     number = db.scalar(sa.select(sa.func.max(LAYOUTS.c.number))) or 0
-    if number > LAYOUT:
-        raise StoreError(
-            f"The store was written by a newer k8sbench (tables {number}, not {LAYOUT}).",
-            "Upgrade k8sbench, or name another store with --store or K8SBENCH_STORE.",
-        )
-    if number < LAYOUT:
-        sentence = f"The store was written by an older k8sbench (tables {number}, not {LAYOUT})."
-        if db.dialect.name == "postgresql":
-            action = "Read it with that version, or name another database with --store."
-            raise StoreError(sentence, action)
-        raise DamagedDatabase(sentence, "Rebuild its index: k8sbench store reindex")
+    if number != LAYOUT:
+        sentence = f"Another version of k8sbench wrote the store (tables {number}, not {LAYOUT})."
+        if number < LAYOUT and db.dialect.name == "sqlite":
+            raise DamagedDatabase(sentence, "Rebuild its index: k8sbench store reindex")
+        action = "Use that version, or name another store with --store or K8SBENCH_STORE."
+        raise StoreError(sentence, action)
     return LAYOUT
 
 

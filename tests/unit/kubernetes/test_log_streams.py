@@ -306,7 +306,7 @@ def test_while_one_log_of_a_run_is_read_the_run_does_not_fail(pod: Pod) -> None:
 
 
 def test_unreadable_logs_are_noted_once_a_cause(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
-    shorten(monkeypatch, log_note=0.0)
+    shorten(monkeypatch, fault_note=0.0)
     pod.node.answers = [FAILURES["kubelet away"][0]] * 100_000
     pod.streams.want("run", "worker-0", pod="q", uid="u2", container="pytorch", rank=1)
     pod.streams.ended("run", "worker-0")

@@ -30,7 +30,7 @@ def test_an_outage_is_worth_a_word_after_some_seconds_and_at_its_end() -> None:
     for kind in KINDS:
         all_kinds.take(WatchFailed(kind, AWAY), 10.0)
     all_kinds.take(WatchFailed("Pod", AWAY), 12.0)  # again: it is away since the first time
-    assert all_kinds.report_at() == 10.0 + limits.now.watch_note
+    assert all_kinds.report_at() == 10.0 + limits.now.fault_note
     assert all_kinds.report(14.9) is None
     said = all_kinds.report(15.0)
     assert said is not None

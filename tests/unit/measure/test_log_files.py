@@ -63,7 +63,7 @@ def test_what_is_no_log_does_not_count_in_a_folder(tmp_path: Path, name: str) ->
     assert [Path(each).name for each in find([str(tmp_path)])] == ["a.log"]
 
 
-@pytest.mark.parametrize("path", ["gone.log", "gone/deeper.log", "\x00"])
+@pytest.mark.parametrize("path", ["gone.log", "gone/deeper.log"])
 def test_a_path_that_leads_nowhere_is_an_error_that_names_it(tmp_path: Path, path: str) -> None:
     with pytest.raises(InputError) as caught:
         find([str(tmp_path / path)])

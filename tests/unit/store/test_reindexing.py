@@ -168,7 +168,7 @@ def test_several_processes_may_open_a_store_first(root: Path) -> None:
 def test_the_index_of_a_newer_version_is_left(store: SqlStore, open_again: OpenStore) -> None:
     run = store.record(plan(), at=NOW, process=None)
     _execute(store, f"UPDATE schema_migrations SET number = {index.LAYOUT + 1}")
-    with pytest.raises(StoreError, match="newer k8sbench"):
+    with pytest.raises(StoreError, match="Another version of k8sbench"):
         open_again()
     _execute(store, f"UPDATE schema_migrations SET number = {index.LAYOUT}")
     assert store.run("seg-1") == run

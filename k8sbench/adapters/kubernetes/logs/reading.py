@@ -313,7 +313,7 @@ class LogReader:
         log.failures += 1
         since = log.failing_since = log.failing_since or now
         is_reported = status is None and not is_node_s_word and self._is_away()
-        is_due = (status == 403 or now - since >= limits.now.log_note) and not is_reported
+        is_due = (status == 403 or now - since >= limits.now.fault_note) and not is_reported
         if is_due and (log.run_id, status) not in self._noted:
             self._noted.add((log.run_id, status))
             note = f"Logs cannot be read now ({log.replica}: {log.why}); retrying."

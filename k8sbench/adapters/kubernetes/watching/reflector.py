@@ -311,7 +311,7 @@ class Watches:
         """Return the time at which to report a failure, monotonic seconds."""
         if not self.failing or self._reported is not None:
             return math.inf
-        return min(since for since, _ in self.failing.values()) + limits.now.watch_note
+        return min(since for since, _ in self.failing.values()) + limits.now.fault_note
 
     def report(self, now: float) -> str | None:
         """Return a sentence once for a lasting failure, once for recovery."""
