@@ -275,7 +275,7 @@ class _Work:
         if not self._run_ids:
             done = self._done.result()
             assert isinstance(done, Created)
-            return f"{done.names[0]}-1"
+            return f"{done.name}-1"
         return self._run_ids[0]
 
     def wait(self, timeout: float | None) -> None:

@@ -61,8 +61,9 @@ def watch(
         with objects.served(access) as place:
             wanted = None if place is None else objects.named(place[0], text)
             if place is not None and wanted is not None:
-                one = [wanted.benchmark]
-                return objects.follow(place[0], one, access, reporter, stop, wanted.run_id)
+                return objects.follow(
+                    place[0], wanted.benchmark, access, reporter, stop, wanted.run_id
+                )
     with stores.to_write(where) as store:
         run = to_act_on(store, text, access, reporter.note, records=True)
         if run.source != stores.SOURCE:

@@ -21,7 +21,7 @@ from k8sbench.lifecycle.context import Note, Reporter, Stop
 from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model import benchmark_object, times
 from k8sbench.model.benchmark_object import LONGEST_NAME, Benchmark
-from k8sbench.model.errors import BenchError, Interrupted, NotFound, Unreachable, UsageError, few
+from k8sbench.model.errors import BenchError, Interrupted, NotFound, Unreachable, UsageError
 from k8sbench.model.identity import RUN_ID, check_set, checked_set_name
 from k8sbench.model.kube import ServingOperator, conditions, is_true
 from k8sbench.model.phase import Phase
@@ -44,10 +44,10 @@ FINAL = frozenset(str(phase) for phase in Phase if phase.final)
 
 
 class Created(msgspec.Struct, frozen=True, kw_only=True):
-    """Objects that a command created and does not follow."""
+    """An object that a command created and does not follow."""
 
     namespace: str
-    names: tuple[str, ...]
+    name: str
 
 
 def operator_of(api: Api) -> ServingOperator | None:
@@ -100,9 +100,9 @@ def submit(
             f" End it with: k8sbench cancel {benchmark.name}"
         )
     if request.detach:
-        return Created(namespace=api.place.namespace, names=(benchmark.name,))
+        return Created(namespace=api.place.namespace, name=benchmark.name)
     reporter.expect(sum(case.repeats for case in planned), 0, request.parallel)
-    return follow(api, [benchmark], request.access, reporter, stop)
+    return follow(api, benchmark, request.access, reporter, stop)
 
 
 def object_of(
@@ -255,45 +255,46 @@ def _note_asked(operator: ServingOperator, done: str, note: Note) -> None:
 
 def follow(
     api: Api,
-    wanted: Sequence[Benchmark],
+    wanted: Benchmark,
     access: ClusterAccess,
     reporter: Reporter,
     stop: Stop,
     run_id: str | None = None,
 ) -> RunRows:
-    """Show the runs of objects until all are complete; return their rows.
+    """Show the runs of an object until it is complete; return their rows.
 
     With ``run_id`` only that run counts. Raises :class:`Interrupted` at a stop request, and
-    :class:`Unreachable` if the operator is silent for long; the objects stay.
+    :class:`Unreachable` if the operator is silent for long; the object stays.
     """
     from k8sbench.adapters.kubernetes.benchmark_objects import BenchmarkObjects
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 
+    current, name = wanted, wanted.name
     with (
         contextlib.closing(BenchmarkObjects(api)) as objects,
         contextlib.closing(KubernetesCluster(api)) as cluster,
         stop,
     ):
         shown = _Shown(api, cluster, access, reporter)
-        found = {one.uid: one for one in wanted}
-        while not all(_is_complete(one, run_id) for one in found.values()):
+        while not _is_complete(current, run_id):
             if stop.cause is not None:
-                raise _detached(stop.cause, [one.name for one in found.values()])
+                raise Interrupted(
+                    f"{stop.cause}: detached from Benchmark {name}; its runs go on.",
+                    f"Come back with: k8sbench watch {name}; end it with: k8sbench cancel {name}.",
+                )
             listed = objects.current()
-            current = found if listed is None else listed
-            for uid, known in found.items():
-                if uid not in current:
+            if listed is not None:
+                if wanted.uid not in listed:
                     raise NotFound(
-                        f"Benchmark {known.name} was deleted: its runs are cancelled.",
+                        f"Benchmark {name} was deleted: its runs are cancelled.",
                         "k8sbench list shows what became of them.",
                     )
-                found[uid] = current[uid] or known
-            shown.look(list(found.values()))
+                current = listed[wanted.uid] or current
+            shown.look(current)
             shown.take(LOOK_SECONDS)
-    for one in found.values():
-        _check_planned(one)
+    _check_planned(current)
     with stop:
-        return _rows(found, access, run_id, shown)
+        return _rows(current, access, run_id, shown)
 
 
 def _is_complete(benchmark: Benchmark, run_id: str | None) -> bool:
@@ -307,14 +308,6 @@ def _phases(benchmark: Benchmark) -> dict[str, str]:
     return {run["name"]: run.get("phase", "") for run in benchmark.status.get("runs") or ()}
 
 
-def _detached(cause: str, names: Sequence[str]) -> Interrupted:
-    name = names[0] if len(names) == 1 else "NAME"
-    return Interrupted(
-        f"{cause}: detached from Benchmark {few(names)}; its runs go on.",
-        f"Come back with: k8sbench watch {name}; end it with: k8sbench cancel {name}.",
-    )
-
-
 def _check_planned(benchmark: Benchmark) -> None:
     """Raise what has kept the operator from planning an object."""
     complete = conditions({"status": benchmark.status}).get(benchmark_object.COMPLETE)
@@ -325,16 +318,15 @@ def _check_planned(benchmark: Benchmark) -> None:
 
 
 def _rows(
-    found: Mapping[str, Benchmark], access: ClusterAccess, run_id: str | None, shown: _Shown
+    benchmark: Benchmark, access: ClusterAccess, run_id: str | None, shown: _Shown
 ) -> RunRows:
-    """Make the rows of objects from the operator's records."""
-    names = [run_id] if run_id else [name for one in found.values() for name in _phases(one)]
-    if not names:
-        only = next(iter(found.values()))
-        raise BenchError(f"Benchmark {only.name} has no run: it is {only.status.get('phase')}.")
+    """Make the rows of an object from the operator's records."""
+    if run_id is None and not _phases(benchmark):
+        phase = benchmark.status.get("phase")
+        raise BenchError(f"Benchmark {benchmark.name} has no run: it is {phase}.")
     there = stores.operator_runs(access, shown.reporter.note, insist=True)
-    runs = [run for run in there if (run.plan.requested_by or "") in found]
-    runs = [run for run in runs if run_id in {None, run.run_id}]
+    own = [run for run in there if run.plan.requested_by == benchmark.uid]
+    runs = [run for run in own if run_id in {None, run.run_id}]
     for run in runs:
         shown.end(run)
     with stores.to_read(stores.NOWHERE, shown.reporter.note) as store:
@@ -342,7 +334,7 @@ def _rows(
 
 
 class _Shown:
-    """Reports on the runs of objects: their states, and what their pods print."""
+    """Reports on the runs of an object: their states, and what their pods print."""
 
     def __init__(
         self, api: Api, cluster: KubernetesCluster, access: ClusterAccess, reporter: Reporter
@@ -358,9 +350,9 @@ class _Shown:
         self._alive_at = time.monotonic()
         """Time of the operator's last sign of life, monotonic seconds."""
 
-    def look(self, benchmarks: Sequence[Benchmark]) -> None:
-        """Take in statuses; find new jobs, and whether the operator lives."""
-        phases = {name: phase for one in benchmarks for name, phase in _phases(one).items()}
+    def look(self, benchmark: Benchmark) -> None:
+        """Take in a status; find new jobs, and whether the operator lives."""
+        phases = _phases(benchmark)
         going_on = [name for name, phase in phases.items() if phase not in FINAL]
         now = time.monotonic()
         if going_on and now >= self._jobs_at:
@@ -375,7 +367,7 @@ class _Shown:
                     self.end(theirs)
         if now >= self._lease_at:
             self._lease_at = now + limits.now.poll
-            self._check_alive(benchmarks)
+            self._check_alive(benchmark.name)
 
     def _find_jobs(self, run_ids: Sequence[str]) -> None:
         with contextlib.suppress(BenchError):  # they are looked for again
@@ -391,7 +383,7 @@ class _Shown:
                         self.reporter.planned(run)
                     self._cluster.resume(run, {})
 
-    def _check_alive(self, benchmarks: Sequence[Benchmark]) -> None:
+    def _check_alive(self, name: str) -> None:
         """Raise :class:`Unreachable` if the operator was silent for too long."""
         now, why = time.monotonic(), ""
         try:
@@ -403,7 +395,6 @@ class _Shown:
             if operator is not None and operator.is_alive:
                 self._alive_at = now
         if now - self._alive_at > limits.now.object_silent:
-            name = benchmarks[0].name
             raise Unreachable(
                 f"The operator is silent: {why}. Benchmark {name} stays, and runs when the operator"
                 " is back.",

@@ -93,12 +93,12 @@ def _print_detached(done: Detached, output_format: str) -> int:
 
 
 def _print_created(done: Created, output_format: str) -> None:
-    """Name the objects that the operator runs."""
+    """Name the object that the operator runs."""
     if output_format == "json":
         place = {"kind": "Benchmark", "namespace": done.namespace}
-        output.write_json([{**place, "name": name} for name in done.names])
+        output.write_json([{**place, "name": done.name}])
     else:
-        output.write_names(done.names)
+        output.write_names([done.name])
     output.note(f"  Detached. See: kubectl get benchmark -n {done.namespace}; k8sbench results")
 
 
