@@ -1,21 +1,41 @@
 """Discovery of a cluster's Prometheus with the user's rights; missing rights are reported."""
 
 import contextlib
+import re
 import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+import yaml
 
 from k8sbench.adapters.kubernetes.client import connection
 from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.adapters.metrics.prometheus_api import WELL_KNOWN
 from k8sbench.model.gpu_metrics import SeriesQuery
-from tests.harness.cluster import fault_proxy, following, manifests, page_roles
+from tests.harness.cluster import fault_proxy, following, manifests
 from tests.harness.cluster.limits import shorten
 from tests.harness.cluster.namespace import Namespace
+from tests.tiers import ROOT
+
+PROMETHEUS = "k8sbench-prometheus"
+
+
+def grant(namespace: Namespace, service: str) -> None:
+    """Apply the Role that docs/gpu-metrics.md prints, for a service of the namespace."""
+    page = (ROOT / "docs/gpu-metrics.md").read_text()
+    blocks = re.findall(r"^```text\n(apiVersion: .*?)^```", page, re.MULTILINE | re.DOTALL)
+    printed = [list(yaml.safe_load_all(block)) for block in blocks]
+    role, binding = next(each for each in printed if each[0]["metadata"]["name"] == PROMETHEUS)
+    for document in (role, binding):
+        document["metadata"]["namespace"] = namespace.name
+    role["rules"][0]["resourceNames"] = [service]
+    (subject,) = binding["subjects"]
+    subject["name"] = f"system:serviceaccount:{namespace.name}:user"
+    namespace.kubectl("apply", "--filename=-", given=yaml.safe_dump_all([role, binding]))
+
 
 WANTED = SeriesQuery(
     run_id="r",
@@ -68,6 +88,6 @@ def test_the_role_of_the_page_is_enough(
     url = f"http://prometheus-k8s.{namespace.name}.svc.cluster.local:9090"
     with found_by(user, url) as source:
         assert "may not get services/proxy" in why(source)
-        page_roles.grant(page_roles.PROMETHEUS, namespace, "prometheus-k8s:9090")
+        grant(namespace, "prometheus-k8s:9090")
         following.until(lambda: "services/proxy" not in why(source))
         assert "no endpoints available for service" in why(source)
