@@ -11,9 +11,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     poll: float = 15.0
     """Interval of reads of what nobody reports.
 
-    These are other processes' wishes, the jobs of a served namespace, queue positions, and the
-    operator's Lease.
+    These are other processes' wishes, queue positions, and the operator's Lease.
     """
+    list_jobs: float = 10.0
+    """Interval between lists of a served namespace's jobs."""
     report_end: float = 0.3
     """Time after which a job's end is reported with incomplete logs."""
     replicas_end: float = 60.0

@@ -512,7 +512,7 @@ class Serving:
             if str(error) != self.problem:
                 self._reporter.note(f"warning: new jobs are not seen for now: {error}")
             self.problem = str(error)
-        self._due = self._clock() + limits.now.poll
+        self._due = self._clock() + limits.now.list_jobs
 
     def _take(self, run: Run) -> None:
         if run.plan.requested_by is not None and self._benchmarks.is_blind:

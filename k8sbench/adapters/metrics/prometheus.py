@@ -128,7 +128,7 @@ class PrometheusSource(MetricSource):
     def _opened(self, way: Way, deadline: float) -> _Reached:
         seconds = min(limits.now.prometheus_first, _left(deadline))
         rows, _ = prometheus_api.ask(way, prometheus_api.known_nodes(NODES_SECONDS), seconds)
-        scrapes = max((float(row.value[1]) for row in rows), default=0.0)
+        scrapes = max((prometheus_api.number(row.value[1]) for row in rows), default=0.0)
         return _Reached(
             way=way,
             has_gpus=any(row.metric.get(prometheus_api.HOST) for row in rows),
@@ -194,7 +194,7 @@ class _Window(msgspec.Struct, kw_only=True):
                 not stamps or moment > stamps[-1]
             ):
                 stamps.append(moment)
-                values.append(float(value))
+                values.append(prometheus_api.number(value))
 
 
 def _left(deadline: float) -> float:

@@ -7,6 +7,7 @@ Each query returns in its time limit, with an answer or a one-sentence reason. O
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -115,6 +116,14 @@ def _decoded(answer: bytes | str) -> _Reply | None:
     with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
         return decoder(_Reply).decode(answer)
     return None
+
+
+def number(text: str) -> float:
+    """Parse a value; invalid text is NaN, which counts as no sample."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def _explained(way: Way, fault: ApiFault) -> str:

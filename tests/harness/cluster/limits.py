@@ -14,6 +14,7 @@ TEST_SECONDS = 900
 """For a test."""
 LOOKS = {
     "poll": 1.0,
+    "list_jobs": 1.0,
     "operator_answer": SECONDS,
     "operator_insist": SECONDS,
     "retry_run": 1.0,
