@@ -185,7 +185,7 @@ def _redundancy(case: Case) -> Iterator[Finding]:
         where = log.place("global_batch") or log.place("tokens_per_step")
         yield rules.BATCH_MISMATCH.finding(text, where)
     possible, size = log_statements.possible_samples(log), log.airank.samples
-    steps = rank.sums.planned if rank is not None else None
+    steps = rank.total if rank is not None else None
     if possible is not None and size and steps and batch and batch * case.gpus not in possible:
         text = (
             f"{size[0]:,} samples in {steps:,} steps are {size[0] / steps:.5g} per step of the job,"

@@ -157,7 +157,7 @@ def product(log: LogFacts) -> int | None:
 def planned_iterations(log: LogFacts) -> int | None:
     """Iterations that were planned for the run, as far as the log states them."""
     rank = log.rank
-    total, by_epoch = (rank.sums.planned, rank.epochs.restart) if rank else (None, False)
+    total, by_epoch = (rank.total, rank.epochs.restart) if rank else (None, False)
     return log.planned_iterations(total, by_epoch=by_epoch)
 
 
@@ -180,7 +180,7 @@ def possible_samples(log: LogFacts, unit: int = 1) -> range | None:
     rank, known = log.rank, log.airank.samples
     if rank is None or known is None or not rank.epochs.restart:
         return None
-    samples, steps = known[0], rank.sums.planned or 0
+    samples, steps = known[0], rank.total or 0
     if steps < 2:
         return None
     return range(math.ceil(samples / (steps + 1) / unit), samples // (steps - 1) // unit + 1)

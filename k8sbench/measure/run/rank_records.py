@@ -129,7 +129,7 @@ class RankRecords:
         self._opening_position = 0
 
         self.total: int | None = None
-        """Planned iterations by the last record, whether it led further or not."""
+        """Planned iterations of the run, or of the epoch, by the last record that states them."""
         self.all_records = 0
         """Those that led further."""
         self.odd: defaultdict[Replay, Occurrences] = defaultdict(Occurrences)
@@ -142,7 +142,7 @@ class RankRecords:
         ``events``: an evaluation or a checkpoint lay between it and the record before.
         ``restart``: the program, or the file, began anew there.
         """
-        self.total = record.total
+        self.total = record.total or self.total
         if self._pending is not None:
             first, self._pending = self._pending, None
             self._add(*first, _distance(first[0], record))

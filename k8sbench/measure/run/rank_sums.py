@@ -295,8 +295,6 @@ class RankSums:
         self.first_stamp: float | None = None
         self.last_stamp: float | None = None
         self.last_loss: float | None = None
-        self.planned: int | None = None
-        """Planned iterations by the records: of the run, or of the epoch."""
         self.memory_mib: float | None = None
         self.batch: float | None = None
         """Rate times seconds of the record with the longest iteration.
@@ -322,8 +320,6 @@ class RankSums:
             self.last_stamp = entry.at
             if self.first_stamp is None:
                 self.first_stamp = entry.at
-        if record.total is not None:
-            self.planned = record.total
         if record.loss is not None:
             self.last_loss = record.loss
             if not math.isfinite(record.loss):
