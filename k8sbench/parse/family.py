@@ -210,9 +210,9 @@ class JsonFields:
 
 
 def json_objects(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the JSON objects in a text: its part, and texts and numbers by path.
+    """Yield the JSON objects in a text.
 
-    One that is torn is skipped.
+    Of each its part of the text, and its texts and numbers by path. One that is torn is skipped.
     """
     start = 0
     while begin := _OBJECT.search(text, start):

@@ -150,7 +150,9 @@ def latest(groups: Iterable[Group]) -> tuple[list[Group], dict[str, Newer]]:
 def _with_history(
     results: Sequence[Result], groups: Sequence[Group], newer: Mapping[str, Newer]
 ) -> Iterator[Result]:
-    """Add the last change and a newer set of each case, and the fastest batch of its sweep.
+    """Add what other sets and batch sizes of a case say.
+
+    The last change, a newer set, and the fastest batch of its sweep.
 
     The history of a result ends with its own set. A set that differed alone, with a later set at
     the old level, is no change.

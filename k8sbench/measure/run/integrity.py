@@ -248,7 +248,7 @@ def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:
 
 
 def _epoch_summary(case: Case) -> Iterator[Finding]:
-    """Compare the mean rate of an epoch's printed steps with the log's own of all its steps."""
+    """Warn if an epoch's printed steps do not represent all its steps."""
     for mark, place, records, mean_rate in case.log.epoch_ends:
         every = mark.number("all_steps_rate")
         is_sampled = case.rank is None or not case.rank.tally.all_steps

@@ -129,7 +129,7 @@ class RankRecords:
         self._opening_position = 0
 
         self.total: int | None = None
-        """Planned iterations of the run, or of the epoch, by the last record that states them."""
+        """Planned iterations of the run, or of the epoch; None if not stated."""
         self.all_records = 0
         """Those that led further."""
         self.odd: defaultdict[Replay, Occurrences] = defaultdict(Occurrences)
