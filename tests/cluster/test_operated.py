@@ -114,7 +114,7 @@ def test_an_operator_that_is_away_is_named_and_its_objects_wait_for_it(
     shell.limits = {
         "lease_alive": 0.5,
         "object_silent": 1.0,
-        "object_lease": 0.5,
+        "poll": 0.5,
     }
     silent = shell.run("submit", *CASE, ENDLESS, "--run-id=late", code=6)
     assert "has given no sign of life for" in silent.err
