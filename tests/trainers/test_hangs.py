@@ -52,7 +52,7 @@ def data_ready(timer):
     ready(timer)
 steps.StepTimer.data_ready = data_ready
 """
-AT_THE_START = "if RANK == '1': hang()"
+AT_THE_START = "if RANK == '{rank}': hang()"
 WAITS, STOPS = "threading.Event().wait()", "os.kill(os.getpid(), signal.SIGSTOP)"
 
 
@@ -95,7 +95,9 @@ def hanging(framework: str, folder: pathlib.Path, *, where: str, how: str, limit
             "Limit(1)",
             r"rank 1 of worker-0 hangs at the data of step 3",
         ),
-        ("pytorch", AT_THE_START, WAITS, "1", "rank 1 of worker-0 has not come"),
+        ("pytorch", AT_THE_START.format(rank=1), WAITS, "1", "rank 1 of worker-0 has not come"),
+        ("pytorch", AT_THE_START.format(rank=0), WAITS, "1", "rank 0 of worker-0 has not come"),
+        ("paddle", AT_THE_START.format(rank=0), WAITS, "1", "rank 0 of worker-0 has not come"),
     ],
 )
 def test_the_job_ends_and_its_cause_names_the_silent_rank(

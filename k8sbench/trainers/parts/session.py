@@ -10,6 +10,7 @@ import contextlib
 import functools
 import itertools
 import os
+import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -71,12 +72,30 @@ class Session(abc.ABC):
     def attend(self) -> None:
         """Let this rank's watch meet that of rank 0, before anything takes long."""
         place, leader = self.place, ("", 0)
-        if not place.first:  # rank 0 may come later; the store waits for it
-            leader = self.meeting_point[0], int(self.store.get(WATCH))
+        if not place.first:
+            leader = (self.meeting_point[0], self._wait_for_first())
         # Compiling takes minutes, in which there is no sign of life.
         watch.join(place.rank, place.world_size, leader, 3 if self.settings.compile else 1)
         if place.first and place.world_size > 1:
             self.store.set(WATCH, str(watch.port()))
+
+    def _wait_for_first(self) -> int:
+        """Return the port of rank 0's watch; ends this rank after `watch.LIMIT`.
+
+        The frameworks' stores wait for twice that, or for 15 minutes whatever they are told.
+        """
+        deadline = time.monotonic() + watch.LIMIT
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                socket.create_connection(self.meeting_point, 5.0).close()
+                break
+            time.sleep(0.1)
+        else:
+            watch.end_without(0, self.place.world_size)
+        try:  # torchrun has the store, and rank 0 may come later or never
+            return int(self.store.get(WATCH))
+        except RuntimeError:  # by any name
+            watch.end_without(0, self.place.world_size)
 
     @property
     @abc.abstractmethod

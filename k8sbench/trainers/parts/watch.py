@@ -3,9 +3,9 @@
 A rank that waits for another one inside a collective cannot tell which one hangs, runs no Python
 there, and may wait as long as a healthy evaluation takes. So each rank notes in shared memory how
 far it is and that it lives, and its watch, a process of its own, reads that. The watch of rank 0
-hears from all others, by datagrams. When no rank has given a sign of life for `LIMIT`, it writes
-one line that names the rank which is stopped or furthest behind (`k8sbench.diagnose.job.exits`
-reads it), and the watches kill their ranks, the named one first.
+hears from all others. When no rank has given a sign of life for `LIMIT`, it writes one line that
+names the rank which is stopped or furthest behind (`k8sbench.diagnose.job.exits` reads it), and the
+watches kill their ranks, the named one first.
 
 The watch outlives its rank for a moment: it removes the batches that Paddle's loader processes have
 left in /dev/shm. It is forked before a framework is imported, so it has one thread and is small.
@@ -21,12 +21,13 @@ import select
 import signal
 import socket
 import struct
+import sys
 import time
 import traceback
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from k8sbench.trainers import paddle_launch
 
@@ -65,20 +66,19 @@ def start() -> None:
     """Fork this process's watch. Without it, the functions below have no effect."""
     page = mmap.mmap(-1, mmap.PAGESIZE)
     reader, writer = os.pipe()
-    door = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    door.bind(("", 0))
+    server = socket.create_server(("", 0))
     rank = os.getpid()
     if os.fork() == 0:
         try:
             os.close(writer)
-            _Watch(rank, page, reader, door).run()
+            _Watch(rank, page, reader, server).run()
         except Exception:
             traceback.print_exc()
         finally:
             os._exit(0)
     os.close(reader)
-    _rank.page, _rank.pipe, _rank.port = page, writer, door.getsockname()[1]
-    door.close()
+    _rank.page, _rank.pipe, _rank.port = page, writer, server.getsockname()[1]
+    server.close()
 
 
 def at(words: str | None = None) -> None:
@@ -149,13 +149,14 @@ def _sentence(found: Sequence[int], ranks: int, how: str, limit: float) -> str:
 class _Watch:
     """The process of that name."""
 
-    def __init__(self, pid: int, page: mmap.mmap, pipe: int, door: socket.socket) -> None:
-        self.pid, self.page, self.pipe, self.door = pid, page, pipe, door
+    def __init__(self, pid: int, page: mmap.mmap, pipe: int, server: socket.socket) -> None:
+        self.pid, self.page, self.pipe, self.server = pid, page, pipe, server
         self.rank = self.ranks = 0  # of no job yet
-        self.leader, self.limit = ("", 0), LIMIT  # rank 0's watch
+        self.leader, self.limit = ("", 0), LIMIT
         self.signs: dict[int, Sign] = {}
         self.ended: set[int] = set()
-        self.peers: dict[int, tuple[str, int]] = {}  # by rank, at rank 0's
+        self.rests: dict[socket.socket, bytes] = {}  # by connection: of a line, without its end
+        self.whose: dict[socket.socket, int] = {}
         self.heard = 0.0  # of rank 0's watch
         self.loaders: list[int] = []
         self.head, self.since, self.looked = b"", time.monotonic(), time.monotonic()
@@ -166,26 +167,28 @@ class _Watch:
         os.setsid()  # signals to the rank's group are not for it
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        due, sources = 0.0, (self.pipe, self.door.fileno())
+        told, due = b"", 0.0
         while True:
             left = max(due - time.monotonic(), 0.0)
+            sources: list[Any] = [self.pipe, self.server, *self.rests]
             ready, _, _ = select.select(sources, [], [], left)
             if self.pipe in ready:
                 data = os.read(self.pipe, 1 << 16)
                 if not data:
                     break
-                for line in data.splitlines():  # whole ones: each was written at once
+                *lines, told = (told + data).split(b"\n")
+                for line in lines:
                     self._told(**json.loads(line))
-            if self.door.fileno() in ready:
-                self._hear()
+            if self.server in ready:
+                self.rests[self.server.accept()[0]] = b""
+            for peer in [each for each in ready if each in self.rests]:
+                self._hear(peer)
             if time.monotonic() >= due:
                 due = time.monotonic() + TICK
                 if os.getppid() != self.pid:
                     break  # another process still holds the pipe
                 with contextlib.suppress(FileNotFoundError):  # the rank has just ended
                     self._look()
-        if self.rank:
-            self._send({"rank": self.rank, "ended": True}, self.leader)
         for loader in self.loaders:
             for batch in Path("/dev/shm").glob(f"paddle_{loader}_*"):  # noqa: S108
                 batch.unlink(missing_ok=True)
@@ -197,29 +200,43 @@ class _Watch:
             return
         self.rank, self.ranks, self.limit = job["rank"], job["ranks"], LIMIT * job["times"]
         self.leader = job["leader"][0], job["leader"][1]
-        for known in (self.signs, self.ended, self.peers):
-            known.clear()
+        for peer in list(self.rests):
+            self._drop(peer)
+        self.signs.clear()
+        self.ended.clear()
 
-    def _hear(self) -> None:
-        """Read what another watch has sent."""
-        data, sender = self.door.recvfrom(1 << 16)
-        with contextlib.suppress(KeyError, TypeError, ValueError):  # no watch of ours
-            self._take(json.loads(data), sender)
-
-    def _take(self, facts: dict[str, Any], sender: tuple[str, int]) -> None:
-        now = time.monotonic()
-        if self.rank:
-            self.heard, self.leader = now, sender  # no name to resolve any more
-            if facts["silent"]:
-                self._end(facts["silent"])
-            return
-        rank = facts.pop("rank")
-        if facts.pop("ended", False):
-            # Its launcher names it where that was too early.
+    def _drop(self, peer: socket.socket) -> None:
+        del self.rests[peer]
+        peer.close()
+        if (rank := self.whose.pop(peer, None)) is not None:
+            # It has ended. Its launcher names it where that was too early.
             self.signs.pop(rank, None)
             self.ended.add(rank)
+
+    def _hear(self, peer: socket.socket) -> None:
+        """Read what another watch has sent."""
+        data = b""
+        with contextlib.suppress(OSError):
+            data = peer.recv(1 << 16)
+        if not data:
+            return self._drop(peer)
+        *lines, self.rests[peer] = (self.rests[peer] + data).split(b"\n")
+        try:
+            for facts in map(json.loads, lines):
+                self._take(peer, facts)
+        except (KeyError, TypeError, ValueError):
+            self._drop(peer)  # no watch of ours
+        return None
+
+    def _take(self, peer: socket.socket, facts: dict[str, Any]) -> None:
+        now = time.monotonic()
+        if self.rank == 0:
+            self.whose[peer] = facts.pop("rank")
+            self.signs[self.whose[peer]] = Sign(**facts, at=now)
         else:
-            self.signs[rank], self.peers[rank] = Sign(**facts, at=now), sender
+            self.heard = now
+            if facts["silent"]:
+                self._end(facts["silent"])
 
     def _look(self) -> None:
         """Report the rank's sign; at rank 0 judge all."""
@@ -241,8 +258,8 @@ class _Watch:
         else:
             self.signs[0] = own
             found = silent(self.signs, self.ranks, self.ended, now, self.limit)
-            for peer in self.peers.values():
-                self._send({"silent": found and found[0]}, peer)
+            for peer in list(self.rests):
+                self._send(peer, {"silent": found and found[0]})
             if found:
                 self._say(found[1])
                 self._end(found[0])
@@ -251,15 +268,21 @@ class _Watch:
         """Send a sign to rank 0's watch, and judge rank 0."""
         facts = {"rank": self.rank, **vars(own)}
         del facts["at"]
-        self._send(facts, self.leader)
+        if not self.rests:
+            with contextlib.suppress(OSError):
+                self.rests[socket.create_connection(self.leader, TICK)] = b""
+                self.heard = own.at
+        for peer in list(self.rests):
+            self._send(peer, facts)
         if self.heard and min(own.still, own.at - self.heard) > self.limit + MUTE:
             self._say(_sentence([0], self.ranks, "has fallen silent with its pod", self.limit))
             self._end([0])
 
-    def _send(self, facts: Mapping[str, object], to: tuple[str, int]) -> None:
-        # After one that is lost comes the next; after a lost verdict, the end of rank 0.
-        with contextlib.suppress(OSError):
-            self.door.sendto(json.dumps(facts).encode(), to)
+    def _send(self, peer: socket.socket, facts: Mapping[str, object]) -> None:
+        try:
+            peer.sendall(json.dumps(facts).encode() + b"\n")
+        except OSError:
+            self._drop(peer)
 
     def _say(self, sentence: str) -> None:
         with contextlib.suppress(OSError):
@@ -274,3 +297,10 @@ class _Watch:
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
+
+
+def end_without(rank: int, ranks: int) -> NoReturn:
+    """End this rank, which has waited for `rank` in vain."""
+    sys.stdout.flush()
+    sys.stderr.write(f"k8sbench: failed: {_sentence([rank], ranks, 'has not come', LIMIT)}\n")
+    os._exit(1)
