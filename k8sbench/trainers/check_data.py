@@ -98,6 +98,10 @@ def _missing(name: str, folder: Path, *, deep: bool) -> Iterator[str]:
     except DataError as error:
         yield str(error)
         return
+    if files.left_out:
+        say(f"Note: samples left out: {len(files.left_out)}")
+        for sentence in files.left_out:
+            say(f"Note: {sentence}")
     for part, samples in (("train", files.training), ("val", files.validation)):
         held, published = len(samples), module.SAMPLES[part]
         if held != published and not is_drawn:

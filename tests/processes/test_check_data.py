@@ -1,5 +1,6 @@
 """Checking and drawing a data set as a process: output and exit code."""
 
+import os
 import pickle
 import subprocess
 import sys
@@ -68,6 +69,11 @@ def damaged(path: Path) -> None:
     path.write_text("[]")
 
 
+def to_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 def to_pixel(path: Path) -> None:
     Image.new("RGB", (1, 1)).save(path)
 
@@ -94,6 +100,9 @@ DAMAGES: dict[str, tuple[str, str, Callable[[Path], None], str]] = {
     "a JPEG that ends in zeros": ("imagenet", "val/*/*", cut, "the picture is truncated"),
     "a PNG that ends in zeros": ("cityscapes", LABELS, cut, "checksum"),
     "a picture of one pixel": ("kinetics", "images/*/val_0000/*7.jpg", to_pixel, "1 × 1 pixels"),
+    "a pipe as a picture": ("imagenet", "train/*/*", to_pipe, "Not a regular file"),
+    "a pipe as a list": ("faces", "train.txt", to_pipe, "Not a regular file"),
+    "a pipe as pairs": ("faces", "lfw.bin", to_pipe, "Not a regular file"),
     "a NUL in a path": ("kinetics", "labels/train*", with_nul, "line 1: a NUL"),
     "labels without a class": ("cityscapes", LABELS, without_classes, "every label is 255"),
     "labels as JPEG": ("cityscapes", LABELS, to_jpeg, "labels are PNG"),

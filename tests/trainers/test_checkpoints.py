@@ -105,6 +105,9 @@ def damaged(folder: pathlib.Path) -> Iterator[str]:
         path.mkdir()
         yield f"{name}: a folder"
         path.rmdir()
+        os.mkfifo(path)
+        yield f"{name}: a pipe"
+        path.unlink()
         path.write_bytes(whole)
     for path in sorted(each for each in (folder, *folder.rglob("*")) if each.is_dir()):
         aside = path.rename(folder.parent / "aside")

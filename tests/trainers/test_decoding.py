@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -99,9 +100,12 @@ def png(width: int, height: int) -> bytes:
 
 
 def test_what_is_no_readable_file_is_told(tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe.jpg")
     for path, why in (
         (tmp_path / "none.jpg", "No such file"),
         (tmp_path, "Is a directory"),
+        (pipe, "Not a regular file"),
+        (Path("/dev/zero"), "Not a regular file"),
     ):
         for read in (decoding.picture, decoding.labels):
             with pytest.raises(BrokenSample, match=why):

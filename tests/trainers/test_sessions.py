@@ -313,3 +313,16 @@ def test_a_dev_shm_that_is_too_small_is_named_before_a_loader_starts(
     told = contextlib.nullcontext() if fits else pytest.raises(SystemExit, match="a larger `shm`")
     with told:
         here.files(Pictures(), [[0, 1, 2, 3]] * 9)
+
+
+def test_a_loader_process_of_pytorchs_that_cannot_pass_on_a_batch_ends_and_says_so(
+    capfd: pytest.CaptureFixture[str], torch_session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trainer would wait for the batch for ever."""
+    monkeypatch.setattr(torch_session, "_collate", lambda _: lambda: None)  # which has no pickle
+    here = session("pytorch", None, 1, "--workers", "1")
+    with pytest.raises(RuntimeError, match="exited unexpectedly"):
+        next(iter(here.loader(Pictures(), [[0]])))
+    said = capfd.readouterr().err
+    assert "k8sbench: failed: a loader process cannot pass on a batch: " in said
+    assert "a larger `shm`" in said

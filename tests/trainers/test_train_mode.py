@@ -257,6 +257,32 @@ def attempt(framework: str, world: int, *options: str, code: int = 0) -> list[Ev
     return events(runs.together(command(framework, *options)[1:], of_ranks, code=code)[0])
 
 
+@pytest.mark.parametrize(("framework", "world"), ON_EACH)
+def test_an_evaluation_that_is_cut_short_is_made_again_after_its_own_step(
+    framework: str, world: int, tmp_path: pathlib.Path
+) -> None:
+    """In its repetition, too, and while gradients are added up."""
+    options = (*ALL, "--length", "6", "--evaluate-every", "3", "--accumulate", "4")
+    saving = (*options, "--checkpoints", str(tmp_path))
+    second = str(1 + (4 if world == 1 else 2))  # the first batch of the second evaluation
+    first, again, last, once_more = (
+        attempt(framework, world, *saving, "--cut", batch, code=143)
+        for batch in ("1", "1", second, "1")
+    )
+    assert [event["step"] for event in only([*first, *again], "checkpoint")] == [3]
+    assert [event["step"] for event in only([*last, *once_more], "checkpoint")] == [3, 6]
+    cut = [*first, *again, *last, *once_more]
+    assert told(cut, "step") == [(3,)]
+    assert not only(cut, "summary")
+    resumed, whole = attempt(framework, world, *saving), attempt(framework, world, *options)
+    assert losses(cut) == losses(whole)
+    assert losses(again) == losses(once_more) == losses(resumed) == []
+    assert told([*cut, *resumed], "step", "samples", "value") == told(
+        whole, "step", "samples", "value"
+    )
+    assert resumed[-1]["evaluations"] == whole[-1]["evaluations"] == 2
+
+
 def test_a_run_that_diverges_ends_and_keeps_the_checkpoints_before(tmp_path: pathlib.Path) -> None:
     saving = ("--checkpoints", str(tmp_path), "--save-at", *map(str, range(1, 20)))
     found, last = ended("paddle", *EPOCHS, *saving, "--diverges", "12")

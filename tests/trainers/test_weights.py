@@ -108,6 +108,9 @@ def test_a_file_is_never_executed(
     path.unlink()
     with pytest.raises(SystemExit, match=r"a\.file cannot be read: No such file"):
         load(path, model, framework)
+    os.mkfifo(path)
+    with pytest.raises(WeightsError, match=r"a\.file cannot be read: Not a regular file"):
+        load(path, model, framework)
 
 
 SHORT = ("--warmup", "0", "--iterations", "1", "--batch-size", "2", "--lr", "0", "--frozen-norm")

@@ -6,18 +6,20 @@ after the other in one process. A line REMOVE=FOLDER removes a folder instead.
 
 import argparse
 import importlib
+import itertools
 import multiprocessing
 import os
 import shutil
 import signal
 import sys
+import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
-from k8sbench.trainers.parts import ending, settings, steps, training
+from k8sbench.trainers.parts import ending, events, settings, steps, training
 from k8sbench.trainers.parts.loop import Work
 from k8sbench.trainers.parts.metrics import Scoring
 from k8sbench.trainers.parts.samples import Array, BrokenSample, Files, Normalise
@@ -73,10 +75,16 @@ def figures(sums: Array) -> dict[str, float]:
 
 def evaluation(framework: str, given: argparse.Namespace, files: Files) -> Scoring:
     """Sum hits, batch norm statistics and counts of samples."""
-    seen = np.eye(len(files.validation))
+    seen, batches = np.eye(len(files.validation)), itertools.count(1)
 
     def sums(model: Any, inputs: Any, targets: Any, numbers: list[int]) -> Any:
         assert not model.training
+        batch = next(batches)
+        assert not 0 < given.cut < batch  # nor goes another rank on
+        if batch == given.cut and RANK in ("", "1"):
+            ending.told.set()
+        if given.set_clock:
+            time.time = lambda wall=time.time: wall() + 3600.0  # type: ignore[misc]
         hits = model(inputs).argmax(1) == targets
         state = model.state_dict()
         (mark,) = [float(each.sum()) for name, each in state.items() if "mean" in name]
@@ -127,6 +135,9 @@ def main(framework: str, argv: list[str]) -> None:
         return rate
 
     training.NOT_FINITE_STEPS = 5
+    if own.set_clock:
+        defaults: Any = events.Journal.__init__.__kwdefaults__
+        defaults["now"] = lambda: time.time()  # noqa: PLW0108 - the clock as it is set by then
     if own.save_at:
 
         def look(here: training.Training) -> None:
@@ -157,6 +168,8 @@ def _options(group: argparse._ArgumentGroup) -> None:
         group.add_argument(name, type=int, nargs="*", default=[])
     for name in ("--diverges", "--terminated"):
         group.add_argument(name, type=int, default=10**9, help="after that step")
+    group.add_argument("--cut", type=int, default=0, help="as SIGTERM in that evaluated batch")
+    group.add_argument("--set-clock", action="store_true", help="by an hour per evaluated batch")
     group.add_argument("--accumulate", type=int, default=1)
     group.add_argument("--batch", type=int, default=3, help="of an evaluation")
     group.add_argument("--validation", type=int, default=VALIDATION)

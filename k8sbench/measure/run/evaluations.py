@@ -38,7 +38,7 @@ class Evaluated(msgspec.Struct, frozen=True):
     is_whole: bool = True
     """True if all samples were evaluated; else no target is reached."""
     elapsed: float | None = None
-    """Seconds since the training's first attempt began, pauses between attempts included.
+    """Seconds since the training's first attempt began, by a clock that nobody sets.
 
     NaN if they cannot be known; None: the log does not state them.
     """
@@ -111,7 +111,7 @@ class AiRankEvents:
             return None, f"No evaluation reached the target of {target.value:g} {target.unit}."
         seconds = reached.at - self.begun.stamp if reached.elapsed is None else reached.elapsed
         if math.isnan(seconds):
-            return None, "The wall clock was set back between two attempts."
+            return None, "It ran on several machines, whose clocks contradict each other."
         if seconds < 0:
             return None, "The evaluation that reaches the target is stamped before the test."
         return seconds, ""
@@ -190,9 +190,12 @@ class TrainingFacts:
     def _begin(self, mark: Mark) -> None:
         """Take the begin of an attempt from scratch, which counts from its own begin."""
         first = self._begun = self._begun or mark
+        boot = mark.values.get("boot")
+        same = boot is not None and boot == first.values.get("boot")  # machine, and its clock
+        began, again = (each.number("clock") if same else each.stamp for each in (first, mark))
         self._before = math.nan
-        if first.stamp is not None and mark.stamp is not None and mark.stamp >= first.stamp:
-            self._before = mark.stamp - first.stamp
+        if began is not None and again is not None and again >= began:
+            self._before = again - began
 
     def reasons(self) -> Iterator[Finding]:
         """Yield findings on evaluations, broken samples and failed checkpoints."""

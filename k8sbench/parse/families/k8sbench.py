@@ -101,7 +101,7 @@ def _items(line: CleanLine, event: dict[str, Any]) -> Iterator[Item]:
         times = event | _object(event, "step_seconds")
         yield _mark(line, times, "rank", ["rank", *_TIMES], ["host"])
     elif name == "begin":
-        yield _mark(line, event, "begin")
+        yield _mark(line, event, "begin", ["clock"], ["boot"])
     elif name == "evaluation":
         yield _mark(line, event, "evaluation", ["step"])
         yield from _evaluation(line, event)

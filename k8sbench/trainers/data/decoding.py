@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 from PIL import Image, ImageFile
 
-from k8sbench.trainers.parts import watch
+from k8sbench.trainers.parts import samples, watch
 from k8sbench.trainers.parts.samples import Array, BrokenSample, DataError
 
 Picture = Image.Image
@@ -66,7 +66,7 @@ def decoded(data: bytes, name: str, read: Callable[[Opened], Picture] | None = N
 
 def _content(path: Path | str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return samples.content(path)
     except OSError as error:
         raise BrokenSample(str(path), error.strerror or str(error)) from None
 
@@ -165,7 +165,7 @@ def lines(path: Path, read: Callable[[str], T], form: str) -> Iterator[T]:
 def listing(path: Path) -> bytes:
     """Content of a file that a whole data set needs; raises `DataError`."""
     try:
-        return Path(path).read_bytes()
+        return samples.content(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
 

@@ -140,6 +140,12 @@ def open_set(folder: Path, *, size: int = 224, segments: int = 8, classes: int =
         part("train", training=True),
         part("val", training=False),
         decoding.digest(decoding.listing(_list(folder, part)) for part in sorted(SAMPLES)),
+        tuple(
+            f"{name}: {path} has {frames} of at least {FEWEST_FRAMES} frames"
+            for name, clips in listed.items()
+            for path, frames, _ in clips
+            if frames < FEWEST_FRAMES
+        ),
     )
 
 

@@ -66,10 +66,10 @@ def end() -> NoReturn:
     os._exit(TERMINATED)
 
 
-def outlive_sigterm(_: int = 0) -> None:
+def outlive_sigterm() -> None:
     """Let a loader process survive SIGTERM and end with its trainer.
 
-    Launchers send SIGTERM to all processes. PyTorch calls this with the process's number.
+    Launchers send SIGTERM to all processes.
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

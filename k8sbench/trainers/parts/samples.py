@@ -15,9 +15,14 @@ any number of ranks trains on the same samples. Imports no framework.
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import itertools
 import json
+import os
+import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +102,7 @@ class Files:
     training: Part
     validation: Part
     digest: str  # SHA-256, hex, of the sorted relative paths and sizes of all its samples' files
+    left_out: tuple[str, ...] = ()  # a sentence for each listed sample that no part has
 
 
 At = tuple[int, int]  # epoch and number of a sample
@@ -114,6 +120,10 @@ def opened(
         files = opener(Path(settings.data))
     except DataError as error:
         refuse(f"--data {settings.data}: {error}")
+    if files.left_out and place.first:
+        first = "; ".join(files.left_out[:3]) + ("; …" if len(files.left_out) > 3 else "")
+        text = f"k8sbench: samples left out of {settings.data}: {len(files.left_out)}: {first}"
+        print(text, file=sys.stderr, flush=True)
     global_batch = settings.batch_size * place.world_size
     if len(files.training) < global_batch:
         refuse(
@@ -307,7 +317,28 @@ class Ledger:
             )
 
 
-def digest(path: Path) -> str:
-    """SHA-256 of a file, hex; raises OSError."""
-    with path.open("rb") as file:
+# -- reading of regular files ----------------------------------------------------------------------
+#
+# A pipe, a socket or a device is refused: reading it could block for ever.
+
+
+def _open(path: Path | str) -> io.FileIO:
+    """Open a regular file, unbuffered; raises OSError."""
+    # An open of a pipe would wait for its writer.
+    file = io.FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    return file
+
+
+def content(path: Path | str) -> bytes:
+    """All bytes of a regular file; raises OSError."""
+    with _open(path) as file:
+        return file.readall()
+
+
+def digest(path: Path | str) -> str:
+    """SHA-256 of a regular file, hex; raises OSError."""
+    with _open(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -11,9 +11,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Any
 
@@ -200,7 +202,7 @@ class TorchSession(session.Session):
             # To be asked again; each has two batches ready, as upstream's: more fill /dev/shm.
             persistent_workers=self.settings.workers > 0,
             collate_fn=_collate,
-            worker_init_fn=ending.outlive_sigterm,
+            worker_init_fn=_in_loader,
             pin_memory=self.on_gpu,
             generator=torch.Generator(),  # else it would draw from the one that dropout draws from
         )
@@ -241,6 +243,18 @@ class TorchSession(session.Session):
         gpu = torch.cuda.get_device_properties(self.device)
         address = f"{gpu.pci_domain_id:08x}:{gpu.pci_bus_id:02x}:{gpu.pci_device_id:02x}.0"
         return gpu, address, str(gpu.uuid)
+
+
+def _in_loader(_: int) -> None:
+    ending.outlive_sigterm()
+    setattr(Queue, "_on_queue_feeder_error", staticmethod(_lost))  # noqa: B010 - not in typeshed
+
+
+def _lost(error: Exception, _: object) -> None:
+    """End a loader process that cannot pass on a batch."""
+    sys.stderr.write(f"k8sbench: failed: a loader process cannot pass on a batch: {error}; ")
+    sys.stderr.write("give the pool a larger `shm`\n")
+    os._exit(1)
 
 
 def _collate(samples: Sequence[Read]) -> tuple[Tensor, Tensor, str]:

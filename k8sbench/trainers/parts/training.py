@@ -2,11 +2,11 @@
 
 AI-Rank's rules name the lines `AI-Rank-log <unix time> …`; its time to train is counted from the
 first `test_begin` to the first evaluation that reaches the target, whatever happened in between: a
-run that goes on from a checkpoint goes on from that time, too.
+run that goes on from a checkpoint goes on from that time, too (`Stopwatch`).
 
-A checkpoint holds the whole state after any step, gradients that wait for more batches included.
-Where SIGTERM comes in an evaluation that takes longer than `ending.SAVE_SECONDS`, the run goes on
-from the checkpoint before.
+A checkpoint holds the whole state after any step, gradients that wait for more batches included. An
+evaluation that SIGTERM cuts short is due again: the checkpoint of its step says so, the run ends,
+and who goes on from there begins with that evaluation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import dataclasses
 import math
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,7 @@ class Reached:
     evaluations: int = 0
     best: dict[str, float] | None = None  # value, in percent, and step
     target: float | None = None  # percent
-    target_seconds: float | None = None  # since the training began; NaN: it is not known
+    target_seconds: float | None = None  # by the stopwatch; NaN: it is not known
 
 
 class Training:
@@ -56,12 +56,13 @@ class Training:
             ValidationBatches(len(files.validation), self.evaluation.batch_size, run.here.place),
         )
         self.reached = Reached(target=settings.target)
-        self.began = time.monotonic()  # of the training, as if all attempts ran in this process
+        self.watch = Stopwatch()
         self.resumed = False
         self.ended_by = "length"
         self.checkpoints = None
         self.due = False  # whether a rank wants a checkpoint after this step
         self.ends = False  # whether the run ends with it
+        self.was_cut = False  # whether the evaluation before it did not come to its end
         self.not_finite = 0  # steps
         self.saved_at = math.nan
         if settings.checkpoints is not None:
@@ -110,10 +111,8 @@ class Training:
             self.reached.target, self.reached.target_seconds = target, None
         self.resumed = True
         self.broken.found |= set(checkpoint.facts["broken"])
-        # A clock that was set back between the attempts hides how long the pause was.
-        pause = time.time() - checkpoint.facts["time"]
-        seconds = checkpoint.facts["seconds"] + (pause if pause >= 0 else math.nan)
-        self.began = time.monotonic() - seconds
+        self.was_cut = checkpoint.facts["was_cut"]
+        self.watch.resume(checkpoint.facts["watch"])
         self._event("resume", {"step": checkpoint.step, "restored": checkpoint.folder.name})
         return checkpoint.step
 
@@ -121,9 +120,14 @@ class Training:
         """The first step is next."""
         self._airank(f"load_data, checksum:{self.files.digest}")
         if not self.resumed:
-            self.began = time.monotonic()
+            self.watch = Stopwatch()
             self._airank("test_begin")
-            self._event("begin", {})
+            self._event("begin", {"boot": self.watch.boot, "clock": self.watch.origin})
+        if self.was_cut:
+            self._evaluate(step := self.run.timer.steps)
+            if self.was_cut:  # again, as the checkpoint that it came from says
+                ending.end()
+            self._save(step)
         self.saved_at = time.monotonic()
         self._end_at_target()
 
@@ -153,7 +157,7 @@ class Training:
                 self._evaluate(step)
             if saves:
                 self._save(step)
-        if self.ends and step < course.steps:
+        if self.ends and (self.was_cut or step < course.steps):
             ending.end()
         self._end_at_target()
 
@@ -177,12 +181,14 @@ class Training:
         began = time.monotonic()
         run, settings, evaluation = self.run, self.run.here.settings, self.evaluation
         total, counted = self._sums()
+        if self.was_cut:
+            return
         figures = {
             name: float(value) if math.isfinite(value) else None
             for name, value in (evaluation.figures(total) if counted else {}).items()
         }
         self.broken.of_all(run.here.total)
-        now, elapsed = time.time(), time.monotonic() - self.began
+        now, elapsed = time.time(), self.watch.seconds()
         value, target = figures.get(evaluation.metric), settings.target
         # What some of the samples reach says nothing of all of them.
         is_whole = counted == len(self.files.validation)
@@ -222,10 +228,18 @@ class Training:
         run.bare.eval()
         total: Any = None
         counted = 0
+        fewest = len(self.files.validation) // here.place.world_size  # samples of a rank
+        of_each = math.ceil(fewest / evaluation.batch_size)
         watch.at("in an evaluation")
         with here.inference(), here.autocast():
-            for inputs, targets, note in self.batches:
+            for number, (inputs, targets, note) in enumerate(self.batches):
                 watch.alive()
+                told = np.array([float(ending.told.is_set())])
+                # Every rank has that many batches: the others learn that one of them is told.
+                if self.checkpoints is not None and number < of_each:
+                    told = here.total(told)
+                if told[0]:
+                    break
                 numbers = self.broken.read("val", note)
                 if numbers:
                     pair = here.on_device(inputs, targets, run.work.normalise)
@@ -235,7 +249,9 @@ class Training:
         run.train_mode()
         # A rank without samples learns from the others how many sums there are.
         mine = np.zeros(0) if total is None else here.array(total)
-        lengths, ranks = here.total(np.array([len(mine), total is not None], np.float64))
+        facts = [len(mine), total is not None, ending.told.is_set()]
+        lengths, ranks, cut = here.total(np.array(facts, np.float64))
+        self.was_cut = self.ends = bool(cut)  # it is made again by who goes on from here
         length = round(lengths / ranks) if ranks else 0
         summed = here.total(np.append(mine if len(mine) else np.zeros(length), counted))
         return summed[:-1], round(summed[-1])
@@ -246,8 +262,8 @@ class Training:
         facts = {
             "reached": dataclasses.asdict(self.reached),
             "broken": broken,
-            "seconds": time.monotonic() - self.began,
-            "time": time.time(),
+            "was_cut": self.was_cut,
+            "watch": self.watch.state(),
         }
         watch.at("in a checkpoint")
         write = partial(checkpoints.save_state, run=self.run)
@@ -261,7 +277,7 @@ class Training:
         """Write the last lines; the summary's fields."""
         now, told = time.time(), self.reached
         self._airank("test_finish", now)
-        self._airank_seconds("total_use_time", time.monotonic() - self.began, now)
+        self._airank_seconds("total_use_time", self.watch.seconds(), now)
         settings, place = self.run.here.settings, self.run.here.place
         samples = window.steps * settings.batch_size * place.world_size
         speed = rate(samples, window.seconds) if window.steps > 0 else None
@@ -285,3 +301,62 @@ class Training:
     def _airank_seconds(self, what: str, seconds: float, at: float) -> None:
         if math.isfinite(seconds):
             self._airank(f"{what}:{seconds:.2f}sec", at)
+
+
+# -- the time of all attempts ----------------------------------------------------------------------
+
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+SET_SECONDS = 5.0  # a wall clock that leaves the monotonic one by more was set
+
+
+def boot_id() -> str | None:
+    """Identity of the machine's start; None if it has none."""
+    try:
+        return BOOT.read_text().strip() or None
+    except (OSError, ValueError):
+        return None
+
+
+class Stopwatch:
+    """Seconds since a training began, over all its attempts.
+
+    The wall clock may be set at any moment, so each attempt is timed by the monotonic clock. It
+    counts from the machine's start: between two attempts it counts on where the second one runs on
+    the same machine. Elsewhere the pause is by the wall clocks of both, as long as they agree: NaN
+    where only a wall clock that was set would tell it.
+    """
+
+    def __init__(
+        self,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        boot: Callable[[], str | None] = boot_id,
+    ) -> None:
+        self._monotonic, self._wall, self.boot = monotonic, wall, boot()
+        self.origin = monotonic()
+        self._ahead = wall() - self.origin
+        self._needs_wall = False
+
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        if self._needs_wall and not self._is_steady():
+            return math.nan
+        return self._monotonic() - self.origin
+
+    def _is_steady(self) -> bool:
+        """True if nobody has set the wall clock in this attempt."""
+        return abs(self._wall() - self._monotonic() - self._ahead) < SET_SECONDS
+
+    def state(self) -> dict[str, object]:
+        """The state that `resume` needs, as plain JSON."""
+        wall = self._wall() if self._is_steady() else math.nan
+        now = self._monotonic()
+        return {"seconds": self.seconds(), "boot": self.boot, "clock": now, "time": wall}
+
+    def resume(self, state: Mapping[str, object]) -> None:
+        """Go on from another attempt's `state`, the pause included."""
+        seconds, clock, at = (float(str(state[name])) for name in ("seconds", "clock", "time"))
+        now = self._monotonic()
+        self._needs_wall = self.boot is None or self.boot != state["boot"]
+        pause = self._wall() - at if self._needs_wall else now - clock
+        self.origin = now - seconds - (pause if pause >= 0 else math.nan)

@@ -64,12 +64,13 @@ def attempt(
     stop: bool = False,
     weights: bool = True,
     begun: float | None = None,
+    boot: str = "b1",
     metric: str = "mIoU",
     **start: Any,
 ) -> Iterator[Line]:
     """Return an attempt's lines; ``resume``: the step to continue from.
 
-    ``begun`` is when the test began.
+    ``begun`` is when the test began; ``boot`` tells the machine.
     """
     done, clock, began = resume or 0, at, at if begun is None else begun
     origin = at if resume is None else began
@@ -88,7 +89,7 @@ def attempt(
     yield line(airank(clock, "load_data, checksum:0f1e2d3c4b5a69788796a5b4c3d2e1f0"))
     if resume is None:
         yield line(airank(clock, "test_begin"))
-        yield line(event("begin", clock))
+        yield line(event("begin", clock, boot=boot, clock=round(clock - START + 500, 6)))
     clock += BEGINS
     paused, steps, ended_by, reached = 0.0, 0, "length", None
     while done < LENGTH:
