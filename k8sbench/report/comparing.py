@@ -5,6 +5,7 @@ Below the table, each reason stands once: what these runs can show, why a case h
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -53,10 +54,10 @@ def verdict(case: Compared) -> str:
     return words.get(case.finding, case.finding)
 
 
-def summary(compared: Comparison) -> str:
+def summary(compared: Comparison, *, advises: bool = True) -> str:
     """Summarize the comparison: number and names of changed cases, largest change.
 
-    Without a decision it adds how to get one.
+    Without a decision, ``advises`` adds how to get one.
     """
     names = case_names(compared)
     parts = []
@@ -65,7 +66,7 @@ def summary(compared: Comparison) -> str:
         named = few([f"{name}{_change(case)}" for case, name in cases]) if is_loud else ""
         parts.append(f"{len(cases)} {words}" + (named and f": {named}"))
     first, _, rest = "; ".join(parts).partition(" ")
-    return f"{first} of {counted(len(names), 'case')} {rest}.{_largest(compared, names)}"
+    return f"{first} of {counted(len(names), 'case')} {rest}.{_largest(compared, names, advises)}"
 
 
 def counts(compared: Comparison) -> list[str]:
@@ -127,14 +128,14 @@ def interval(case: Compared, to: str = "…") -> str:
     return formats.signed_range(case.low, case.high, to)
 
 
-def _largest(compared: Comparison, names: Sequence[str]) -> str:
+def _largest(compared: Comparison, names: Sequence[str], advises: bool) -> str:
     """Name the largest change if none is shown, and how to decide it."""
     cases = [(c, n) for c, n in zip(compared.cases, names, strict=True) if c.ratio is not None]
     if not cases or any(case.finding in ("faster", "slower") for case, _ in cases):
         return ""
     case, name = max(cases, key=lambda one: abs((one[0].ratio or 1.0) - 1))
     text = f" Largest difference: {name}{_change(case)}."
-    if case.finding != "undecided" or case.a is None or case.b is None:
+    if not advises or case.finding != "undecided" or case.a is None or case.b is None:
         return text
     if len(case.a.values) < 2:
         return f"{text} Repeat both sides: {DECIDES} runs on each decide."
@@ -166,6 +167,25 @@ def markdown(compared: Comparison) -> str:
     return f"{head}\n\n{layouts.markdown(tables(compared))}"
 
 
+def github(compared: Comparison) -> str:
+    """Write a comment for a pull request: the changes, and the whole table folded."""
+    head = tables(compared)[0]
+    changed = [case.finding in ("faster", "slower") for case in sorted(compared.cases, key=_rank)]
+    rows = tuple(itertools.compress(head.rows, changed))
+    short = layouts.markdown([msgspec.structs.replace(head, rows=rows, notes=())])
+    quiet = [case for case in compared.cases if case.finding == "no-difference"]
+    parts = [
+        f"**{layouts.escaped(f'{compared.a} → {compared.b}')}**: "
+        + layouts.escaped(summary(compared, advises=False)),
+        short.strip(),
+        *_quiet_line(quiet, "below are all"),
+        f"<details><summary>{counted(len(compared.cases), 'case')}</summary>",
+        layouts.markdown(tables(compared)).strip(),
+        "</details>",
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
 def tables(compared: Comparison, *, is_short: bool = False) -> list[Table]:
     """Lay out the cases, changed ones first, and other differences.
 
@@ -195,7 +215,7 @@ def tables(compared: Comparison, *, is_short: bool = False) -> list[Table]:
                 for n, title in enumerate(titles)
             ),
             rows=tuple(_row(case, name) for case, name in loud),
-            notes=(*_quiet_line(quiet), *_notes(compared, names)),
+            notes=(*_quiet_line(quiet, "-o markdown lists all"), *_notes(compared, names)),
             complete="-o markdown",
         )
     ]
@@ -221,14 +241,14 @@ def _rank(case: Compared) -> tuple[int, float]:
     return (0 if is_shown else 1, -size)
 
 
-def _quiet_line(quiet: Sequence[Compared]) -> list[str]:
+def _quiet_line(quiet: Sequence[Compared], where: str) -> list[str]:
     """Write the line for the cases without a change."""
     changes = [case.ratio - 1 for case in quiet if case.ratio is not None]
     if not changes:
         return []
     count = counted(len(quiet), "more case", ("differs", "differ"))
     between = formats.signed_range(min(changes), max(changes), " to ")
-    return [f"{count} by {between}, no more than they vary; -o markdown lists all."]
+    return [f"{count} by {between}, no more than they vary; {where}."]
 
 
 def _row(case: Compared, name: str) -> tuple[Cell, ...]:

@@ -17,9 +17,9 @@ from k8sbench.model.plain_text import clean
 View = Mapping[str, Callable[[], Any]]
 """Output of a command: a function for each format, by its name.
 
-``table``, ``wide``, ``markdown``, ``report``: text for people. ``csv``: a header and rows.
-``json``, ``yaml``: plain data. ``name``: one name per row. ``junit``: a test suite in JUnit's XML,
-for CI. ``html``: a page for a browser.
+``table``, ``wide``, ``markdown``, ``report``: text for people. ``github``: a comment for a pull
+request. ``csv``: a header and rows. ``json``, ``yaml``: plain data. ``name``: one name per row.
+``junit``: a test suite in JUnit's XML, for CI. ``html``: a page for a browser.
 """
 FOR_PEOPLE = frozenset({"table", "wide", "markdown", "report", "html"})
 """Formats that people read; others are for programs."""

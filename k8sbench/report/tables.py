@@ -385,9 +385,10 @@ def causes(table: Table, most: int | None = None) -> tuple[list[list[int]], list
     At most ``most`` lines of causes; the last one counts the rest.
     """
     found: dict[str, _Cause] = {}
+    merged = _merged(clean(note) for row in table.rows for cell in row for note in cell.notes)
     for place, row in enumerate(table.rows):
         for column, cell in zip(table.columns, row, strict=True):
-            for note in map(clean, cell.notes):
+            for note in map(merged.__getitem__, map(clean, cell.notes)):
                 is_of_gap = cell.text == ABSENT and _id_of(note) is None
                 cause = found.setdefault(note, _Cause(is_of_gap))
                 cause.titles += [column.title] * (column.title not in cause.titles)
@@ -408,6 +409,33 @@ def causes(table: Table, most: int | None = None) -> tuple[list[list[int]], list
         for place in range(len(table.rows))
     ]
     return marks, [*lines, *((None, note) for note in table.notes)]
+
+
+_NUMBER = re.compile(r"(?<![\w.,:/−-])\d+(?![\w:/-]|[.,]\d)")
+"""A whole number that is no part of a date or figure."""
+
+
+def _merged(notes: Iterable[str]) -> dict[str, str]:
+    """Map each note → itself, or a common note of several runs.
+
+    Such notes differ in one number, and the common one lists the numbers.
+    """
+    alike: dict[tuple[str | None, str], list[str]] = {}
+    for note in dict.fromkeys(notes):
+        sentence = note.partition(": ")[2]
+        alike.setdefault((_id_of(note), _NUMBER.sub("", sentence)), []).append(note)
+    merged: dict[str, str] = {}
+    for (name, _), some in alike.items():
+        sentences = [note.partition(": ")[2] for note in some]
+        numbers = [set(each) for each in zip(*map(_NUMBER.findall, sentences), strict=True)]
+        merged |= dict(zip(some, some, strict=True))
+        of_runs = name and all(note.startswith(f"{name} (") for note in some)
+        if of_runs and len(some) > 1 and sum(len(each) > 1 for each in numbers) <= 1:
+            listed = iter([", ".join(sorted(each, key=int)) for each in numbers])
+            parts = _NUMBER.split(sentences[0])
+            sentence = "".join(part + next(listed, "") for part in parts)
+            merged |= dict.fromkeys(some, f"{name}: {sentence}")
+    return merged
 
 
 def _id_of(note: str) -> str | None:

@@ -212,7 +212,7 @@ def _share(_: click.Context, option: click.Parameter, value: str | None) -> floa
 @click.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@format_option("table", "markdown", "csv", "json", "junit")
+@format_option("table", "markdown", "github", "csv", "json", "junit")
 @filter_options()
 @click.option(
     "--fail-on-regression",
@@ -259,6 +259,7 @@ def compare_command(
     view: formats.View = {
         "table": lambda: report.text(compared, width=width, paint=paint),
         "markdown": lambda: report.markdown(compared),
+        "github": lambda: report.github(compared),
         "json": lambda: report.document(compared),
         "csv": lambda: report.flat(compared),
         "junit": lambda: report.junit(compared),

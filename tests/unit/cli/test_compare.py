@@ -125,6 +125,23 @@ def test_a_regression_is_held_against_the_spread_between_sets(fill: Fill, typed:
     assert (code, "slower by more than 2 % between these two sets" in out) == (7, True)
 
 
+def test_a_comment_for_a_pull_request_shows_the_changes_and_folds_the_rest(
+    fill: Fill, typed: Typed
+) -> None:
+    fill([*old(), *new(), *old(case="1x1"), *new(A, case="1x1"), *old(case="4x8")])
+    code, out, err = typed("compare", "old", "new", "-o", "github", "--fail-on-regression=3%")
+    shown, _, folded = out.partition("<details>")
+    assert shown.startswith("**old → new**: 1 of 3 cases slower by more than 3 % between these")
+    assert [line.split(" | ")[0] for line in shown.splitlines() if line.startswith("| r")] == [
+        "| resnet50 pytorch fp32 1x8"
+    ]
+    assert "\n1 more case differs by ±0.0 %, no more than they vary; below are all.\n" in shown
+    assert folded.startswith("<summary>3 cases</summary>\n\n| case |")
+    assert folded.count("\n| resnet50") == 3
+    assert folded.endswith("\n\n</details>\n")
+    assert (code, "1 of 3 cases slower by more than 3 %" in err) == (7, True)
+
+
 def test_only_the_cases_that_are_asked_for_are_compared(fill: Fill, typed: Typed) -> None:
     fill([*old(), *new(), *old(A[:1], case="1x1"), *new(B[:1], case="1x1")])
     words = ("compare", "old", "new", "--fail-on-regression=20%")

@@ -56,7 +56,8 @@ def test_a_comparison_in_words_is_golden(mixed: Comparison) -> None:
     assert answer == comparing.summary(mixed)
     assert max(map(len, table)) <= comparing.WIDTH
     assert comparing.markdown(mixed).startswith(f"A: a, B: b. {answer}")
-    parts = (text, comparing.text(few), ET.tostring(suite, "unicode") + "\n")
+    github = comparing.github(mixed)
+    parts = (text, comparing.text(few), github, ET.tostring(suite, "unicode") + "\n")
     goldens.check(Path(__file__).parent / "golden" / "comparing.txt", "\n".join(parts))
 
 

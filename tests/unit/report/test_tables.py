@@ -74,8 +74,16 @@ SCENES = {
     "a cause is said once, and at most ten are": text(
         [noted(*(("odd (3 runs): First.", f"id-{n}: x") for n in range(12)), text="–")]
     ),
-    "a row has the numbers of its causes": text(
+    "sentences that differ in numbers are one": text(
         [noted(of_run(1, "15.7 TFLOP/s"), of_run(8, "15.7 TFLOP/s"), of_run(32, "125 with AMP"))]
+    ),
+    "dates, names and signed figures are no range": text(
+        [
+            noted(
+                ("a: on 2026-11-01", "b: −6.9 %", "c: v1"),
+                ("a: on 2026-11-02", "b: −7.4 %", "c: v2"),
+            )
+        ]
     ),
     "an empty table is none": text([table()]) + markdown([table(title="Nothing")]),
     "Markdown escapes what would be markup": markdown([MARKUP]),
