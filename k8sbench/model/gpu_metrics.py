@@ -75,7 +75,7 @@ class GpuMetric(msgspec.Struct, frozen=True, kw_only=True):
     is_wanted: bool = False
     """True if ``doctor`` warns of its absence.
 
-    Findings need it, and the exporters' default counters lack it.
+    Judgements need it, and the exporters' default counters lack it.
     """
     meaning: str
     """Meaning for the user, one sentence."""

@@ -156,7 +156,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     Of the used memory, the maximum.
     """
     judgements: tuple[str, ...] = ()
-    """Remarks on its node, from a check of the nodes of a pool."""
+    """Limits that the GPU metrics of the counted runs show, without repeats."""
     missing: dict[str, str] = {}
     """Name of each figure above that is None → why."""
 

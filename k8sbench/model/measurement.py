@@ -228,6 +228,8 @@ class GpuMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of each GPU."""
     energy_per_1000_samples: float | None = None
     """Joules of all GPUs; None without throughput, or without power and energy."""
+    judgement: str | None = None
+    """Limit of the throughput, with the figures that show it; None if unclear."""
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):

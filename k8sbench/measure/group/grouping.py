@@ -118,6 +118,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
             "data_fraction", (c.measurement.data_fraction for c in counted), missing
         ),
         gpu=_gpu(counted, missing),
+        judgements=_judgements(counted),
         missing=missing,
     )
 
@@ -191,6 +192,7 @@ def _with_reasons(group: Group, new: Sequence[Finding]) -> Group:
         training=None,
         data_fraction=None,
         gpu={},
+        judgements=(),
     )
 
 
@@ -422,6 +424,12 @@ def _gpu(counted: Sequence[Candidate], missing: dict[str, str]) -> dict[str, flo
             otherwise = "no GPU was used" if on_cpu else "no source of GPU metrics was asked"
             missing[name] = why.get(f"gpu_metrics.{name}") or why.get("gpu_metrics", otherwise)
     return figures
+
+
+def _judgements(counted: Sequence[Candidate]) -> tuple[str, ...]:
+    """Return the limits that the runs' GPU metrics show."""
+    metrics = (c.measurement.gpu_metrics for c in counted)
+    return tuple(dict.fromkeys(m.judgement for m in metrics if m and m.judgement))
 
 
 def joined(values: Iterable[str | None]) -> str | None:

@@ -1,4 +1,4 @@
-"""GPU metrics of a run: from series to figures and findings.
+"""GPU metrics of a run: from series to figures, findings and the bottleneck.
 
 Each metric comes from the source with the best coverage. It is aggregated over time for each GPU,
 then over the job's GPUs.
@@ -110,6 +110,7 @@ def completed(
             for i, gpu in enumerate(gpus.all)
         ),
         energy_per_1000_samples=energy,
+        judgement=_judgement(measurement, plan, figures),
     )
     new = list(_findings(measurement, plan, chosen, gpus.all, fetched))
     if isinstance(plan, PlannedGpus):
@@ -243,12 +244,12 @@ def _keys(gpu: Gpu) -> Iterator[tuple[str | None, ...]]:
             yield place, getattr(gpu, place), gpu.index, gpu.mig
 
 
-# -- findings --------------------------------------------------------------------------------------
+# -- findings and bottleneck -----------------------------------------------------------------------
 #
-# By figures that cover at least half of the steady part.
+# Both use figures that cover at least half of the steady part.
 
 COVERED = 0.5
-"""Minimum coverage of the steady part for a finding."""
+"""Minimum coverage of the steady part for a finding or a bottleneck."""
 THROTTLED_SHARE = 0.01
 """Minimum throttled share to report; less does not affect throughput."""
 SLOW_CLOCK = 0.9
@@ -259,6 +260,17 @@ ACTIVITY = ("gpu_utilization", "gr_engine_active", "sm_active", "tensor_active")
 """Metrics of which one at least is above 0 on a GPU that trains."""
 NAMED = 3
 """GPUs that a sentence names."""
+WAITING, IDLE = 0.1, 0.9
+"""Minimum loader share and maximum GPU utilization of an input-bound run."""
+LINK_BOUND = 0.5
+"""Minimum share of the link's capacity; computation takes the rest."""
+DRAM_BOUND = 0.8
+POWER_BOUND = 0.97
+"""Minimum share of the power limit."""
+NVLINK_BYTES = 25e9
+"""Per second, link and direction, from V100 on."""
+PCIE_LANE_BYTES = {3: 0.985e9, 4: 1.969e9, 5: 3.938e9}
+"""Per second, lane and direction, by generation."""
 
 
 def _findings(
@@ -358,6 +370,61 @@ def _same_model(name: str, other: str) -> bool:
     """
     first, second = sorted(map(plain_name, (name, other)), key=len)
     return second.startswith(first)
+
+
+def _judgement(
+    measurement: Measurement, plan: RunPlan | PlannedGpus, figures: Mapping[str, GpuFigure]
+) -> str | None:
+    """Return the bottleneck as a sentence with its figures; None if unclear."""
+    known = {name: figure.value for name, figure in figures.items() if figure.coverage >= COVERED}
+    waiting, busy = measurement.data_fraction, known.get("gpu_utilization")
+    link = _busiest_link(measurement, known) if plan.world_size > 1 else None
+    dram, watts = known.get("dram_active", 0.0), known.get("power")
+    limit = _number(measurement, "power_limit_w")
+    text = None
+    if waiting is not None and busy is not None and waiting >= WAITING and busy < IDLE:
+        text = (
+            f"Input-bound: the GPUs were busy {100 * busy:.0f} % of the time while the loader took"
+            f" {100 * waiting:.0f} % of each step."
+        )
+    elif link is not None and link[1] >= LINK_BOUND:
+        name, share, rate = link
+        moved = f"each GPU moved {rate / 1e9:.1f} GB/s over {name}"
+        text = f"Communication-bound: {moved}, {100 * share:.0f} % of what it carries."
+    elif dram >= DRAM_BOUND:
+        text = f"Memory-bandwidth-bound: device memory was busy {100 * dram:.0f} % of the time."
+    elif watts is not None and limit and watts >= POWER_BOUND * limit:
+        clock, most = known.get("sm_clock"), _number(measurement, "clock_sm_max_mhz")
+        at = f", at {clock:.0f} of {most:.0f} MHz" if clock and most else ""
+        text = f"Power-bound: the GPUs drew {watts:.0f} W of their limit of {limit:.0f} W{at}."
+    return text
+
+
+def _busiest_link(
+    measurement: Measurement, known: Mapping[str, float]
+) -> tuple[str, float, float] | None:
+    """Return the busiest link, its utilization, and bytes/s of one direction."""
+    links = _number(measurement, "nvlinks")
+    generation, width = _number(measurement, "pcie_generation"), _number(measurement, "pcie_width")
+    lane = PCIE_LANE_BYTES.get(int(generation or 0))
+    most = {"nvlink": (links or 0) * NVLINK_BYTES, "pcie": (lane or 0) * (width or 0)}
+    rates = {
+        name: max(known.get(f"{name}_transmitted", 0.0), known.get(f"{name}_received", 0.0))
+        for name in most
+    }
+    shares = [
+        ({"nvlink": "NVLink", "pcie": "PCIe"}[name], rates[name] / most[name], rates[name])
+        for name in most
+        if most[name]
+    ]
+    return max(shares, key=lambda link: link[1], default=None)
+
+
+def _number(measurement: Measurement, name: str) -> float | None:
+    try:
+        return float(str(measurement.environment.get(name)))
+    except ValueError:
+        return None
 
 
 def _gpu_name(gpu: Gpu) -> str:

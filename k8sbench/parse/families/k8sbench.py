@@ -43,6 +43,7 @@ _GPU = ("pod", "node", "host", "gpu_model", "gpu_uuid")
 """Fields that identify a rank's GPU."""
 _TIMES = ("mean", "median", "p95", "max")
 _HAPPENED = ("restored", "failed", "part", "path", "why")
+_WINDOW = ("first_step", "last_step", "seconds", "samples", "samples_per_second")
 
 
 class _K8sbenchReader(LineReader):
@@ -113,7 +114,9 @@ def _items(line: CleanLine, event: dict[str, Any]) -> Iterator[Item]:
         yield from _facts(line, event, _SUMMARY_FACTS)
         # The environment event holds them, too: of a GPU that had not yet begun to work.
         yield from _facts(line, _object(event, "machine"), _CLOCK, prefix="at_end.")
-        yield _mark(line, event, "summary", ["steps", "final_loss"], ["status", "ended_by"])
+        figures = event | _object(event, "window")
+        numbers = ["steps", "final_loss", *_WINDOW]
+        yield _mark(line, figures, "summary", numbers, ["status", "ended_by"])
 
 
 def _record(line: CleanLine, event: dict[str, Any]) -> Iterator[Record]:

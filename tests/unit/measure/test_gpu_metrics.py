@@ -1,4 +1,4 @@
-"""GPU metrics of a run: from series to figures and reasons."""
+"""GPU metrics of a run: from series to figures, reasons and judgement."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -280,3 +280,53 @@ def test_without_any_series_there_is_one_reason_and_no_zero() -> None:
     assert not [path for path in found.missing if path.startswith("gpu_metrics.")]
     assert found.verdict == measurement().verdict
     assert reasons(found) == reasons(measurement())
+
+
+# The judgement
+
+
+LINKS = {"pcie_generation": 3, "pcie_width": 16, "nvlinks": 6}
+LIMIT = {"power_limit_w": 250.0, "clock_sm_max_mhz": 1530}
+
+
+WAITS = {"data_fraction": 0.41}
+
+
+@pytest.mark.parametrize(
+    ("values", "environment", "gpus", "judgement"),
+    [
+        (
+            {"gpu_utilization": 0.38} | WAITS,
+            {},
+            1,
+            "Input-bound: the GPUs were busy 38 % of the time",
+        ),
+        ({"gpu_utilization": 0.38} | WAITS, {}, 1, " while the loader took 41 % of each step."),
+        ({"gpu_utilization": 0.97} | WAITS, {}, 1, None),
+        ({"gpu_utilization": 0.38}, {}, 1, None),
+        (
+            {"pcie_transmitted": 12e9},
+            LINKS,
+            2,
+            "Communication-bound: each GPU moved 12.0 GB/s over",
+        ),
+        ({"pcie_transmitted": 12e9}, LINKS, 2, " over PCIe, 76 % of what it carries."),
+        ({"pcie_transmitted": 12e9}, LINKS, 1, None),
+        ({"pcie_transmitted": 12e9}, {}, 2, None),
+        ({"nvlink_received": 84e9}, LINKS, 2, " 84.0 GB/s over NVLink, 56 % of what it carries."),
+        ({"dram_active": 0.8}, {}, 1, "Memory-bandwidth-bound: device memory was busy 80 %"),
+        ({"dram_active": 0.79}, {}, 1, None),
+        ({"power": 248, "sm_clock": 1290}, LIMIT, 1, "Power-bound: the GPUs drew 248 W of their "),
+        ({"power": 248, "sm_clock": 1290}, LIMIT, 1, "limit of 250 W, at 1290 of 1530 MHz."),
+        ({"power": 180}, LIMIT, 1, None),
+    ],
+)
+def test_a_judgement_is_given_where_figures_show_it(
+    values: dict[str, float], environment: dict[str, Any], gpus: int, judgement: str | None
+) -> None:
+    shares = {"data_fraction": 0.01} | values
+    waiting = shares.pop("data_fraction")
+    every = [series(n, [v] * 10, of=gpu(i)) for i in range(gpus) for n, v in shares.items()]
+    found = completed(of(*every), gpus=gpus, environment=environment, data_fraction=waiting)
+    told = present(found.gpu_metrics).judgement
+    assert told is None if judgement is None else judgement in present(told)

@@ -133,9 +133,14 @@ def test_a_record_that_holds_an_evaluation_is_no_steady_one() -> None:
 def test_a_step_of_sequences_counts_their_tokens() -> None:
     """By the log's own length, which a plan repeats."""
     planned = msgspec.structs.replace(PLAN, unit="tokens", options={"sequence-length": 64})
-    start = next(json.loads(line.partition("K8SBENCH ")[2]) for line in MASTER if '"start"' in line)
+    start, summary = (
+        next(json.loads(line.partition("K8SBENCH ")[2]) for line in MASTER if f'"{event}"' in line)
+        for event in ("start", "summary")
+    )
     options = start["options"] | {"sequence_length": 64}
     master = edited(MASTER, "start", unit="tokens", options=options)
+    window = {name: summary["window"][name] * 64 for name in ("samples", "samples_per_second")}
+    master = edited(master, "summary", window=summary["window"] | window)
     worker = edited(WORKER, "start", unit="tokens", options=options)
     found = both(master, worker, expectation.from_plan(planned))
     assert present(found.throughput).unit == "tokens/s"

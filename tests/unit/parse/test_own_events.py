@@ -73,9 +73,11 @@ def test_the_summary_tells_how_a_gpu_was_clocked_in_the_end() -> None:
     assert (found["at_end.clock_sm_mhz"], found["at_end.throttle_reasons"]) == ("1380", "4")
 
 
-def test_the_summary_tells_its_loss() -> None:
-    event = {"event": "summary", "status": "finished", "final_loss": "nan"}
+def test_the_summary_tells_its_window() -> None:
+    window = {"first_step": 3, "last_step": 10, "seconds": 4.0, "samples_per_second": 16.0}
+    event = {"event": "summary", "window": window, "status": "finished", "final_loss": "nan"}
     mark = marks(items("k8sbench", line(START), line(event)))[-1]
+    assert mark.values["samples_per_second"] == 16.0
     loss = mark.values["final_loss"]
     assert isinstance(loss, float)
     assert math.isnan(loss)

@@ -37,6 +37,8 @@ def gpu_metrics() -> GpuMetrics:
         },
         gpus=(),
         energy_per_1000_samples=517.3,
+        judgement="Input-bound: the GPUs were busy 38 % of the time while the loader took 41 % of"
+        " each step.",
     )
 
 

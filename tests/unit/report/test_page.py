@@ -53,6 +53,7 @@ def test_the_page_has_tables_verdicts_environment_and_commands() -> None:
         "2806.66 samples/s",
         "9000.00 samples/s does not count, rejected",
         "reject: gpu-count (3 runs): Its log states 2 GPUs, its plan 8.",
+        "Input-bound: the GPUs were busy 38 %",
         "smoke (CPU): a functional test, not a speed measurement",
         "rows; impl k8sbench",
         "speedup against one GPU",
