@@ -33,6 +33,8 @@ _IN_SEQUENCES = (
 OF_ONE_RUN = ("run_id", "batch_size", "mode", "data.digest", "weights.digest")
 """Facts of our own logs that all ranks and attempts share."""
 SLOW_LOADER = 0.1
+ROUNDED_PLAN = 0.01
+"""Maximum relative error of steps that follow from printed time and rate."""
 UNSTEADY = 0.05
 SAMPLED = 0.05
 """Maximum share of the window's iterations that no added line covers."""
@@ -40,8 +42,15 @@ LEAST_OF_MEDIAN = 0.7
 """Minimum headline ÷ median; below it, a few records dominate."""
 
 
+OWN_SUMMARY = 0.005
+"""Maximum relative difference of a log's lines and its summary."""
+WHOLE_RUN = (0.5, 1.1)
+"""Limits of a whole run's rate ÷ the window's.
+
+It includes the warm-up and evaluations, so it may be lower.
+"""
 EPOCH_SUMMARY = 0.05
-"""Maximum relative difference of an epoch's printed steps and all its steps."""
+"""The same for summaries that also hold the few iterations after the last record."""
 
 
 def reasons(case: Case) -> Iterator[Finding]:
@@ -53,6 +62,7 @@ def reasons(case: Case) -> Iterator[Finding]:
         yield from _loss(case.rank)
         yield from _clock(case, case.rank)
         yield from _steadiness(case, case.rank)
+    yield from _run_summary(case)
     for name, (unreadable, place, count) in case.log.unread.items():
         text = f"{name} matches {unreadable} ({_times(count)})."
         decides = name in {"iteration", "rate", "step_seconds"}
@@ -117,6 +127,10 @@ def _summary_only(case: Case, mark: Mark, file: str) -> Iterator[Finding]:
     yield rules.SUMMARY_ONLY.finding(text, places)
     if ran is not None and planned and not 0 < ran <= planned:
         text = f"{ran:.0f} steps ran by the log's epochs and resumption, of {planned:.0f} planned."
+        yield rules.SUMMARY_MISMATCH.finding(text, places)
+    by_rate = mark.number("by_rate")
+    if by_rate and planned and abs(by_rate / planned - 1) > ROUNDED_PLAN + 1 / planned:
+        text = f"Its time and rate are of {by_rate:.0f} steps, {planned:.0f} were planned."
         yield rules.SUMMARY_MISMATCH.finding(text, places)
     runs = case.log.whole_runs
     if len(runs) > 1:
@@ -247,14 +261,54 @@ def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:
             yield rules.UNSTEADY.finding(text, rank.tally.left_out.places, severity)
 
 
-def _epoch_summary(case: Case) -> Iterator[Finding]:
-    """Warn if an epoch's printed steps do not represent all its steps."""
-    for mark, place, records, mean_rate in case.log.epoch_ends:
-        every = mark.number("all_steps_rate")
-        is_sampled = case.rank is None or not case.rank.tally.all_steps
-        if records < FEWEST_RECORDS or every is None or not is_sampled:
+def _run_summary(case: Case) -> Iterator[Finding]:
+    """Our own trainers' summary, against what their step lines add up to."""
+    log, rank = case.log, case.rank
+    yield from _whole_run(case)
+    span = rank.tally.span if rank else None
+    if log.summary is None or span is None or log.restarts:
+        return  # the summary of a later attempt is of that attempt
+    mark, file = log.summary
+    if (mark.number("first_step"), mark.number("last_step")) != (span.first, span.last):
+        return
+    lines = {"samples_per_second": case.throughput.time_weighted if case.throughput else None}
+    if span.iterations == span.last - span.first + 1 and case.job_batch is not None:
+        lines |= {"seconds": span.time, "samples": case.job_batch * span.iterations}
+    for name, of_lines in lines.items():
+        stated = mark.number(name)
+        if stated is None or of_lines is None:
             continue
-        if abs(every / mean_rate - 1) > EPOCH_SUMMARY:
+        if not math.isclose(stated, of_lines, rel_tol=OWN_SUMMARY):
+            text = f"The summary says {stated:.4g} {name}, its own lines come to {of_lines:.4g}."
+            yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
+
+
+def _whole_run(case: Case) -> Iterator[Finding]:
+    """A declared format's figure for the whole run, beside its records."""
+    if case.rank is None or not case.rank.tally.records or case.rank.shape.number != "rate":
+        return
+    of_lines = case.rank.tally.iterations / case.rank.tally.time
+    low, high = WHOLE_RUN
+    for mark, file in case.log.whole_runs:
+        stated = mark.number("whole_run_rate")
+        if stated is None or low * of_lines <= stated <= high * of_lines:
+            continue
+        text = f"The log says {stated:.5g} for the whole run, its lines come to {of_lines:.5g}."
+        yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
+
+
+def _epoch_summary(case: Case) -> Iterator[Finding]:
+    """The log's own summaries of its epochs, beside their records."""
+    for mark, place, records, mean_rate in case.log.epoch_ends:
+        if records < FEWEST_RECORDS or not mean_rate:
+            continue
+        stated, every = mark.number("records_rate"), mark.number("all_steps_rate")
+        # The iterations after the last record, fewer than one record has, are in the summary alone.
+        if stated and not math.isclose(stated, mean_rate, rel_tol=EPOCH_SUMMARY + 1 / records):
+            text = f"The log says a mean rate of {stated:.5g} for its epoch, its lines say"
+            yield rules.SUMMARY_MISMATCH.finding(f"{text} {mean_rate:.5g}.", [place])
+        sampled = case.rank is None or not case.rank.tally.all_steps
+        if every is not None and sampled and abs(every / mean_rate - 1) > EPOCH_SUMMARY:
             text = (
                 f"The printed steps of epoch {mark.number('epoch'):.0f} come to {mean_rate:.4g} per"
                 f" card, all its steps to {every:.4g}."

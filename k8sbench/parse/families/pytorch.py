@@ -157,6 +157,9 @@ _DLE_RECORD = re.compile(
 _DLE_EVALUATION = re.compile(
     _DLE_STAMP + r"Epoch: \d{1,6}  ?train\.loss .*?val\.top1 : (?P<value>\d+\.\d+) %"
 )
+_DLE_EPOCH = re.compile(
+    r"Epoch: (?P<epoch>\d{1,6})  ?train\.loss (?:.*?train\.total_ips : (?P<records_rate>\d+\.\d+))?"
+)
 _DLE_VALIDATING = re.compile(
     r"Epoch: \d{1,6} Iteration: (?P<iteration>\d{1,12}) Validation Iteration"
 )
@@ -178,6 +181,7 @@ _DLE_RECORD_IN_JSON = _in_json(
     rate="data.train.total_ips",
 )
 _DLE_EVALUATION_IN_JSON = _in_json(r"\d+", value="data.val.top1")
+_DLE_EPOCH_IN_JSON = _in_json(r"\d+", epoch="step.0", records_rate="data.train.total_ips")
 _DLE_VALIDATING_IN_JSON = _in_json(r"\d+, \d+, \d+", iteration="step.1")
 
 
@@ -226,6 +230,8 @@ DLE_RESNET50 = Family(
     marks=(
         MarkRule("Validation Iteration", "evaluation", _DLE_VALIDATING),
         MarkRule("DLLL {", "evaluation", _DLE_VALIDATING_IN_JSON),
+        MarkRule("train.loss", "epoch-end", _DLE_EPOCH),
+        MarkRule("DLLL {", "epoch-end", _DLE_EPOCH_IN_JSON),
         MarkRule('"step": [], ', "finished"),
         MarkRule("Summary:", "finished", re.compile(r"- Summary:  ?train\.loss ")),
         MarkRule("RUNNING EPOCHS FROM", "restart", re.compile(r"RUNNING EPOCHS FROM [1-9]\d* TO ")),

@@ -26,7 +26,6 @@ from k8sbench.model.run import Run
 from k8sbench.model.spec import Fingerprint, LogFormat
 from tests.unit import goldens
 from tests.unit.measure import test_batches_and_epochs as epochs
-from tests.unit.measure import test_figures_by_family as figures
 from tests.unit.measure import test_gpu_metrics as metrics
 from tests.unit.measure import test_group_members as members
 from tests.unit.measure import test_recorded_runs as incomplete
@@ -177,8 +176,7 @@ SILENT_SEG = [line.replace("use amp to", "") for line in lines_of("paddleseg.log
 VIDEO: dict[str, Any] = {"format": "paddlevideo", "gpus": 8, "batch_size": 16, "warmup": 20}
 VIDEO["aside"] = "ends-early clocks-apart"
 UNKNOWN_BATCH = VIDEO | {"batch_size": None}
-HF: dict[str, Any] = {"format": "hf-trainer", "batch_size": None}
-AFTER_ITS_END = [*figures.head(1250), figures.last(20.0, 12.0)]
+DLE: dict[str, Any] = {"format": "dle-resnet50", "batch_size": 128}
 RECORDS = [f"step {step} ips 64.0" for step in range(1, 9)]
 PATTERN = r"step (?P<iteration>\d+) ips (?P<rate>\S+)"
 
@@ -189,6 +187,17 @@ def sized(samples: object, steps: int = 100, every: int = 10, **known: Any) -> F
     for epoch in range(1 if steps > 2 else 5):
         lines += [tsm(epoch, step, 0.5, 0.5, total=steps) for step in range(0, steps, every)]
     return log(lines, **(TSM | known))
+
+
+def dle(total: str) -> Found:
+    """Lines of 128 images/s, and the rate of their epoch."""
+    head = "DLL 2026-03-02 10:00:{:02d}.000000 - Epoch: 0 {} train.loss : 7.00000  "
+    rates = [(f"Iteration: {step} ", "128.00") for step in range(1, 11)]
+    lines = [
+        head.format(second, step) + f"train.total_ips : {rate} img/s"
+        for second, (step, rate) in enumerate([*rates, ("", total)], 1)
+    ]
+    return log(lines, **DLE)
 
 
 def seg(*before: str, **known: Any) -> Found:
@@ -256,10 +265,12 @@ BY_CATALOG = expectation.from_variant(SPEC, VARIANT)
 OURS: dict[str, Any] = {"format": "k8sbench", "gpus": None, "batch_size": None}
 WITHOUT_A_STEP = [line for line in MASTER if '"step": 14' not in line]
 FROM_PLAN = expectation.from_plan(PLAN)
+SUM = {"first_step": 5, "last_step": 12, "seconds": 4.0, "samples": 64, "samples_per_second": 16.0}
 FP32 = {"precision_effective": "fp32"}
 OF_V100, OF_A100 = {"gpu_model": "V100"}, {"gpu_model": "A100"}
 NO_EFFECT = "precision-without-effect"
 SHORT = "too-few-iterations short-warmup"
+RATE, FEW = {"samples_per_second": 16.2}, {"first_step": 5, "last_step": 12}
 TRAINED = train_logs.texts(train_logs.attempt())
 BROKEN = train_logs.event("broken", train_logs.START, part="train", path="a.png", count=1)
 UNSAVED = train_logs.event("checkpoint", train_logs.START, step=20, failed="No space left.")
@@ -502,17 +513,19 @@ CASES: dict[str, tuple[Found, str]] = {
     "10 %, and given": (log(video(None, factor=1.1), **VIDEO), "batch-mismatch"),
     "nothing shows it": (log(video(None, factor=8), **UNKNOWN_BATCH), ""),
     # The log's own summary.
-    "more epochs ran than were planned": (
-        log(AFTER_ITS_END, "summary-only", **HF),
-        "summary-mismatch",
-    ),
+    "an epoch's rate of twice its lines": (dle("256.00"), "summary-mismatch"),
+    "steps behind the last are slower": (dle("149.00"), ""),
     "an epoch's sum": (summed(0.1, 9.5), ""),
     "printed steps are faster than all": (sampled(161 * 0.2, each=0.1), "sampled-steps"),
     # The mean of the printed rates is 71.6; these are 69.6, 73.6 and 67.8.
     "5 % slower": (sampled(38.0), "sampled-steps"),
     "the epoch lies in the window": (sampled(161 * 0.2, each=0.1, warmup=0), "reject unsteady"),
     "a whole run's rate alone": (declared(["done: 64.0"]), "summary-only"),
-    "a whole run's rate beside lines": (declared([*RECORDS, "done: 32.5"], PATTERN), ""),
+    # It holds the warm-up, too: half of the lines' rate, to a tenth more.
+    "a whole run's rate": (declared([*RECORDS, "done: 32.5"], PATTERN), ""),
+    "under half of the lines": (declared([*RECORDS, "done: 31.5"], PATTERN), "summary-mismatch"),
+    "a tenth more than the lines": (declared([*RECORDS, "done: 70.3"], PATTERN), ""),
+    "more than a tenth": (declared([*RECORDS, "done: 70.5"], PATTERN), "summary-mismatch"),
     "an unread number": (declared([*RECORDS, "step 9 ips 1,064.5"], PATTERN), "unread-number"),
     # Our own trainers, and their plan.
     "another world size": (ours(replicas=4), "gpu-count trainer-count"),
@@ -528,6 +541,11 @@ CASES: dict[str, tuple[Found, str]] = {
     "its device is not known": (effective("smoke", "cpu", is_known=False), f"warn {NO_EFFECT}"),
     "of full size": (effective("full", "cpu"), NO_EFFECT),
     "on a GPU": (effective("smoke", "cuda"), NO_EFFECT),
+    "its summary": (ours("summary", {"window": SUM}), ""),
+    "other seconds": (ours("summary", {"window": SUM | {"seconds": 3.9}}), "summary-mismatch"),
+    "other samples": (ours("summary", {"window": SUM | {"samples": 80}}), "summary-mismatch"),
+    "another rate": (ours("summary", {"window": SUM | RATE}), "summary-mismatch"),
+    "a summary of little": (ours("summary", {"window": FEW}), ""),
     "a thousandth more parameters": (parameters(100_100), ""),
     "a thousandth fewer": (parameters(99_901), ""),
     "one more": (parameters(100_101), "other-benchmark"),

@@ -40,6 +40,7 @@ def test_the_limits_in_the_conditions_are_the_codes() -> None:
     fewest = f"Fewer than {log_statements.FEWEST_RECORDS} training lines"
     assert condition("too-few-records").startswith(fewest)
     assert f"{100 * (1 - integrity.ENOUGH):.0f} %" in condition("too-few-iterations")
+    assert f"{100 * integrity.OWN_SUMMARY:.1f} %" in condition("summary-mismatch")
 
 
 PROGRAMS = {
