@@ -201,10 +201,7 @@ class Loop(abc.ABC, Generic[S]):
         path, tensors = Path(self.here.settings.weights), self.bare.state_dict()
         if not any("backbone." in name for name in tensors):
             refuse("--weights: this trainer's model takes none; it begins from scratch")
-        try:
-            loaded = weights.load(path, tensors, self.here.saved, self.here.put)
-        except weights.WeightsError as error:
-            refuse(f"--weights: {error}")
+        loaded = weights.load(path, tensors, self.here.saved, self.here.put)
         if self.here.place.first:
             self.journal.timed("weights", vars(loaded))
         return loaded.digest
