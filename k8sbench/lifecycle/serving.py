@@ -230,9 +230,13 @@ class Benchmarks:
             return run
         now, store = self._context.clock(), self._context.store
         wish = Wish(kind="cancel", at=now, cause=cause, cause_id=CANCELLED)
-        if creation.waits_for_turn(run):
-            return store.move(run.run_id, run.ended_by(wish))
-        return self._executor.cancel(run.run_id, wish)
+        if not creation.waits_for_turn(run):
+            return self._executor.cancel(run.run_id, wish)
+        known = self._known.get(run.plan.requested_by or "")
+        if run.attempt > 1 and known is not None and not known.benchmark.wanted.keep:
+            # A job that was kept before: the next attempt would have deleted it.
+            store.wish(run.run_id, left_over(now))
+        return store.move(run.run_id, run.ended_by(wish))
 
     # -- one object -----------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from k8sbench.model.run import GPU_OUT_OF_MEMORY
 from k8sbench.ports import RunFilter, Store
 from tests.unit.lifecycle import played
 from tests.unit.lifecycle.played import FakeCluster, FakeObjects, Silent, at, context, planned_case
+from tests.unit.store.examples import TRAINING
 
 Plan = Callable[[Benchmark], Sequence[PlannedCase]]
 
@@ -304,3 +305,26 @@ def test_kept_jobs_are_deleted_when_the_object_keeps_them_no_longer_or_is_gone(
     operator.passes()
     left = collecting.open_runs(operator.executor.context)
     assert [run.run_id for run in left] == ["gone-1", "kept-1"]
+
+
+def test_the_kept_job_of_a_training_goes_with_the_retry_that_is_cancelled_in_its_wait(
+    store: Store, objects: FakeObjects
+) -> None:
+    draft = msgspec.structs.replace(
+        cases().draft, mode="train", training=TRAINING, checkpoints="pvc:kept"
+    )
+    case = msgspec.structs.replace(cases(), draft=draft)
+    operator = Operator(store, FakeCluster(outlives=True), objects, lambda _: [case])
+    kept = objects.create("kept", set="night", keep=True)
+    operator.passes()
+    operator.cluster.going_on["kept-1"].append(at(Phase.FAILED))
+    operator.passes()
+    objects.create("other", set="night")
+    operator.passes()
+    objects.change(kept, retry=1)
+    operator.passes()
+    assert (operator.active(), store.run("kept-1").attempt) == (["other-1"], 2)
+    objects.change(kept, keep=False, cancel=True)
+    operator.passes()
+    left = collecting.open_runs(operator.executor.context)
+    assert [run.run_id for run in left] == ["kept-1", "other-1"]
