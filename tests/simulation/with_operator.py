@@ -47,8 +47,10 @@ class WithOperator(Schedule):
         super().__init__(seed)
         self._disk = self.disk(OPERATOR)
         self.server = ObjectServer(self.namespace, self._disk)
+        self._repeats: dict[str, int] = {}
+        """Runs of each case by the object's uid."""
         self._expected: dict[str, int] = {}
-        """Number of runs by the uid of their object."""
+        """Runs of all cases by the object's uid."""
         self._late: set[str] = set()
         """uids of late jobs of a store that was lost before they came."""
         self._is_over, self._check_at = False, 0.0
@@ -92,8 +94,8 @@ class WithOperator(Schedule):
             max_restarts=dice.choice([0, 2]),
             ttl_seconds_after_finished=dice.choice([None, None, 60]),
         )
-        count = len(sizes or (None,)) * (wanted.repeats or 1)
-        self._expected[uid] = 0 if wanted.variant == UNPLANNABLE else count
+        self._repeats[uid] = 0 if wanted.variant == UNPLANNABLE else wanted.repeats or 1
+        self._expected[uid] = len(sizes or (None,)) * self._repeats[uid]
         self.server.create(name, uid, wanted)
 
     def _cancel(self) -> None:
@@ -228,13 +230,15 @@ class WithOperator(Schedule):
             self._check_turn(objects, after)
 
     def _check_more(self, uid: str, run: Run) -> None:
-        """Check that an object lacks one more run."""
+        """Check that a case of an object lacks one more run."""
         counting = [
             other.run_id
             for other in self.server.rows(uid)
-            if other.run_id != run.run_id and (not other.is_closed or _is_valid(other))
+            if other.run_id != run.run_id
+            and other.case_key == run.case_key
+            and (not other.is_closed or _is_valid(other))
         ]
-        if len(counting) >= self._expected[uid]:
+        if len(counting) >= self._repeats[uid]:
             raise Violation(f"{run.run_id} is one more than was asked for, beside {counting}.")
 
     def _check_turn(self, objects: SimulatedObjects, run: Run) -> None:
@@ -261,7 +265,9 @@ class WithOperator(Schedule):
             self.server.unread | self.server.forgotten
         ):
             raise Violation(f"{job.run_id} gets a job after its object was cancelled.")
-        if self.server.has_lost_store and job.run_id not in self._disk.rows:
+        run = self._disk.rows.get(job.run_id)
+        is_unknown = run is None or creation.waits_for_turn(run)
+        if self.server.has_lost_store and is_unknown:
             self._late.add(job.uid)
         live = self._live(name)
         if len(live) > self.server.most.get(name, 1):

@@ -256,7 +256,12 @@ def make_working_folder(folder: Path, home: Path) -> None:
 
 def usable_cores() -> int:
     """Count the cores that this process may use: its affinity, and its cgroup's quota."""
-    cores = len(os.sched_getaffinity(0))
+    return min(len(os.sched_getaffinity(0)), machine_cores())
+
+
+def machine_cores() -> int:
+    """Count the cores of the machine, or of the cgroup's quota."""
+    cores = os.cpu_count() or 1
     with contextlib.suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         cores = min(cores, max(1, int(quota) // int(period)))  # "max": no limit
@@ -271,7 +276,7 @@ def site() -> tuple[Site, str]:
         count, model = len(found.gpus), found.gpus[0].model
         pool = msgspec.structs.replace(pool, gpus_per_node=count, gpu_model=model)
         devices = f"{count} × {model}"
-    return Site(backend="local", pool=pool, cores=usable_cores()), devices
+    return Site(backend="local", pool=pool, cores=machine_cores()), devices
 
 
 def missing_framework(plan: RunPlan) -> UsageError | None:
