@@ -33,15 +33,15 @@ OWN_LABELS = {
 """Labels of all objects that k8sbench creates for runs."""
 PLAN_ANNOTATION = f"{LABEL_DOMAIN}/plan"
 NONCE_ANNOTATION = f"{LABEL_DOMAIN}/nonce"
+"""Annotation with a job's nonce.
+
+A run finds its job by the nonce if the answer to the creation was lost.
+"""
 OWNER_ANNOTATION = f"{LABEL_DOMAIN}/owner"
 WAITS_ANNOTATION = f"{LABEL_DOMAIN}/waits"
 """Annotation of a job that waits despite an unrecoverable cause.
 
 Set by ``--wait``: no process that follows the job cancels it for that cause.
-"""
-"""Annotation with a job's nonce.
-
-A run finds its job by the nonce if the answer to the creation was lost.
 """
 LONGEST_SUFFIX = "-worker-9999"
 """Longest suffix that the operator appends to a job's name."""

@@ -82,9 +82,6 @@ class Window(_Strict, frozen=True, kw_only=True):
     """Iterations per log line, on one GPU and on several."""
 
 
-"""A number for one GPU and for several."""
-
-
 class Train(_Strict, frozen=True, kw_only=True):
     """Training of the published program to an accuracy: ``--mode train``."""
 
