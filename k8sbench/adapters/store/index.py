@@ -44,8 +44,9 @@ RUNS = sa.Table(
     sa.Column("case_key", sa.Text, nullable=False),
     sa.Column("repeat", sa.Integer, nullable=False),
     sa.Column("closed", sa.Boolean, nullable=False),
-    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False, index=True),
     sa.Column("record", sa.Text, nullable=False),
+    sa.Index("runs_by_case", "set_name", "case_key", "repeat"),
 )
 """Runs.
 
@@ -53,6 +54,13 @@ RUNS = sa.Table(
 also on its cluster. ``record``: a :class:`~k8sbench.model.run.Run`.
 """
 ROWS = sa.select(RUNS)
+# Statements of each change of state, built once: building takes longer than SQLite.
+RUN = ROWS.where(RUNS.c.run_id == sa.bindparam("id"))
+_REPEATS = sa.select(RUNS.c.repeat).where(
+    RUNS.c.set_name == sa.bindparam("set_name"), RUNS.c.case_key == sa.bindparam("case_key")
+)
+_CHANGED = sa.update(RUNS).where(RUNS.c.run_id == sa.bindparam("id"))
+_ADDED = sa.insert(RUNS)
 
 
 def layout(db: sa.Connection) -> int:
@@ -116,10 +124,16 @@ def ids(db: sa.Connection) -> list[str]:
     return list(map(str, db.scalars(query)))
 
 
+def has(db: sa.Connection, run_id: str) -> bool:
+    """Return True if a run has a row, even an unreadable one."""
+    return db.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == run_id)) is not None
+
+
 def put(db: sa.Connection, run: Run) -> None:
     """Insert or replace a run's row, which counts only when the run's files exist."""
-    delete(db, run.run_id)
-    db.execute(sa.insert(RUNS).values(of_run(run)))
+    row = of_run(run)
+    if not db.execute(_CHANGED, {"id": run.run_id, **row}).rowcount:
+        db.execute(_ADDED, row)
 
 
 def clear(db: sa.Connection) -> None:
@@ -134,8 +148,7 @@ def delete(db: sa.Connection, run_id: str) -> None:
 
 def repeats(db: sa.Connection, set_name: str, case_key: str) -> set[int]:
     """Return the taken repeats of a case in a set."""
-    is_case = (RUNS.c.set_name == set_name, RUNS.c.case_key == case_key)
-    return set(db.scalars(sa.select(RUNS.c.repeat).where(*is_case)))
+    return set(db.scalars(_REPEATS, {"set_name": set_name, "case_key": case_key}))
 
 
 def check_repeat(db: sa.Connection, run: Run) -> None:

@@ -109,7 +109,7 @@ class SqlStore:
         made = False
         try:
             with self.database.writing() as db:
-                if plan.run_id in index.ids(db):
+                if index.has(db, plan.run_id):
                     raise UsageError(
                         f"There is a run {plan.run_id!r} already.",
                         f"See: k8sbench status {plan.run_id}",
@@ -344,6 +344,7 @@ class SqlStore:
         known: Mapping[str, Run] | None = None,
         *,
         wholly: bool = False,
+        **values: str,
     ) -> list[Run]:
         """Read the runs of rows that are not ``known``.
 
@@ -351,7 +352,7 @@ class SqlStore:
         :attr:`unreadable` lists the failures.
         """
         runs = []
-        for row in db.execute(query).mappings():
+        for row in db.execute(query, values).mappings():
             try:
                 one = (known or {}).get(row["run_id"])
                 runs.append(one or self._read(row, wholly=wholly))
@@ -371,8 +372,7 @@ class SqlStore:
         return replace(run, artifacts_missing=missing)
 
     def _one(self, db: sa.Connection, run_id: str, *, wholly: bool = False) -> Run:
-        query = index.ROWS.where(index.RUNS.c.run_id == run_id)
-        runs = self.load(db, query, wholly=wholly)
+        runs = self.load(db, index.RUN, wholly=wholly, id=run_id)
         if runs:
             return runs[0]
         if run_id in self.unreadable:

@@ -35,6 +35,8 @@ LIST_SECONDS = 5.0
 """Interval before a failed list of pods is repeated."""
 NODE_FACTS_SECONDS = 5.0
 """Time limit for reading the nodes of a successful job."""
+FACTS_SECONDS = 600.0
+"""Age at which a node's facts are read again."""
 
 
 class JobReader:
@@ -63,6 +65,8 @@ class JobReader:
         self._asked_at = -math.inf
         """Time of the last query of queue positions, monotonic seconds."""
         self._workloads: Mapping[str, KubeObject] = {}
+        self._facts: dict[str, tuple[float, Mapping[str, str]]] = {}
+        """Time of reading, monotonic seconds, and facts of nodes, by name."""
 
     def read(self, followed: Followed) -> list[JobEvent]:
         """Return the new events of a job.
@@ -201,7 +205,12 @@ class JobReader:
         moment = time.monotonic()
         if followed.read_nodes_until is None:
             followed.read_nodes_until = moment + NODE_FACTS_SECONDS
-            self._start(partial(self._read_nodes, followed, names))
+            known = {name: self._facts[name] for name in names if name in self._facts}
+            times = [read_at for read_at, _ in known.values()]
+            if len(known) == len(names) and min(times) > moment - FACTS_SECONDS:
+                followed.node_facts = {name: facts for name, (_, facts) in known.items()}
+            else:
+                self._start(partial(self._read_nodes, followed, names))
         return followed.node_facts is None and moment < followed.read_nodes_until
 
     def _read_nodes(self, followed: Followed, names: Sequence[str]) -> None:
@@ -210,6 +219,7 @@ class JobReader:
 
     def _take_nodes(self, followed: Followed, found: Mapping[str, Mapping[str, str]]) -> None:
         followed.node_facts = found
+        self._facts |= {name: (time.monotonic(), facts) for name, facts in found.items()}
         self._reread({followed.plan.run_id})
 
     def _take_drained(self, followed: Followed, logs_given: int) -> None:
