@@ -316,7 +316,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Source → GPUs → published speedup of this program, precision and batch."""
     baseline: str | None
     """Id of the 1x1 group that the speedup refers to."""
-    fastest_batch_size: int | None = None
+    fastest_batch_size: int | float | None = None
     """Batch size of its sweep's fastest row; None without one."""
     tflops_per_gpu: Figure
     peak_share: Figure

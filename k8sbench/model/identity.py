@@ -399,7 +399,7 @@ class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defau
     replicas: int
     processes_per_replica: int
     case: str
-    batch_size: int
+    batch_size: int | float
     preset: str
     mode: str
     data: str

@@ -258,8 +258,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     The logs of our trainers do.
     """
-    batch_size_per_gpu: int | None
-    """Samples per step and GPU; None if neither log nor option states it."""
+    batch_size_per_gpu: int | float | None
+    """Samples per step and GPU; None if neither log nor option states it.
+
+    A fraction where several GPUs share a sample, as with tensor or pipeline parallelism.
+    """
     warmup_iterations: int
     """Iterations left out at the start."""
     iterations: int
@@ -268,6 +271,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """Records inside the window."""
     throughput: Throughput | None = None
     """None if ``rejected``; the figures are then in ``unverified``."""
+    tokens_per_second: float | None = None
+    """The headline in tokens of the whole job per second; None if the log states no tokens.
+
+    Also of a rejected log.
+    """
     unverified: Throughput | None = None
     """Figures of a rejected log; None if ``valid`` or without any figure."""
     estimator: str = "time_weighted"

@@ -120,8 +120,11 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """0 on a machine without GPUs."""
     processes_per_replica: int
     """Trainers per replica: one per GPU, or as many on CPUs."""
-    batch_size: int
-    """Per GPU (per process where there is no GPU)."""
+    batch_size: int | float
+    """Per GPU (per process where there is no GPU).
+
+    A fraction, of imported logs alone, where several GPUs share a sample.
+    """
     preset: Preset
     """``smoke`` is the small form: a functional test."""
     mode: Mode
@@ -252,7 +255,7 @@ def is_bandwidth(unit: str) -> bool:
     return unit.partition("/")[0] == "GB"
 
 
-def per_step(unit: str, batch: int, ranks: int) -> float:
+def per_step(unit: str, batch: float, ranks: int) -> float:
     """Return the amount of the unit that a step of the job adds."""
     if is_bandwidth(unit):
         # As nccl-tests defines it; the batch is the size of the vector in MB.

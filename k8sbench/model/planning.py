@@ -262,7 +262,7 @@ def _with_command(
     )
 
 
-def _values(draft: RunPlan) -> dict[str, int | str]:
+def _values(draft: RunPlan) -> dict[str, int | float | str]:
     """Return the values of the placeholders of a plan's command."""
     is_here, kind = draft.backend == "local", default_kind(draft.framework, draft.kind)
     window, hosts = draft.window, kind.hosts(draft.run_id, draft.replicas)
@@ -344,14 +344,14 @@ def describe(plan: RunPlan) -> str:
 
 def placeholders(
     precision: str,
-    batch_size: int,
+    batch_size: int | float,
     shape: tuple[int, int],
     window: tuple[int, int, int],
     *,
     hosts: str,
     host: str,
     data: str,
-) -> dict[str, int | str]:
+) -> dict[str, int | float | str]:
     """Return the values of :data:`.spec.PLACEHOLDERS` for one case.
 
     ``shape``: replicas, processes of each; ``window``: warm-up, measured iterations, log interval.

@@ -373,7 +373,7 @@ def out_of_memory_ids(runs: Sequence[Run]) -> frozenset[str]:
     out = [run for run in runs if is_out_of_memory(run)]
     if not out:
         return frozenset()
-    sizes: defaultdict[tuple[object, ...], set[int]] = defaultdict(set)
+    sizes: defaultdict[tuple[object, ...], set[int | float]] = defaultdict(set)
     for run in runs:
         if run.measurement is not None:
             sizes[run.group_key.sweep].add(run.plan.batch_size)

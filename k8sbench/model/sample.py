@@ -130,6 +130,12 @@ class Record(_Printed, frozen=True, kw_only=True, gc=False):
     """Unix seconds of the node's prefix on the line; None without one."""
     steps: int | None = None
     """Covered iterations; None if the line does not state them."""
+    step_samples: float | None = None
+    """Samples of one step of the whole job, as the line states them; tokens if it counts those."""
+    mfu: float | None = None
+    """Model FLOP utilisation as the program computes it, percent."""
+    tflops: float | None = None
+    """TFLOP/s per GPU as the program computes them."""
     memory_mib: float | None = None
     holds: tuple[str, ...] = ()
     """Other work in the record's time, as stated by the line."""

@@ -9,11 +9,12 @@ millions of lines fast: a line without one is skipped unread.
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -68,7 +69,11 @@ class RecordRule(msgspec.Struct, frozen=True):
 
     Groups: ``iteration``, ``epoch``, ``epochs`` (planned), ``total``, ``rate``, ``step_seconds``,
     ``mean_seconds``, ``data_seconds``, ``compute_rate`` (without the wait for data), ``loss``,
-    ``middle`` (the text that holds the loss), ``stamp``, ``memory``.
+    ``middle`` (the text that holds the loss), ``stamp``, ``memory``, ``step_samples`` (of the whole
+    job), ``mfu`` (percent), ``tflops`` (per GPU).
+
+    ``elapsed`` (seconds since the program began) and ``all_samples`` (of the whole job so far) are
+    totals, which :class:`TotalsReader` reads.
     """
 
     needle: str
@@ -81,6 +86,8 @@ class RecordRule(msgspec.Struct, frozen=True):
     """Reads a stamp; None for what is none."""
     counts_steps: bool = False
     """True if ``rate`` counts steps; the record has seconds per step in its place."""
+    convert: Callable[[dict[str, Any]], None] | None = None
+    """Changes the groups' texts to numbers in seconds; None: they are."""
 
     def read(self, line: CleanLine) -> Iterator[Item]:
         """Yield the records of a line."""
@@ -94,7 +101,22 @@ class RecordRule(msgspec.Struct, frozen=True):
 
     def record(self, line: CleanLine, match: Match) -> Record | None:
         """Build a record from a match; None if its numbers are invalid."""
+        return self.built(line, match[0], self.groups(match))
+
+    def groups(self, match: Match) -> dict[str, Any]:
+        """Return the groups of a match, converted."""
         texts = match.groupdict()
+        if self.convert is not None:
+            self.convert(texts)
+        return texts
+
+    def built(
+        self, line: CleanLine, printed: str, texts: Mapping[str, Any], steps: int | None = None
+    ) -> Record | None:
+        """Build a record from its groups; None if they are invalid.
+
+        ``steps``: covered iterations, if the line or its totals tell.
+        """
         text = texts.get
         iteration = _whole(text("iteration"), MOST_ITERATIONS)
         rate, seconds = positive(text("rate")), positive(text("step_seconds"))
@@ -111,7 +133,7 @@ class RecordRule(msgspec.Struct, frozen=True):
             loss = number_in(found["loss"])
         return Record(
             line=line.number,
-            text=match[0],
+            text=printed,
             source=line.source,
             shape=self.shape,
             iteration=iteration + 1 - self.first_iteration,
@@ -125,11 +147,15 @@ class RecordRule(msgspec.Struct, frozen=True):
             waiting=_waiting(rate, text("compute_rate"), text("data_seconds"), time),
             stamp=None if stamp is None else self.stamp(stamp),
             taken=received_at(line.received) if line.received else None,
+            steps=steps,
+            step_samples=positive(text("step_samples")),
+            mfu=positive(text("mfu")),
+            tflops=positive(text("tflops")),
             memory_mib=number_in(text("memory")),
         )
 
 
-def number_in(text: str | None) -> float | None:
+def number_in(text: str | float | None) -> float | None:
     """A printed number, NaN and infinities included; None for no number."""
     if text is None:
         return None
@@ -139,7 +165,23 @@ def number_in(text: str | None) -> float | None:
         return None
 
 
-def positive(text: str | None) -> float | None:
+def in_units(unit: float, *names: str) -> Callable[[dict[str, Any]], None]:
+    """Build a conversion of printed times to seconds, ``unit`` each; commas go."""
+
+    def convert(texts: dict[str, Any]) -> None:
+        for name in names:
+            number = number_in(plain_number(texts.get(name)))
+            texts[name] = None if number is None else number * unit
+
+    return convert
+
+
+def plain_number(text: str | None) -> str | None:
+    """Return a number without the commas between its thousands."""
+    return None if text is None else text.replace(",", "")
+
+
+def positive(text: str | float | None) -> float | None:
     """Read a finite positive number; None for any other text."""
     number = number_in(text)
     return number if number is not None and 0 < number < math.inf else None
@@ -152,7 +194,7 @@ def share(part: float | None, whole: float | None) -> float | None:
     return part / whole if part < whole else 1.0
 
 
-def _whole(text: str | None, most: float) -> int | None:
+def _whole(text: str | float | None, most: float) -> int | None:
     """Read a count of iterations or epochs."""
     number = number_in(text)
     return int(number) if number is not None and 0 <= number < most else None
@@ -375,6 +417,76 @@ class LineReader:
         return items
 
 
+class Total(NamedTuple):
+    """Totals of a line."""
+
+    iteration: float
+    elapsed: float | None
+    """Seconds since the program's timer began; None if the line has none."""
+    samples: float | None
+    """Samples (or tokens) of the job so far; None if the line has none."""
+
+
+class TotalsReader(LineReader):
+    """Reads lines that state totals.
+
+    A record has what its line adds to the line before: the first line of a rank is no record, and
+    neither is one before which the program's timer began anew.
+    """
+
+    def __init__(self, family: Family) -> None:
+        self._before: dict[str, Total] = {}
+        """By rank."""
+        super().__init__(family)
+
+    def rules(self) -> list[LineRule]:
+        """Return the readers by line kind."""
+        records = self._family.records
+        others = super().rules()[len(records) :]
+        own = [LineRule(rule.needle, functools.partial(self._totals, rule)) for rule in records]
+        return [*own, *others]
+
+    def _totals(self, rule: RecordRule, line: CleanLine) -> Iterator[Item]:
+        for match in rule.pattern.finditer(line.text):
+            texts = rule.groups(match)
+            iteration = number_in(texts.get("iteration"))
+            if iteration is None:
+                continue
+            now = Total(
+                iteration, positive(texts.get("elapsed")), positive(texts.get("all_samples"))
+            )
+            record = self._record(rule, line, match[0], texts, now)
+            if record is not None:
+                yield record
+
+    def _record(
+        self, rule: RecordRule, line: CleanLine, printed: str, texts: dict[str, Any], now: Total
+    ) -> Record | None:
+        before = self._before.get(line.source)
+        has_time = now.elapsed is not None
+        if before is None or before.iteration >= now.iteration:
+            self._before[line.source] = now
+            if before is None and has_time:
+                return None
+            # A copy, or a program that began anew: what it took does not count.
+            if has_time:
+                texts["step_seconds"] = (now.elapsed or 0.0) / max(now.iteration, 1)
+            return rule.built(line, printed, texts)
+        added = now.iteration - before.iteration
+        steps = None
+        if has_time:
+            time = (now.elapsed or 0.0) - (before.elapsed or 0.0)
+            if time == 0:
+                return None  # within the resolution: the next line has this one's steps, too
+            if time > 0:
+                texts["step_seconds"] = time / added
+                steps = round(added)
+        self._before[line.source] = now
+        if now.samples is not None and before.samples is not None and now.samples > before.samples:
+            texts["step_samples"] = (now.samples - before.samples) / added
+        return rule.built(line, printed, texts, steps)
+
+
 class Family(msgspec.Struct, frozen=True, kw_only=True):
     """One log family."""
 
@@ -397,6 +509,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     """Iterations left out where neither a user nor a benchmark says how many."""
     opening: str = ""
     """Text printed once at the start, before the facts; empty: none."""
+    shares_samples: bool = False
+    """True if several GPUs may share a sample, so that the batch of one does not tell the job's."""
     make_reader: Callable[[Family], LineReader] = LineReader
 
     def reader(self) -> LineReader:

@@ -190,7 +190,7 @@ def _fits(group: Group, wanted: Wanted) -> bool:
     )
 
 
-def _fastest(groups: Iterable[Group]) -> dict[str, int]:
+def _fastest(groups: Iterable[Group]) -> dict[str, int | float]:
     """Map group id → batch size of the fastest group of its sweep.
 
     Only valid groups count, and none in which a run was out of memory. Smoke runs claim no speed.

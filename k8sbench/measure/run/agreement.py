@@ -6,6 +6,7 @@ too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from k8sbench.measure import rules
@@ -132,7 +133,8 @@ def _batch(case: Case) -> Iterator[Finding]:
         by_batch = rank.shape.number == "seconds"
     else:
         by_batch = log.whole_run is not None and log.whole_run[0].number("whole_run_rate") is None
-    if case.batch is None and by_batch:
+    total = log_statements.stated_samples(log)
+    if case.job_batch is None and by_batch:
         text = "The log gives seconds per iteration and no batch: give it with --batch-size."
         yield rules.BATCH_UNVERIFIED.finding(text, severity="reject")
     elif logged is not None and wanted and logged not in wanted:
@@ -153,6 +155,7 @@ def _batch(case: Case) -> Iterator[Finding]:
     elif (
         by_batch
         and logged is None
+        and total is None
         and expected.by_user
         and expected.knows_batch
         and not _confirmed(case)
@@ -166,7 +169,7 @@ def _batch(case: Case) -> Iterator[Finding]:
 
 def _redundancy(case: Case) -> Iterator[Finding]:
     """Yield contradictions among the log's own statements of its batch."""
-    log, rank, batch = case.log, case.rank, case.batch
+    log, rank, batch = case.log, case.rank, log_statements.batch(case.log) or case.batch
     printed = (batch or 0) * (log.sequence_length or 1)
     if (
         rank is not None
@@ -180,10 +183,14 @@ def _redundancy(case: Case) -> Iterator[Finding]:
         text = f"The log says {' and '.join(stated)} samples per step of the job."
         yield rules.BATCH_MISMATCH.finding(text, list(stated.values()))
     total = log_statements.stated_samples(log)
-    if total is not None and batch is not None and total != batch * case.gpus:
+    if total is not None and batch is not None and not math.isclose(total, batch * case.gpus):
         text = f"The log says {total:g} samples per step of the job, not {case.gpus} × {batch}."
         where = log.place("global_batch") or log.place("tokens_per_step")
-        yield rules.BATCH_MISMATCH.finding(text, where)
+        if not log_statements.shares_samples(log, case.gpus):
+            yield rules.BATCH_MISMATCH.finding(text, where)
+        elif batch != log.whole("micro_batch"):
+            # Nobody can tell the batch of one GPU of a model that several share.
+            yield rules.BATCH_SIZE.finding(f"{text} The log's counts.", where, severity="warn")
     possible, size = log_statements.possible_samples(log), log.airank.samples
     steps = rank.total if rank is not None else None
     if possible is not None and size and steps and batch and batch * case.gpus not in possible:

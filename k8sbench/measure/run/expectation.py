@@ -61,7 +61,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     """Ranks that must start; None unless all of a run's logs are given."""
     nodes: int | None = None
     """Nodes that the ranks must be spread over."""
-    batch_size: int | None = None
+    batch_size: int | float | None = None
     """Per GPU, as the user or the plan gives it."""
     batch_sizes: dict[Precision, int] = {}
     """Per GPU by precision, as the catalog has it."""

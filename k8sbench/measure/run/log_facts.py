@@ -221,14 +221,36 @@ class LogFacts:
         return list(self.facts.get(name, {}).values())[:1]
 
     @property
+    def unit(self) -> str:
+        """Unit of the throughput, per second.
+
+        Of a built-in family that times steps, tokens only where the log tells those of a step.
+        """
+        assert self.family is not None
+        unit = self.expected.unit or self.fact("unit")
+        if unit is None:
+            unit, rank = self.family.unit, self.rank
+            counts = {"tokens_per_step", "sequence_length"}.isdisjoint(self.facts)
+            timed = (
+                rank is not None
+                and rank.shape.number == "seconds"
+                and rank.tally.steps.mean is None
+            )
+            if isinstance(self.expected.format, str) and unit == "tokens/s" and counts and timed:
+                unit = "samples/s"
+        return unit if "/" in unit else f"{unit}/s"
+
+    @property
     def sequence_length(self) -> int | None:
         """Tokens of a sequence; None where unknown, or of other units."""
+        return self.stated_length if self.unit.startswith("tokens") else None
+
+    @property
+    def stated_length(self) -> int | None:
+        """Tokens of a sequence by the log or its format; None if unknown."""
         declared = self.expected.format
-        if not (self.expected.unit or self.fact("unit") or "").startswith("tokens"):
-            return None
-        if isinstance(declared, str):
-            return self.whole("option.sequence_length")
-        return self.whole("sequence_length") or declared.sequence_length
+        stated = self.whole("option.sequence_length") or self.whole("sequence_length")
+        return stated or (None if isinstance(declared, str) else declared.sequence_length)
 
     @property
     def accuracy(self) -> AccuracyResult | None:

@@ -20,6 +20,7 @@ from k8sbench.model.measurement import (
     Weights,
     arithmetic_digest,
 )
+from k8sbench.model.plan import per_step
 from k8sbench.model.sample import Mark
 from k8sbench.model.spec import Accuracy
 from k8sbench.parse.reading import OURS
@@ -39,7 +40,7 @@ _NOT_ENVIRONMENT = frozenset(
 """Facts with a field of their own, or of no use to readers."""
 
 
-def batch(log: LogFacts) -> int | None:
+def batch(log: LogFacts) -> float | None:
     """Return the batch per GPU.
 
     From the log, else the user or plan, else the catalog.
@@ -124,9 +125,14 @@ def environment(
         for name in sorted(log.facts)
         if name not in _NOT_ENVIRONMENT and not name.startswith(_FIELDS)
     }
-    total = certain_samples(log)
+    total = stated_samples(log)
+    total = certain_samples(log) if total is None else total
     if total is not None:
-        known.setdefault("global_batch", total)
+        known.setdefault("global_batch", int(total) if total == int(total) else total)
+    if log.rank is not None:
+        words = log.rank.tally.words
+        said = {"mfu_by_program": words.mean("mfu"), "tflops_by_program": words.mean("tflops")}
+        known |= {name: round(value, 3) for name, value in said.items() if value is not None}
     planned = planned_iterations(log)
     if planned is not None:
         known["planned_iterations"] = planned
@@ -175,7 +181,7 @@ def share_that_ran(summary: Mark) -> float:
 # one step more or less than the quotient.
 
 
-def possible_samples(log: LogFacts, unit: int = 1) -> range | None:
+def possible_samples(log: LogFacts, unit: float = 1) -> range | None:
     """Return the range of samples per job step ÷ ``unit``; None if unknown."""
     rank, known = log.rank, log.airank.samples
     if rank is None or known is None or not rank.epochs.restart:
@@ -183,23 +189,65 @@ def possible_samples(log: LogFacts, unit: int = 1) -> range | None:
     samples, steps = known[0], rank.total or 0
     if steps < 2:
         return None
-    return range(math.ceil(samples / (steps + 1) / unit), samples // (steps - 1) // unit + 1)
+    return range(math.ceil(samples / (steps + 1) / unit), int(samples // (steps - 1) // unit) + 1)
 
 
 def stated_samples(log: LogFacts) -> float | None:
     """Return a step's samples as the log states them, also in tokens."""
-    tokens = log.whole("tokens_per_step")
-    stated = None if tokens is None else tokens / (log.sequence_length or 1)
-    return log.whole("global_batch") or stated
+    tokens, length = log.whole("tokens_per_step"), log.stated_length
+    if log.whole("global_batch") is not None:
+        return log.whole("global_batch")
+    if tokens is not None and (length or not isinstance(log.expected.format, str)):
+        return tokens / (log.sequence_length or 1)
+    steps = None if log.rank is None else log.rank.tally.steps
+    if steps is None or steps.mean is None or steps.vary:
+        return None
+    return steps.mean / (log.sequence_length or 1)
 
 
-def certain_samples(log: LogFacts, unit: int = 1) -> int | None:
-    """The same, where there is only one such number."""
+def job_batch(log: LogFacts, batch: float | None, cards: int) -> float | None:
+    """Return what a step of the job adds, in the throughput's unit; None if unknown.
+
+    What the log states of the job goes before ``batch`` per GPU, by which nobody can tell the
+    accumulation and the parallelism.
+    """
+    of_lines = None if log.rank is None else log.rank.tally.steps.mean
+    tokens = log.whole("tokens_per_step") if log.unit.startswith("tokens") else None
+    stated = of_lines or tokens
+    if stated is not None:
+        return stated
+    samples = None if batch is None else per_step(log.unit, batch, cards)
+    samples = log.whole("global_batch") or samples
+    return None if samples is None else samples * (log.sequence_length or 1)
+
+
+def certain_samples(log: LogFacts, unit: float = 1) -> int | None:
+    """The same, where there is only one such number, and it is whole."""
     stated = stated_samples(log)
     if stated is not None:
         return None if stated % unit else int(stated // unit)
     samples = possible_samples(log, unit)
     return samples[0] if samples and len(samples) == 1 and samples[0] else None
+
+
+def shares_samples(log: LogFacts, gpus: int) -> bool:
+    """True if the log states the batch of the job, and that of one GPU cannot be told.
+
+    Several GPUs share a sample with tensor, pipeline or context parallelism.
+    """
+    total = stated_samples(log)
+    if total is None or printed_batch(log) is not None:
+        return False
+    return total % gpus > 0 or bool(log.family and log.family.shares_samples)
+
+
+def per_gpu(log: LogFacts, gpus: int) -> float | None:
+    """Return the samples of a step per GPU; a fraction where several GPUs share one."""
+    stated = stated_samples(log)
+    if stated is None:
+        return certain_samples(log, gpus)
+    each = stated / gpus
+    return int(each) if each == int(each) else each
 
 
 # -- the case -------------------------------------------------------------------------------------
@@ -214,7 +262,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     log: LogFacts
     rank: RankRecords | None
     gpus: int
-    batch: int | None
+    batch: float | None
+    """Samples per step and GPU; a fraction where several GPUs share one."""
     job_batch: float | None
     """Amount per job step in the throughput's unit; None if unknown."""
     precision: str | None

@@ -21,7 +21,6 @@ from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.model.errors import Finding, InputError
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
-from k8sbench.model.plan import per_step
 from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
 from k8sbench.model.spec import Estimator, LogFormat
 from k8sbench.parse.families import FAMILIES
@@ -29,6 +28,7 @@ from k8sbench.parse.reading import EVENTS, OURS, TEST
 
 OF_ITS_CASES = {rules.BATCH_SIZE.id, rules.TOO_FEW_ITERATIONS.id, rules.SHORT_WARMUP.id}
 """Rejections of a log whose length or batch is not the benchmark's."""
+VARYING = "The batch changes in the window: the figure is all samples ÷ all time."
 NO_BATCH = "The batch is not known; give it with --batch-size."
 
 
@@ -188,13 +188,12 @@ def _case(log: LogFacts, missing: dict[str, str]) -> Case:
             "Give the number of the whole job with --gpus.",
             file=log.files[0],
         )
-    batch = batch or log_statements.certain_samples(log, gpus)
+    if batch is None or log_statements.shares_samples(log, gpus):
+        batch = log_statements.per_gpu(log, gpus)
     # Our own log's rate is that of the GPUs that it names, whatever was given.
     cards = (logged or gpus) if log.family is OURS else gpus
-    unit = expected.unit or log.fact("unit") or log.family.unit
-    unit = unit if "/" in unit else f"{unit}/s"
-    tokens = log.sequence_length or 1
-    job_batch = None if batch is None else per_step(unit, batch, cards) * tokens
+    unit = log.unit
+    job_batch = log_statements.job_batch(log, batch, cards)
     scale, unit_seconds = (None, None) if rank is None else _scale(rank.shape, cards, job_batch)
     return Case(
         log=log,
@@ -242,6 +241,7 @@ def _of_log(case: Case, missing: dict[str, str]) -> Measurement:
         iterations=0,
         records=0,
         throughput=case.throughput,
+        tokens_per_second=_tokens(case, missing),
         estimator=_estimator(rank),
         final_loss=_final_loss(log, rank, missing),
         accuracy=accuracy,
@@ -346,15 +346,34 @@ def _throughput(
     else:
         first, last = tally.stamped
         timestamps = job_batch * (last.position - first.position) / seconds
+    median = scale * statistics.median(tally.rates)
+    arithmetic = scale * sum(tally.rates) / tally.records
+    if tally.steps.vary:
+        # The samples of all steps are known, and not whose time is whose.
+        names = ("time_weighted_steady", "median", "arithmetic", "timestamps", "printed_steps")
+        missing |= {f"throughput.{name}": VARYING for name in names}
+        return Throughput(time_weighted=scale * span.iterations / span.time, unit=unit)
     return Throughput(
         time_weighted=scale * span.iterations / span.time,
         time_weighted_steady=steady,
-        median=scale * statistics.median(tally.rates),
-        arithmetic=scale * sum(tally.rates) / tally.records,
+        median=median,
+        arithmetic=arithmetic,
         timestamps=timestamps,
         printed_steps=printed,
         unit=unit,
     )
+
+
+def _tokens(case: Case, missing: dict[str, str]) -> float | None:
+    """Return the headline in tokens per second."""
+    figures, length = case.throughput, case.log.stated_length
+    figure: float | None = getattr(figures, _estimator(case.rank), None)
+    if figures is not None and figures.unit.startswith("tokens"):
+        return figure
+    if figure is None or length is None:
+        missing["tokens_per_second"] = "The log does not state the tokens of a sample."
+        return None
+    return figure * length
 
 
 def _estimator(rank: RankRecords | None) -> Estimator:

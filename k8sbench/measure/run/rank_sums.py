@@ -69,6 +69,55 @@ class Stamped(msgspec.Struct, frozen=True, gc=False):
         return last.stamp - self.stamp - (last.paused - self.paused)
 
 
+class StatedSteps:
+    """Samples of the job's steps, where the counted lines state them."""
+
+    def __init__(self) -> None:
+        self._samples = 0.0
+        self._iterations = 0
+        self._all = True
+        self.least, self.most = math.inf, 0.0
+
+    def add(self, samples: float | None, iterations: int) -> None:
+        """Add a line: samples of a step, and the iterations that it covers."""
+        if samples is None:
+            self._all = False
+            return
+        self._samples += samples * iterations
+        self._iterations += iterations
+        self.least = min(self.least, samples)
+        self.most = max(self.most, samples)
+
+    @property
+    def mean(self) -> float | None:
+        """Samples per step over the window; None unless every line states them."""
+        return self._samples / self._iterations if self._all and self._iterations else None
+
+    @property
+    def vary(self) -> bool:
+        """True if the batch changes in the window."""
+        return self.mean is not None and self.most > self.least * (1 + SAME_STEP)
+
+
+class ProgramWords:
+    """Means of what the program itself says of its arithmetic, over the counted iterations."""
+
+    def __init__(self) -> None:
+        self._sums = {"mfu": 0.0, "tflops": 0.0}
+        self._counts = {"mfu": 0, "tflops": 0}
+
+    def add(self, record: Record, iterations: int) -> None:
+        """Add a line, and the iterations that it covers."""
+        for name, said in (("mfu", record.mfu), ("tflops", record.tflops)):
+            if said is not None:
+                self._sums[name] += said * iterations
+                self._counts[name] += iterations
+
+    def mean(self, name: str) -> float | None:
+        """Return the mean of ``mfu`` (percent) or ``tflops`` (per GPU); None if not printed."""
+        return self._sums[name] / self._counts[name] if self._counts[name] else None
+
+
 class Tally:
     """Sums over the counted records, in the unit of the shape's deciding number."""
 
@@ -87,6 +136,8 @@ class Tally:
         self.first_iteration: int | None = None
         self.last_iteration: int | None = None
         self._paused = 0.0
+        self.steps = StatedSteps()
+        self.words = ProgramWords()
         self.stamped: tuple[Stamped, Stamped] | None = None
         """The first and the last record that carry a stamp."""
         self.first: Occurrence | None = None
@@ -106,6 +157,8 @@ class Tally:
             self.left_out.add(line)  # no training step, and it stands for all unprinted ones
             return
         self.extend(position, covered, time, steady=entry.steady)
+        self.steps.add(record.step_samples, covered)
+        self.words.add(record, covered)
         printed, own_time = entry.printed
         self.printed_iterations += printed
         self.printed_time += own_time
@@ -270,6 +323,8 @@ class Distances:
         return missing
 
 
+SAME_STEP = 0.001
+"""Relative difference of two steps' samples that rounding explains."""
 PRODUCT = 0.02
 """Relative difference of rate × seconds within one batch …"""
 ROUNDING = 0.002
@@ -337,7 +392,7 @@ class RankSums:
         if entry.counts:
             self.tally.count(entry)
 
-    def has_other_batch(self, batch: int) -> bool:
+    def has_other_batch(self, batch: float) -> bool:
         """True if the records have another batch, beyond rounding."""
         return abs((self.batch or batch) / batch - 1) > PRODUCT + ROUNDING / (self._longest or 1)
 

@@ -31,7 +31,7 @@ def rows(*runs: Run) -> Report:
     return report(runs, Wanted(every=True))
 
 
-def fastest(*runs: Run) -> list[int | None]:
+def fastest(*runs: Run) -> list[int | float | None]:
     return [result.fastest_batch_size for result in rows(*runs).results]
 
 
@@ -64,7 +64,7 @@ def test_each_size_has_its_row_and_the_fastest_that_fits_is_named() -> None:
     ],
 )
 def test_only_sizes_of_one_set_that_differ_in_nothing_else_are_compared(
-    runs: tuple[Run, ...], found: list[int | None]
+    runs: tuple[Run, ...], found: list[int | float | None]
 ) -> None:
     assert fastest(*runs) == found
 
