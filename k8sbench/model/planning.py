@@ -238,7 +238,7 @@ def _of_user(draft: RunPlan, case: PlanChoices) -> RunPlan:
 def _with_command(
     draft: RunPlan,
     words: Sequence[str],
-    values: Mapping[str, int | str],
+    values: Mapping[str, int | float | str],
     program: Sequence[object],
     *,
     reads: bool,
@@ -376,6 +376,6 @@ def placeholders(
     }
 
 
-def filled(word: str, values: Mapping[str, int | str]) -> str:
+def filled(word: str, values: Mapping[str, int | float | str]) -> str:
     """Return a word of a command with its placeholders filled."""
     return re.sub(r"\{(\w+)\}", lambda m: str(values[m[1]]), word)

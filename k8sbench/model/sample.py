@@ -56,6 +56,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """
     last: int = 0
     """Iterations of an averaging window that the log does not state."""
+    empties: bool = False
+    """True if the averaging window of the ``last`` begins anew in each epoch."""
     skips: int = 0
     """Iterations of an epoch after which running means restart."""
     carries: bool = False

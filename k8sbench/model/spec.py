@@ -252,7 +252,7 @@ class Scaled(_Strict, frozen=True, kw_only=True):
     of: tuple[Literal["batch_size", "gpus_per_replica", "replicas", "world_size"], ...]
     """Factors that depend on the job."""
 
-    def value(self, known: Mapping[str, int | str]) -> str:
+    def value(self, known: Mapping[str, int | float | str]) -> str:
         """The number as a command's word: ``0.02``, never ``2e-02``."""
         number = self.factor
         for name in self.of:
@@ -322,7 +322,7 @@ class Upstream(_Strict, frozen=True, kw_only=True):
         chosen = self.command_one_gpu.get(precision, several) if world_size == 1 else several
         return chosen + self.added.get(mode, ())
 
-    def values(self, known: Mapping[str, int | str]) -> dict[str, int | str]:
+    def values(self, known: Mapping[str, int | float | str]) -> dict[str, int | float | str]:
         """``known`` placeholders and, computed from them, those of ``numbers``."""
         return {**known, **{name: n.value(known) for name, n in self.numbers.items()}}
 

@@ -511,6 +511,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     """Text printed once at the start, before the facts; empty: none."""
     shares_samples: bool = False
     """True if several GPUs may share a sample, so that the batch of one does not tell the job's."""
+    summary_first: bool = False
+    """True if the figure of the log's end goes before those of its lines."""
     make_reader: Callable[[Family], LineReader] = LineReader
 
     def reader(self) -> LineReader:

@@ -14,6 +14,7 @@ from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Record
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse import declared
 from k8sbench.parse.families import FAMILIES
+from k8sbench.parse.families.hf_trainer import UNENDED
 from k8sbench.parse.family import Family, LineReader, number_in
 from k8sbench.parse.lines import CleanLine, NumberedLine, OrderedLines, pieces
 
@@ -141,7 +142,7 @@ class _Head:
         # Other programs test, too, in lines that begin as those of a family.
         known = "program" in facts or any(TEST in event.text for event in events)
         known |= any(isinstance(item, Evaluation) for item in self._items)
-        if known and events and not self._unread:
+        if (known and events and not self._unread) or UNENDED in facts:
             yield from self._items
 
     def items(self) -> Iterator[Item]:

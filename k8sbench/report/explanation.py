@@ -65,13 +65,16 @@ def of_measurement(found: Measurement) -> Iterator[Row]:
         unsure = " (unverified)" if found.throughput is None else ""
         yield 1, f"{headline} {figures.unit} {found.estimator}{unsure}  {verdict}"
         yield 2, _estimators(figures)
+        words = list(_words(found, headline=figures.unit))
+        if words:
+            yield 2, " · ".join(words)
     kind = "CPU process" if found.device == "cpu" else "GPU"
     facts = (
         *(found.format, found.impl, found.framework),
         found.precision_effective or found.precision,
         counted(found.gpus, kind) if found.gpus else None,
         "smoke run" if found.environment.get("preset") == "smoke" else None,
-        f"batch {found.batch_size_per_gpu} per {kind}" if found.batch_size_per_gpu else None,
+        f"batch {found.batch_size_per_gpu:.6g} per {kind}" if found.batch_size_per_gpu else None,
         found.gpu_model,
         None if found.final_loss is None else f"final loss {found.final_loss:.4g}",
         f"trained to {group_words.trained(found)}" if found.accuracy else None,
@@ -146,6 +149,18 @@ def of_expressions(log: str, lines: int, tried: Iterable[Expression]) -> Iterato
             yield 1, _place(place)
             named = ", ".join(f"{name} {text!r}" for name, text in groups.items())
             yield 2, named or "no group took part"
+
+
+def _words(found: Measurement, *, headline: str) -> Iterator[str]:
+    """Write tokens per second, and what the program itself says of its arithmetic."""
+    if found.tokens_per_second is not None:
+        if not headline.startswith("tokens"):
+            yield f"{_shown(found.tokens_per_second)} tokens/s"
+        if found.gpus:
+            yield f"{_shown(found.tokens_per_second / found.gpus)} tokens/s per GPU"
+    for name, unit in (("mfu", "% MFU"), ("tflops", "TFLOP/s per GPU")):
+        if (said := found.environment.get(f"{name}_by_program")) is not None:
+            yield f"{said:.4g} {unit} by the program"
 
 
 def _estimators(figures: Throughput) -> str:

@@ -200,7 +200,7 @@ def _fastest(groups: Iterable[Group]) -> dict[str, int | float]:
     for group in groups:
         if not group.smoke:
             sweeps[group.key.sweep].append(group)
-    found: dict[str, int] = {}
+    found: dict[str, int | float] = {}
     for sweep in sweeps.values():
         rates = [
             (group.spread.median, group.key.batch_size)

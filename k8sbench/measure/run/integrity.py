@@ -39,7 +39,11 @@ UNSTEADY = 0.05
 SAMPLED = 0.05
 """Maximum share of the window's iterations that no added line covers."""
 LEAST_OF_MEDIAN = 0.7
-"""Minimum headline ÷ median; below it, a few records dominate."""
+"""Minimum headline ÷ median; below it, a few records may dominate."""
+FEW = 0.01
+"""Share of the records, at least one, …"""
+MOST_IN_FEW = 0.2
+"""… whose time is at most this share of the window's; above it, they decide the figure."""
 
 
 OWN_SUMMARY = 0.005
@@ -256,9 +260,17 @@ def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:
         steady = figures.time_weighted_steady or figures.time_weighted
         # A smoke run of a few steps shares its machine: it says nothing of the speed anyway.
         rejects = max(ratio, steady / figures.median) < LEAST_OF_MEDIAN and not case.smoke
+        rejects = rejects and _dominated(rank.tally.rates)
         if abs(ratio - 1) > UNSTEADY:
             severity: Severity = "reject" if rejects else "warn"
             yield rules.UNSTEADY.finding(text, rank.tally.left_out.places, severity)
+
+
+def _dominated(rates: Sequence[float]) -> bool:
+    """True if a few records, by their rates, hold much of the window's time."""
+    times = sorted((1 / rate for rate in rates), reverse=True)
+    few = max(1, int(FEW * len(times)))
+    return sum(times[:few]) > MOST_IN_FEW * sum(times)
 
 
 def _run_summary(case: Case) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ from k8sbench.model.measurement import (
 from k8sbench.model.plan import per_step
 from k8sbench.model.sample import Mark
 from k8sbench.model.spec import Accuracy
+from k8sbench.parse.families.hf_trainer import UNENDED
 from k8sbench.parse.reading import OURS
 
 _TYPES = "arithmetic.types."
@@ -34,7 +35,7 @@ _NOT_ENVIRONMENT = frozenset(
         *("device", "framework", "gpu_ids", "gpus", "gpus_by_environment", "impl"),
         *("iterations", "log_interval", "parameters", "planned_iterations", "precision"),
         *("precision_assumed", "precision_effective", "unit", "warmup"),
-        *("broken_samples", "ended_by", "mode"),
+        *("broken_samples", "ended_by", "mode", UNENDED),
     }
 )
 """Facts with a field of their own, or of no use to readers."""
@@ -202,7 +203,9 @@ def stated_samples(log: LogFacts) -> float | None:
     steps = None if log.rank is None else log.rank.tally.steps
     if steps is None or steps.mean is None or steps.vary:
         return None
-    return steps.mean / (log.sequence_length or 1)
+    if log.unit.startswith("tokens"):
+        return steps.mean / length if length else None
+    return steps.mean
 
 
 def job_batch(log: LogFacts, batch: float | None, cards: int) -> float | None:
@@ -218,7 +221,10 @@ def job_batch(log: LogFacts, batch: float | None, cards: int) -> float | None:
         return stated
     samples = None if batch is None else per_step(log.unit, batch, cards)
     samples = log.whole("global_batch") or samples
-    return None if samples is None else samples * (log.sequence_length or 1)
+    length = log.sequence_length
+    if log.unit.startswith("tokens") and length is None and isinstance(log.expected.format, str):
+        return None
+    return None if samples is None else samples * (length or 1)
 
 
 def certain_samples(log: LogFacts, unit: float = 1) -> int | None:
@@ -238,7 +244,9 @@ def shares_samples(log: LogFacts, gpus: int) -> bool:
     total = stated_samples(log)
     if total is None or printed_batch(log) is not None:
         return False
-    return total % gpus > 0 or bool(log.family and log.family.shares_samples)
+    if not isinstance(log.expected.format, str):
+        return total % gpus > 0
+    return log.family is not None and log.family.shares_samples
 
 
 def per_gpu(log: LogFacts, gpus: int) -> float | None:

@@ -16,7 +16,7 @@ from k8sbench.measure.run import gpu_metrics, integrity, log_statements
 from k8sbench.measure.run.expectation import AUTO, Expectation
 from k8sbench.measure.run.gpu_metrics import PlannedGpus
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
-from k8sbench.measure.run.log_statements import Case, TimeToTrain
+from k8sbench.measure.run.log_statements import FEWEST_RECORDS, Case, TimeToTrain
 from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.model.errors import Finding, InputError
 from k8sbench.model.gpu_metrics import SeriesQuery
@@ -24,6 +24,7 @@ from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, 
 from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
 from k8sbench.model.spec import Estimator, LogFormat
 from k8sbench.parse.families import FAMILIES
+from k8sbench.parse.families.hf_trainer import SECONDS_APART, UNENDED
 from k8sbench.parse.reading import EVENTS, OURS, TEST
 
 OF_ITS_CASES = {rules.BATCH_SIZE.id, rules.TOO_FEW_ITERATIONS.id, rules.SHORT_WARMUP.id}
@@ -177,7 +178,8 @@ def _measurement(log: LogFacts) -> Measurement:
 def _case(log: LogFacts, missing: dict[str, str]) -> Case:
     """Settle GPUs, batch and units, and compute the throughput."""
     assert log.family is not None
-    expected, rank, batch = log.expected, log.rank, log_statements.batch(log)
+    expected, batch = log.expected, log_statements.batch(log)
+    rank = None if log.whole_run is not None and log.family.summary_first else log.rank
     logged = log.whole("gpus")
     gpus = expected.gpus or logged
     if gpus is None and batch:
@@ -489,6 +491,13 @@ def _untrained(items: Sequence[Item], file: str) -> InputError:
         (each.value for each in items if isinstance(each, Fact) and each.name == "log_interval"), ""
     )
     events = [each for each in items if isinstance(each, Mark) and each.kind in EVENTS]
+    if any(isinstance(each, Fact) and each.name == UNENDED for each in items):
+        return InputError(
+            "is a log of Hugging Face's Trainer without its end, where it prints its rate,"
+            f" and has no progress bar of {FEWEST_RECORDS * SECONDS_APART} s.",
+            "Measure the log once the training has ended, or keep the progress bar in it.",
+            file=file,
+        )
     what = "has evaluations or checkpoints, and no training line"
     if all(TEST in event.text for event in events):
         what, action = "is the log of a test", "Measure the log of a training."

@@ -47,6 +47,8 @@ class Epochs:
         self.first = first.shape.first_epoch_of(first)
         self.bases: dict[int, int] = {}
         """Epoch → iterations before it."""
+        self._total = 0
+        """Iterations of the latest epoch, which may differ by one; 0 if not stated."""
         self.current: int | None = None
 
     def turns(self, record: Record, previous: int) -> bool:
@@ -71,10 +73,11 @@ class Epochs:
             # A log that begins in a later epoch: only the total shows where that lies.
             base = max(number - self.first, 0) * total
         elif number > (last := max(self.bases)):
-            base = max(self.bases[last] + total * (number - last), position)
+            base = max(self.bases[last] + (self._total or total) * (number - last), position)
         else:
             return self.bases.get(number, 0), False
         self.bases[number] = base
+        self._total = total
         return base, True
 
 
@@ -109,7 +112,7 @@ class RankRecords:
         """Iterations of the run before this epoch."""
         self._previous = 0
         """Iteration of the record before, as numbered in the log."""
-        self._mean, self._means = RunningMean(shape), LastMeans(self.last, shape)
+        self._mean, self._means = RunningMean(shape), LastMeans(shape)
         self._unsteady = False
         """True if a line whose time does not follow holds more than training."""
         self._furthest = (0, self._mean.printed)
@@ -175,6 +178,9 @@ class RankRecords:
 
     def end_epoch(self, mark: Mark) -> None:
         """Add the log's own total of an epoch, unprinted steps included."""
+        if self.last:
+            self._end_sampled_epoch(mark.number("mean_seconds"))
+            return
         total, steps = mark.number("sum_seconds"), self.steps_of(mark)
         if self.replay is not None or steps is None or total is None or self.sums.epoch.ended:
             return
@@ -195,6 +201,14 @@ class RankRecords:
             # The unit is that of printed rates: seconds per sample, times iterations.
             tally.add_epoch(begin + 1, end, total / self._batch)
         self.position = max(self.position, end)
+
+    def _end_sampled_epoch(self, mean: float | None) -> None:
+        """Add an epoch by the mean of all its steps, where the lines leave steps out."""
+        end = self._base + (self.total or 0)
+        if self.replay is None and self.samples_steps and mean and end > self._base:
+            self.sums.epoch.ended = True
+            if self._base >= self.window.warmup and end <= self.window.end:
+                self.tally.add_epoch(self._base + 1, end, mean * (end - self._base))
 
     def steps_of(self, mark: Mark) -> int | None:
         """Return the steps of an epoch's total: sum ÷ mean, or samples ÷ batch."""
@@ -284,7 +298,10 @@ class RankRecords:
         alone = steady and even and passed is not None
         if self.last:
             own, clock = Covered(covered, time), passed if undisturbed and not restart else None
-            covered, time = self._means.unroll(position, own, clock, even=even, restart=restart)
+            size = self._averaged(record)
+            covered, time = self._means.unroll(
+                position, own, clock, size=size, even=even, restart=restart
+            )
             self._unsteady = not (covered or steady)
             if distance <= self.last:
                 printed, alone = (covered, time), alone and self._means.exact
@@ -386,11 +403,15 @@ class RankRecords:
         if self._single:
             return 1, pace
         if self.last:
-            covered = min(self.last, upto or distance)
+            covered = min(self._averaged(record), upto or distance)
             return covered, covered * pace
         limit = min(upto or self.distances.usual, self.distances.stated or distance)
         covered = min(distance, limit) if limit else distance
         return covered, covered * pace
+
+    def _averaged(self, record: Record) -> int:
+        """Return the iterations that a mean of the ``last`` covers."""
+        return min(self.last, record.iteration) if self.shape.empties else self.last
 
     @property
     def usual(self) -> int:

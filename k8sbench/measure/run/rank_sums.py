@@ -466,14 +466,14 @@ class RunningMean:
 
 
 class LastMeans:
-    """The means of one rank's last ``size`` iterations.
+    """The means of one rank's last few iterations.
 
-    The time up to an iteration is that up to ``size`` iterations before and the mean times
-    ``size``, whatever lies between. Times are in the unit of the shape's deciding number.
+    The time up to an iteration is that up to so many iterations before and the mean times their
+    number, whatever lies between. Times are in the unit of the shape's deciding number.
     """
 
-    def __init__(self, size: int, shape: Shape) -> None:
-        self._size, self._by_rate = size, shape.number == "rate"
+    def __init__(self, shape: Shape) -> None:
+        self._by_rate = shape.number == "rate"
         self._latest: int | None = None
         """End of the line before, whether its time is known or not."""
         self.exact = True
@@ -488,20 +488,28 @@ class LastMeans:
         self._is_even = True
 
     def unroll(
-        self, end: int, own: Covered, passed: float | None, *, even: bool, restart: bool
+        self,
+        end: int,
+        own: Covered,
+        passed: float | None,
+        *,
+        size: int,
+        even: bool,
+        restart: bool,
     ) -> Covered:
         """Return what a line adds; nothing if its time does not follow.
 
         The next line whose time does follow then covers it, too. ``own`` is what the line says of
-        itself, ``passed`` the time since the line before by the clock, if nothing but training lies
-        between. With ``even`` that is so, and steps take about the same time.
+        itself, of its last ``size`` iterations, ``passed`` the time since the line before by the
+        clock, if nothing but training lies between. With ``even`` that is so, and steps take about
+        the same time.
         """
-        if restart or (self._latest is None and end > self._size):
+        if restart or (self._latest is None and end > size):
             # What lies before is not known, or in no line; a restart may forget it.
             self._begin(end)
             self._latest = end
             return own
-        pace, begin, last = own.seconds / own.iterations, max(end - self._size, 0), self._ends[-1]
+        pace, begin, last = own.seconds / own.iterations, max(end - size, 0), self._ends[-1]
         (begun, exact), found = self._time_at(begin), NOTHING
         if self._by_rate or self._latest != last or (passed or 0.0) < 0:
             passed = None

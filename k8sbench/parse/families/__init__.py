@@ -22,9 +22,25 @@ NAMES = (
     "arcface-torch",
     "timm",
     "hf-trainer",
+    "megatron",
+    "nemo",
+    "torchtitan",
+    "nanogpt",
+    "nanochat",
+    "llm.c",
+    "modded-nanogpt",
+    "torchtune",
+    "maxtext",
+    "llama-factory",
+    "torchvision",
+    "lerobot",
+    "hugectr",
 )
 """Families in detection order; our own first, whose start line decides."""
-_MODULES = ("k8sbench", "openmmlab", "paddle", "pytorch", "hf_trainer")
+_MODULES = (
+    *("k8sbench", "openmmlab", "paddle", "pytorch", "hf_trainer"),
+    *("megatron", "language_models", "vision"),
+)
 
 FAMILIES: dict[str, Family]
 """Name → family.

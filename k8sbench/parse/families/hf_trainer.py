@@ -1,5 +1,8 @@
 """Hugging Face's Trainer, whose last line has the run's rate.
 
+A log without that line, of a run that goes on or was cut off, is measured by its progress bar: its
+whole seconds are the time since the run began.
+
 The program divides the samples (and steps) of the whole plan by the time since it began. After a
 resume or an early stop fewer steps ran: the log states those elsewhere, if at all. A progress bar
 counts them, and the last line has the epochs that are done, of examples and a batch that the head
@@ -14,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from k8sbench.model.sample import Fact, Item, Mark
+from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
 from k8sbench.parse.family import (
     MOST_EPOCHS,
     MOST_ITERATIONS,
@@ -22,6 +25,7 @@ from k8sbench.parse.family import (
     LineReader,
     LineRule,
     MarkRule,
+    number_in,
     rule,
 )
 from k8sbench.parse.lines import CleanLine
@@ -46,12 +50,25 @@ _CLOCK = ("hours", "minutes", "seconds")
 _HEAD = {
     "Num examples": "examples",
     "Num Epochs": "epochs",
+    "Num epochs": "epochs",
     "Total train batch size": "batch",
     "Gradient Accumulation steps": "accumulated",
     "Total optimization steps": "steps",
     "Continuing training from global step": "begun",
 }
 """Beginning of a head's line → name of its number."""
+
+
+SECONDS_APART = 30
+"""Least seconds between two bars that are records: a bar has whole seconds."""
+UNENDED = "unended"
+"""Fact of a log that has begun; measured only where it has an end or a bar."""
+_SHAPE = Shape(name="hf-trainer", number="seconds", begins_late=True)
+_LOSS_LINE = re.compile(r"^\W*\{'loss': '?(?P<loss>[-+.\de]+|nan)'?, ")
+
+
+def _whole(fact: Fact) -> int:
+    return int(fact.value.replace(",", ""))
 
 
 class _Bar(NamedTuple):
@@ -72,6 +89,14 @@ class _HfTrainerReader(LineReader):
         """Numbers of the latest attempt's head; empty without one."""
         self._bars: dict[int, _Bar] = {}
         """By the number of all steps."""
+        self._latest_total = 0
+        """All steps of the bar drawn last."""
+        self._total = 0
+        """All steps of the training's bar, as the head or a line of a loss shows; 0 if unknown."""
+        self._recorded: _Bar | None = None
+        """The training's bar at the latest record, or where it was first seen."""
+        self._loss: float | None = None
+        self._has_records = False
         super().__init__(family)
 
     def rules(self) -> list[LineRule]:
@@ -82,22 +107,51 @@ class _HfTrainerReader(LineReader):
                 assert isinstance(mark, Mark)
                 yield msgspec.structs.replace(mark, values=mark.values | self._steps(mark))
 
-        return [LineRule("it/s", self._bar), LineRule("s/it", self._bar), last._replace(read=read)]
+        # A later attempt has a head of its own, behind the records of the one before.
+        heads = dict.fromkeys(fact.needle for fact in self._family.facts)
+        return [
+            *(LineRule(needle, self._of_head) for needle in heads),
+            LineRule("'loss': ", self._of_loss),
+            LineRule("it/s", self._bar),
+            LineRule("s/it", self._bar),
+            last._replace(read=read),
+        ]
 
     def facts(self, line: CleanLine) -> Iterator[Fact]:
+        """Facts in a line before the first record; :meth:`_of_head` reads the numbers."""
+        for fact in super().facts(line):
+            if fact.name == "_begins":
+                yield line.fact(UNENDED, "True")
+            elif fact.name == "batch" and self._head:
+                yield line.fact("global_batch", str(_whole(fact)))
+
+    def _of_head(self, line: CleanLine) -> Iterator[Item]:
         for fact in super().facts(line):
             if fact.name == "_begins":
                 self._head = {"begun": 0}
                 self._bars.clear()
+                self._total, self._recorded = 0, None
             elif self._head:  # an evaluation before it has examples of its own
-                number = int(fact.value.replace(",", ""))
-                self._head[fact.name] = self._head.get(fact.name) or number
-        yield from ()
+                self._head[fact.name] = self._head.get(fact.name) or _whole(fact)
+                self._total = self._head.get("steps", 0)
+                if fact.name == "begun" and self._has_records:
+                    yield line.mark("resume", values={"step": float(_whole(fact))})
 
-    def _bar(self, line: CleanLine) -> Sequence[Item]:
+    def _of_loss(self, line: CleanLine) -> Sequence[Item]:
+        found = _LOSS_LINE.search(line.text)
+        if found is not None:
+            self._loss = number_in(found["loss"])
+            self._total = self._total or self._latest_total
+        return ()
+
+    def _bar(self, line: CleanLine) -> Iterator[Item]:
         for match in _BAR.finditer(line.text):
             hours, minutes, seconds = (int(match[name] or 0) for name in _CLOCK)
             done, total = int(match["done"]), int(match["total"])
+            self._latest_total = total
+            elapsed = 3600 * hours + 60 * minutes + seconds
+            if done and total == self._total:
+                yield from self._record(line, match[0], done, elapsed)
             bar = self._bars.get(total)
             if done == 0:
                 self._bars.pop(total, None)
@@ -105,7 +159,32 @@ class _HfTrainerReader(LineReader):
                 self._bars[total] = _Bar(done, 3600 * hours + 60 * minutes + seconds, done)
             else:
                 self._bars[total] = bar._replace(last=done)
-        return ()
+
+    def _record(self, line: CleanLine, text: str, done: int, elapsed: int) -> Iterator[Record]:
+        """Yield a record for the steps since the bar at the latest one."""
+        before = self._recorded
+        if before is None or done < before.last:
+            self._recorded = _Bar(done, elapsed, done)
+            if before is None:
+                return
+            steps, time = done, max(elapsed, 1)
+        else:
+            steps, time = done - before.last, elapsed - before.elapsed
+            if steps == 0 or time < SECONDS_APART:
+                return
+            self._recorded = before._replace(last=done, elapsed=elapsed)
+        self._has_records = True
+        yield Record(
+            line=line.number,
+            text=text,
+            source=line.source,
+            shape=_SHAPE,
+            iteration=done,
+            total=self._total,
+            seconds=time / steps,
+            steps=steps,
+            loss=self._loss,
+        )
 
     def _steps(self, last: Mark) -> dict[str, float | str | None]:
         """Return planned steps, also by the last line's rate, and those that ran."""
@@ -162,5 +241,7 @@ FAMILY = Family(
         ),
     ),
     marks=(MarkRule("'train_samples_per_second'", "summary", _LAST),),
+    shares_samples=True,
+    summary_first=True,
     make_reader=_HfTrainerReader,
 )

@@ -1,0 +1,350 @@
+"""Logs of programs that train language models: torchtitan, nanoGPT and its kin, and others.
+
+Each is a table of expressions. A throughput is in tokens where the program counts them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from k8sbench.model.sample import Fact, Shape
+from k8sbench.parse.family import (
+    EvaluationRule,
+    Family,
+    JsonFields,
+    MarkRule,
+    RecordRule,
+    TotalsReader,
+    in_units,
+    number_in,
+    plain_number,
+    rule,
+)
+
+_LOSS = r"(?P<loss>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
+_NUMBER = r"\d[\d,]*(?:\.\d+)?"
+_MIB = {"MiB": 1.0, "GiB": 1024.0}
+
+
+def _amp(half: str) -> dict[str, str]:
+    return {"precision": "amp", "amp_dtype": half}
+
+
+# torchtitan.
+#
+# ``tps`` (``wps`` until 2025) is the tokens per second of one GPU since the line before, the wait
+# for data included: the tokens of one data-parallel rank by the GPUs that share them. Checkpoints
+# lie in the time of the next line. Every rank may print.
+
+_TITAN_SHAPE = Shape(
+    name="torchtitan", number="rate", per="card", holds_events=True, resolution=0.001
+)
+_TITAN_RECORD = re.compile(
+    r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - .*?)?"
+    rf"\bstep: *(?P<iteration>\d{{1,12}}) +loss: *{_LOSS}\b.*?"
+    r"(?: memory: *(?P<memory>[\d.]+)(?P<memory_unit>[GM]iB)\([\d.]+%\).*?)?"
+    rf" (?:tps|wps): *(?P<rate>{_NUMBER})"
+    rf"(?: +tflops: *(?P<tflops>{_NUMBER}))?(?: +mfu: *(?P<mfu>[\d.]+)%)?"
+)
+
+
+def _titan(texts: dict[str, Any]) -> None:
+    for name in ("rate", "tflops"):
+        texts[name] = plain_number(texts[name])
+    memory = number_in(texts["memory"])
+    texts["memory"] = memory and memory * _MIB[texts["memory_unit"]]
+
+
+def _mesh(stated: Mapping[str, Fact]) -> Iterator[Fact]:
+    """Derive the GPUs from the sizes of a mesh: ``[2, 4]``."""
+    mesh, gpus = stated.get("_mesh"), 1
+    if mesh is not None and "gpus" not in stated:
+        for size in re.findall(r"\d+", mesh.value):
+            gpus *= int(size)
+        yield mesh.like("gpus", str(gpus))
+
+
+TORCHTITAN = Family(
+    name="torchtitan",
+    title="torchtitan",
+    framework="pytorch",
+    unit="tokens/s",
+    facts=(
+        rule("device mesh with [", r"device mesh with \[.*?\], \[(?P<_mesh>[\d, ]+)\]"),
+        rule("Starting job: ", program="torchtitan"),
+        rule("global batch size ", r"global batch size (?P<global_batch>\d+),"),
+        rule("sequence length ", r"sequence length (?P<sequence_length>\d+)"),
+        rule("total steps ", r"total steps (?P<planned_iterations>\d+)"),
+        rule("CUDA capacity: ", r"CUDA capacity: (?P<gpu_model>.+?) with"),
+        rule("GPU capacity: ", r"GPU capacity: (?P<gpu_model>.+?) \("),
+    ),
+    derive=_mesh,
+    records=(RecordRule("step:", _TITAN_RECORD, _TITAN_SHAPE, convert=_titan),),
+    marks=(
+        MarkRule("Saving a full checkpoint", "checkpoint"),
+        MarkRule("Saving the checkpoint", "checkpoint"),
+        MarkRule("Finished saving the checkpoint", "checkpoint"),
+        MarkRule("validate step:", "evaluation"),
+        MarkRule("Loading the checkpoint", "restart"),
+        MarkRule("Training completed", "finished"),
+    ),
+    shares_samples=True,
+)
+
+# nanoGPT.
+#
+# The time is of that one iteration of the job, an evaluation before it included. Iterations count
+# from 0. The model's words on its FLOPs are of an A100, whatever the GPU is.
+
+_NANOGPT_SHAPE = Shape(
+    name="nanogpt", number="seconds", averaged="step", holds_events=True, complete=False
+)
+_NANOGPT_RECORD = re.compile(
+    rf"\biter (?P<iteration>\d{{1,12}}): loss {_LOSS}, time (?P<step_seconds>{_NUMBER})ms"
+    r"(?:, mfu (?P<mfu>-?[\d.]+)%)?"
+)
+_NANOGPT_LOSS = re.compile(r"step \d+: train loss [\d.]+, val loss (?P<value>[\d.]+)")
+
+NANOGPT = Family(
+    name="nanogpt",
+    title="nanoGPT",
+    framework="pytorch",
+    unit="tokens/s",
+    facts=(
+        rule("tokens per iteration will be: ", r"will be: (?P<tokens_per_step>[\d,]+)"),
+        rule("block_size = ", r"\bblock_size = (?P<sequence_length>\d+)"),
+        rule("dtype = ", r"\bdtype = '?bfloat16", **_amp("bf16")),
+    ),
+    records=(
+        RecordRule(
+            "iter ",
+            _NANOGPT_RECORD,
+            _NANOGPT_SHAPE,
+            first_iteration=0,
+            convert=in_units(1e-3, "step_seconds"),
+        ),
+    ),
+    marks=(
+        MarkRule(", val loss ", "evaluation", re.compile(r"\bstep \d+: train loss ")),
+        MarkRule("saving checkpoint to ", "checkpoint"),
+        MarkRule("Resuming training from", "restart"),
+    ),
+)
+
+# build-nanogpt and nanochat.
+#
+# Every step, with its time and its tokens per second, which is the exact quotient.
+
+_NANOCHAT_SHAPE = Shape(name="nanochat", number="rate", averaged="step", complete=False)
+_NANOCHAT_RECORD = re.compile(
+    r"\bstep +(?P<iteration>\d{1,12})(?:/(?P<total>\d{1,12}) \([\d.]+%\))? ?[|,] ?"
+    rf"(?:train )?loss: {_LOSS}\b.*?\bdt: (?P<step_seconds>{_NUMBER})ms ?[|,] "
+    rf"tok/sec: (?P<rate>{_NUMBER})(?: \| (?:bf16_)?mfu: (?P<mfu>[\d.]+))?"
+)
+
+
+def _nanochat(texts: dict[str, Any]) -> None:
+    in_units(1e-3, "step_seconds")(texts)
+    texts["rate"] = plain_number(texts["rate"])
+
+
+NANOCHAT = Family(
+    name="nanochat",
+    title="nanochat, build-nanogpt",
+    framework="pytorch",
+    unit="tokens/s",
+    facts=(
+        rule(
+            "total desired batch size: ", r"total desired batch size: (?P<tokens_per_step>[\d,]+)"
+        ),
+        rule("Total batch size ", r"Total batch size (?P<tokens_per_step>[\d,]+)"),
+        rule("world size", r"\b[Ww]orld size[:=] ?(?P<gpus>\d+)"),
+    ),
+    records=(
+        RecordRule(
+            "tok/sec: ", _NANOCHAT_RECORD, _NANOCHAT_SHAPE, first_iteration=0, convert=_nanochat
+        ),
+    ),
+    marks=(
+        MarkRule("validation loss: ", "evaluation"),
+        MarkRule("Validation bpb: ", "evaluation"),
+    ),
+)
+
+# llm.c.
+#
+# The milliseconds are of that step of the job, exactly; ``tok/s`` is smoothed over steps, and so is
+# the share of the peak. Evaluations and checkpoints lie between the steps.
+
+_LLMC_SHAPE = Shape(name="llm.c", number="seconds", averaged="step", complete=False)
+_LLMC_RECORD = re.compile(
+    rf"\bstep +(?P<iteration>\d{{1,12}})/(?P<total>\d{{1,12}}) \| (?:train )?loss {_LOSS}\b[^|]*"
+    rf"\|.*?\| ?\(?(?P<step_seconds>{_NUMBER}) ms \|(?: (?P<mfu>-?[\d.]+)% \w+ MFU \|)?"
+    r" (?P<smoothed>\d+) tok/s"
+)
+
+LLM_C = Family(
+    name="llm.c",
+    title="llm.c",
+    framework="cuda",
+    unit="tokens/s",
+    facts=(
+        rule("total_batch_size ", r"\| total_batch_size +\| (?P<tokens_per_step>\d+)"),
+        rule("total batch size ", r"\btotal batch size +\| (?P<tokens_per_step>\d+)"),
+        rule("sequence length T ", r"\| sequence length T +\| (?P<sequence_length>\d+)"),
+        rule("num_processes ", r"\| num_processes +\| (?P<gpus>\d+)"),
+        rule("| device ", r"\| device +\| (?P<gpu_model>\S.*?) +\|"),
+        rule("| precision ", r"\| precision +\| BF16", **_amp("bf16")),
+        rule("| precision ", r"\| precision +\| FP16", **_amp("fp16")),
+        rule("| precision ", r"\| precision +\| FP32", precision="fp32"),
+    ),
+    records=(
+        RecordRule(" tok/s", _LLMC_RECORD, _LLMC_SHAPE, convert=in_units(1e-3, "step_seconds")),
+    ),
+    evaluations=(
+        EvaluationRule(
+            "HellaSwag: ",
+            re.compile(r"HellaSwag: \d+/\d+ = (?P<value>[\d.]+)"),
+            "HellaSwag",
+            "fraction",
+        ),
+    ),
+    marks=(
+        MarkRule("val loss ", "evaluation"),
+        MarkRule("Writing model to ", "checkpoint"),
+    ),
+)
+
+# modded-nanogpt.
+#
+# ``train_time`` is the time of all steps since the timer began, which excludes evaluations;
+# ``step_avg`` is that time by the steps. The timer begins anew after a few steps of warm-up.
+
+_MODDED_SHAPE = Shape(name="modded-nanogpt", number="seconds", begins_late=True)
+_MODDED_RECORD = re.compile(
+    r"\bstep:(?P<iteration>\d{1,12})/(?P<total>\d{1,12}) (?:train_loss:(?P<loss>[\d.]+|nan) )?"
+    r"(?:lr:\S+ )?train_time:(?P<elapsed>[\d.]+)(?P<time_unit>m?s)"
+)
+
+
+def _modded(texts: dict[str, Any]) -> None:
+    in_units(1e-3 if texts["time_unit"] == "ms" else 1.0, "elapsed")(texts)
+
+
+MODDED_NANOGPT = Family(
+    name="modded-nanogpt",
+    title="modded-nanogpt",
+    framework="pytorch",
+    unit="tokens/s",
+    facts=(rule("torch.version.cuda ", r"on .*(?P<_header>GPU)"),),
+    records=(RecordRule("train_time:", _MODDED_RECORD, _MODDED_SHAPE, convert=_modded),),
+    marks=(MarkRule("val_loss:", "evaluation"),),
+    make_reader=TotalsReader,
+)
+
+# torchtune.
+#
+# The tokens of the step just done by its time and by the GPUs.
+
+_TUNE_SHAPE = Shape(name="torchtune", number="rate", per="card", averaged="step", complete=False)
+_TUNE_RECORD = re.compile(
+    r"\bStep (?P<iteration>\d{1,12}) \| (?=.*?\btokens_per_second_per_gpu:(?P<rate>[\d.eE+]+))"
+    r"(?:(?=.*?\bloss:(?P<loss>[-+.\deE]+|nan))|).*"
+)
+
+TORCHTUNE = Family(
+    name="torchtune",
+    title="torchtune",
+    framework="pytorch",
+    unit="tokens/s",
+    records=(RecordRule("tokens_per_second_per_gpu:", _TUNE_RECORD, _TUNE_SHAPE),),
+)
+
+# MaxText.
+#
+# Each step's seconds, and the tokens of one device by them.
+
+_MAXTEXT_SHAPE = Shape(name="maxtext", number="rate", per="card", averaged="step", complete=False)
+_MAXTEXT_RECORD = re.compile(
+    rf"completed step: (?P<iteration>\d{{1,12}}), seconds: (?P<step_seconds>{_NUMBER}), "
+    rf"TFLOP/s(?:/device)?: (?P<tflops>{_NUMBER}), Tokens/s(?:/device)?: (?P<rate>{_NUMBER})"
+    rf"(?:.*?\bloss: {_LOSS})?"
+)
+_MAXTEXT_TIMED = re.compile(
+    rf"completed step: (?P<iteration>\d{{1,12}}), seconds: (?P<step_seconds>{_NUMBER}), "
+    rf"TFLOP/s(?:/device)?: (?P<tflops>{_NUMBER}), (?:loss: {_LOSS})"
+)
+
+MAXTEXT = Family(
+    name="maxtext",
+    title="MaxText",
+    framework="jax",
+    unit="tokens/s",
+    facts=(
+        rule("Num_devices: ", r"Num_devices: (?P<gpus>\d+)"),
+        rule("max_target_length: ", r"Config param max_target_length: (?P<sequence_length>\d+)"),
+        rule("global_batch_size_to_train_on: ", r"to_train_on: (?P<global_batch>\d+)"),
+        rule("Config param steps: ", r"Config param steps: (?P<planned_iterations>\d+)"),
+        rule("Config param dtype: ", r"Config param dtype: bfloat16", **_amp("bf16")),
+        rule("Config param dtype: ", r"Config param dtype: float32", precision="fp32"),
+    ),
+    records=(
+        RecordRule("completed step: ", _MAXTEXT_RECORD, _MAXTEXT_SHAPE, first_iteration=0),
+        RecordRule(
+            "completed step: ",
+            _MAXTEXT_TIMED,
+            Shape(name="maxtext 2023", number="seconds", averaged="step", complete=False),
+            first_iteration=0,
+        ),
+    ),
+    marks=(
+        MarkRule("eval metrics after step", "evaluation"),
+        MarkRule("saved a checkpoint at step", "checkpoint"),
+    ),
+    shares_samples=True,
+)
+
+# LLaMA-Factory's trainer_log.jsonl.
+#
+# ``throughput`` is all tokens so far by all seconds so far, of the job.
+
+_FACTORY_SHAPE = Shape(name="llama-factory", number="seconds", begins_late=True)
+_FACTORY_RECORD = JsonFields(
+    {
+        "iteration": "current_steps",
+        "total": "total_steps",
+        "loss": "loss",
+        "elapsed": "elapsed_time",
+        "mean_rate": "throughput",
+        "all_samples": "total_tokens",
+    },
+    r'"elapsed_time": ',
+)
+
+
+def clock_seconds(text: str | None) -> float | None:
+    """Read ``0:01:23``, ``1:23`` or ``1 day, 0:01:23`` as seconds; None for no such time."""
+    found = re.fullmatch(r"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)", text or "")
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    return 86400 * days + 3600 * hours + 60 * minutes + seconds
+
+
+def _factory(texts: dict[str, Any]) -> None:
+    rate, tokens = number_in(texts["mean_rate"]), number_in(texts["all_samples"])
+    # To a hundredth of a token per second, where the clock has whole seconds.
+    texts["elapsed"] = tokens / rate if rate and tokens else clock_seconds(texts["elapsed"])
+
+
+LLAMA_FACTORY = Family(
+    name="llama-factory",
+    title="LLaMA-Factory's trainer_log.jsonl",
+    framework="pytorch",
+    unit="tokens/s",
+    records=(RecordRule('"current_steps": ', _FACTORY_RECORD, _FACTORY_SHAPE, convert=_factory),),
+    marks=(MarkRule('"eval_loss": ', "evaluation"),),
+    make_reader=TotalsReader,
+)

@@ -1,0 +1,136 @@
+"""Logs of reference programs: torchvision and its kin, detectron2, LeRobot, HugeCTR.
+
+Each is a table of expressions.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from k8sbench.model.sample import Shape
+from k8sbench.parse.family import (
+    EvaluationRule,
+    Family,
+    MarkRule,
+    RecordRule,
+    number_in,
+    rule,
+)
+
+# torchvision's references, and the programs that took over their MetricLogger: DETR, DeiT, MAE,
+# DINO, ConvNeXt.
+#
+# ``time`` is the mean of the last 20 iterations of the epoch, of the job. ``img/s`` is of one
+# process, without the wait for data, and is not read.
+
+_TORCHVISION_SHAPE = Shape(
+    name="torchvision",
+    number="seconds",
+    averaged="last",
+    last=20,
+    empties=True,
+    numbering="epoch",
+    first_epoch=None,
+)
+_TORCHVISION_RECORD = re.compile(
+    r"\bEpoch: \[(?P<epoch>\d{1,6})(?:/\d+)?\] +"
+    r"\[ *(?P<iteration>\d{1,12})/(?P<total>\d{1,12})\] +eta: "
+    r"(?:(?=.*? loss: (?P<loss>[-+.\deE]+|nan))|).*? time: (?P<step_seconds>\d+\.\d+) +"
+    r"data: (?P<data_seconds>\d+\.\d+)(?: +max mem: (?P<memory>\d+))?"
+)
+_TORCHVISION_EPOCH = re.compile(
+    r"Epoch: \[(?P<epoch>\d{1,6})(?:/\d+)?\] Total time: [\d:]+ "
+    r"\((?P<mean_seconds>\d+\.\d+) s / it\)"
+)
+
+TORCHVISION = Family(
+    name="torchvision",
+    title="torchvision's references, DETR, DeiT, MAE",
+    framework="pytorch",
+    unit="images/s",
+    facts=(
+        rule("Namespace(", r"Namespace\(.*\bbatch_size=(?P<batch_size>\d+)"),
+        rule("Namespace(", r"Namespace\(.*\bworld_size=(?P<gpus>\d+)"),
+        rule("Namespace(", r"Namespace\(.*\bamp=True", precision="amp"),
+        rule("Namespace(", r"Namespace\(.*\bepochs=(?P<planned_epochs>\d{1,6})"),
+        rule("Not using distributed mode", gpus="1"),
+    ),
+    records=(RecordRule("Epoch: [", _TORCHVISION_RECORD, _TORCHVISION_SHAPE, first_iteration=0),),
+    evaluations=(
+        EvaluationRule(
+            "Acc@1 ", re.compile(r"Test:.* Acc@1 (?P<value>\d+\.\d+) Acc@5"), "Acc@1", "%"
+        ),
+    ),
+    marks=(
+        MarkRule("Test: ", "evaluation"),
+        MarkRule("s / it)", "epoch-end", _TORCHVISION_EPOCH),
+        MarkRule("Training time ", "finished"),
+    ),
+)
+
+# LeRobot.
+#
+# ``updt_s`` and ``data_s`` are means since the line before; a step is their sum. From a thousand
+# steps on the step is rounded, and the samples are exact no longer.
+
+_LEROBOT_SHAPE = Shape(name="lerobot", number="seconds", holds_events=False, resolution=1.0)
+_LEROBOT_RECORD = re.compile(
+    r"(?:INFO (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) )?\S*:?\d* ?"
+    r"\bstep:(?P<iteration>\d+(?:\.\d+)?[KMB]?) smpl:\S+ ep:\S+ epch:\S+ "
+    r"loss:(?P<loss>[-+.\deE]+|nan) .*?\bupdt_s:(?P<update_seconds>\d+\.\d+) "
+    r"data_s:(?P<data_seconds>\d+\.\d+)"
+)
+_MANY = {"K": 1e3, "M": 1e6, "B": 1e9}
+
+
+def _lerobot(texts: dict[str, Any]) -> None:
+    update, data = number_in(texts["update_seconds"]), number_in(texts["data_seconds"])
+    texts["step_seconds"] = (update or 0.0) + (data or 0.0)
+    text = texts["iteration"]
+    if text[-1] in _MANY:
+        texts["iteration"] = float(text[:-1]) * _MANY[text[-1]]
+
+
+LEROBOT = Family(
+    name="lerobot",
+    title="LeRobot",
+    framework="pytorch",
+    unit="samples/s",
+    facts=(
+        rule("Effective batch size", r"Effective batch size: .*= (?P<global_batch>\d+)"),
+        rule("'batch_size': ", r"'batch_size': (?P<batch_size>\d+)"),
+    ),
+    records=(RecordRule(" updt_s:", _LEROBOT_RECORD, _LEROBOT_SHAPE, convert=_lerobot),),
+    marks=(
+        MarkRule("Eval policy at step", "evaluation"),
+        MarkRule("Checkpoint policy after step", "checkpoint"),
+        MarkRule("End of training", "finished"),
+    ),
+)
+
+# HugeCTR.
+#
+# ``Time(100 iters)`` is of all of them, which the label states.
+
+_HUGECTR_SHAPE = Shape(name="hugectr", number="seconds")
+_HUGECTR_RECORD = re.compile(
+    r"\[HCTR\].*?\bIter: (?P<iteration>\d{1,12}) "
+    r"Time\((?P<steps>\d+) iters\): (?P<all_seconds>\d+\.\d+)s Loss: (?P<loss>[-+.\deE]+|nan)"
+)
+
+
+def _hugectr(texts: dict[str, Any]) -> None:
+    steps = number_in(texts["steps"])
+    texts["step_seconds"] = (number_in(texts["all_seconds"]) or 0.0) / steps if steps else None
+
+
+HUGECTR = Family(
+    name="hugectr",
+    title="HugeCTR",
+    framework="hugectr",
+    unit="samples/s",
+    facts=(rule("batchsize", r"\bGlobal batchsize:? (?P<global_batch>\d+)"),),
+    records=(RecordRule("Time(", _HUGECTR_RECORD, _HUGECTR_SHAPE, convert=_hugectr),),
+    marks=(MarkRule("Evaluation, ", "evaluation"), MarkRule("Eval Time for", "evaluation")),
+)
