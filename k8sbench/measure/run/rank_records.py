@@ -298,9 +298,8 @@ class RankRecords:
         alone = steady and even and passed is not None
         if self.last:
             own, clock = Covered(covered, time), passed if undisturbed and not restart else None
-            size = self._averaged(record)
             covered, time = self._means.unroll(
-                position, own, clock, size=size, even=even, restart=restart
+                position, own, clock, size=self._averaged(record), even=even, restart=restart
             )
             self._unsteady = not (covered or steady)
             if distance <= self.last:
