@@ -379,7 +379,8 @@ class LineReader:
         self._rules = self.rules()
         self.needles = tuple(dict.fromkeys(rule.needle for rule in self._rules))
         """Literal texts; every line that can be read holds one."""
-        self.head_needles = frozenset((*self.needles, *(fact.needle for fact in family.facts)))
+        of_facts = (fact.needle for fact in family.facts)
+        self.head_needles = frozenset((*self.needles, *of_facts, *family.yields_to))
         """The same of lines before the first record."""
 
     def rules(self) -> list[LineRule]:
@@ -437,6 +438,8 @@ class TotalsReader(LineReader):
     def __init__(self, family: Family) -> None:
         self._before: dict[str, Total] = {}
         """By rank."""
+        self._each: dict[str, float] = {}
+        """Samples of a step by the latest totals, by rank; a line may lack a total."""
         super().__init__(family)
 
     def rules(self) -> list[LineRule]:
@@ -481,9 +484,11 @@ class TotalsReader(LineReader):
             if time > 0:
                 texts["step_seconds"] = time / added
                 steps = round(added)
-        self._before[line.source] = now
+        self._before[line.source] = now._replace(samples=now.samples or before.samples)
         if now.samples is not None and before.samples is not None and now.samples > before.samples:
-            texts["step_samples"] = (now.samples - before.samples) / added
+            self._each[line.source] = texts["step_samples"] = (now.samples - before.samples) / added
+        elif not texts.get("step_samples"):
+            texts["step_samples"] = self._each.get(line.source)
         return rule.built(line, printed, texts, steps)
 
 
@@ -511,8 +516,13 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     """Text printed once at the start, before the facts; empty: none."""
     shares_samples: bool = False
     """True if several GPUs may share a sample, so that the batch of one does not tell the job's."""
-    summary_first: bool = False
-    """True if the figure of the log's end goes before those of its lines."""
+    summary: Literal["check", "first", "if-few"] = "check"
+    """Use of a summary of the whole run beside the lines' figure.
+
+    It is the figure always, or if the lines are too few for one; else it only checks them.
+    """
+    yields_to: tuple[str, ...] = ()
+    """Texts of programs around this one, whose own lines are read in its place."""
     make_reader: Callable[[Family], LineReader] = LineReader
 
     def reader(self) -> LineReader:

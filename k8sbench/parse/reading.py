@@ -119,11 +119,17 @@ class _Head:
         self.reader = family.reader()
         self._items: list[Item] = []
         self._found: list[Item] = []
+        self._yields = False
+        """True once the log shows a program whose lines go first."""
         self._unread = False
         """True if a line may be a record, and cannot be read."""
 
     def read(self, line: CleanLine) -> bool:
         """Read a line; True if that line decides for this family."""
+        if any(text in line.text for text in self.family.yields_to):
+            self._yields = True
+        if self._yields:
+            return False
         self._found = list(_read(self.reader, line))
         if any(_decides(item) for item in self._found):
             return True

@@ -14,8 +14,9 @@ import msgspec
 from k8sbench.measure import rules
 from k8sbench.measure.run import agreement, evidence, log_clock, log_statements
 from k8sbench.measure.run.log_facts import LogFacts
-from k8sbench.measure.run.log_statements import FEWEST_RECORDS, Case
+from k8sbench.measure.run.log_statements import Case
 from k8sbench.measure.run.rank_records import RankRecords
+from k8sbench.measure.run.rank_sums import FEWEST_RECORDS
 from k8sbench.model.errors import Finding, Severity
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import counted
@@ -53,6 +54,8 @@ WHOLE_RUN = (0.5, 1.1)
 
 It includes the warm-up and evaluations, so it may be lower.
 """
+JOB_RATE = (0.7, 1.4)
+"""Limits of the figure ÷ a count of samples by its time, which may hold an evaluation."""
 EPOCH_SUMMARY = 0.05
 """The same for summaries that also hold the few iterations after the last record."""
 
@@ -277,6 +280,7 @@ def _run_summary(case: Case) -> Iterator[Finding]:
     """Our own trainers' summary, against what their step lines add up to."""
     log, rank = case.log, case.rank
     yield from _whole_run(case)
+    yield from _job_rates(case)
     span = rank.tally.span if rank else None
     if log.summary is None or span is None or log.restarts:
         return  # the summary of a later attempt is of that attempt
@@ -295,6 +299,17 @@ def _run_summary(case: Case) -> Iterator[Finding]:
             yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
 
 
+def _job_rates(case: Case) -> Iterator[Finding]:
+    """Rates of the whole job that follow from the log's counts of samples."""
+    figure = 0.0 if case.throughput is None else case.throughput.time_weighted or 0.0
+    for mark, file in case.log.job_rates if figure else ():
+        stated = mark.number("job_rate") or 0.0
+        low, high = JOB_RATE
+        if not low * stated <= figure <= high * stated:
+            text = f"The log's samples by its time are {stated:.5g}/s, its lines say {figure:.5g}."
+            yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
+
+
 def _whole_run(case: Case) -> Iterator[Finding]:
     """A declared format's figure for the whole run, beside its records."""
     if case.rank is None or not case.rank.tally.records or case.rank.shape.number != "rate":
@@ -302,7 +317,7 @@ def _whole_run(case: Case) -> Iterator[Finding]:
     of_lines = case.rank.tally.iterations / case.rank.tally.time
     low, high = WHOLE_RUN
     for mark, file in case.log.whole_runs:
-        stated = mark.number("whole_run_rate")
+        stated = None if mark.number("of_lines") else mark.number("whole_run_rate")
         if stated is None or low * of_lines <= stated <= high * of_lines:
             continue
         text = f"The log says {stated:.5g} for the whole run, its lines come to {of_lines:.5g}."

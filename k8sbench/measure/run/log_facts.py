@@ -17,7 +17,7 @@ from k8sbench.measure.run.evidence import Occurrence
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.gpu_series import TrainerSeries
 from k8sbench.measure.run.rank_records import RankRecords
-from k8sbench.measure.run.rank_sums import CountedSteps
+from k8sbench.measure.run.rank_sums import FEWEST_RECORDS, CountedSteps
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Place, Record
 from k8sbench.parse.family import Family, number_in
@@ -100,6 +100,8 @@ class LogFacts:
         self.summary: tuple[Mark, str] | None = None
         self._whole_runs: dict[tuple[int, str], dict[str, tuple[Mark, str]]] = {}
         """File's number and rank → text of a whole run's summary → summary, file."""
+        self.job_rates: list[tuple[Mark, str]] = []
+        """Rates of the whole job that the log states beside those of its lines, with files."""
         self.epoch_ends: list[tuple[Mark, Place, int, float]] = []
         """An epoch's summary in the log, with line, records and mean rate."""
         self.unread: dict[str, tuple[str, Place, int]] = {}
@@ -152,6 +154,16 @@ class LogFacts:
         for rank in self.ranks.values():
             rank.close()
         self._choose_window(None)
+        self._shorten()
+
+    def _shorten(self) -> None:
+        """Shorten the default warm-up to a quarter of a log that has too few records after it."""
+        rank = self.rank
+        if rank is None or self.expected.warmup is not None or self.family is OURS:
+            return
+        warmup = int(rank.position * LONGEST_WARMUP)
+        if rank.tally.records < FEWEST_RECORDS and rank.shorten(warmup):
+            self.window = rank.window
 
     @property
     def rank(self) -> RankRecords | None:
@@ -384,7 +396,9 @@ class LogFacts:
             self.finished |= values.get("status") == "finished"
             if self.trains and values.get("ended_by") == "length":
                 self.training.plans(mark, file)
-            if "whole_run_rate" in values:
+            if "job_rate" in values:
+                self.job_rates.append((mark, file))
+            elif "whole_run_rate" in values:
                 summaries = self._whole_runs.setdefault((len(self.files), mark.source), {})
                 summaries[mark.text] = (mark, file)
             else:

@@ -260,9 +260,6 @@ def per_gpu(log: LogFacts, gpus: int) -> float | None:
 
 # -- the case -------------------------------------------------------------------------------------
 
-FEWEST_RECORDS = 5
-"""In a window that is measured, and for a check of many lines."""
-
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
     """One run's logs, and what follows from them and from what was expected."""

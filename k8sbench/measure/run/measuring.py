@@ -16,8 +16,9 @@ from k8sbench.measure.run import gpu_metrics, integrity, log_statements
 from k8sbench.measure.run.expectation import AUTO, Expectation
 from k8sbench.measure.run.gpu_metrics import PlannedGpus
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
-from k8sbench.measure.run.log_statements import FEWEST_RECORDS, Case, TimeToTrain
+from k8sbench.measure.run.log_statements import Case, TimeToTrain
 from k8sbench.measure.run.rank_records import RankRecords
+from k8sbench.measure.run.rank_sums import FEWEST_RECORDS
 from k8sbench.model.errors import Finding, InputError
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
@@ -179,7 +180,7 @@ def _case(log: LogFacts, missing: dict[str, str]) -> Case:
     """Settle GPUs, batch and units, and compute the throughput."""
     assert log.family is not None
     expected, batch = log.expected, log_statements.batch(log)
-    rank = None if log.whole_run is not None and log.family.summary_first else log.rank
+    rank = None if _by_summary(log) else log.rank
     logged = log.whole("gpus")
     gpus = expected.gpus or logged
     if gpus is None and batch:
@@ -208,6 +209,14 @@ def _case(log: LogFacts, missing: dict[str, str]) -> Case:
         throughput=_throughput(log, rank, unit, scale, job_batch, missing),
         goal=log_statements.time_to_train(log),
     )
+
+
+def _by_summary(log: LogFacts) -> bool:
+    """True if the summary of the whole run is the figure."""
+    if log.whole_run is None or log.rank is None or log.family is None:
+        return False
+    use = log.family.summary
+    return use == "first" or (use == "if-few" and log.rank.tally.records < FEWEST_RECORDS)
 
 
 def _of_log(case: Case, missing: dict[str, str]) -> Measurement:
@@ -395,6 +404,7 @@ def _whole_run(
         rate *= log_statements.share_that_ran(mark)
         declared = log.expected.format
         per_card = not isinstance(declared, str) and declared.per == "card"
+        per_card |= mark.values.get("per") == "card"
         figure = rate * ((log.expected.gpus or log.whole("gpus") or 1) if per_card else 1)
     elif seconds is not None and job_batch is not None:
         figure = job_batch / seconds

@@ -11,6 +11,8 @@ import math
 from collections import defaultdict
 from typing import Literal
 
+import msgspec
+
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
 from k8sbench.measure.run.log_clock import LogClock
 from k8sbench.measure.run.rank_sums import (
@@ -25,6 +27,8 @@ from k8sbench.measure.run.rank_sums import (
 )
 from k8sbench.model.sample import Mark, Record
 
+FIRST = 40
+"""Entries that are kept: a log of so few records may be measured anew."""
 ROUNDED = 1e-4
 """Relative error of a number of steps that follows from printed numbers."""
 
@@ -138,6 +142,8 @@ class RankRecords:
         self.odd: defaultdict[Replay, Occurrences] = defaultdict(Occurrences)
         self.sums = RankSums(shape, window)
         self.tally, self.clock = self.sums.tally, LogClock(shape)
+        self._first: list[Entry] = []
+        """The first entries, for :meth:`shorten`."""
 
     def add(self, record: Record, file: str, events: bool, restart: bool) -> None:
         """Add the next record.
@@ -325,8 +331,30 @@ class RankRecords:
             steady=steady,
             compares=alone,
         )
+        if self.all_records <= FIRST:
+            self._first.append(entry)
         self.sums.add(entry)
         self.clock.compare(entry)
+
+    def shorten(self, warmup: int) -> bool:
+        """Measure a short log anew, with a shorter warm-up; False if it is too long for that."""
+        is_long = len(self._first) < self.all_records
+        if is_long or self._running or warmup >= self.window.warmup:
+            return False
+        self.window = CountedSteps(warmup, self.window.end)
+        self.sums = RankSums(self.shape, self.window)
+        self.tally, self.clock = self.sums.tally, LogClock(self.shape)
+        for entry in self._first:
+            begin = entry.line.position - entry.covered
+            counts = (
+                entry.covered > 0 and begin >= warmup and entry.line.position <= self.window.end
+            )
+            if begin < warmup:
+                self.tally.began = entry.at
+            again = msgspec.structs.replace(entry, counts=counts)
+            self.sums.add(again)
+            self.clock.compare(again)
+        return True
 
     def _end_replay(self, *, turns: bool) -> None:
         if self.replay == "repeated" and not turns:

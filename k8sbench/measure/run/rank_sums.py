@@ -13,6 +13,9 @@ import msgspec
 from k8sbench.measure.run.evidence import MANY, Occurrence, Occurrences
 from k8sbench.model.sample import Record, Shape
 
+FEWEST_RECORDS = 5
+"""In a window that is measured, and for a check of many lines."""
+
 
 class CountedSteps(NamedTuple):
     """The iterations that count: those after the first ``warmup``, up to and with ``end``."""

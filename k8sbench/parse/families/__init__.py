@@ -32,6 +32,8 @@ NAMES = (
     "torchtune",
     "maxtext",
     "llama-factory",
+    "deepspeed",
+    "mlperf",
     "torchvision",
     "lerobot",
     "hugectr",
@@ -39,7 +41,7 @@ NAMES = (
 """Families in detection order; our own first, whose start line decides."""
 _MODULES = (
     *("k8sbench", "openmmlab", "paddle", "pytorch", "hf_trainer"),
-    *("megatron", "language_models", "vision"),
+    *("megatron", "language_models", "mlperf", "vision"),
 )
 
 FAMILIES: dict[str, Family]

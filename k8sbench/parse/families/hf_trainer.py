@@ -120,7 +120,7 @@ class _HfTrainerReader(LineReader):
     def facts(self, line: CleanLine) -> Iterator[Fact]:
         """Facts in a line before the first record; :meth:`_of_head` reads the numbers."""
         for fact in super().facts(line):
-            if fact.name == "_begins":
+            if fact.name == "steps" and self._head:
                 yield line.fact(UNENDED, "True")
             elif fact.name == "batch" and self._head:
                 yield line.fact("global_batch", str(_whole(fact)))
@@ -242,6 +242,6 @@ FAMILY = Family(
     ),
     marks=(MarkRule("'train_samples_per_second'", "summary", _LAST),),
     shares_samples=True,
-    summary_first=True,
+    summary="first",
     make_reader=_HfTrainerReader,
 )

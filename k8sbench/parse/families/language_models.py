@@ -306,6 +306,48 @@ MAXTEXT = Family(
     shares_samples=True,
 )
 
+# DeepSpeed's engine.
+#
+# The running average is the job's samples by the time in forward, backward and step since the
+# second step: loading, evaluations and checkpoints lie outside. Until 2022 the steps are those of
+# micro batches. The pipeline engine prints means since its line before.
+
+_DEEPSPEED_SHAPE = Shape(
+    name="deepspeed", number="rate", averaged="running", skips=2, complete=False
+)
+_DEEPSPEED_RECORD = re.compile(
+    r"(?:epoch=\d+/micro_step=\d+/global_step=|\b\d+/)(?P<iteration>\d{1,12}), "
+    r"(?:RunningAvg)?SamplesPerSec=(?P<rate>\d+\.\d+(?:e[-+]\d+)?)"
+)
+_PIPELINE_SHAPE = Shape(name="deepspeed pipeline", number="rate")
+_PIPELINE_RECORD = re.compile(
+    r"\bsteps: (?P<iteration>\d{1,12}) loss: (?P<loss>[-+.\deE]+|nan) "
+    r"iter time \(s\): (?P<step_seconds>\d+\.\d+) samples/sec: (?P<rate>\d+\.\d+)"
+)
+
+DEEPSPEED = Family(
+    name="deepspeed",
+    title="DeepSpeed's engine",
+    framework="pytorch",
+    unit="samples/s",
+    facts=(
+        rule("dist_world_size=", r"\bdist_world_size=(?P<gpus>\d+)"),
+        rule("train_batch_size ..", r"\] +train_batch_size \.+ (?P<global_batch>\d+)$"),
+        rule("bfloat16_enabled ..", r"bfloat16_enabled \.+ True", **_amp("bf16")),
+        rule("fp16_enabled ..", r"fp16_enabled \.+ True", **_amp("fp16")),
+    ),
+    records=(
+        RecordRule("SamplesPerSec=", _DEEPSPEED_RECORD, _DEEPSPEED_SHAPE),
+        RecordRule("iter time (s): ", _PIPELINE_RECORD, _PIPELINE_SHAPE),
+    ),
+    marks=(MarkRule("Evaluating ", "evaluation"),),
+    shares_samples=True,
+    yields_to=(
+        "{'loss': ",
+        *("using world size: ", "elapsed time per iteration", "|E2E latency="),
+    ),
+)
+
 # LLaMA-Factory's trainer_log.jsonl.
 #
 # ``throughput`` is all tokens so far by all seconds so far, of the job.

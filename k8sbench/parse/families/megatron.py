@@ -65,11 +65,13 @@ def _megatron(texts: dict[str, Any]) -> None:
 
 def _argument(name: str, group: str, value: str = r"\d+", **says: str) -> Any:
     """Match a line of the table of arguments: ``seq_length ........ 4096``."""
-    return rule(f"{name} ..", rf"^\s*{name} \.+ ?(?P<{group}>{value})\s*$", **says)
+    # GPT-NeoX adds whether it is the default.
+    end = r"\s*(?:\.+(?:updated|default)\s*)?$"
+    return rule(f"{name} ..", rf"^.{{0,40}}?\b{name} \.+ ?(?P<{group}>{value}){end}", **says)
 
 
 def _flag(name: str, **says: str) -> Any:
-    return rule(f"{name} ..", rf"^\s*{name} \.+ ?True\s*$", **says)
+    return rule(f"{name} ..", rf"^.{{0,40}}?\b{name} \.+ ?True\s*$", **says)
 
 
 def _of_arguments(stated: Mapping[str, Fact]) -> Iterator[Fact]:
@@ -89,7 +91,8 @@ MEGATRON = Family(
     framework="pytorch",
     unit="samples/s",
     facts=(
-        rule("world size: ", r"using world size: (?P<gpus>\d+)", program="Megatron-LM"),
+        rule("world size: ", r"(?<!\(\) )using world size: (?P<gpus>\d+)", program="Megatron-LM"),
+        _argument("global_num_gpus", "gpus"),
         _argument("world_size", "gpus"),
         _argument("global_batch_size", "global_batch"),
         _argument("train_batch_size", "global_batch"),
@@ -128,10 +131,14 @@ MEGATRON = Family(
 
 # NeMo.
 #
-# ``train_step_timing`` is the time of the step just done, of the job. NeMo 2 prints a line a step;
-# NeMo 1 draws a bar, whose numbers are floats.
+# ``train_step_timing`` is the time of the step just done, of the job. NeMo 2 prints a line a step.
+# NeMo 1 draws a bar, each step twice, with the mean of the last five steps; its numbers are floats,
+# rounded to five characters.
 
 _NEMO_SHAPE = Shape(name="nemo", number="seconds", averaged="step", complete=False)
+_NEMO_BAR_SHAPE = Shape(
+    name="nemo 1", number="seconds", averaged="last", last=5, numbering="run", complete=False
+)
 _NEMO_RECORD = re.compile(
     r"Training epoch (?P<epoch>\d{1,6}), iteration \d+/(?P<total>\d{1,12}) \|"
     r"(?=.*?\bglobal_step: (?P<iteration>\d{1,12}))"
@@ -143,9 +150,10 @@ _NEMO_RECORD = re.compile(
     + r".*"
 )
 _NEMO_BAR = re.compile(
-    r"Epoch (?P<epoch>\d{1,6}):.*\[(?=.*?\bglobal_step=(?P<iteration>\d+(?:\.\d+)?(?:e\+\d+)?))"
+    r"Epoch \d{1,6}:.*?\| *\d+/(?P<total>\d{1,12}) "
+    r"\[(?=.*?\bglobal_step=(?P<iteration>\d+(?:\.\d+)?(?:e\+\d+)?))"
     r"(?=.*?\btrain_step_timing in s=(?P<step_seconds>[\d.]+))"
-    r"(?:(?=.*?\bconsumed_samples=(?P<all_samples>[\d.e+]+))|)"
+    r"(?:(?=.*?\bconsumed_samples=(?P<all_samples>\d+(?:\.0)?)[,\]])|)"
     r"(?:(?=.*?\breduced_train_loss=(?P<loss>[-+.\de]+))|).*"
 )
 
@@ -172,7 +180,7 @@ NEMO = Family(
     ),
     records=(
         RecordRule("train_step_timing in s: ", _NEMO_RECORD, _NEMO_SHAPE, first_iteration=0),
-        RecordRule("train_step_timing in s=", _NEMO_BAR, _NEMO_SHAPE, first_iteration=0),
+        RecordRule("train_step_timing in s=", _NEMO_BAR, _NEMO_BAR_SHAPE, first_iteration=0),
     ),
     marks=(
         MarkRule("Validation epoch", "evaluation"),

@@ -130,7 +130,11 @@ HUGECTR = Family(
     title="HugeCTR",
     framework="hugectr",
     unit="samples/s",
-    facts=(rule("batchsize", r"\bGlobal batchsize:? (?P<global_batch>\d+)"),),
+    facts=(
+        rule("batchsize", r"\bGlobal batchsize:? (?P<global_batch>\d+)"),
+        rule("global_batch_size", r'"key": "global_batch_size", "value": (?P<global_batch>\d+)'),
+    ),
     records=(RecordRule("Time(", _HUGECTR_RECORD, _HUGECTR_SHAPE, convert=_hugectr),),
     marks=(MarkRule("Evaluation, ", "evaluation"), MarkRule("Eval Time for", "evaluation")),
+    yields_to=(":::MLLOG",),
 )

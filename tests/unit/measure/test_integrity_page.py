@@ -32,12 +32,12 @@ def test_no_reason_says_that_somebody_changed_a_log() -> None:
 
 
 def test_the_limits_in_the_conditions_are_the_codes() -> None:
-    from k8sbench.measure.run import integrity, log_statements
+    from k8sbench.measure.run import integrity, rank_sums
 
     def condition(name: str) -> str:
         return run_rules.ALL[name].condition
 
-    fewest = f"Fewer than {log_statements.FEWEST_RECORDS} training lines"
+    fewest = f"Fewer than {rank_sums.FEWEST_RECORDS} training lines"
     assert condition("too-few-records").startswith(fewest)
     assert f"{100 * (1 - integrity.ENOUGH):.0f} %" in condition("too-few-iterations")
     assert f"{100 * integrity.OWN_SUMMARY:.1f} %" in condition("summary-mismatch")

@@ -1,0 +1,235 @@
+"""Result logs of MLPerf Training: events of mlperf-logging, one JSON object a line.
+
+Each submitter states its speed in another event: samples per second (``throughput``), seconds per
+step (``train_step_time``), or the samples between the stamps of a block. The first of these that a
+log has is read, that of a whole block before that of a step, and no other. What a number of an
+event counts (steps, samples or epochs) differs too: it only weighs the records.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from k8sbench.model.sample import Item, Record, Shape
+from k8sbench.parse.family import Family, LineReader, LineRule, rule
+from k8sbench.parse.lines import CleanLine
+
+_NEEDLE = ":::MLLOG"
+_RATE = Shape(name="mlperf", number="rate")
+_RATE_OF_ONE = Shape(name="mlperf of one GPU", number="rate", per="card")
+_SECONDS = Shape(name="mlperf by step", number="seconds")
+_COUNTS = ("samples_count", "step", "step_num", "epoch_num", "epoch_count")
+"""Numbers of an event that count what was done, the best first."""
+_RATES = ("throughput", "imgs_sec")
+_STEP_TIMES = ("train_step_time", "train_step_timing in s", "train_step_timing")
+_ENDS = frozenset({"block_stop", "eval_start", "epoch_stop", "run_stop"})
+"""Ends of blocks."""
+_OTHER_UNITS = frozenset({"minigo"})
+"""Benchmarks whose throughput is not of samples."""
+
+
+RETINANET_SAMPLES = 1_170_301
+"""Training samples of RetinaNet: OpenImages, by the rules of MLPerf Training v2.0 and later.
+
+Its logs state an epoch's steps as ``train_samples``.
+"""
+ROUNDED = 0.02
+"""Relative difference of an epoch's steps × batch and its samples."""
+OF_ONE_GPU = 1.5
+"""Least quotient of samples by time and a rate, from which on the rate is of one GPU."""
+UNDECIDED = 2000
+"""Step times that are kept until a block ends, whose own statement goes before theirs."""
+
+
+class _Speed(NamedTuple):
+    """What an event says of the speed."""
+
+    kind: tuple[object, ...]
+    """What identifies events that say the same: its place in the program, and its numbers."""
+    done: float | None
+    """What was done, in the event's own unit; None if it does not say."""
+    rate: float | None = None
+    """Samples per second of the job."""
+    seconds: float | None = None
+    """Seconds of a step."""
+
+
+_Said = tuple[CleanLine, _Speed]
+
+
+class _MlperfReader(LineReader):
+    def __init__(self, family: Family) -> None:
+        self._kind: tuple[object, ...] | None = None
+        """Events that state this log's speed; None so far."""
+        self._undecided: list[_Said] = []
+        self._block: tuple[float, float] | None = None
+        """Samples and milliseconds at the begin of the current block."""
+        self._epoch: float | None = None
+        """Milliseconds at the begin of the current epoch."""
+        self._facts: dict[str, object] = {}
+        """Values of events, by their keys."""
+        self._job_rate: float | None = None
+        """Samples of the latest epoch by its time; None if the log does not tell."""
+        self._counted = 0.0
+        """The latest event's count."""
+        self._amount = 0.0
+        """Amount of all records."""
+        self._time = 0.0
+        """Time of that amount, by the records."""
+        super().__init__(family)
+
+    def rules(self) -> list[LineRule]:
+        return [LineRule(_NEEDLE, self._event)]
+
+    def _event(self, line: CleanLine) -> Iterator[Item]:
+        text = line.text
+        try:
+            event = json.loads(text[text.index("{", text.index(_NEEDLE)) :])
+        except ValueError:
+            return
+        if not isinstance(event, dict) or not isinstance(event.get("metadata"), dict):
+            return
+        key, about, at = event.get("key"), event["metadata"], _number(event.get("time_ms"))
+        if key in {"submission_benchmark", "global_batch_size", "train_samples"}:
+            self._facts[key] = event.get("value")
+        elif key in {"eval_start", "eval_stop"}:
+            yield line.mark("evaluation")
+        elif key == "run_stop" and about.get("status") == "success":
+            yield line.mark("finished")
+        elif key == "epoch_start":
+            self._epoch = at
+        elif key == "epoch_stop":
+            yield from self._epoch_end(line, at)
+        benchmark = self._facts.get("submission_benchmark")
+        for speed in () if benchmark in _OTHER_UNITS else _speeds(event, self._of_block):
+            yield from self._say((line, speed))
+        if key in _ENDS:
+            yield from self._decide()
+
+    def _of_block(self, key: object, samples: float | None, at: float | None) -> Iterator[_Speed]:
+        """Yield the samples of a block by its time."""
+        if samples is None or at is None:
+            return
+        before = self._block
+        self._block = (samples, at) if key == "block_start" else None
+        if key == "block_stop" and before is not None and samples > before[0] and at > before[1]:
+            yield _Speed((key,), samples, rate=1000 * (samples - before[0]) / (at - before[1]))
+
+    def _say(self, said: _Said) -> Iterator[Item]:
+        """Yield a record, once it is known which events state the log's speed."""
+        if self._kind is None:
+            self._undecided.append(said)
+            if said[1].rate or len(self._undecided) == UNDECIDED:
+                yield from self._decide()
+        elif self._kind == said[1].kind:
+            yield from self._record(*said)
+
+    def _decide(self) -> Iterator[Item]:
+        """Choose the events that state the log's speed: a rate, else the rarest, of blocks."""
+        if self._kind is not None or not self._undecided:
+            return
+        kinds = [speed.kind for _, speed in self._undecided]
+        _, best = min(
+            self._undecided, key=lambda said: (said[1].rate is None, kinds.count(said[1].kind))
+        )
+        self._kind = best.kind
+        for line, speed in self._undecided:
+            if speed.kind == self._kind:
+                yield from self._record(line, speed)
+        self._undecided.clear()
+
+    def _record(self, line: CleanLine, speed: _Speed) -> Iterator[Item]:
+        # Some events have the count since the begin, others that of their block, or none.
+        count = speed.done
+        added = 1.0 if not count else count - self._counted if count > self._counted else count
+        self._counted = count or 0.0
+        before = round(self._amount)
+        self._amount += added
+        self._time += added * (speed.seconds or 1 / (speed.rate or 1))
+        mean = self._amount / self._time
+        of_one = speed.rate is not None and (self._job_rate or 0.0) > OF_ONE_GPU * speed.rate
+        # Of one run all have one text: the last of them counts.
+        whole = {
+            "whole_run_rate": mean if speed.rate else None,
+            "whole_run_seconds": None if speed.rate else 1 / mean,
+            "per": "card" if of_one else "job",
+            "of_lines": 1.0,
+        }
+        yield line.mark("summary", f"{_NEEDLE} throughput", whole)
+        steps = max(round(self._amount) - before, 1)
+        yield Record(
+            line=line.number,
+            text=line.text,
+            source=line.source,
+            shape=_SECONDS if speed.rate is None else _RATE_OF_ONE if of_one else _RATE,
+            iteration=before + steps,
+            steps=steps,
+            rate=speed.rate,
+            seconds=speed.seconds,
+        )
+
+    def _epoch_end(self, line: CleanLine, at: float | None) -> Iterator[Item]:
+        """Yield RetinaNet's samples by the time of an epoch.
+
+        Most submitters state its samples per second of one GPU, some those of the job.
+        """
+        steps = _number(self._facts.get("train_samples")) or 0.0
+        samples = steps * (_number(self._facts.get("global_batch_size")) or 0.0)
+        is_known = math.isclose(samples, RETINANET_SAMPLES, rel_tol=ROUNDED)
+        if is_known and at and self._epoch and at > self._epoch:
+            self._job_rate = 1000 * RETINANET_SAMPLES / (at - self._epoch)
+            yield line.mark("summary", f"{_NEEDLE} epoch", {"job_rate": self._job_rate})
+
+
+def _speeds(
+    event: Mapping[str, Any], of_block: Callable[..., Iterator[_Speed]]
+) -> Iterator[_Speed]:
+    """Yield what an event says of the speed."""
+    key, value, about = event.get("key"), event.get("value"), event["metadata"]
+    count = next((n for name in _COUNTS if (n := _number(about.get(name))) is not None), None)
+    place = (key, about.get("file"), about.get("lineno"))
+    if key in {"block_start", "block_stop"}:
+        at = _number(event.get("time_ms"))
+        yield from of_block(key, _number(about.get("samples_count")), at)
+    elif key == "throughput" and (rate := _number(value)):
+        yield _Speed(place, count, rate=rate)
+    elif key == "tracked_stats" and isinstance(value, dict):
+        kind = (*place, *sorted(value))
+        rate = next((r for name in _RATES if (r := _number(value.get(name)))), None)
+        seconds = next((t for name in _STEP_TIMES if (t := _number(value.get(name)))), None)
+        if rate:
+            yield _Speed(kind, count, rate=rate)
+        elif seconds:
+            yield _Speed(kind, count, seconds=seconds)
+
+
+def _number(value: object) -> float | None:
+    """Return a number, also the only one of a list; None for all else."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if 0 <= value < math.inf else None
+
+
+def _of_event(key: str, name: str) -> Any:
+    return rule(f'"{key}"', rf'"key": "{key}", "value": (?P<{name}>\d+)')
+
+
+MLPERF = Family(
+    name="mlperf",
+    title="MLPerf Training's result logs",
+    framework=None,
+    unit="samples/s",
+    facts=(
+        _of_event("global_batch_size", "global_batch"),
+        _of_event("max_sequence_length", "sequence_length"),
+    ),
+    warmup=1,
+    shares_samples=True,
+    summary="if-few",
+    make_reader=_MlperfReader,
+)
