@@ -277,6 +277,10 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, str]]:
         yield path, value
 
 
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
+"""A number with commas between its thousands."""
+
+
 class FactRule(msgspec.Struct, frozen=True):
     """Facts that one line states: the pattern's named groups, and ``says``.
 
@@ -293,7 +297,9 @@ class FactRule(msgspec.Struct, frozen=True):
         if match := self.pattern.search(line.text):
             for name, value in [*match.groupdict().items(), *self.says.items()]:
                 if value is not None:
-                    yield line.fact(name, value.strip())
+                    text = value.strip()
+                    is_grouped = _GROUPED.fullmatch(text) is not None
+                    yield line.fact(name, text.replace(",", "") if is_grouped else text)
 
 
 def rule(needle: str, pattern: str | None = None, **says: str) -> FactRule:

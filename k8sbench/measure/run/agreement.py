@@ -18,6 +18,8 @@ from k8sbench.model.errors import Finding
 from k8sbench.model.plain_text import counted
 from k8sbench.parse.reading import OURS
 
+SAME_STEP = 0.02
+"""Relative difference of a step's samples in the head and in the lines."""
 OTHER_BATCH = 0.05
 """Relative difference of two batches that rounding does not explain.
 
@@ -182,6 +184,7 @@ def _redundancy(case: Case) -> Iterator[Finding]:
     if len(stated := log.facts.get("global_batch", {})) > 1:
         text = f"The log says {' and '.join(stated)} samples per step of the job."
         yield rules.BATCH_MISMATCH.finding(text, list(stated.values()))
+    yield from _lines_and_head(case)
     total = log_statements.stated_samples(log)
     if total is not None and batch is not None and not math.isclose(total, batch * case.gpus):
         text = f"The log says {total:g} samples per step of the job, not {case.gpus} × {batch}."
@@ -199,6 +202,21 @@ def _redundancy(case: Case) -> Iterator[Finding]:
             f" not {case.gpus} × {batch}."
         )
         yield rules.BATCH_MISMATCH.finding(text, [size[1]])
+
+
+def _lines_and_head(case: Case) -> Iterator[Finding]:
+    """Compare the samples of a step that the lines state with those that the head states."""
+    log = case.log
+    of_lines = None if log.rank is None else log.rank.tally.steps.mean
+    name = "tokens_per_step" if log.unit.startswith("tokens") else "global_batch"
+    stated = log.whole(name)
+    if of_lines is None or stated is None or "rampup" in log.facts:
+        return
+    if not math.isclose(of_lines, stated, rel_tol=SAME_STEP):
+        text = (
+            f"The log's head says {stated} per step of the job, its lines come to {of_lines:.5g}."
+        )
+        yield rules.BATCH_MISMATCH.finding(text, log.place(name))
 
 
 def _confirmed(case: Case) -> bool:

@@ -161,9 +161,10 @@ class LogFacts:
         rank = self.rank
         if rank is None or self.expected.warmup is not None or self.family is OURS:
             return
-        warmup = int(rank.position * LONGEST_WARMUP)
-        if rank.tally.records < FEWEST_RECORDS and rank.shorten(warmup):
-            self.window = rank.window
+        warmup = int((rank.position - rank.window.begin) * LONGEST_WARMUP)
+        if rank.tally.records < FEWEST_RECORDS:
+            rank.shorten(warmup)
+        self.window = rank.window
 
     @property
     def rank(self) -> RankRecords | None:
@@ -311,6 +312,7 @@ class LogFacts:
             others = () if self._marks.restarts else self.ranks.values()
             last, every = self.whole("window_size"), self.whole("log_interval")
             rank = self.ranks[source] = RankRecords(record, window, source, last, every)
+            rank.warms_up = self.expected.warmup is None and self.family is not OURS
             rank.total = next((other.total for other in others), None)
         elif record.shape is not rank.shape and record.shape.numbering != rank.shape.numbering:
             # Lines of another generation's shape: another run's, and no part of this one.

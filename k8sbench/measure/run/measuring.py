@@ -248,7 +248,7 @@ def _of_log(case: Case, missing: dict[str, str]) -> Measurement:
         amp_dtype=log_statements.amp_dtype(log),
         arithmetic=log_statements.arithmetic(log, missing),
         batch_size_per_gpu=case.batch,
-        warmup_iterations=log.window.warmup,
+        warmup_iterations=log.window.warmup - log.window.begin,
         iterations=0,
         records=0,
         throughput=case.throughput,

@@ -101,6 +101,8 @@ class RankRecords:
         self.shape = shape
         self.window = window
         self.source = source
+        self.warms_up = False
+        """True for the family's own warm-up, of another program's log."""
         self._by_rate = shape.number == "rate"
         self._running = shape.averaged == "running"
         self._single = shape.averaged == "step"
@@ -273,25 +275,11 @@ class RankRecords:
         between = position - self.position
         line = Occurrence(file, record, position)
         if opens:
+            self._open_late(position - covered)
             self._opening_position = position
             self.opening = None if restart else Occurrence(file, record, position - covered)
-        elif distance == self.distances.usual and not turns and record.steps is None:
-            self.distances.same()
-        elif (
-            record.epoch == self.epochs.current
-            or turns
-            or record.steps
-            or distance >= 2 * self.usual
-        ):
-            # Else the last few iterations of an epoch are in no line, where they are counted on.
-            missed = self.distances.add(
-                distance,
-                line,
-                turns=turns,
-                ends=self.epochs.restart and iteration == record.total and not turns,
-                events=events,
-            )
-            self.sums.epoch.complete &= not missed
+        else:
+            self._count_distance(line, distance, turns=turns, events=events)
         self.all_records += 1
         self.position, self._previous = position, iteration
         self.epochs.current = record.epoch
@@ -336,12 +324,36 @@ class RankRecords:
         self.sums.add(entry)
         self.clock.compare(entry)
 
+    def _count_distance(
+        self, line: Occurrence, distance: int, *, turns: bool, events: bool
+    ) -> None:
+        """Count the iterations from one record to the next."""
+        record = line.record
+        if distance == self.distances.usual and not turns and record.steps is None:
+            self.distances.same()
+            return
+        of_epoch = record.epoch == self.epochs.current or turns
+        if of_epoch or record.steps or distance >= 2 * self.usual:
+            # Else the last few iterations of an epoch are in no line, where they are counted on.
+            ends = self.epochs.restart and record.iteration == record.total and not turns
+            missed = self.distances.add(distance, line, turns=turns, ends=ends, events=events)
+            self.sums.epoch.complete &= not missed
+
+    def _open_late(self, begin: int) -> None:
+        """Begin the warm-up where the log does: a program that resumes a run warms up anew."""
+        window = self.window
+        if self.warms_up and self.shape.numbering == "run" and begin > window.warmup:
+            self.window = window._replace(warmup=begin + window.warmup, begin=begin)
+            self.distances.move(self.window)
+            self.sums.move(self.window)
+
     def shorten(self, warmup: int) -> bool:
         """Measure a short log anew, with a shorter warm-up; False if it is too long for that."""
         is_long = len(self._first) < self.all_records
-        if is_long or self._running or warmup >= self.window.warmup:
+        warmup += self.window.begin
+        if is_long or self.epochs.restart or warmup >= self.window.warmup:
             return False
-        self.window = CountedSteps(warmup, self.window.end)
+        self.window = self.window._replace(warmup=warmup)
         self.sums = RankSums(self.shape, self.window)
         self.tally, self.clock = self.sums.tally, LogClock(self.shape)
         for entry in self._first:

@@ -23,6 +23,8 @@ class CountedSteps(NamedTuple):
     warmup: int
     end: float
     """``math.inf``: all."""
+    begin: int = 0
+    """Iterations before the log, of a run that it resumes; ``warmup`` includes them."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -260,6 +262,10 @@ class Distances:
         self._once: Occurrence | None = None
         """First record after the usual distance, which is no gap so far."""
 
+    def move(self, window: CountedSteps) -> None:
+        """Take another window, before the second record."""
+        self._window = window
+
     def same(self) -> None:
         """Count the usual distance."""
         self._counts[self.usual] = self._counts.get(self.usual, 0) + 1
@@ -394,6 +400,10 @@ class RankSums:
                 self._longest, self.batch = seconds, record.rate * seconds
         if entry.counts:
             self.tally.count(entry)
+
+    def move(self, window: CountedSteps) -> None:
+        """Take another window, before the first record."""
+        self._warmup = window.warmup
 
     def has_other_batch(self, batch: float) -> bool:
         """True if the records have another batch, beyond rounding."""

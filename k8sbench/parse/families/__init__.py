@@ -30,11 +30,13 @@ NAMES = (
     "llm.c",
     "modded-nanogpt",
     "torchtune",
+    "olmo",
     "maxtext",
     "llama-factory",
     "deepspeed",
     "mlperf",
     "torchvision",
+    "detectron2",
     "lerobot",
     "hugectr",
 )

@@ -64,6 +64,7 @@ SECONDS_APART = 30
 UNENDED = "unended"
 """Fact of a log that has begun; measured only where it has an end or a bar."""
 _SHAPE = Shape(name="hf-trainer", number="seconds", begins_late=True)
+_EVAL_RUNTIME = re.compile(r"'eval_runtime': '?(?P<seconds>\d+(?:\.\d+)?)")
 _LOSS_LINE = re.compile(r"^\W*\{'loss': '?(?P<loss>[-+.\de]+|nan)'?, ")
 
 
@@ -97,6 +98,8 @@ class _HfTrainerReader(LineReader):
         """The training's bar at the latest record, or where it was first seen."""
         self._loss: float | None = None
         self._has_records = False
+        self._evaluating = 0.0
+        """Seconds of evaluations since the latest record."""
         super().__init__(family)
 
     def rules(self) -> list[LineRule]:
@@ -112,6 +115,7 @@ class _HfTrainerReader(LineReader):
         return [
             *(LineRule(needle, self._of_head) for needle in heads),
             LineRule("'loss': ", self._of_loss),
+            LineRule("'eval_runtime': ", self._evaluated),
             LineRule("it/s", self._bar),
             LineRule("s/it", self._bar),
             last._replace(read=read),
@@ -144,6 +148,12 @@ class _HfTrainerReader(LineReader):
             self._total = self._total or self._latest_total
         return ()
 
+    def _evaluated(self, line: CleanLine) -> Iterator[Item]:
+        """Leave the seconds of an evaluation, which the program states, out of the bar's."""
+        for match in _EVAL_RUNTIME.finditer(line.text):
+            self._evaluating += number_in(match["seconds"]) or 0.0
+            yield line.mark("evaluation", match[0])
+
     def _bar(self, line: CleanLine) -> Iterator[Item]:
         for match in _BAR.finditer(line.text):
             hours, minutes, seconds = (int(match[name] or 0) for name in _CLOCK)
@@ -170,9 +180,10 @@ class _HfTrainerReader(LineReader):
             steps, time = done, max(elapsed, 1)
         else:
             steps, time = done - before.last, elapsed - before.elapsed
-            if steps == 0 or time < SECONDS_APART:
+            if steps == 0 or time - self._evaluating < SECONDS_APART:
                 return
             self._recorded = before._replace(last=done, elapsed=elapsed)
+        paused, self._evaluating = self._evaluating, 0.0
         self._has_records = True
         yield Record(
             line=line.number,
@@ -181,8 +192,9 @@ class _HfTrainerReader(LineReader):
             shape=_SHAPE,
             iteration=done,
             total=self._total,
-            seconds=time / steps,
+            seconds=(time - paused) / steps,
             steps=steps,
+            paused=paused,
             loss=self._loss,
         )
 

@@ -6,14 +6,16 @@ Each is a table of expressions. A throughput is in tokens where the program coun
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from k8sbench.model.sample import Fact, Shape
+from k8sbench.model.sample import Fact, Item, Shape
 from k8sbench.parse.family import (
     EvaluationRule,
     Family,
     JsonFields,
+    LineReader,
+    LineRule,
     MarkRule,
     RecordRule,
     TotalsReader,
@@ -22,6 +24,7 @@ from k8sbench.parse.family import (
     plain_number,
     rule,
 )
+from k8sbench.parse.lines import CleanLine
 
 _LOSS = r"(?P<loss>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
 _NUMBER = r"\d[\d,]*(?:\.\d+)?"
@@ -43,7 +46,7 @@ _TITAN_SHAPE = Shape(
 )
 _TITAN_RECORD = re.compile(
     r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - .*?)?"
-    rf"\bstep: *(?P<iteration>\d{{1,12}}) +loss: *{_LOSS}\b.*?"
+    rf"(?<!validate )\bstep: *(?P<iteration>\d{{1,12}}) +loss: *{_LOSS}\b.*?"
     r"(?: memory: *(?P<memory>[\d.]+)(?P<memory_unit>[GM]iB)\([\d.]+%\).*?)?"
     rf" (?:tps|wps): *(?P<rate>{_NUMBER})"
     rf"(?: +tflops: *(?P<tflops>{_NUMBER}))?(?: +mfu: *(?P<mfu>[\d.]+)%)?"
@@ -58,7 +61,7 @@ def _titan(texts: dict[str, Any]) -> None:
 
 
 def _mesh(stated: Mapping[str, Fact]) -> Iterator[Fact]:
-    """Derive the GPUs from the sizes of a mesh: ``[2, 4]``."""
+    """Derive the GPUs from the sizes of a mesh: ``2, 4`` or ``pp=2, dp_shard=4``."""
     mesh, gpus = stated.get("_mesh"), 1
     if mesh is not None and "gpus" not in stated:
         for size in re.findall(r"\d+", mesh.value):
@@ -73,6 +76,12 @@ TORCHTITAN = Family(
     unit="tokens/s",
     facts=(
         rule("device mesh with [", r"device mesh with \[.*?\], \[(?P<_mesh>[\d, ]+)\]"),
+        rule(
+            "device mesh with parallelism: ",
+            # Expert parallelism has no GPUs of its own.
+            r"parallelism: (?P<_mesh>pp=\d+, dp_replicate=\d+, dp_shard=\d+, cp=\d+, tp=\d+)",
+        ),
+        rule(" tokens per train step", r" (?P<tokens_per_step>[\d,]+) tokens per train step"),
         rule("Starting job: ", program="torchtitan"),
         rule("global batch size ", r"global batch size (?P<global_batch>\d+),"),
         rule("sequence length ", r"sequence length (?P<sequence_length>\d+)"),
@@ -135,9 +144,9 @@ NANOGPT = Family(
 
 # build-nanogpt and nanochat.
 #
-# Every step, with its time and its tokens per second, which is the exact quotient.
+# Every step, with its time and the tokens by it. Some versions leave out the accumulation there.
 
-_NANOCHAT_SHAPE = Shape(name="nanochat", number="rate", averaged="step", complete=False)
+_NANOCHAT_SHAPE = Shape(name="nanochat", number="seconds", averaged="step", complete=False)
 _NANOCHAT_RECORD = re.compile(
     r"\bstep +(?P<iteration>\d{1,12})(?:/(?P<total>\d{1,12}) \([\d.]+%\))? ?[|,] ?"
     rf"(?:train )?loss: {_LOSS}\b.*?\bdt: (?P<step_seconds>{_NUMBER})ms ?[|,] "
@@ -146,8 +155,9 @@ _NANOCHAT_RECORD = re.compile(
 
 
 def _nanochat(texts: dict[str, Any]) -> None:
-    in_units(1e-3, "step_seconds")(texts)
-    texts["rate"] = plain_number(texts["rate"])
+    in_units(1e-3, "step_seconds", "rate")(texts)
+    rate, seconds = texts.pop("rate"), texts["step_seconds"]
+    texts["step_samples"] = rate and seconds and 1e3 * rate * seconds
 
 
 NANOCHAT = Family(
@@ -180,7 +190,7 @@ NANOCHAT = Family(
 
 _LLMC_SHAPE = Shape(name="llm.c", number="seconds", averaged="step", complete=False)
 _LLMC_RECORD = re.compile(
-    rf"\bstep +(?P<iteration>\d{{1,12}})/(?P<total>\d{{1,12}}) \| (?:train )?loss {_LOSS}\b[^|]*"
+    rf"\bstep +(?P<iteration>\d{{1,12}})/(?P<total>\d{{1,12}}) \| (?:train )?loss +{_LOSS}\b[^|]*"
     rf"\|.*?\| ?\(?(?P<step_seconds>{_NUMBER}) ms \|(?: (?P<mfu>-?[\d.]+)% \w+ MFU \|)?"
     r" (?P<smoothed>\d+) tok/s"
 )
@@ -224,8 +234,9 @@ LLM_C = Family(
 
 _MODDED_SHAPE = Shape(name="modded-nanogpt", number="seconds", begins_late=True)
 _MODDED_RECORD = re.compile(
-    r"\bstep:(?P<iteration>\d{1,12})/(?P<total>\d{1,12}) (?:train_loss:(?P<loss>[\d.]+|nan) )?"
-    r"(?:lr:\S+ )?train_time:(?P<elapsed>[\d.]+)(?P<time_unit>m?s)"
+    r"(?<!warmup_)\bstep:(?P<iteration>\d{1,12})/(?P<total>\d{1,12}) (?:\[\w+\] )?"
+    r"(?:(?:train_)?loss:(?P<loss>[\d.]+|nan) )?(?:lr:\S+ )?"
+    r"(?:train_time|t):(?P<elapsed>[\d.]+)(?P<time_unit>m?s)"
 )
 
 
@@ -238,10 +249,62 @@ MODDED_NANOGPT = Family(
     title="modded-nanogpt",
     framework="pytorch",
     unit="tokens/s",
-    facts=(rule("torch.version.cuda ", r"on .*(?P<_header>GPU)"),),
-    records=(RecordRule("train_time:", _MODDED_RECORD, _MODDED_SHAPE, convert=_modded),),
+    facts=(
+        rule("train_batch_tokens:", r"\btrain_batch_tokens:(?P<tokens_per_step>\d+)"),
+        rule("train_seq_len:", r"\btrain_seq_len:(?P<sequence_length>\d+)"),
+        rule("world_size:", r"^world_size:(?P<gpus>\d+)"),
+    ),
+    records=(RecordRule("step:", _MODDED_RECORD, _MODDED_SHAPE, convert=_modded),),
     marks=(MarkRule("val_loss:", "evaluation"),),
     make_reader=TotalsReader,
+)
+
+# OLMo and OLMo-core.
+#
+# A record has several lines: its head has the step, a later one the tokens per second of one
+# device, a mean of the last few steps. The first step has none.
+
+_OLMO_SHAPE = Shape(name="olmo", number="rate", per="card", begins_late=True)
+_OLMO_STEP = re.compile(r"\[step=(?P<iteration>\d{1,12})(?:/(?P<total>\d{1,12}))?[,\]]")
+_OLMO_RATE = re.compile(rf"\bthroughput/device/(?:tokens_per_second|TPS)=(?P<rate>{_NUMBER})")
+
+
+class _OlmoReader(LineReader):
+    def __init__(self, family: Family) -> None:
+        self._steps: dict[str, dict[str, Any]] = {}
+        """Groups of the latest head, by rank."""
+        super().__init__(family)
+
+    def rules(self) -> list[LineRule]:
+        _, *others = super().rules()
+        heads = LineRule("[step=", self._head)
+        return [heads, LineRule("throughput/device/", self._rate), *others]
+
+    def _head(self, line: CleanLine) -> Sequence[Item]:
+        if found := _OLMO_STEP.search(line.text):
+            self._steps[line.source] = found.groupdict()
+        return ()
+
+    def _rate(self, line: CleanLine) -> Iterator[Item]:
+        found, (rule, *_) = _OLMO_RATE.search(line.text), self._family.records
+        step = self._steps.get(line.source)
+        if found and step:
+            record = rule.built(line, found[0], step | {"rate": plain_number(found["rate"])})
+            if record is not None:
+                yield record
+
+
+OLMO = Family(
+    name="olmo",
+    title="OLMo, OLMo-core",
+    framework="pytorch",
+    unit="tokens/s",
+    records=(RecordRule("throughput/device/", _OLMO_RATE, _OLMO_SHAPE),),
+    marks=(
+        MarkRule("Saving checkpoint", "checkpoint"),
+        MarkRule("Running evaluation", "evaluation"),
+    ),
+    make_reader=_OlmoReader,
 )
 
 # torchtune.

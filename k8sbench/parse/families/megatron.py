@@ -97,6 +97,7 @@ MEGATRON = Family(
         _argument("global_batch_size", "global_batch"),
         _argument("train_batch_size", "global_batch"),
         _argument("micro_batch_size", "micro_batch"),
+        _argument("rampup_batch_size", "rampup", r"\[.*\]"),
         _argument("batch_size", "_replica_batch"),
         _argument("model_parallel_size", "_model_parallel"),
         _argument("seq_length", "sequence_length"),

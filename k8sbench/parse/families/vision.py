@@ -6,17 +6,23 @@ Each is a table of expressions.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
-from k8sbench.model.sample import Shape
+import msgspec
+
+from k8sbench.model.sample import Item, Record, Shape
 from k8sbench.parse.family import (
     EvaluationRule,
     Family,
+    LineReader,
+    LineRule,
     MarkRule,
     RecordRule,
     number_in,
     rule,
 )
+from k8sbench.parse.lines import CleanLine
 
 # torchvision's references, and the programs that took over their MetricLogger: DETR, DeiT, MAE,
 # DINO, ConvNeXt.
@@ -69,6 +75,38 @@ TORCHVISION = Family(
     ),
 )
 
+# detectron2.
+#
+# ``time`` is the mean of all iterations since the process began, without the first two and without
+# evaluations and checkpoints. Iterations count from 0.
+
+_DETECTRON_SHAPE = Shape(
+    name="detectron2", number="seconds", averaged="running", skips=2, complete=False
+)
+_DETECTRON_RECORD = re.compile(
+    r"\beta: .*?\biter: (?P<iteration>\d{1,12}) .*?\btotal_loss: (?P<loss>[-+.\deE]+|nan) "
+    r".*?\btime: (?P<mean_seconds>\d+\.\d+) .*?\bdata_time: (?P<data_seconds>\d+\.\d+)"
+    r".*?(?:\bmax_mem: (?P<memory>\d+)M)?"
+)
+
+DETECTRON2 = Family(
+    name="detectron2",
+    title="detectron2",
+    framework="pytorch",
+    unit="images/s",
+    facts=(
+        rule("World size: ", r"Rank of current process: \d+\. World size: (?P<gpus>\d+)"),
+        rule("IMS_PER_BATCH: ", r"^ *IMS_PER_BATCH: (?P<global_batch>\d+)"),
+        rule("MAX_ITER: ", r"^ *MAX_ITER: (?P<planned_iterations>\d+)"),
+    ),
+    records=(RecordRule(" iter: ", _DETECTRON_RECORD, _DETECTRON_SHAPE, first_iteration=0),),
+    marks=(
+        MarkRule("Start inference on", "evaluation"),
+        MarkRule("Saving checkpoint to", "checkpoint"),
+        MarkRule("Overall training speed: ", "finished"),
+    ),
+)
+
 # LeRobot.
 #
 # ``updt_s`` and ``data_s`` are means since the line before; a step is their sum. From a thousand
@@ -77,19 +115,43 @@ TORCHVISION = Family(
 _LEROBOT_SHAPE = Shape(name="lerobot", number="seconds", holds_events=False, resolution=1.0)
 _LEROBOT_RECORD = re.compile(
     r"(?:INFO (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) )?\S*:?\d* ?"
-    r"\bstep:(?P<iteration>\d+(?:\.\d+)?[KMB]?) smpl:\S+ ep:\S+ epch:\S+ "
+    r"\bstep:(?P<iteration>\d+)[KMB]? smpl:\S+ ep:\S+ epch:\S+ "
     r"loss:(?P<loss>[-+.\deE]+|nan) .*?\bupdt_s:(?P<update_seconds>\d+\.\d+) "
     r"data_s:(?P<data_seconds>\d+\.\d+)"
 )
-_MANY = {"K": 1e3, "M": 1e6, "B": 1e9}
+_ROUNDED_STEP = re.compile(r"\bstep:\d+[KMB]")
 
 
 def _lerobot(texts: dict[str, Any]) -> None:
     update, data = number_in(texts["update_seconds"]), number_in(texts["data_seconds"])
     texts["step_seconds"] = (update or 0.0) + (data or 0.0)
-    text = texts["iteration"]
-    if text[-1] in _MANY:
-        texts["iteration"] = float(text[:-1]) * _MANY[text[-1]]
+
+
+class _LerobotReader(LineReader):
+    """Counts the lines on from step 1000, from which on steps are rounded to thousands."""
+
+    def __init__(self, family: Family) -> None:
+        self._latest: dict[str, tuple[int, int]] = {}
+        """Step of the latest line, and its distance to the line before, by rank."""
+        super().__init__(family)
+
+    def rules(self) -> list[LineRule]:
+        (record, *others) = super().rules()
+
+        def read(line: CleanLine) -> Iterator[Item]:
+            for found in record.read(line):
+                if isinstance(found, Record):
+                    yield self._counted(found)
+
+        return [record._replace(read=read), *others]
+
+    def _counted(self, record: Record) -> Record:
+        before, distance = self._latest.get(record.source, (0, 0))
+        step = record.iteration
+        if _ROUNDED_STEP.search(record.text):
+            step = before + distance
+        self._latest[record.source] = (step, step - before)
+        return msgspec.structs.replace(record, iteration=step)
 
 
 LEROBOT = Family(
@@ -102,6 +164,7 @@ LEROBOT = Family(
         rule("'batch_size': ", r"'batch_size': (?P<batch_size>\d+)"),
     ),
     records=(RecordRule(" updt_s:", _LEROBOT_RECORD, _LEROBOT_SHAPE, convert=_lerobot),),
+    make_reader=_LerobotReader,
     marks=(
         MarkRule("Eval policy at step", "evaluation"),
         MarkRule("Checkpoint policy after step", "checkpoint"),
