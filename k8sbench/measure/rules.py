@@ -14,6 +14,14 @@ ABOVE_PEAK = reject(
     "format in use, or of the fastest format if that is unknown.",
     "Check batch, GPUs and model.",
 )
+ARRIVAL_MISMATCH = reject(
+    "arrival-mismatch",
+    "By the times at which its lines arrived the program was slower than it says. The times "
+    "are those of a run's archive, of `kubectl logs --timestamps` or of a node's files. A "
+    "warning if it was faster, or if the program's times leave out a part of the time. "
+    "docs/reasons.md says which lines are compared and how far they may differ.",
+    "Make the program time whole iterations, waits included; check --gpus and --batch-size.",
+)
 BATCH_MISMATCH = reject(
     "batch-mismatch",
     "The log contradicts itself on its batch. Its statements are a line's rate × seconds, "

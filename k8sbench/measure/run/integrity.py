@@ -236,6 +236,9 @@ def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
     more = _IN_SEQUENCES.format(case.batch * length) if tokens and case.batch else ""
     for finding in contradictions:
         yield msgspec.structs.replace(finding, sentence=finding.sentence + more)
+    if case.seconds_per_unit and case.throughput and case.job_batch:
+        unit, samples = case.throughput.unit, case.job_batch
+        yield from rank.arrivals.contradictions(case.seconds_per_unit, samples, unit)
 
 
 def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:

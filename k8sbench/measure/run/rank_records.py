@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from typing import Literal
 
+from k8sbench.measure.run.arrival import Arrivals
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
 from k8sbench.measure.run.log_clock import LogClock
 from k8sbench.measure.run.rank_sums import (
@@ -135,6 +136,7 @@ class RankRecords:
         self.odd: defaultdict[Replay, Occurrences] = defaultdict(Occurrences)
         self.sums = RankSums(shape, window)
         self.tally, self.clock = self.sums.tally, LogClock(shape)
+        self.arrivals = Arrivals(shape)
 
     def add(self, record: Record, file: str, events: bool, restart: bool) -> None:
         """Add the next record.
@@ -234,6 +236,7 @@ class RankRecords:
         self, record: Record, file: str, events: bool, restart: bool, upto: int | None = None
     ) -> None:
         opens = self.all_records == 0
+        epoch = self.epochs.current
         undisturbed = (self._follows(record) or self.shape.events_known) and not events
         furthest = (self._previous, self._mean.printed)
         turns = self.epochs.turns(record, self._previous) and self._turn(
@@ -308,9 +311,14 @@ class RankRecords:
             counts=counts,
             steady=steady,
             compares=alone,
+            explained=opens or events or restart or bool(record.holds) or record.epoch != epoch,
         )
+        self._take(entry)
+
+    def _take(self, entry: Entry) -> None:
         self.sums.add(entry)
         self.clock.compare(entry)
+        self.arrivals.add(entry)
 
     def _end_replay(self, *, turns: bool) -> None:
         if self.replay == "repeated" and not turns:

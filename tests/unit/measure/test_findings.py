@@ -25,6 +25,7 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Fingerprint, LogFormat
 from tests.unit import goldens
+from tests.unit.measure import test_arrival as arrival
 from tests.unit.measure import test_batches_and_epochs as epochs
 from tests.unit.measure import test_gpu_metrics as metrics
 from tests.unit.measure import test_group_members as members
@@ -74,6 +75,11 @@ def declared(lines: Iterable[str], record: str | None = None) -> Found:
     summary = r"done: (?P<rate>\S+)"
     form = LogFormat(name="mine", unit="images", per="job", record=record, summary=summary)
     return log(lines, format=form)
+
+
+def mine(seconds: float) -> Found:
+    """Lines of 0.08 s, each of which arrives after so much time."""
+    return log(arrival.arrived(arrival.steps(), arrival.every(seconds)), **arrival.OWN)
 
 
 def gpus(*series: Any, count: int = 1, shared: tuple[Shared, ...] = (), **more: Any) -> Found:
@@ -428,6 +434,8 @@ CASES: dict[str, tuple[Found, str]] = {
     "a slow line": (log(run([*[0.5] * 8, 0.76])), "unsteady"),
     "it waits for data": (log(WAITING), "loader-stall"),
     "stamps of twice the time": (log(TWICE_AS_FAST), "clock-mismatch"),
+    "lines that arrive late": (mine(0.12), "arrival-mismatch"),
+    "lines that arrive early": (mine(0.04), "warn arrival-mismatch"),
     "an evaluation between epochs": (log(EVALUATED), "clocks-apart"),
     "AI-Rank's test does not end": (log([airank(0, "test_begin"), *STEADY]), "ends-early"),
     "a loss that is no number": (log(NO_LOSS), "loss-not-finite"),
