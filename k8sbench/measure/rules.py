@@ -40,7 +40,7 @@ CLOCK_MISMATCH = reject(
     "Printed times and time stamps disagree, or the stamps go back. The message names a "
     "clock that was set by hours, and a unit that is a thousand times off. Only records "
     "between which nothing else happened are compared. docs/reasons.md has the tolerances. "
-    "A clock that is set during the window, to daylight saving time too, is a "
+    "A clock that is set during the window, by a second or to daylight saving time, is a "
     "contradiction.",
     "Correct --gpus, --batch-size or a declared format's `per`; else measure another run.",
 )

@@ -17,8 +17,9 @@ from collections.abc import Iterator
 
 from k8sbench.measure import rules
 from k8sbench.measure.run.evidence import Occurrence
-from k8sbench.measure.run.log_clock import OTHERS, TOLERANCES
+from k8sbench.measure.run.log_clock import MEASURE_AGAIN, OTHERS, TOLERANCES
 from k8sbench.measure.run.rank_sums import Entry
+from k8sbench.model.clock_note import LEAST_SECONDS
 from k8sbench.model.errors import Finding, Severity
 from k8sbench.model.sample import Shape
 
@@ -42,6 +43,10 @@ class Arrivals:
         self._shape = shape
         self._began: float | None = None
         """Arrival of the first line of the latest moment; None before the first."""
+        self._latest: float | None = None
+        """Arrival of the latest counted line."""
+        self._back: tuple[float, Occurrence | None] = (0.0, None)
+        """Largest step back from one line to the next, seconds, and its line."""
         self._position = 0
         """Last iteration that a counted line covers."""
         self._begin()
@@ -75,7 +80,12 @@ class Arrivals:
         steps = position - self._position
         self._position = position
         at, began = record.taken, self._began
-        if at is None or began is None or at < began:
+        if at is not None and self._latest is not None and not self._explained:
+            back = self._latest - at
+            if back > LEAST_SECONDS:
+                self._back = max(self._back, (back, entry.line), key=lambda found: found[0])
+        self._latest = at
+        if at is None or began is None or began - at > LEAST_SECONDS:
             # Nothing to compare with, or the clock of the stamps was set back.
             self._open(at)
             return
@@ -108,6 +118,13 @@ class Arrivals:
         for kept in (self._iterations, self._printed, self._passed):
             kept.pop()
         self._follows = False
+
+    def set_back(self) -> Iterator[Finding]:
+        """Yield that the clock of the arrival was set back."""
+        seconds, line = self._back
+        if line is not None:
+            text = f"The times at which the lines arrived go back by {seconds:.1f} s."
+            yield rules.CLOCK_MISMATCH.finding(text, [line.place], action=MEASURE_AGAIN)
 
     def contradictions(self, unit_seconds: float, samples: float, unit: str) -> Iterator[Finding]:
         """Yield what the arrival of the lines says against them.

@@ -227,7 +227,7 @@ def _loss(rank: RankRecords) -> Iterator[Finding]:
 
 
 def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
-    contradictions = list(rank.clock.contradictions(case.seconds_per_unit))
+    contradictions = [*_clock_sets(case, rank), *rank.clock.contradictions(case.seconds_per_unit)]
     # Between the pieces of a run passed time that no line can have.
     if not (contradictions or rank.resumed or case.log.restarts):
         contradictions += log_clock.apart(case.seconds_per_unit, rank.tally, rank.shape)
@@ -239,6 +239,21 @@ def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
     if case.seconds_per_unit and case.throughput and case.job_batch:
         unit, samples = case.throughput.unit, case.job_batch
         yield from rank.arrivals.contradictions(case.seconds_per_unit, samples, unit)
+
+
+def _clock_sets(case: Case, rank: RankRecords) -> Iterator[Finding]:
+    """Yield where whoever stamped the lines saw the wall clock set, within the window."""
+    span = rank.tally.span
+    for seconds, place, positions in case.log.clock_sets if span else ():
+        assert span is not None
+        if span.first - 1 <= positions.get(rank.source, 0) < span.last:
+            yield rules.CLOCK_MISMATCH.finding(
+                f"The wall clock was set by {seconds:+.1f} s within the window, beside the "
+                "monotonic clock of the machine that stamped the lines.",
+                [place],
+                action=log_clock.MEASURE_AGAIN,
+            )
+    yield from rank.arrivals.set_back()
 
 
 def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:

@@ -62,6 +62,11 @@ CLOCK_SET = (
     "Cut the log at this line; measure the first part, or the second one with --warmup set to the "
     "iterations before it."
 )
+MEASURE_AGAIN = "Measure another run, while nobody sets the machine's clock and it does not sleep."
+JUMP = 1.0
+"""Difference of wall and monotonic clock, between two records, of a clock that was set, s."""
+MONOTONIC = "k8sbench"
+"""Shape whose printed times are of the monotonic clock, and its stamps of the wall clock."""
 UNITS = {
     3: "the stamps are in milliseconds",
     6: "the stamps are in microseconds",
@@ -107,6 +112,11 @@ class LogClock:
         """The largest step that only training explains."""
         self._size = (False, 0.0)
         """True if it is back, and its seconds; any step back is larger."""
+        self._off = 0.0
+        """Seconds by which the latest compared record's stamps and times differ."""
+        self._off_line: Occurrence | None = None
+        self._jump: tuple[float, Occurrence | None] | None = None
+        """First step of the wall clock beside the monotonic clock, and its line."""
         self._records = 0
         self._iterations = 0
         self._time = 0.0
@@ -149,6 +159,8 @@ class LogClock:
         if back:
             self._back.add(entry.line)
             return
+        if self._shape.name == MONOTONIC:
+            self._look_for_jump(entry)
         if not entry.compares:
             return
         self._leaves_out |= entry.distance > steps
@@ -160,6 +172,17 @@ class LogClock:
         self._iterations += entry.distance
         self._time += time
         self._clock += entry.passed
+
+    def _look_for_jump(self, entry: Entry) -> None:
+        """Note a step of the wall clock; a stamp that is late is made up by the next one."""
+        off = entry.passed - entry.time if entry.compares else 0.0
+        if abs(self._off) > JUMP:
+            if abs(self._off + off) <= JUMP:
+                off = 0.0
+            elif self._jump is None:
+                self._jump = (self._off, self._off_line)
+        self._off = off
+        self._off_line = entry.line
 
     def contradictions(self, unit: float | None) -> Iterator[Finding]:
         """Yield what the stamps say against the printed times, or against themselves.
@@ -192,6 +215,14 @@ class LogClock:
                 f"it was {clock:.2f} s{why}."
             )
             yield rules.CLOCK_MISMATCH.finding(text, line, action=action)
+        elif self._jump is not None:
+            seconds, at = self._jump
+            text = (
+                f"Between two records the wall clock went {abs(seconds):.1f} s "
+                f"{'further' if seconds > 0 else 'less far'} than the monotonic clock."
+            )
+            places = [at.place] if at else []
+            yield rules.CLOCK_MISMATCH.finding(text, places, action=MEASURE_AGAIN)
 
     def misleads(self, unit: float | None) -> bool:
         """True if the figure has the time of wrong stamps."""
