@@ -81,7 +81,8 @@ GPU_THROTTLED = reject(
 ITERATIONS_MISSING = reject(
     "iterations-missing",
     "Iterations inside the window are in no training line: lines were lost or torn. The "
-    "log of a resumed run may begin late.",
+    "log of a resumed run may begin late. A warning if it is 1 % of the window or less, and "
+    "not its beginning.",
     "Get the complete log.",
 )
 LOSS_NOT_FINITE = reject(
@@ -198,9 +199,10 @@ CHECKPOINT_FAILED = warn(
 )
 CLOCKS_APART = warn(
     "clocks-apart",
-    "`timestamps` and the printed times differ by more than 5 %. Differences up to twice "
-    "the stamps' resolution, and resumed runs, do not count.",
-    "Look for evaluations, checkpoints or waits between the lines.",
+    "The time by the stamps and the printed times differ by more than 5 %, and the log does "
+    "not say why. Times before a line with an evaluation, a checkpoint, a restart or another "
+    "epoch do not count, nor do twice the stamps' resolution and resumed runs.",
+    "Look for waits between the lines; declare a format's `evaluation` and `checkpoint` lines.",
 )
 CONTINUED = warn(
     "continued",

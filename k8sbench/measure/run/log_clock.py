@@ -112,6 +112,17 @@ class LogClock:
         """The largest step that only training explains."""
         self._size = (False, 0.0)
         """True if it is back, and its seconds; any step back is larger."""
+        self._began = False
+        """True once a record of the window was compared."""
+        self._tells = False
+        """True if the stamps tell the time since the record before."""
+        self.training_steps = 0
+        """Iterations of the window between stamps, where the log states nothing but training."""
+        self.training_seconds = 0.0
+        """The time of ``training_steps`` by the stamps."""
+        self.training_stretches = 0
+        """Runs of consecutive records in ``training_steps``."""
+        self._trained_to = -1
         self._off = 0.0
         """Seconds by which the latest compared record's stamps and times differ."""
         self._off_line: Occurrence | None = None
@@ -138,18 +149,21 @@ class LogClock:
         """
         before = None if self._unstamped else self.latest
         self._unstamped = stamp is None
+        self._tells = False
         if stamp is None:
             return None
         wraps = self._shape.wraps
         if wraps and self.latest is not None and self.at(stamp) < self.latest - wraps / 2:
             self._began_anew += wraps
         self.latest = self.at(stamp)
+        self._tells = before is not None
         return None if before is None else self.latest - before - paused
 
     def compare(self, entry: Entry) -> None:
         """Compare a line of the window with the one before."""
         if not entry.counts:
             return
+        self._add_training(entry)
         steps, time = entry.printed
         back, timed = entry.passed < -self._resolution - LAG, entry.time == entry.passed
         size = (back, abs(entry.passed))
@@ -172,6 +186,16 @@ class LogClock:
         self._iterations += entry.distance
         self._time += time
         self._clock += entry.passed
+
+    def _add_training(self, entry: Entry) -> None:
+        """Add up what lies between the first and the last stamp, without explained times."""
+        end = entry.line.position
+        if self._began and self._tells and not entry.explained:
+            self.training_stretches += end - entry.distance != self._trained_to
+            self.training_steps += entry.distance
+            self.training_seconds += entry.passed
+            self._trained_to = end
+        self._began |= self._tells or entry.at is not None
 
     def _look_for_jump(self, entry: Entry) -> None:
         """Note a step of the wall clock; a stamp that is late is made up by the next one."""
@@ -246,8 +270,8 @@ class LogClock:
         return f"the clock was set {way} by {by}, as for daylight saving time"
 
 
-def apart(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:
-    """Warn if rates by stamps and by printed times differ."""
+def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> Iterator[Finding]:
+    """Warn if rates by stamps and by printed times differ, and the log does not explain it."""
     if unit is None or tally.stamped is None:
         return
     first, last = tally.stamped
@@ -260,11 +284,23 @@ def apart(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:
     ratio = time * unit / iterations * steps / seconds
     coarse = 2 * (shape.resolution or 0.0) + LAG
     if abs(ratio - 1) > APART and abs(ratio - 1) * seconds > coarse:
-        why = (
-            "time passed that is in no training line, such as evaluations and checkpoints"
-            if ratio < 1
-            else "the lines claim more time than passed"
-        )
+        why = "the lines claim more time than passed"
+        if ratio < 1:
+            ratio = _of_training(unit, tally, clock)
+            lost = clock.training_seconds * (1 - ratio)
+            if ratio >= 1 - APART or lost <= coarse * math.sqrt(clock.training_stretches):
+                return
+            why = "time passed that is in no training line, and no other line explains it"
         share = f"{100 * ratio:.1f} %"
         text = f"By its time stamps the log's rate is {share} of that by its lines: {why}."
         yield rules.CLOCKS_APART.finding(text)
+
+
+def _of_training(unit: float, tally: Tally, clock: LogClock) -> float:
+    """Return the rate by stamps ÷ that by the lines where only training is stated; 1: unknown."""
+    iterations, time = tally.steady_iterations, tally.steady_time
+    if tally.all_steps and tally.span is not None:
+        iterations, time = tally.span.iterations, tally.span.time
+    if iterations <= 0 or clock.training_seconds <= 0:
+        return 1.0
+    return time * unit / iterations * clock.training_steps / clock.training_seconds
