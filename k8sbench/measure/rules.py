@@ -288,6 +288,14 @@ SUMMARY_ONLY = warn(
     "The log states one rate for the whole run, warm-up included, and no records.",
     "Nothing to do; such a log has no other estimators.",
 )
+TF32_LIKELY = warn(
+    "tf32-likely",
+    "A ResNet-50, DeepLabV3+ or TSM in FP32 was faster than FP32 alone. The GPU has TF32 "
+    "(Ampere and later), and neither log nor options say whether it was on. The limit is 45 % "
+    "of the FP32 peak on H100 and H200, 65 % on others.",
+    "Compare it with figures in TF32; frameworks use it in convolutions unless it is switched "
+    "off (NVIDIA_TF32_OVERRIDE=0).",
+)
 UNSTEADY = warn(
     "unsteady",
     "The time-weighted mean and the median differ by over 5 %. Some records are much "

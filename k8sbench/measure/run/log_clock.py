@@ -198,7 +198,10 @@ class LogClock:
         self._began |= self._tells or entry.at is not None
 
     def _look_for_jump(self, entry: Entry) -> None:
-        """Note a step of the wall clock; a stamp that is late is made up by the next one."""
+        """Note a step of the wall clock.
+
+        A late stamp is none: the next record makes up for it.
+        """
         off = entry.passed - entry.time if entry.compares else 0.0
         if abs(self._off) > JUMP:
             if abs(self._off + off) <= JUMP:
@@ -271,7 +274,7 @@ class LogClock:
 
 
 def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> Iterator[Finding]:
-    """Warn if rates by stamps and by printed times differ, and the log does not explain it."""
+    """Warn if stamps and printed times differ without a stated reason."""
     if unit is None or tally.stamped is None:
         return
     first, last = tally.stamped
@@ -297,7 +300,10 @@ def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> It
 
 
 def _of_training(unit: float, tally: Tally, clock: LogClock) -> float:
-    """Return the rate by stamps ÷ that by the lines where only training is stated; 1: unknown."""
+    """Return the rate by stamps ÷ that by lines, of training alone.
+
+    1 where it is unknown.
+    """
     iterations, time = tally.steady_iterations, tally.steady_time
     if tally.all_steps and tally.span is not None:
         iterations, time = tally.span.iterations, tally.span.time

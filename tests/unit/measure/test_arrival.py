@@ -33,7 +33,7 @@ def arrived(lines: Iterable[str], at: Sequence[float]) -> list[str]:
 
 
 def steps(count: int = 60, rate: float = 100.0) -> list[str]:
-    """Lines of a program that says how fast it is; 0.08 s for each step of 8."""
+    """Lines of steps of 8, by default 0.08 s each."""
     return [f"step {number} {rate} img/s" for number in range(1, count + 1)]
 
 

@@ -83,7 +83,7 @@ def mine(seconds: float) -> Found:
 
 
 def between(what: str, epoch: int = 1) -> Found:
-    """Lines of 5 s, and a pause of a minute behind a line, in a declared format."""
+    """Lines of 5 s in a declared format, with a pause of a minute."""
     record = r"(?P<stamp>\d+) epoch (?P<epoch>\d) step (?P<iteration>\d+) ips (?P<rate>\S+)"
     form = LogFormat(
         name="mine",
@@ -484,6 +484,8 @@ CASES: dict[str, tuple[Found, str]] = {
     "a faster one in AMP": (on(V100, 0.05, "amp"), "above-peak"),
     "perhaps in AMP": (on(V100, 0.5, None), ""),
     "an A100 may have used TF32": (on(A100, 0.4), ""),
+    "a ResNet that must have": (on(A100, 0.4, benchmark="deeplabv3p"), "tf32-likely"),
+    "one that need not": (on(A100, 0.8, benchmark="deeplabv3p"), ""),
     "too fast for TF32": (on(A100, 0.05), "above-peak"),
     "a GPU without a data sheet": (on("Mystery 1", 0.001), ""),
     "no GPU": (on(None, 0.001), ""),
