@@ -14,6 +14,14 @@ ABOVE_PEAK = reject(
     "format in use, or of the fastest format if that is unknown.",
     "Check batch, GPUs and model.",
 )
+ARRIVAL_MISMATCH = reject(
+    "arrival-mismatch",
+    "By the times at which its lines arrived the program was slower than it says. The times "
+    "are those of a run's archive, of `kubectl logs --timestamps` or of a node's files. A "
+    "warning if it was faster, or if the program's times leave out a part of the time. "
+    "docs/reasons.md says which lines are compared and how far they may differ.",
+    "Make the program time whole iterations, waits included; check --gpus and --batch-size.",
+)
 BATCH_MISMATCH = reject(
     "batch-mismatch",
     "The log contradicts itself on its batch. Its statements are a line's rate × seconds, "
@@ -32,7 +40,7 @@ CLOCK_MISMATCH = reject(
     "Printed times and time stamps disagree, or the stamps go back. The message names a "
     "clock that was set by hours, and a unit that is a thousand times off. Only records "
     "between which nothing else happened are compared. docs/reasons.md has the tolerances. "
-    "A clock that is set during the window, to daylight saving time too, is a "
+    "A clock that is set during the window, by a second or to daylight saving time, is a "
     "contradiction.",
     "Correct --gpus, --batch-size or a declared format's `per`; else measure another run.",
 )
@@ -73,7 +81,8 @@ GPU_THROTTLED = reject(
 ITERATIONS_MISSING = reject(
     "iterations-missing",
     "Iterations inside the window are in no training line: lines were lost or torn. The "
-    "log of a resumed run may begin late.",
+    "log of a resumed run may begin late. A warning if it is 1 % of the window or less, and "
+    "not its beginning.",
     "Get the complete log.",
 )
 LOSS_NOT_FINITE = reject(
@@ -190,9 +199,10 @@ CHECKPOINT_FAILED = warn(
 )
 CLOCKS_APART = warn(
     "clocks-apart",
-    "`timestamps` and the printed times differ by more than 5 %. Differences up to twice "
-    "the stamps' resolution, and resumed runs, do not count.",
-    "Look for evaluations, checkpoints or waits between the lines.",
+    "The time by the stamps and the printed times differ by more than 5 %, and the log does "
+    "not say why. Times before a line with an evaluation, a checkpoint, a restart or another "
+    "epoch do not count, nor do twice the stamps' resolution and resumed runs.",
+    "Look for waits between the lines; declare a format's `evaluation` and `checkpoint` lines.",
 )
 CONTINUED = warn(
     "continued",
@@ -277,6 +287,14 @@ SUMMARY_ONLY = warn(
     "summary-only",
     "The log states one rate for the whole run, warm-up included, and no records.",
     "Nothing to do; such a log has no other estimators.",
+)
+TF32_LIKELY = warn(
+    "tf32-likely",
+    "A ResNet-50, DeepLabV3+ or TSM in FP32 was faster than FP32 alone. The GPU has TF32 "
+    "(Ampere and later), and neither log nor options say whether it was on. The limit is 45 % "
+    "of the FP32 peak on H100 and H200, 65 % on others.",
+    "Compare it with figures in TF32; frameworks use it in convolutions unless it is switched "
+    "off (NVIDIA_TF32_OVERRIDE=0).",
 )
 UNSTEADY = warn(
     "unsteady",

@@ -178,7 +178,7 @@ class Fact(_Printed, frozen=True, kw_only=True):
 
 _Event = Literal["start", "evaluation", "checkpoint", "restart", "epoch-end", "finished", "header"]
 _Ours = Literal["rank", "gpu", "summary", "resume", "broken", "begin", "evaluates"]
-MarkKind = _Event | _Ours | Literal["airank", "unread"]
+MarkKind = _Event | _Ours | Literal["airank", "clock", "unread"]
 
 
 class Mark(_Printed, frozen=True, kw_only=True):

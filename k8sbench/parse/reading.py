@@ -10,6 +10,7 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from k8sbench.model import clock_note
 from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Record
 from k8sbench.model.spec import LogFormat
 from k8sbench.parse import declared
@@ -30,6 +31,8 @@ TEST = "(test)"
 # test_begin`` and its kin, with or without the dash. The same prefix in front of a logger's own
 # line is no event.
 AIRANK = "AI-Rank-log"
+_SHARED = (AIRANK, clock_note.NEEDLE)
+"""Texts that may stand in a log of any family."""
 _EVENT = re.compile(
     r"AI-Rank-log (?P<at>\d{6,}(?:\.\d+)?) "
     r"(?P<event>load_data|test_begin|eval_accuracy|test_finish|target_quality_time|total_use_time"
@@ -48,6 +51,14 @@ def airank_events(line: CleanLine) -> Iterator[Mark]:
             "value": number_in(match["value"] or match["samples"]),
         }
         yield line.mark("airank", match[0], values, number_in(match["at"]))
+
+
+def _of_any_family(line: CleanLine) -> Iterator[Mark]:
+    """Yield what may stand in a log of any family."""
+    if AIRANK in line.text:
+        yield from airank_events(line)
+    if (seconds := clock_note.seconds_in(line.text)) is not None:
+        yield line.mark("clock", values={"seconds": seconds})
 
 
 def family_of(log: str | LogFormat, framework: str | None) -> Family:
@@ -85,15 +96,16 @@ class FamilyLog:
 
     def _rest(self, family: Family, reader: LineReader) -> Iterator[Item]:
         """Everything after the line that decided."""
-        texts = frozenset((AIRANK, *reader.needles, *([family.opening] if family.opening else [])))
+        texts = frozenset(
+            (*_SHARED, *reader.needles, *([family.opening] if family.opening else []))
+        )
         opening, others = family.opening, texts - {family.opening}
         for number, text in self._lines.holding(texts):
             if opening and opening in text and not any(other in text for other in others):
                 yield from self._begun_again(family, (number, text))
                 continue
             for line in pieces(text, number):
-                if AIRANK in text:
-                    yield from airank_events(line)
+                yield from _of_any_family(line)
                 yield from reader.read(line)
 
     def _begun_again(self, family: Family, line: NumberedLine) -> Iterator[Item]:
@@ -106,8 +118,7 @@ class FamilyLog:
 
 
 def _read(reader: LineReader, line: CleanLine) -> Iterator[Item]:
-    if AIRANK in line.text:
-        yield from airank_events(line)
+    yield from _of_any_family(line)
     yield from reader.read(line)
 
 
@@ -177,7 +188,7 @@ def _decided(
 
 def _texts(heads: Collection[_Head]) -> frozenset[str]:
     """Texts of the lines that any of the heads can read."""
-    return frozenset([AIRANK]).union(*(head.reader.head_needles for head in heads))
+    return frozenset(_SHARED).union(*(head.reader.head_needles for head in heads))
 
 
 def _decides(item: Item) -> bool:

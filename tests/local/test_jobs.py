@@ -1,23 +1,27 @@
 """A job on this machine: its phases, its replicas, its end."""
 
+import itertools
 import json
 import os
 import select
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import psutil
 import pytest
 
-from k8sbench.adapters.local import cluster, launch
+from k8sbench.adapters.local import cluster, job, launch
 from k8sbench.adapters.local.cluster import GPU, Inventory
 from k8sbench.adapters.local.job import LocalReplica
 from k8sbench.adapters.local.launch import MARK, Launch
+from k8sbench.model.clock_note import seconds_in
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.phase import Phase
 from tests.local.jobs import Machine, MakeMachine, processes_of, run_of
@@ -75,6 +79,19 @@ def test_a_replica_shares_nothing(make_machine: MakeMachine, trainer: str, said:
         ours.set_inheritable(True)
         seen = make_machine(inventory=lambda: FOUR).run(trainer)
     assert seen.lines("master-0") == seen.lines("worker-0") == [said]
+
+
+def test_a_clock_that_is_set_is_noted_among_the_lines(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = itertools.chain([0.0], itertools.repeat(4000.0))
+    clock = SimpleNamespace(time=lambda: time.monotonic() + next(ahead), monotonic=time.monotonic)
+    monkeypatch.setattr(job, "time", clock)
+    # More than is read at once.
+    lines = machine.run("for n in range(3000): print(n, 'x' * 100)").lines("master-0")
+    notes = [seconds for line in lines if (seconds := seconds_in(line)) is not None]
+    assert notes == [pytest.approx(4000.0, abs=0.5)]
+    assert len(lines) == 3001
 
 
 def test_a_replicas_temporary_folder_is_private_and_gone_with_it(machine: Machine) -> None:

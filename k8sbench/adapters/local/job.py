@@ -23,6 +23,7 @@ from k8sbench.adapters.lines import LineSplitter
 from k8sbench.adapters.local import subreaper
 from k8sbench.adapters.local.launch import Launch
 from k8sbench.diagnose.job import exits
+from k8sbench.model.clock_note import ClockWatch
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plain_text import counted
 from k8sbench.ports import JobEvent, LogLine
@@ -73,6 +74,7 @@ class LocalReplica:
         self.problem: str | None = None
         """Failure of its subreaper; None without one."""
         self.last: deque[str] = deque(maxlen=LAST_LINES)
+        self.clock = ClockWatch()
         self._lines = LineSplitter()
         self.control, control = socket.socketpair()
         self.control.setblocking(False)
@@ -346,13 +348,16 @@ class LocalJob:
     # -- reporting --------------------------------------------------------------------------
 
     def _report_lines(self, replica: LocalReplica, lines: Sequence[str]) -> None:
+        if not lines:
+            return
         # The same clock as the stamps in lines of programs, for comparison.
         now = time.time()
-        if lines and replica.phase is Phase.STARTING:
+        if replica.phase is Phase.STARTING:
             self._report_state(replica, Phase.RUNNING, "")
             if replica is self.replicas[0]:
                 self._move(Phase.RUNNING, f"{replica.name} has started to print.")
-        for text in lines:
+        note = replica.clock.note(now, time.monotonic())
+        for text in lines if note is None else [note, *lines]:
             line = LogLine(replica=replica.name, at=now, text=text)
             self._events.append(JobEvent(run_id=self.name, line=line))
 

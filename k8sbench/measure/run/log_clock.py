@@ -62,6 +62,11 @@ CLOCK_SET = (
     "Cut the log at this line; measure the first part, or the second one with --warmup set to the "
     "iterations before it."
 )
+MEASURE_AGAIN = "Measure another run, while nobody sets the machine's clock and it does not sleep."
+JUMP = 1.0
+"""Difference of wall and monotonic clock, between two records, of a clock that was set, s."""
+MONOTONIC = "k8sbench"
+"""Shape whose printed times are of the monotonic clock, and its stamps of the wall clock."""
 UNITS = {
     3: "the stamps are in milliseconds",
     6: "the stamps are in microseconds",
@@ -107,6 +112,22 @@ class LogClock:
         """The largest step that only training explains."""
         self._size = (False, 0.0)
         """True if it is back, and its seconds; any step back is larger."""
+        self._began = False
+        """True once a record of the window was compared."""
+        self._tells = False
+        """True if the stamps tell the time since the record before."""
+        self.training_steps = 0
+        """Iterations of the window between stamps, where the log states nothing but training."""
+        self.training_seconds = 0.0
+        """The time of ``training_steps`` by the stamps."""
+        self.training_stretches = 0
+        """Runs of consecutive records in ``training_steps``."""
+        self._trained_to = -1
+        self._off = 0.0
+        """Seconds by which the latest compared record's stamps and times differ."""
+        self._off_line: Occurrence | None = None
+        self._jump: tuple[float, Occurrence | None] | None = None
+        """First step of the wall clock beside the monotonic clock, and its line."""
         self._records = 0
         self._iterations = 0
         self._time = 0.0
@@ -128,18 +149,21 @@ class LogClock:
         """
         before = None if self._unstamped else self.latest
         self._unstamped = stamp is None
+        self._tells = False
         if stamp is None:
             return None
         wraps = self._shape.wraps
         if wraps and self.latest is not None and self.at(stamp) < self.latest - wraps / 2:
             self._began_anew += wraps
         self.latest = self.at(stamp)
+        self._tells = before is not None
         return None if before is None else self.latest - before - paused
 
     def compare(self, entry: Entry) -> None:
         """Compare a line of the window with the one before."""
         if not entry.counts:
             return
+        self._add_training(entry)
         steps, time = entry.printed
         back, timed = entry.passed < -self._resolution - LAG, entry.time == entry.passed
         size = (back, abs(entry.passed))
@@ -149,6 +173,8 @@ class LogClock:
         if back:
             self._back.add(entry.line)
             return
+        if self._shape.name == MONOTONIC:
+            self._look_for_jump(entry)
         if not entry.compares:
             return
         self._leaves_out |= entry.distance > steps
@@ -160,6 +186,30 @@ class LogClock:
         self._iterations += entry.distance
         self._time += time
         self._clock += entry.passed
+
+    def _add_training(self, entry: Entry) -> None:
+        """Add up what lies between the first and the last stamp, without explained times."""
+        end = entry.line.position
+        if self._began and self._tells and not entry.explained:
+            self.training_stretches += end - entry.distance != self._trained_to
+            self.training_steps += entry.distance
+            self.training_seconds += entry.passed
+            self._trained_to = end
+        self._began |= self._tells or entry.at is not None
+
+    def _look_for_jump(self, entry: Entry) -> None:
+        """Note a step of the wall clock.
+
+        A late stamp is none: the next record makes up for it.
+        """
+        off = entry.passed - entry.time if entry.compares else 0.0
+        if abs(self._off) > JUMP:
+            if abs(self._off + off) <= JUMP:
+                off = 0.0
+            elif self._jump is None:
+                self._jump = (self._off, self._off_line)
+        self._off = off
+        self._off_line = entry.line
 
     def contradictions(self, unit: float | None) -> Iterator[Finding]:
         """Yield what the stamps say against the printed times, or against themselves.
@@ -192,6 +242,14 @@ class LogClock:
                 f"it was {clock:.2f} s{why}."
             )
             yield rules.CLOCK_MISMATCH.finding(text, line, action=action)
+        elif self._jump is not None:
+            seconds, at = self._jump
+            text = (
+                f"Between two records the wall clock went {abs(seconds):.1f} s "
+                f"{'further' if seconds > 0 else 'less far'} than the monotonic clock."
+            )
+            places = [at.place] if at else []
+            yield rules.CLOCK_MISMATCH.finding(text, places, action=MEASURE_AGAIN)
 
     def misleads(self, unit: float | None) -> bool:
         """True if the figure has the time of wrong stamps."""
@@ -215,8 +273,8 @@ class LogClock:
         return f"the clock was set {way} by {by}, as for daylight saving time"
 
 
-def apart(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:
-    """Warn if rates by stamps and by printed times differ."""
+def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> Iterator[Finding]:
+    """Warn if stamps and printed times differ without a stated reason."""
     if unit is None or tally.stamped is None:
         return
     first, last = tally.stamped
@@ -229,11 +287,26 @@ def apart(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:
     ratio = time * unit / iterations * steps / seconds
     coarse = 2 * (shape.resolution or 0.0) + LAG
     if abs(ratio - 1) > APART and abs(ratio - 1) * seconds > coarse:
-        why = (
-            "time passed that is in no training line, such as evaluations and checkpoints"
-            if ratio < 1
-            else "the lines claim more time than passed"
-        )
+        why = "the lines claim more time than passed"
+        if ratio < 1:
+            ratio = _of_training(unit, tally, clock)
+            lost = clock.training_seconds * (1 - ratio)
+            if ratio >= 1 - APART or lost <= coarse * math.sqrt(clock.training_stretches):
+                return
+            why = "time passed that is in no training line, and no other line explains it"
         share = f"{100 * ratio:.1f} %"
         text = f"By its time stamps the log's rate is {share} of that by its lines: {why}."
         yield rules.CLOCKS_APART.finding(text)
+
+
+def _of_training(unit: float, tally: Tally, clock: LogClock) -> float:
+    """Return the rate by stamps ÷ that by lines, of training alone.
+
+    1 where it is unknown.
+    """
+    iterations, time = tally.steady_iterations, tally.steady_time
+    if tally.all_steps and tally.span is not None:
+        iterations, time = tally.span.iterations, tally.span.time
+    if iterations <= 0 or clock.training_seconds <= 0:
+        return 1.0
+    return time * unit / iterations * clock.training_steps / clock.training_seconds

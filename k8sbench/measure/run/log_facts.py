@@ -108,6 +108,8 @@ class LogFacts:
         """Group of a declared format → first non-number, its line, count."""
         self.finished = False
         self.restarts: list[Place] = []
+        self.clock_sets: list[tuple[float, Place, dict[str, int]]] = []
+        """Notes that the wall clock was set: seconds, line, and each rank's iteration there."""
         self.other_runs: dict[str, list[Place]] = {}
         """Signs of another run in the log, each with its lines."""
         self._marks = _Marks()
@@ -412,6 +414,10 @@ class LogFacts:
             self.unread[name] = (text, place, count + 1)
         elif kind == "finished":
             self.finished = True
+        elif kind == "clock":
+            place = evidence.place(file, mark.line, mark.text)
+            positions = {source: rank.position for source, rank in self.ranks.items()}
+            self.clock_sets.append((mark.number("seconds") or 0.0, place, positions))
 
     def _restart(self, mark: Mark, file: str) -> None:
         marks = self._marks
@@ -423,6 +429,7 @@ class LogFacts:
         self._marks, self._count, self.summary, self.finished = _Marks(), 0, None, False
         for of_attempt in (self.ranks, self.rank_times, self._marks_before, self._received):
             of_attempt.clear()
+        self.clock_sets.clear()
 
     def _rank(self, mark: Mark) -> None:
         host, number = mark.values.get("host"), mark.number("rank")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from k8sbench.measure import rules, verdict
-from k8sbench.measure.arithmetic import beyond_peak
+from k8sbench.measure.arithmetic import beyond_fp32, beyond_peak
 from k8sbench.measure.run import gpu_metrics, integrity, log_statements
 from k8sbench.measure.run.expectation import AUTO, Expectation
 from k8sbench.measure.run.gpu_metrics import PlannedGpus
@@ -305,6 +305,10 @@ def _above_peak(measurement: Measurement, log: LogFacts) -> Iterator[Finding]:
     text = rate and beyond_peak(measurement, rate, model, expected.gpu_model)
     if text:
         yield rules.ABOVE_PEAK.finding(text)
+    elif rate:
+        text = beyond_fp32(measurement, rate, model, expected.gpu_model, expected.benchmark)
+        if text:
+            yield rules.TF32_LIKELY.finding(text)
 
 
 def _scale(shape: Shape, gpus: int, job_batch: float | None) -> tuple[float | None, float | None]:

@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench.measure.run.arrival import Arrivals
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
 from k8sbench.measure.run.log_clock import LogClock
 from k8sbench.measure.run.rank_sums import (
@@ -144,6 +145,7 @@ class RankRecords:
         self.odd: defaultdict[Replay, Occurrences] = defaultdict(Occurrences)
         self.sums = RankSums(shape, window)
         self.tally, self.clock = self.sums.tally, LogClock(shape)
+        self.arrivals = Arrivals(shape)
         self._first: list[Entry] = []
         """The first entries, for :meth:`shorten`."""
 
@@ -256,6 +258,7 @@ class RankRecords:
         self, record: Record, file: str, events: bool, restart: bool, upto: int | None = None
     ) -> None:
         opens = self.all_records == 0
+        epoch = self.epochs.current
         undisturbed = (self._follows(record) or self.shape.events_known) and not events
         furthest = (self._previous, self._mean.printed)
         turns = self.epochs.turns(record, self._previous) and self._turn(
@@ -318,11 +321,16 @@ class RankRecords:
             counts=counts,
             steady=steady,
             compares=alone,
+            explained=opens or events or restart or bool(record.holds) or record.epoch != epoch,
         )
         if self.all_records <= FIRST:
             self._first.append(entry)
+        self._take(entry)
+
+    def _take(self, entry: Entry) -> None:
         self.sums.add(entry)
         self.clock.compare(entry)
+        self.arrivals.add(entry)
 
     def _count_distance(
         self, line: Occurrence, distance: int, *, turns: bool, events: bool
@@ -356,6 +364,7 @@ class RankRecords:
         self.window = self.window._replace(warmup=warmup)
         self.sums = RankSums(self.shape, self.window)
         self.tally, self.clock = self.sums.tally, LogClock(self.shape)
+        self.arrivals = Arrivals(self.shape)
         for entry in self._first:
             begin = entry.line.position - entry.covered
             counts = (
@@ -363,9 +372,7 @@ class RankRecords:
             )
             if begin < warmup:
                 self.tally.began = entry.at
-            again = msgspec.structs.replace(entry, counts=counts)
-            self.sums.add(again)
-            self.clock.compare(again)
+            self._take(msgspec.structs.replace(entry, counts=counts))
         return True
 
     def _end_replay(self, *, turns: bool) -> None:

@@ -48,6 +48,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """True if its time holds only training."""
     compares: bool
     """True if only this record lies between the last two stamps."""
+    explained: bool
+    """True if the log states more than training since the record before.
+
+    An epoch's end, an evaluation, a checkpoint or a restart.
+    """
 
 
 class Span(NamedTuple):

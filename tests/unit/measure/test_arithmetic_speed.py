@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.files import catalog
-from k8sbench.measure.arithmetic import peak_of, tflops
+from k8sbench.measure.arithmetic import beyond_fp32, peak_of, tflops
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.speedup import results
 from k8sbench.model.run import Run
@@ -41,6 +41,42 @@ def test_the_first_layers_input_has_no_gradient_and_a_sharded_head_counts() -> N
 def test_a_gpu_without_a_data_sheet_has_no_peak() -> None:
     # Of the DGX-2H: it has another limit of power.
     assert peak_of("Tesla V100-SXM3-32GB-H") is None
+
+
+H100 = "NVIDIA H100 80GB HBM3"
+FP32: dict[str, Any] = {"precision_effective": "fp32", "impl": "upstream", "environment": {}}
+AMP, TF32 = ({**FP32, "precision_effective": each} for each in ("amp", "tf32"))
+STATED: dict[str, Any] = {**FP32, "environment": {"option.tf32": "False"}}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "rate", "known", "benchmark", "names"),
+    [
+        (H100, 1903.0, FP32, "resnet50", "69 %"),
+        # The fastest without TF32 that was measured, on an H200.
+        ("NVIDIA H200", 1000.3, FP32, "resnet50", None),
+        ("NVIDIA H200", 2205.4, FP32, "resnet50", "80 %"),
+        (A100, 780.0, FP32, "resnet50", "97 %"),
+        (A100, 500.0, FP32, "resnet50", None),
+        ("Tesla V100-SXM2-16GB", 393.4, FP32, "resnet50", None),
+        ("Tesla V100-SXM2-16GB", 600.0, FP32, "resnet50", None),
+        (None, 1903.0, FP32, "resnet50", None),
+        (H100, 1903.0, AMP, "resnet50", None),
+        (H100, 1903.0, TF32, "resnet50", None),
+        (H100, 1903.0, STATED, "resnet50", None),
+        (H100, 1903.0, {**FP32, "impl": "k8sbench"}, "resnet50", None),
+        (H100, 1903.0, FP32, "arcface", None),
+        (H100, 1903.0, FP32, None, None),
+    ],
+)
+def test_a_rate_above_what_fp32_reaches_names_its_share(
+    gpu: str | None, rate: float, known: dict[str, Any], benchmark: str | None, names: str | None
+) -> None:
+    model = catalog.find("resnet50").spec.variants[0].fingerprint
+    found = msgspec.structs.replace(present(run(rate).measurement), gpus=1, gpu_model=gpu, **known)
+    said = beyond_fp32(found, rate, model, None, benchmark)
+    assert (said is None) == (names is None)
+    assert names is None or f"are {names} of the FP32 peak" in present(said)
 
 
 OF_A100: dict[str, Any] = {"measured": {"gpu_model": A100}}

@@ -25,6 +25,7 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Fingerprint, LogFormat
 from tests.unit import goldens
+from tests.unit.measure import test_arrival as arrival
 from tests.unit.measure import test_batches_and_epochs as epochs
 from tests.unit.measure import test_gpu_metrics as metrics
 from tests.unit.measure import test_group_members as members
@@ -74,6 +75,28 @@ def declared(lines: Iterable[str], record: str | None = None) -> Found:
     summary = r"done: (?P<rate>\S+)"
     form = LogFormat(name="mine", unit="images", per="job", record=record, summary=summary)
     return log(lines, format=form)
+
+
+def mine(seconds: float) -> Found:
+    """Lines of 0.08 s, each of which arrives after so much time."""
+    return log(arrival.arrived(arrival.steps(), arrival.every(seconds)), **arrival.OWN)
+
+
+def between(what: str, epoch: int = 1) -> Found:
+    """Lines of 5 s in a declared format, with a pause of a minute."""
+    record = r"(?P<stamp>\d+) epoch (?P<epoch>\d) step (?P<iteration>\d+) ips (?P<rate>\S+)"
+    form = LogFormat(
+        name="mine",
+        unit="images",
+        per="job",
+        record=record,
+        evaluation=r"evaluating(?P<value>)",
+        averaged="step",
+        numbering="run",
+    )
+    lines = [f"{1_700_000_000 + 5 * i} epoch 1 step {i} ips 0.8" for i in range(1, 21)]
+    lines += [f"{1_700_000_060 + 5 * i} epoch {epoch} step {i} ips 0.8" for i in range(21, 41)]
+    return log([*lines[:20], what, *lines[20:]], format=form)
 
 
 def gpus(*series: Any, count: int = 1, shared: tuple[Shared, ...] = (), **more: Any) -> Found:
@@ -128,6 +151,7 @@ def archived(**of_run: Any) -> Found:
 
 # Logs of mmsegmentation.
 STEADY, LONG = run([0.5] * 8), run([0.5] * 12)
+HUNDRED, TWO_HUNDRED = run([0.5] * 100), run([0.5] * 200)
 HEAD = "2026-03-02 09:59:00,000 - mmseg - INFO - "
 CONFIG = [HEAD + "Config:", *STEADY]
 VALIDATED = "2026-03-02 10:00:25,000 - mmseg - INFO - Iter(val) [50]\tmIoU: 0.5000, aAcc: 0.9"
@@ -393,6 +417,16 @@ SHARED = Shared(gpu=metrics.gpu(), other="team-b/train-0")
 CASES: dict[str, tuple[Found, str]] = {
     # Lines that are missing, or come again.
     "lines are lost behind the first": (log([*LONG[:1], *LONG[4:]]), "iterations-missing"),
+    "1 % is torn": (
+        log([*HUNDRED[:50], HUNDRED[50][:60], *HUNDRED[51:]]),
+        "warn iterations-missing",
+    ),
+    "more than 1 %": (log([*HUNDRED[:50], *HUNDRED[52:]]), "iterations-missing"),
+    "less at the beginning of the window": (
+        log([*TWO_HUNDRED[:2], *TWO_HUNDRED[3:]], warmup=20),
+        "iterations-missing",
+    ),
+    "at the log's": (log(TWO_HUNDRED[1:]), "iterations-missing"),
     "an evaluation stands behind the first": (log([*LONG[:1], VALIDATED, *LONG[2:]]), ""),
     "every second line is lost": (log([EVERY_TENTH, LONG[0], *LONG[1::2]]), "iterations-missing"),
     "every tenth iteration has a line": (log([EVERY_TENTH, *LONG]), ""),
@@ -428,7 +462,12 @@ CASES: dict[str, tuple[Found, str]] = {
     "a slow line": (log(run([*[0.5] * 8, 0.76])), "unsteady"),
     "it waits for data": (log(WAITING), "loader-stall"),
     "stamps of twice the time": (log(TWICE_AS_FAST), "clock-mismatch"),
-    "an evaluation between epochs": (log(EVALUATED), "clocks-apart"),
+    "lines that arrive late": (mine(0.12), "arrival-mismatch"),
+    "lines that arrive early": (mine(0.04), "warn arrival-mismatch"),
+    "an evaluation between epochs": (log(EVALUATED), ""),
+    "a gap without a reason": (between("flushing"), "clocks-apart"),
+    "a gap with an evaluation": (between("evaluating"), ""),
+    "a gap between two epochs": (between("flushing", epoch=2), ""),
     "AI-Rank's test does not end": (log([airank(0, "test_begin"), *STEADY]), "ends-early"),
     "a loss that is no number": (log(NO_LOSS), "loss-not-finite"),
     "in the warm-up": (log(NO_FIRST_LOSS, warmup=10), "warn loss-not-finite"),
@@ -445,6 +484,8 @@ CASES: dict[str, tuple[Found, str]] = {
     "a faster one in AMP": (on(V100, 0.05, "amp"), "above-peak"),
     "perhaps in AMP": (on(V100, 0.5, None), ""),
     "an A100 may have used TF32": (on(A100, 0.4), ""),
+    "a ResNet that must have": (on(A100, 0.4, benchmark="deeplabv3p"), "tf32-likely"),
+    "one that need not": (on(A100, 0.8, benchmark="deeplabv3p"), ""),
     "too fast for TF32": (on(A100, 0.05), "above-peak"),
     "a GPU without a data sheet": (on("Mystery 1", 0.001), ""),
     "no GPU": (on(None, 0.001), ""),
