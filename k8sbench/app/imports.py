@@ -251,34 +251,70 @@ def _measured(
     options: MeasureOptions,
     said: Mapping[str, Any],
 ) -> MeasuredLog:
-    """Measure a log; take missing facts from its file name."""
+    """Measure a log, of which its name says ``said``.
+
+    The name supplies what neither the log nor an option states. The log must agree with what no
+    option overrides.
+    """
     has_case = options.gpus is not None or options.case is not None
     said = {
         option: value
         for option, value in said.items()
         if getattr(options, option) is None and not (has_case and option in {"gpus", "case"})
     }
-    missing = {"gpus", "case"}
-    try:
-        log = _of_run(files, first, candidates, options)
-    except InputError:
-        if missing.isdisjoint(said):
-            raise
-    else:
-        found = log.measurement
-        unstated = "precision_default" in found.environment
-        stated = {
-            "precision": None if unstated else found.precision,
-            "batch_size": found.batch_size_per_gpu,
-            "case": found.environment.get("replicas"),
-        }
-        missing = {option for option, value in stated.items() if value is None}
-        if "case" in said and math.prod(choices.parse_case(said["case"])) != found.gpus:
-            missing.discard("case")
-        if missing.isdisjoint(said):
-            return log
-    more = {option: value for option, value in said.items() if option in missing}
-    return _measured(files, first, candidates, msgspec.structs.replace(options, **more), said)
+    named = expectation.named_values(said)
+    candidates = [
+        each._replace(expected=msgspec.structs.replace(each.expected, named=named))
+        for each in candidates
+    ]
+    while True:
+        missing = {"gpus", "case"}
+        try:
+            log = _of_run(files, first, candidates, options)
+        except InputError:
+            if missing.isdisjoint(said):
+                raise
+        else:
+            missing = _missing(log, files, first, candidates, options, said)
+            if missing.isdisjoint(said):
+                return log
+        more = {option: value for option, value in said.items() if option in missing}
+        said = {option: value for option, value in said.items() if option not in more}
+        options = msgspec.structs.replace(options, **more)
+
+
+def _missing(
+    log: MeasuredLog,
+    files: Mapping[str, str | None],
+    first: str,
+    candidates: Sequence[LogCandidate],
+    options: MeasureOptions,
+    said: Mapping[str, Any],
+) -> set[str]:
+    """Return the options that a log does not state, among those that its name says."""
+    found = log.measurement
+    batch, precision = found.batch_size_per_gpu, found.precision
+    if batch != said.get("batch_size", batch) and log.origin.variant is not None:
+        # It may be the benchmark's, which counts after the name.
+        without = [
+            each._replace(expected=msgspec.structs.replace(each.expected, batch_sizes={}))
+            for each in candidates
+        ]
+        batch = _of_run(files, first, without, options).measurement.batch_size_per_gpu
+    is_half = said.get("precision") in expectation.HALF_TYPES
+    if "precision_default" in found.environment or (
+        precision == "amp" and is_half and found.amp_dtype is None
+    ):
+        precision = None
+    stated = {
+        "precision": precision,
+        "batch_size": batch,
+        "case": found.environment.get("replicas"),
+    }
+    missing = {option for option, value in stated.items() if value is None}
+    if "case" in said and math.prod(choices.parse_case(said["case"])) != found.gpus:
+        missing.discard("case")
+    return missing
 
 
 def _planned(
