@@ -25,6 +25,7 @@ from k8sbench.model import choices, imported
 from k8sbench.model.errors import InputError
 from k8sbench.model.identity import case_key, checked_set_name
 from k8sbench.model.imported import LogOrigin, MeasuredLog
+from k8sbench.model.plain_text import readable
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
@@ -99,7 +100,7 @@ def _of_run(
     judged = measuring.judge(log_files.opened(files), expected)
     chosen = candidates[expected.index(judged.expected)]
     origin = LogOrigin(
-        file=first,
+        file=readable(first),
         loaded=chosen.loaded,
         variant=chosen.variant,
         shape=options.shape,

@@ -19,7 +19,7 @@ from k8sbench.model.errors import InputError
 from k8sbench.model.identity import NAME_LIMIT, case_values
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.plain_text import counted
+from k8sbench.model.plain_text import counted, readable
 from k8sbench.model.plan import SEQUENCE_LENGTH, Device, PlannedWindow, RunPlan
 from k8sbench.model.planning import LoadedSpec
 from k8sbench.model.pool import NodePool
@@ -170,6 +170,7 @@ def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: 
         raise _unknown("batch per GPU", "--batch-size", origin)
     impl: Any = measurement.impl if measurement.impl in get_args(Impl) else "unknown"
     fields = planning.of_case(loaded, variant, device, nodes_and_gpus)
+    fields["spec_source"] = readable(fields["spec_source"])
     model, length = fields["fingerprint"], measurement.environment.get("option.sequence_length")
     grows = model is not None and model.position_gmac is not None and length is not None
     return RunPlan(

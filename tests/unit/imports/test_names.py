@@ -1,4 +1,4 @@
-"""``import --from-names``: what a log's name says, and the log, must agree."""
+"""Names of logs: what they say must agree with the log; they may be no text."""
 
 import itertools
 from pathlib import Path
@@ -119,3 +119,45 @@ def test_a_name_contradicts_what_a_configuration_leaves_out(place: Path, cli: Cl
     (place / "gpu1_amp.log").write_text(mmseg())
     _, reasons = imported(cli, "gpu1_amp.log")
     assert "The log's name says amp" in reasons["precision"]
+
+
+# Names that are not UTF-8
+
+
+ODD = "n1g8_caf\udce9.log"
+SHOWN = "n1g8_caf\\xe9.log"
+
+
+def test_a_name_that_is_no_text_is_measured_and_shown_with_its_bytes(place: Path, cli: Cli) -> None:
+    (place / ODD).write_text(dle_log())
+    (place / "d\udcff").mkdir()
+    (place / "d\udcff" / "a.log").write_text(dle_log().replace("2400.0", "2401.0"))
+    assert cli("measure", ODD).out.startswith(f"{SHOWN}\n")
+    (found,) = cli.json("measure", ODD, "-o", "json")
+    assert found["files"] == [SHOWN]
+    every = [each["files"] for each in cli.json("measure", str(place), "-o", "json")]
+    assert sorted(every) == [["d\\xff/a.log"], [SHOWN]]
+    err = cli("measure", "gone\udce9.log", code=2).err
+    assert err.startswith("error: gone\\xe9.log: cannot be read:")
+
+
+def test_a_name_that_is_no_text_is_imported_like_any_other(place: Path, cli: Cli) -> None:
+    (place / ODD).write_text(dle_log())
+    (place / "n1g8_caf\udce8.log").write_text(dle_log().replace("2400", "2410"))
+    mine = "b\udce9.yaml"
+    (place / mine).write_bytes(foreign.BENCHMARK.read_bytes())
+    (place / "\udce9.txt").write_text(foreign.log())
+    names = cli("import", ODD, "n1g8_caf\udce8.log", "--from-names", "--set", "s", "-o", "name").out
+    cli("import", "\udce9.txt", "--benchmark", mine, "--set", "s")
+    assert cli("import", ODD, "--set", "s").err.endswith("; 1 run was there already.\n")
+    before = cli.json("results", "-o", "json")
+    assert len(names.split()) == 2
+    assert sum(row["runs_total"] for row in before["rows"]) == 3
+    for name, shown in zip(names.split(), (SHOWN, "n1g8_caf\\xe8.log"), strict=True):
+        assert shown in cli("explain", name).out
+    assert cli("logs", names.split()[0]).out == f"{dle_log()}\n"
+    cli("store", "reindex")
+    assert cli.json("results", "-o", "json") == before
+    cli("report", "s", "-o", "page")
+    cli("store", "export", "s", "all.tar.gz")
+    cli("store", "import", "all.tar.gz", "--store", "other")
