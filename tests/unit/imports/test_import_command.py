@@ -203,7 +203,7 @@ def test_importing_again_with_other_options_is_one_error(
     cli(*words, "--set", "plsc", "--gpu-model", foreign.GPU, code=None)
     err = cli(*words, *again, code=2).err
     assert len(err.splitlines()) == 3
-    assert "k8sbench store remove plsc" in err
+    assert ("--replace" if again else "k8sbench store remove plsc") in err
     assert ("--gpu-model" in err) is bool(again)
 
 
