@@ -61,11 +61,14 @@ DYGRAPH_LINE = (
 # -- configuration --------------------------------------------------------------------------------
 #
 # PaddleClas and plsc 2.4 print it as sections: ``[2023/07/28 06:42:45] ppcls INFO:     Train : ``.
+# Paddle's own logger, which prints plsc's lines again on stderr, names the file in place of the
+# program: ``[2026-11-25 09:22:11,141] [    INFO] logger.py:80 -     Train : ``.
 
-_MODEL = padded(r"INFO: (?:ARCHITECTURE|Arch|Model) : ")
-_NAME = padded(r"INFO:\s+name : (?P<model>\S+)")
-_LOADER = padded(r"INFO:\s+(?P<section>Train|Eval|Infer|TRAIN|VALID) : *$")
-_BATCH = padded(r"INFO:\s+batch_size : (?P<batch>\d{1,12})\s*$")
+_SETTING = r"(?:INFO:|\blogger\.py:\d+ -)"
+_MODEL = padded(_SETTING + r" (?:ARCHITECTURE|Arch|Model) : ")
+_NAME = padded(_SETTING + r"\s+name : (?P<model>\S+)")
+_LOADER = padded(_SETTING + r"\s+(?P<section>Train|Eval|Infer|TRAIN|VALID) : *$")
+_BATCH = padded(_SETTING + r"\s+batch_size : (?P<batch>\d{1,12})\s*$")
 _BATCH_OF = {"Train": "batch_size", "TRAIN": "global_batch"}
 """Section → what its batch is of: of 2020's, all cards together."""
 _CONFIGURED = "ARCHITECTURE Arch Model Train Eval Infer TRAIN VALID batch_size name"
@@ -406,12 +409,16 @@ PLSC = Family(
         *_setting("classes", "num_classes", "num_classes", r"\d{1,12}"),
         rule("num_trainers: ", r"trainer_id: \d+, num_trainers: (?P<_gpus_program>\d{1,12})"),
         rule("plsc INFO: ", program="PLSC"),
-        rule("world_size : ", r"plsc INFO:\s+world_size : (?P<_gpus_program>\d{1,12})\s*$"),
-        rule("class_num : ", r"plsc INFO:\s+class_num : (?P<classes>\d{1,12})\s*$"),
+        rule("world_size : ", _SETTING + r"\s+world_size : (?P<_gpus_program>\d{1,12})\s*$"),
+        rule("class_num : ", _SETTING + r"\s+class_num : (?P<classes>\d{1,12})\s*$"),
         rule("task_type : classification", _classifies="True"),
         rule("level : O0", precision="fp32"),
-        rule("level : O", r"INFO:\s+level : O[12]", precision="amp", amp_dtype="fp16"),
-        rule("train with paddle", r"train with paddle (?P<framework_version>\d[\d.]*\d)"),
+        rule("level : O", _SETTING + r"\s+level : O[12]", precision="amp", amp_dtype="fp16"),
+        rule(
+            "train with paddle",
+            r"train with paddle (?P<framework_version>\d[\d.]*\d)",
+            program="PLSC",
+        ),
         rule("device Place(cpu)", device="cpu"),
         *LAUNCH,
     ),
