@@ -6,7 +6,7 @@
 #   make lint                     format, lint, and how many docstrings are hard to read
 #   make types                    the types, strictly
 #   make imports                  which folder may import what
-#   make size                     statements and words, against the limits of tests/size.toml
+#   make size                     statements and words, beside those of the last release
 #   make unit                     the unit tests
 #   make coverage                 the unit tests, and how much of k8sbench/ they run
 #   make test                     all of it and every tier that this machine can run: what CI runs

@@ -10,9 +10,9 @@ import functools
 import itertools
 import math
 import string
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -22,9 +22,11 @@ from k8sbench.lifecycle.context import BENCHMARK, Note
 from k8sbench.measure.run import expectation
 from k8sbench.measure.run.expectation import LogCandidate, MeasureOptions
 from k8sbench.model import choices, imported
-from k8sbench.model.errors import InputError
+from k8sbench.model.errors import InputError, UsageError
 from k8sbench.model.identity import case_key, checked_set_name
 from k8sbench.model.imported import LogOrigin, MeasuredLog
+from k8sbench.model.plain_text import readable
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
@@ -99,7 +101,7 @@ def _of_run(
     judged = measuring.judge(log_files.opened(files), expected)
     chosen = candidates[expected.index(judged.expected)]
     origin = LogOrigin(
-        file=first,
+        file=readable(first),
         loaded=chosen.loaded,
         variant=chosen.variant,
         shape=options.shape,
@@ -163,6 +165,8 @@ class ImportedLogs(msgspec.Struct, frozen=True, kw_only=True):
     added: tuple[Run, ...] = ()
     there: tuple[Run, ...] = ()
     """Runs of their sets that were here already, of the same logs."""
+    replaced: tuple[str, ...] = ()
+    """Ids of earlier runs that were removed for those added."""
     failures: tuple[InputError, ...]
     """Without ``skip_unreadable`` nothing was recorded where there are any."""
     recognised: tuple[MeasuredLog, ...] = ()
@@ -179,11 +183,13 @@ def import_logs(
     set_name: str | None = None,
     skip_unreadable: bool = False,
     from_names: bool = False,
+    replace: bool = False,
     where: str | None = None,
 ) -> ImportedLogs:
     """Measure logs and record each as a run: all of them, or none.
 
-    With ``from_names`` a log's name counts where the log states nothing.
+    With ``from_names`` a log's name counts where the log states nothing. With ``replace`` a run of
+    the set from the same log, or a log of the same name, is removed unless it is the same run.
 
     The same log twice, or one that another run of the store has, is among the failures. With
     ``skip_unreadable`` logs that cannot be measured are left out, instead of all. ``set_name`` is
@@ -191,6 +197,8 @@ def import_logs(
     """
     from k8sbench.adapters.store import artifacts, exchange
 
+    if replace and set_name is None:
+        raise UsageError("--replace replaces runs of a set.", "Name the set with --set.")
     set_name = checked_set_name(set_name or connections.new_set_name())
     candidates = _candidates(options)
     runs, failures = _find(logs, options)
@@ -218,28 +226,37 @@ def import_logs(
             if log.origin.loaded and log.origin.loaded.text:
                 artifacts.RunFolder(folder).write(BENCHMARK, log.origin.loaded.text.encode())
             taken.append(log)
-            copies[log.run_id] = folder, files
-        doubles = imported.doubles(taken, store.runs(RunFilter()))
+            copies[log.run_ids] = folder, files
+        known = store.runs(RunFilter())
+        of_set = [run for run in known if run.is_imported and run.plan.set_name == set_name]
+        others = [run for run in known if run not in of_set] if replace else known
+        doubles = imported.doubles(taken, others)
         failures += doubles
-        added, there = list[tuple[MeasuredLog, Run]](), list[Run]()
+        planned = _Planned([], [], [])
         if not failures or (skip_unreadable and taken and not doubles):
             refused: list[InputError] = []
-            added, there = _planned(store, taken, refused)
+            planned = _planned(store, taken, known, refused, replace=replace)
             failures += (
                 error if from_names else imported.offering_names(error, str(error.file))
                 for error in refused
             )
             if failures and not skip_unreadable:
-                added, there = [], []
-        if added:
-            exchange.add(store, [(run, *copies[run.run_id]) for _, run in added])
-        recorded = [store.run(run.run_id) for _, run in added]
-        present = [*recorded, *there]
+                planned = _Planned([], [], [])
+        added = [
+            exchange.AddedRun(run, *copies[log.run_ids], replaces)
+            for log, run, replaces in planned.added
+        ]
+        if added or planned.leftovers:
+            exchange.add(store, added, planned.leftovers)
+        recorded = [store.run(each.run.run_id) for each in added]
+        present = [*recorded, *planned.there]
+        replaced = [*planned.leftovers, *(run_id for each in added for run_id in each.replaces)]
         return ImportedLogs(
             added=tuple(recorded),
-            there=tuple(there),
+            there=tuple(planned.there),
+            replaced=tuple(dict.fromkeys(replaced)),
             failures=tuple(failures),
-            recognised=tuple(log for log, _ in added),
+            recognised=tuple(log for log, _, _ in planned.added),
             rows=results.rows(store, present, note, accept=options.accept) if present else None,
         )
 
@@ -251,60 +268,136 @@ def _measured(
     options: MeasureOptions,
     said: Mapping[str, Any],
 ) -> MeasuredLog:
-    """Measure a log; take missing facts from its file name."""
+    """Measure a log, of which its name says ``said``.
+
+    The name supplies what neither the log nor an option states. The log must agree with what no
+    option overrides.
+    """
     has_case = options.gpus is not None or options.case is not None
     said = {
         option: value
         for option, value in said.items()
         if getattr(options, option) is None and not (has_case and option in {"gpus", "case"})
     }
-    missing = {"gpus", "case"}
-    try:
-        log = _of_run(files, first, candidates, options)
-    except InputError:
-        if missing.isdisjoint(said):
-            raise
-    else:
-        found = log.measurement
-        unstated = "precision_default" in found.environment
-        stated = {
-            "precision": None if unstated else found.precision,
-            "batch_size": found.batch_size_per_gpu,
-            "case": found.environment.get("replicas"),
-        }
-        missing = {option for option, value in stated.items() if value is None}
-        if "case" in said and math.prod(choices.parse_case(said["case"])) != found.gpus:
-            missing.discard("case")
-        if missing.isdisjoint(said):
-            return log
-    more = {option: value for option, value in said.items() if option in missing}
-    return _measured(files, first, candidates, msgspec.structs.replace(options, **more), said)
+    named = expectation.named_values(said)
+    candidates = [
+        each._replace(expected=msgspec.structs.replace(each.expected, named=named))
+        for each in candidates
+    ]
+    while True:
+        missing = {"gpus", "case"}
+        try:
+            log = _of_run(files, first, candidates, options)
+        except InputError:
+            if missing.isdisjoint(said):
+                raise
+        else:
+            missing = _missing(log, files, first, candidates, options, said)
+            if missing.isdisjoint(said):
+                return log
+        more = {option: value for option, value in said.items() if option in missing}
+        said = {option: value for option, value in said.items() if option not in more}
+        options = msgspec.structs.replace(options, **more)
+
+
+def _missing(
+    log: MeasuredLog,
+    files: Mapping[str, str | None],
+    first: str,
+    candidates: Sequence[LogCandidate],
+    options: MeasureOptions,
+    said: Mapping[str, Any],
+) -> set[str]:
+    """Return the options that a log does not state, among those that its name says."""
+    found = log.measurement
+    batch, precision = found.batch_size_per_gpu, found.precision
+    if batch != said.get("batch_size", batch) and log.origin.variant is not None:
+        # It may be the benchmark's, which counts after the name.
+        without = [
+            each._replace(expected=msgspec.structs.replace(each.expected, batch_sizes={}))
+            for each in candidates
+        ]
+        batch = _of_run(files, first, without, options).measurement.batch_size_per_gpu
+    is_half = said.get("precision") in expectation.HALF_TYPES
+    if "precision_default" in found.environment or (
+        precision == "amp" and is_half and found.amp_dtype is None
+    ):
+        precision = None
+    stated = {
+        "precision": precision,
+        "batch_size": batch,
+        "case": found.environment.get("replicas"),
+    }
+    missing = {option for option, value in stated.items() if value is None}
+    if "case" in said and math.prod(choices.parse_case(said["case"])) != found.gpus:
+        missing.discard("case")
+    return missing
+
+
+class _Planned(NamedTuple):
+    """What an import changes."""
+
+    added: list[tuple[MeasuredLog, Run, tuple[str, ...]]]
+    """New runs, with the ids of those that they replace."""
+    there: list[Run]
+    """Runs that are recorded already."""
+    leftovers: list[str]
+    """Ids of runs that these replaced, by an import that was killed."""
 
 
 def _planned(
-    store: SqlStore, taken: Sequence[MeasuredLog], failures: list[InputError]
-) -> tuple[list[tuple[MeasuredLog, Run]], list[Run]]:
+    store: SqlStore,
+    taken: Sequence[MeasuredLog],
+    known: Sequence[Run],
+    failures: list[InputError],
+    *,
+    replace: bool,
+) -> _Planned:
     """Plan the runs to add, and find those already recorded."""
-    added, there = list[tuple[MeasuredLog, Run]](), list[Run]()
-    numbers = Counter[tuple[str, str]]()
+    from k8sbench.adapters.store import exchange
+
+    planned, gone = _Planned([], [], []), set[str]()
     ids, now = set(store.ids()), connections.now()
-    for number, log in enumerate(taken):
-        run_id, set_name = log.run_id, log.set_name
+    plans = list[tuple[MeasuredLog, RunPlan, list[Run]]]()
+    for log in taken:
+        first, second = log.run_ids
         try:
-            plan = imported.plan(log.measurement, log.origin, run_id=run_id, set_name=set_name)
-            if run_id in ids:
-                run = store.run(run_id)
+            run_id = second if first in ids else first
+            plan = imported.plan(log.measurement, log.origin, run_id=run_id, set_name=log.set_name)
+            if not replace and not ids.isdisjoint(log.run_ids):
+                run = store.run(first if first in ids else second)
                 imported.check_same(run, plan, log.origin.file)
-                there.append(run)
+                planned.there.append(run)
                 continue
+            unchanged = [
+                run.run_id
+                for run in known
+                if replace and log.is_of(run) and imported.is_unchanged(run, plan, log.measurement)
+            ]
+            if unchanged:
+                planned.there.append(store.run(unchanged[0]))
+                replaced = exchange.replaced_by(store, unchanged[0])
+                planned.leftovers.extend(ids.intersection(replaced))
+                continue
+            earlier = imported.earlier(log, taken, known) if replace else []
         except InputError as error:
             failures.append(error)
             continue
+        gone.update(run.run_id for run in earlier)
+        plans.append((log, plan, earlier))
+    gone.update(planned.leftovers)
+    repeats = defaultdict[tuple[str, str], set[int]](set)
+    for run in known:
+        if run.run_id not in gone:
+            repeats[run.plan.set_name, run.case_key].add(run.plan.repeat)
+    for number, (log, plan, earlier) in enumerate(plans):
         key = case_key(plan)
-        repeat = store.next_repeat(set_name, key) + numbers[set_name, key]
-        numbers[set_name, key] += 1
+        used = repeats[plan.set_name, key]
+        kept = {run.plan.repeat for run in earlier if run.case_key == key} - used
+        repeat = min(kept or set(range(1, len(used) + 2)) - used)
+        used.add(repeat)
         # Seconds that differ by a millionth keep the order in which the logs were named.
         at = now + number / 1e6
-        plan = msgspec.structs.replace(plan, repeat=repeat)
-        added.append((log, imported.run(plan, log.measurement, at)))
-    return added, there
+        run = imported.run(msgspec.structs.replace(plan, repeat=repeat), log.measurement, at)
+        planned.added.append((log, run, tuple(each.run_id for each in earlier)))
+    return planned

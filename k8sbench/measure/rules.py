@@ -31,8 +31,8 @@ BATCH_MISMATCH = reject(
 )
 BATCH_SIZE = reject(
     "batch-size",
-    "The logged batch per GPU differs from the plan's or --batch-size. A warning without "
-    "a plan, if the figures do not depend on the batch.",
+    "The logged batch per GPU differs from the plan's, --batch-size or the log's name. A "
+    "warning for --batch-size without a plan, if the figures do not depend on the batch.",
     "Give the batch that the run really had with --batch-size.",
 )
 CLOCK_MISMATCH = reject(
@@ -62,9 +62,10 @@ FRAMEWORK = reject(
 )
 GPU_COUNT = reject(
     "gpu-count",
-    "The logged number of GPUs differs from the plan's or --gpus. Or the log states two "
-    "numbers. The environment's may count nodes: it is compared only if neither is "
-    "given, and program and launcher do not agree on another.",
+    "The logged number of GPUs differs from the plan's, --gpus or the log's name, or that "
+    "of nodes from its name. Or the log states two numbers. The environment's may count "
+    "nodes: it is compared only if neither is given, and program and launcher do not agree "
+    "on another.",
     "Give the number that the job really had.",
 )
 GPU_SHARED = reject(
@@ -116,9 +117,9 @@ OTHER_BENCHMARK = reject(
 )
 PRECISION = reject(
     "precision",
-    "The logged precision differs from the plan's or --precision. Or its half type, or "
-    "the printed configuration lacks AMP. The figure is labelled with the log's "
-    "precision.",
+    "The logged precision differs from the plan's, --precision or the log's name. Or its "
+    "half type, or the printed configuration lacks AMP. The figure is labelled with the "
+    "log's precision.",
     "Give the precision that the run really had.",
 )
 PRECISION_WITHOUT_EFFECT = reject(

@@ -35,6 +35,7 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench.model.plain_text import readable
 from k8sbench.model.sample import Place
 
 FEW = 5
@@ -79,6 +80,7 @@ class InputError(UsageError):
     def __init__(
         self, message: str, action: str = "", *, file: str | None = None, line: int | None = None
     ) -> None:
+        file = None if file is None else readable(file)
         where = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
         super().__init__(where + message, action)
         self.file = file

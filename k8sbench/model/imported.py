@@ -19,7 +19,7 @@ from k8sbench.model.errors import InputError
 from k8sbench.model.identity import NAME_LIMIT, case_values
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.plain_text import counted
+from k8sbench.model.plain_text import counted, readable
 from k8sbench.model.plan import SEQUENCE_LENGTH, Device, PlannedWindow, RunPlan
 from k8sbench.model.planning import LoadedSpec
 from k8sbench.model.pool import NodePool
@@ -32,6 +32,8 @@ MOST_ON_ONE_NODE = 8
 ID_DIGITS = 12
 NO_CASE = "Give it with --case, as 4x8; logs of other cases need a command of their own."
 CAUSE_ID = "imported"
+STDIN_NAME = "<stdin>"
+"""Name of standard input as a log, which says nothing about its origin."""
 
 Shape = tuple[int, int]
 """Nodes, and GPUs (CPU processes) on each."""
@@ -96,11 +98,18 @@ class MeasuredLog(NamedTuple):
     """Set of the run; empty unless it is imported."""
 
     @property
-    def run_id(self) -> str:
-        """Id of the run in its set."""
+    def run_ids(self) -> tuple[str, str]:
+        """Possible ids of the run in its set; one that is replaced by the other has the first."""
         loaded = self.origin.loaded
         name = loaded.spec.name if loaded else self.measurement.format
-        return run_id(name, self.set_name, self.digests)
+        replacing = (*self.digests, "replaces")
+        return run_id(name, self.set_name, self.digests), run_id(name, self.set_name, replacing)
+
+    def is_of(self, run: Run) -> bool:
+        """Return True if a run of its set was made of the same log."""
+        measured = run.measurement
+        is_same = measured is not None and measured.is_same_log(self.measurement)
+        return run.plan.set_name == self.set_name and (run.run_id in self.run_ids or is_same)
 
     def is_same(self, other: MeasuredLog) -> bool:
         """Return True if the two have a file or all records in common."""
@@ -170,6 +179,7 @@ def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: 
         raise _unknown("batch per GPU", "--batch-size", origin)
     impl: Any = measurement.impl if measurement.impl in get_args(Impl) else "unknown"
     fields = planning.of_case(loaded, variant, device, nodes_and_gpus)
+    fields["spec_source"] = readable(fields["spec_source"])
     model, length = fields["fingerprint"], measurement.environment.get("option.sequence_length")
     grows = model is not None and model.position_gmac is not None and length is not None
     return RunPlan(
@@ -259,7 +269,7 @@ def doubles(logs: Sequence[MeasuredLog], known: Sequence[Run]) -> list[InputErro
             (
                 one
                 for one in known
-                if one.run_id != log.run_id
+                if one.run_id not in log.run_ids
                 and one.measurement is not None
                 and one.measurement.is_same_log(log.measurement)
             ),
@@ -276,6 +286,41 @@ def doubles(logs: Sequence[MeasuredLog], known: Sequence[Run]) -> list[InputErro
     return errors
 
 
+def earlier(log: MeasuredLog, others: Sequence[MeasuredLog], known: Sequence[Run]) -> list[Run]:
+    """List the runs that a log replaces: those of its set of the same log, or a log of its name.
+
+    ``others`` are the logs beside it, whose runs are theirs. Raises :class:`InputError` if several
+    logs of its name have runs.
+    """
+    of_set = [run for run in known if run.is_imported and run.plan.set_name == log.set_name]
+    same = [run for run in of_set if log.is_of(run)]
+    named = [
+        run
+        for run in of_set
+        if run.measurement is not None
+        and run.measurement.files == log.measurement.files
+        and run not in same
+        and not any(other.is_of(run) for other in others if other is not log)
+    ]
+    if STDIN_NAME in log.measurement.files:
+        named = []
+    if len(named) > 1:
+        ids = " ".join(run.run_id for run in named)
+        raise InputError(
+            f"may replace any of {len(named)} runs of set {log.set_name}, whose logs had its name.",
+            f"Remove those that it replaces: k8sbench store remove {ids}",
+            file=log.origin.file,
+        )
+    return [*same, *named]
+
+
+def is_unchanged(run: Run, plan: RunPlan, measurement: Measurement) -> bool:
+    """Return True if a run has this case and measurement already."""
+    encode = msgspec.json.encode  # nan equals itself
+    has_case = case_values(run.plan) == case_values(plan)
+    return has_case and encode(run.measurement) == encode(measurement)
+
+
 def check_same(run: Run, plan: RunPlan, file: str) -> None:
     """Reject a log whose run is there with another case."""
     was, now, set_name = case_values(run.plan), case_values(plan), run.plan.set_name
@@ -283,7 +328,7 @@ def check_same(run: Run, plan: RunPlan, file: str) -> None:
     if differing:
         raise InputError(
             f"was imported into set {set_name} with another {', '.join(map(_said, differing))}.",
-            f"Give the options of that import, or {_removed(run)}",
+            "Give the options of that import, or --replace to replace its run.",
             file=file,
         )
 

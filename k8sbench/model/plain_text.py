@@ -19,6 +19,7 @@ _UNSAFE = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
     rf"|[\u2028\u2029{_CONTROL}{_BIDIRECTIONAL}{_INVISIBLE}{_SURROGATES}]"
 )
+_NO_TEXT = re.compile(f"[{_SURROGATES}]")
 _BLANKS = frozenset("\t\n\r\u2028\u2029")
 _NOT_IN_JSON = re.compile(rf"[\x7f-\x9f\u2028\u2029{_BIDIRECTIONAL}{_INVISIBLE}]")
 
@@ -44,6 +45,11 @@ def clean_lines(text: str) -> str:
     Lines keep their indentation.
     """
     return "\n".join(map(clean, text.split("\n")))
+
+
+def readable(path: str) -> str:
+    r"""Return a path as UTF-8 text, with ``\xe9`` for each byte that is none."""
+    return _NO_TEXT.sub(lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", path)
 
 
 def escaped_json(text: str) -> str:

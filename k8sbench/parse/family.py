@@ -64,6 +64,24 @@ LOSS_NUMBER = r"(?P<loss>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf|NaN|Inf|NAN|
 _LOSS = re.compile(r"\bloss:\s+" + LOSS_NUMBER)
 
 
+MOST_PADDING = 64
+"""Maximum spaces that pad a value; a limit keeps hostile lines fast."""
+_SPACES = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?<[=!][^)]*\)|\^ +)| (\?)?(?![ +*{])")
+"""An expression's spaces, but no classes, indentation, and lookbehinds, whose width is fixed."""
+
+
+def padded(expression: str) -> re.Pattern[str]:
+    """Compile an expression in which each space stands for several.
+
+    Programs pad numbers to columns, and a later version of them may pad others.
+    """
+
+    def repeated(match: re.Match[str]) -> str:
+        return match[1] or f" {{{0 if match[2] else 1},{MOST_PADDING}}}"
+
+    return re.compile(_SPACES.sub(repeated, expression))
+
+
 class RecordRule(msgspec.Struct, frozen=True):
     """A training line.
 
@@ -304,7 +322,7 @@ class FactRule(msgspec.Struct, frozen=True):
 
 def rule(needle: str, pattern: str | None = None, **says: str) -> FactRule:
     """Build a rule for facts; without a pattern the needle alone decides."""
-    return FactRule(needle, re.compile(pattern or re.escape(needle)), says)
+    return FactRule(needle, padded(pattern) if pattern else re.compile(re.escape(needle)), says)
 
 
 class EvaluationRule(msgspec.Struct, frozen=True):

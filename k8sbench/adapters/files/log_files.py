@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from k8sbench.model.errors import InputError
+from k8sbench.model.imported import STDIN_NAME
+from k8sbench.model.plain_text import readable
 
 STDIN = "-"
 LONGEST_LINE = 64 * 1024
@@ -142,7 +144,7 @@ class LogFile:
     """
 
     def __init__(self, path: str, name: str | None = None) -> None:
-        self.name = name or ("<stdin>" if path == STDIN else path)
+        self.name = readable(name or (STDIN_NAME if path == STDIN else path))
         self._path = path
 
     def unpacked(self) -> Iterator[bytes]:

@@ -31,7 +31,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
@@ -219,8 +219,13 @@ def _whole(folder: RunFolder) -> Run | None:
     return None
 
 
-def put_in_place(store: SqlStore, folders: Mapping[str, Path]) -> None:
-    """Move runs, by id, to their places and index them, all or none."""
+def put_in_place(
+    store: SqlStore, folders: Mapping[str, Path], replaced: Sequence[str] = ()
+) -> None:
+    """Move runs, by id, to their places, index them, and remove those replaced: all or none.
+
+    If the process is killed, runs of either kind may be there, and none is lost.
+    """
     runs, moved = store.root / artifacts.RUNS, dict[Path, Path]()
     try:
         with store.database.writing() as db, disk.translated(f"put runs into {runs}"):
@@ -230,10 +235,15 @@ def put_in_place(store: SqlStore, folders: Mapping[str, Path]) -> None:
                     raise StoreError(f"{runs / run_id} is there, and is no whole run.", REINDEX)
                 moved[folder] = folder.rename(runs / run_id)
             opening.index_folders(store, db, folders)
+            for run_id in replaced:
+                index.delete(db, run_id)
+                moved |= _taken_out(store, run_id)
     except BaseException:
         for before, place in moved.items():
             place.rename(before)
         raise
+    if replaced:
+        shutil.rmtree(store.root / REMOVED, ignore_errors=True)
 
 
 # --- what is taken out: whole runs, and what old runs have printed --------------------------------
@@ -256,16 +266,23 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 
 def remove(store: SqlStore, run_id: str) -> None:
     """Remove an ended run: its row and, if it is here, its folder."""
-    removed = store.root / REMOVED
     with store.database.writing() as db, disk.translated(f"remove run {run_id}"):
         index.delete(db, run_id)
-        # A damaged row's id may name a folder that is not a run's.
-        if run_id in artifacts.run_ids(store.root):
-            disk.make_folder(removed)
-            shutil.rmtree(removed / run_id, ignore_errors=True)  # of a removal that was killed
-            store.run_folder(run_id).path.rename(removed / run_id)
+        _taken_out(store, run_id)
     # Also remains of killed removals; those of active ones are removed twice, which is harmless.
-    shutil.rmtree(removed, ignore_errors=True)
+    shutil.rmtree(store.root / REMOVED, ignore_errors=True)
+
+
+def _taken_out(store: SqlStore, run_id: str) -> dict[Path, Path]:
+    """Put a run's folder among those to be removed; return its old place and the new one."""
+    removed = store.root / REMOVED
+    # A damaged row's id may name a folder that is not a run's.
+    if run_id not in artifacts.run_ids(store.root):
+        return {}
+    disk.make_folder(removed)
+    shutil.rmtree(removed / run_id, ignore_errors=True)  # of a removal that was killed
+    place = store.run_folder(run_id).path
+    return {place: place.rename(removed / run_id)}
 
 
 def printed(folder: Path) -> list[Path]:
@@ -365,6 +382,8 @@ class ImportRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     files: tuple[ImportedFile, ...]
     """The logs."""
+    replaces: tuple[str, ...] = ()
+    """Ids of the runs in whose place the run came."""
 
 
 def copied(folder: Path, logs: Mapping[str, str | None]) -> tuple[ImportedFile, ...]:
@@ -387,11 +406,38 @@ def copied(folder: Path, logs: Mapping[str, str | None]) -> tuple[ImportedFile, 
     return tuple(found)
 
 
-def add(store: SqlStore, runs: Sequence[tuple[Run, Path, tuple[ImportedFile, ...]]]) -> None:
-    """Add runs whose logs were copied, all or none."""
-    for run, path, files in runs:
+class AddedRun(NamedTuple):
+    """A run whose logs were copied."""
+
+    run: Run
+    folder: Path
+    """Of :func:`unpacking`."""
+    files: tuple[ImportedFile, ...]
+    replaces: tuple[str, ...] = ()
+    """Ids of the runs in whose place it comes."""
+
+
+def add(store: SqlStore, added: Sequence[AddedRun], leftovers: Sequence[str] = ()) -> None:
+    """Add runs and remove those that they replace, all or none.
+
+    ``leftovers`` are runs whose replacement was killed.
+    """
+    replaced = [*leftovers]
+    for run, path, files, replaces in added:
         folder = RunFolder(path)
-        about = ImportRecord(imported_at=run.created_at, files=files)
+        about = ImportRecord(imported_at=run.created_at, files=files, replaces=replaces)
         folder.write(IMPORTED, artifacts.as_file(about))
         folder.save(run)
-    put_in_place(store, {run.run_id: path for run, path, _ in runs})
+        replaced += replaces
+    folders = {each.run.run_id: each.folder for each in added}
+    with contextlib.ExitStack() as claims:
+        replaced = list(dict.fromkeys(replaced))
+        for run_id in replaced:
+            claims.enter_context(claimed(store, run_id))
+        put_in_place(store, folders, replaced)
+
+
+def replaced_by(store: SqlStore, run_id: str) -> tuple[str, ...]:
+    """Return the ids of the runs in whose place an imported run came."""
+    record = store.run_folder(run_id).read(IMPORTED, ImportRecord)
+    return () if record is None else record.replaces

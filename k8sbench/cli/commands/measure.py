@@ -132,6 +132,11 @@ def _write(found: Sequence[Measurement], output_format: str) -> None:
     help="Take nodes, GPUs, batch and precision that a log does not state from its name: "
     "n4g8_amp_bs128.log.",
 )
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Replace the runs of the set that came from the same logs, or logs of the same names.",
+)
 @rows_option
 @store_option
 def import_command(
@@ -170,9 +175,11 @@ def _note_outcome(done: ImportedLogs) -> int:
         return InputError.exit_code
     _note_benchmarks(done.recognised, "recorded")
     here = f"; {counted(len(done.there), 'run', ('was', 'were'))} there already"
+    replaced = f"; {counted(len(done.replaced), 'earlier run', ('was', 'were'))} replaced"
     sets = few(sorted({run.plan.set_name for run in (*done.added, *done.there)}))
     output.note(
-        f"{counted(len(done.added), 'run')} imported into set {sets}{here if done.there else ''}."
+        f"{counted(len(done.added), 'run')} imported into set {sets}"
+        f"{replaced if done.replaced else ''}{here if done.there else ''}."
     )
     return rows.code_of_rows(done.rows)
 

@@ -35,6 +35,7 @@ def reasons(case: Case) -> Iterator[Finding]:
     yield from _batch(case)
     yield from _redundancy(case)
     yield from _precision(case)
+    yield from _name(case)
 
 
 def _identity(case: Case) -> Iterator[Finding]:
@@ -90,15 +91,17 @@ def _gpus(case: Case) -> Iterator[Finding]:
     if expected.gpus is None:
         # It may count nodes: whoever gives the number knows better.
         stated |= log.facts.get("gpus_by_environment", {})
-    given, ranks = counted(case.gpus, "GPU", ("was", "were")), len(log.ranks)
+    given, ranks = f"{counted(case.gpus, 'GPU', ('was', 'were'))} given", len(log.ranks)
+    if expected.gpus is not None and expected.gpus == expected.named.gpus:
+        given = f"the log's name says {counted(case.gpus, 'GPU')}"
     if logged is not None and logged != case.gpus:
-        text = f"{given} given, the log says {logged}."
+        text = f"{given[0].upper()}{given[1:]}, the log says {logged}."
         yield rules.GPU_COUNT.finding(text, log.place("gpus"))
     elif len(stated) > 1:
         text = f"The log says {' GPUs and '.join(stated)}."
         yield rules.GPU_COUNT.finding(text, stated.values())
     elif ranks > case.gpus:
-        text = f"{ranks} ranks print training lines, and {given} given."
+        text = f"{ranks} ranks print training lines, and {given}."
         yield rules.GPU_COUNT.finding(text)
     elif (
         expected.by_user
@@ -187,7 +190,8 @@ def _redundancy(case: Case) -> Iterator[Finding]:
     yield from _lines_and_head(case)
     total = log_statements.stated_samples(log)
     if total is not None and batch is not None and not math.isclose(total, batch * case.gpus):
-        text = f"The log says {total:g} samples per step of the job, not {case.gpus} × {batch}."
+        text = f"The log says {total:g} samples per step of the job, not {case.gpus} × {batch}"
+        text += f"{_by_name(case)}."
         where = log.place("global_batch") or log.place("tokens_per_step")
         if not log_statements.shares_samples(log, case.gpus):
             yield rules.BATCH_MISMATCH.finding(text, where)
@@ -199,7 +203,7 @@ def _redundancy(case: Case) -> Iterator[Finding]:
     if possible is not None and size and steps and batch and batch * case.gpus not in possible:
         text = (
             f"{size[0]:,} samples in {steps:,} steps are {size[0] / steps:.5g} per step of the job,"
-            f" not {case.gpus} × {batch}."
+            f" not {case.gpus} × {batch}{_by_name(case)}."
         )
         yield rules.BATCH_MISMATCH.finding(text, [size[1]])
 
@@ -217,6 +221,15 @@ def _lines_and_head(case: Case) -> Iterator[Finding]:
             f"The log's head says {stated} per step of the job, its lines come to {of_lines:.5g}."
         )
         yield rules.BATCH_MISMATCH.finding(text, log.place(name))
+
+
+def _by_name(case: Case) -> str:
+    """Name the source of GPUs or batch, if it is the log's name."""
+    expected = case.log.expected
+    gpus, batch = expected.named.gpus, expected.named.batch_size
+    known = {("gpus", expected.gpus), ("batch", expected.batch_size)}
+    by_name = known & {("gpus", gpus or 0), ("batch", batch or 0)}
+    return ", as the log's name says" if by_name else ""
 
 
 def _confirmed(case: Case) -> bool:
@@ -255,3 +268,46 @@ def _precision(case: Case) -> Iterator[Finding]:
             log.place("precision_effective"),
             severity="warn" if case.smoke and on_cpu else "reject",
         )
+
+
+def _name(case: Case) -> Iterator[Finding]:
+    """Yield what the log's name says and the log contradicts."""
+    log, named = case.log, case.log.expected.named
+    nodes = log.whole("replicas")
+    if named.gpus is not None and named.gpus != case.gpus:
+        yield _misnamed(case, rules.GPU_COUNT, "gpus", counted(named.gpus, "GPU"), case.gpus)
+    elif named.nodes is not None and nodes is not None and named.nodes != nodes:
+        yield _misnamed(case, rules.GPU_COUNT, "replicas", counted(named.nodes, "node"), nodes)
+    yield from _named_batch(case)
+    yield from _named_precision(case)
+
+
+def _misnamed(case: Case, rule: IntegrityRule, fact: str, named: str, stated: object) -> Finding:
+    return rule.finding(
+        f"The log's name says {named}, the log says {stated}.", case.log.place(fact)
+    )
+
+
+def _named_batch(case: Case) -> Iterator[Finding]:
+    log, expected, batch = case.log, case.log.expected, case.batch
+    named = expected.named.batch_size
+    if named is None or batch is None or named == batch:
+        return
+    # What follows from rates and times is rounded.
+    if log.whole("batch_size") is not None or abs(batch / named - 1) > OTHER_BATCH:
+        yield _misnamed(case, rules.BATCH_SIZE, "batch_size", f"a batch of {named} per GPU", batch)
+
+
+def _named_precision(case: Case) -> Iterator[Finding]:
+    log, named = case.log, case.log.expected.named
+    logged, half = log.fact("precision"), log.fact("amp_dtype")
+    assumed = None if logged else log.fact("precision_assumed")
+    if named.precision is None:
+        return
+    if logged and named.precision != logged:
+        yield _misnamed(case, rules.PRECISION, "precision", named.precision, logged)
+    elif assumed and named.precision != assumed:
+        text = f"The log's name says {named.precision}; the configuration in the log sets none."
+        yield rules.PRECISION.finding(text, log.place("precision_assumed"))
+    elif named.amp_dtype and half and named.precision == "amp" and named.amp_dtype != half:
+        yield _misnamed(case, rules.PRECISION, "amp_dtype", named.amp_dtype, half)

@@ -7,7 +7,7 @@ cannot differ from one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -31,6 +31,20 @@ from k8sbench.parse.families import NAMES
 
 AUTO = "auto"
 """The log family that is recognised by the log's lines."""
+HALF_TYPES = ("fp16", "bf16")
+
+
+class NamedValues(msgspec.Struct, frozen=True, kw_only=True):
+    """What a log's name says; None: nothing, or an option overrides it."""
+
+    gpus: int | None = None
+    """GPUs of the whole job."""
+    nodes: int | None = None
+    batch_size: int | None = None
+    """Samples per GPU and step."""
+    precision: str | None = None
+    """``fp32`` or ``amp``."""
+    amp_dtype: str | None = None
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +106,8 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     Properties that the log does not show cause a warning. False for declared formats, which read
     none of them.
     """
+    named: NamedValues = NamedValues()
+    """What the log's name says, with which the log must agree, too."""
     if_stated: bool = False
     """Apply only to logs that state this model or benchmark."""
     accept: tuple[str, ...] = ()
@@ -241,21 +257,42 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def values(self) -> dict[str, Any]:
         """Return what is known as fields of :class:`Expectation`."""
-        gpus, shape, precision = self.gpus, self.shape, self.precision
+        gpus, shape = self.gpus, self.shape
         if shape is not None:
             gpus = shape[0] * shape[1]
             if self.gpus not in {None, gpus}:
                 raise UsageError(
                     f"--case {self.case} and --gpus {self.gpus} differ.", "Give one of them."
                 )
-        is_half = precision in {"fp16", "bf16"}
+        requested, amp_dtype = split_precision(self.precision)
         return {
             "gpus": gpus,
             "batch_size": self.batch_size,
-            "precision": "amp" if is_half else precision,
-            "amp_dtype": precision if is_half else None,
+            "precision": requested,
+            "amp_dtype": amp_dtype,
             "gpu_model": self.gpu_model,
         }
+
+
+def split_precision(precision: str | None) -> tuple[str | None, str | None]:
+    """Return precision and half type: ``bf16`` is AMP in bf16."""
+    return ("amp", precision) if precision in HALF_TYPES else (precision, None)
+
+
+def named_values(said: Mapping[str, Any]) -> NamedValues:
+    """Return what a name says (:func:`.imported.from_name`) as values of the log."""
+    precision, amp_dtype = split_precision(said.get("precision"))
+    nodes, gpus = None, said.get("gpus")
+    if "case" in said:
+        nodes, each = choices.parse_case(said["case"])
+        gpus = nodes * each
+    return NamedValues(
+        gpus=gpus,
+        nodes=nodes,
+        batch_size=said.get("batch_size"),
+        precision=precision,
+        amp_dtype=amp_dtype,
+    )
 
 
 class LogCandidate(NamedTuple):

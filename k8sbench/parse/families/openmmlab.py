@@ -21,6 +21,7 @@ from k8sbench.parse.family import (
     RecordRule,
     assumed_fp32,
     evaluations_in_json,
+    padded,
     rule,
 )
 from k8sbench.parse.lines import CleanLine
@@ -71,7 +72,7 @@ _INTERVAL = re.compile(r" {4}interval=([1-9]\d{0,11}),$")
 _JSON_TEXT = re.compile(r'\\n|"')
 """Separators of the lines of a text in JSON."""
 _EVALUATED_BY = (*_HEADLINES.split("|"), "aAcc")
-_EVALUATED_RECORD = re.compile(
+_EVALUATED_RECORD = padded(
     rf'(?:{_MMCV_TRAINED}[^\[\]]*?, |"mode": "train"[^{{}}]*")(?:{_HEADLINES}|aAcc)"?: '
 )
 
@@ -102,13 +103,13 @@ def environment(begin: str) -> tuple[FactRule, ...]:
 SAVED = MarkRule(
     "Saving checkpoint at",
     "checkpoint",
-    re.compile(r"Saving checkpoint at \d+ (?:iterations|epochs)"),
+    padded(r"Saving checkpoint at \d+ (?:iterations|epochs)"),
 )
 
 
 def _evaluation(needle: str, head: str, metrics: str) -> EvaluationRule:
     metric = rf"\s[^\[\]]*?\b(?P<metric>{metrics}): (?P<value>\d+\.\d+|nan)"
-    return EvaluationRule(needle, re.compile(_STAMP + head + metric))
+    return EvaluationRule(needle, padded(_STAMP + head + metric))
 
 
 class _MmsegReader(LineReader):
@@ -194,10 +195,10 @@ MMSEG = Family(
     ),
     derive=_derive_mmseg,
     records=(
-        RecordRule("Iter [", re.compile(_STAMP + "Iter" + _MMCV_NUMBERS), BY_ITERATION),
+        RecordRule("Iter [", padded(_STAMP + "Iter" + _MMCV_NUMBERS), BY_ITERATION),
         RecordRule(
             "Epoch [",
-            re.compile(_STAMP + r"Epoch \[(?P<epoch>\d{1,6})\]" + _MMCV_NUMBERS),
+            padded(_STAMP + r"Epoch \[(?P<epoch>\d{1,6})\]" + _MMCV_NUMBERS),
             BY_EPOCH,
         ),
         json_record('"mode": "train"', JSON),
@@ -214,7 +215,7 @@ MMSEG = Family(
     marks=(
         MarkRule('"mode": "val"', "evaluation"),
         SAVED,
-        MarkRule("resumed ", "restart", re.compile(r"resumed (?:from )?epoch:? ?\d+, iter \d+")),
+        MarkRule("resumed ", "restart", padded(r"resumed (?:from )?epoch:? ?\d+, iter \d+")),
     ),
 )
 
@@ -292,14 +293,14 @@ def _engine_record(*, by_epoch: bool, dated: bool) -> RecordRule:
     )
     needle, count = ("Epoch(train)", _EPOCH) if by_epoch else ("Iter(train)", _ITERATION)
     return RecordRule(
-        needle, re.compile((_YEAR if dated else _NO_YEAR) + count + _ENGINE_NUMBERS), shape
+        needle, padded((_YEAR if dated else _NO_YEAR) + count + _ENGINE_NUMBERS), shape
     )
 
 
 def _engine_evaluations(metrics: str, unit: Literal["%", "fraction"]) -> tuple[EvaluationRule, ...]:
     value = rf"{metrics}): (?P<value>\d+\.\d+|nan)"
     return (
-        EvaluationRule("(val)", re.compile(_ENGINE_EVALUATED + value), unit=unit),
+        EvaluationRule("(val)", padded(_ENGINE_EVALUATED + value), unit=unit),
         *evaluations_in_json(*metrics.split("|"), unit=unit),
         *evaluations_in_json(*metrics.split("|"), unit=unit, prefix="val/"),
     )
@@ -373,10 +374,10 @@ MMENGINE = Family(
     ),
     marks=(
         MarkRule('"step": ', "evaluation", re.compile(rf'^\{{(?!.*{_ENGINE_TRAINED}).*"step": ')),
-        MarkRule("(val)", "evaluation", re.compile(r"(?:Iter|Epoch)\(val\) +\[")),
-        MarkRule("(test)", "evaluation", re.compile(r"(?:Iter|Epoch)\(test\) +\[")),
+        MarkRule("(val)", "evaluation", padded(r"(?:Iter|Epoch)\(val\) +\[")),
+        MarkRule("(test)", "evaluation", padded(r"(?:Iter|Epoch)\(test\) +\[")),
         SAVED,
         MarkRule("The best checkpoint with", "checkpoint"),
-        MarkRule("resumed epoch: ", "restart", re.compile(r"resumed epoch: \d+, iter: \d+")),
+        MarkRule("resumed epoch: ", "restart", padded(r"resumed epoch: \d+, iter: \d+")),
     ),
 )

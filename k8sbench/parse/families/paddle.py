@@ -22,6 +22,7 @@ from k8sbench.parse.family import (
     MarkRule,
     RecordRule,
     assumed_fp32,
+    padded,
     rule,
 )
 from k8sbench.parse.lines import CleanLine
@@ -60,11 +61,14 @@ DYGRAPH_LINE = (
 # -- configuration --------------------------------------------------------------------------------
 #
 # PaddleClas and plsc 2.4 print it as sections: ``[2023/07/28 06:42:45] ppcls INFO:     Train : ``.
+# Paddle's own logger, which prints plsc's lines again on stderr, names the file in place of the
+# program: ``[2026-11-25 09:22:11,141] [    INFO] logger.py:80 -     Train : ``.
 
-_MODEL = re.compile(r"INFO: (?:ARCHITECTURE|Arch|Model) : ")
-_NAME = re.compile(r"INFO:\s+name : (?P<model>\S+)")
-_LOADER = re.compile(r"INFO:\s+(?P<section>Train|Eval|Infer|TRAIN|VALID) : *$")
-_BATCH = re.compile(r"INFO:\s+batch_size : (?P<batch>\d{1,12})\s*$")
+_SETTING = r"(?:INFO:|\blogger\.py:\d+ -)"
+_MODEL = padded(_SETTING + r" (?:ARCHITECTURE|Arch|Model) : ")
+_NAME = padded(_SETTING + r"\s+name : (?P<model>\S+)")
+_LOADER = padded(_SETTING + r"\s+(?P<section>Train|Eval|Infer|TRAIN|VALID) : *$")
+_BATCH = padded(_SETTING + r"\s+batch_size : (?P<batch>\d{1,12})\s*$")
 _BATCH_OF = {"Train": "batch_size", "TRAIN": "global_batch"}
 """Section → what its batch is of: of 2020's, all cards together."""
 _CONFIGURED = "ARCHITECTURE Arch Model Train Eval Infer TRAIN VALID batch_size name"
@@ -129,14 +133,14 @@ def gpus_of_job(stated: Mapping[str, Fact]) -> Iterator[Fact]:
 _SEG_SHAPE = Shape(name="paddleseg", number="rate", per="card", resolution=1.0)
 
 _SEG_STAMP = r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s+\[INFO\]\s*)?"
-_SEG_RECORD = re.compile(
+_SEG_RECORD = padded(
     _SEG_STAMP + r"\[TRAIN\] epoch[:=] ?(?P<epoch>\d{1,6}), "
     r"iter[:=] ?(?P<iteration>\d{1,12})/(?P<total>\d{1,12}), loss[:=] ?" + LOSS_NUMBER + r", "
     r"[^\[\]]*?batch_cost[:=] ?(?P<step_seconds>\d+\.\d+), "
     r"reader_cost[:=] ?(?P<data_seconds>\d+\.\d+), "
     r"(?:[^\[\]]*?, )??ips[:=] ?(?P<rate>\d+\.\d{4,}) ?(?:samples/s(?:ec)?)?(?=[\s|]|$)"
 )
-_SEG_EVALUATION = re.compile(_SEG_STAMP + r"\[EVAL\] [^\[\]]*?\bmIoU[:=] ?(?P<value>\d+\.\d+|nan)")
+_SEG_EVALUATION = padded(_SEG_STAMP + r"\[EVAL\] [^\[\]]*?\bmIoU[:=] ?(?P<value>\d+\.\d+|nan)")
 _SEG_MODEL = re.compile(r"^  type: (?P<model>\w+)\s*$")
 
 
@@ -229,28 +233,26 @@ _CLAS_BEGIN = (
     r"(?P<middle>(?:(?!epoch:).)*?)"
 )
 _CLAS_RATE = r"ips: (?P<rate>\d+\.\d{5,}) ?(?:\w+/s(?:ec)?\b)?"
-_CLAS_RECORD = re.compile(
+_CLAS_RECORD = padded(
     _CLAS_BEGIN + r"batch_cost: (?P<step_seconds>\d+\.\d+) ?s, "
     r"reader_cost: (?P<data_seconds>\d+\.\d+) ?s, " + _CLAS_RATE
 )
-_CLAS_STEP_RECORD = re.compile(
-    _CLAS_BEGIN + r"elapse: (?P<step_seconds>\d+\.\d+)s?,? " + _CLAS_RATE
-)
+_CLAS_STEP_RECORD = padded(_CLAS_BEGIN + r"elapse: (?P<step_seconds>\d+\.\d+)s?,? " + _CLAS_RATE)
 # plsc 2.4 prints lines of this form with other figures: the whole job's.
-_CLAS_DYGRAPH_RECORD = re.compile(_CLAS_STAMP + r"(?<!plsc INFO: )(?<!\d - )" + DYGRAPH_LINE)
+_CLAS_DYGRAPH_RECORD = padded(_CLAS_STAMP + r"(?<!plsc INFO: )(?<!\d - )" + DYGRAPH_LINE)
 # The newer line's own ips is that of another batch: only its times are used.
-_CLAS_END_TIMES = re.compile(
+_CLAS_END_TIMES = padded(
     r"END epoch:(?P<epoch>\d{1,6})\s+train\s.*?batch_cost: (?P<mean_seconds>\d+\.\d+) ?s"
     r".*?batch_cost_sum: (?P<sum_seconds>\d+\.\d+) ?s"
 )
-_CLAS_END_RATES = re.compile(
+_CLAS_END_RATES = padded(
     r"END epoch:(?P<epoch>\d{1,6})\s+train\s"
     r".*?elapse_sum: (?P<sum_seconds>\d+\.\d+)s?\s*ips: (?P<mean_rate>\d+\.\d+)"
 )
-_CLAS_END_EVALUATION = re.compile(
+_CLAS_END_EVALUATION = padded(
     _CLAS_STAMP + r"END epoch:\d{1,6}\s+(?:valid|eval)\s.*?\btop1:\s+(?P<value>\d+\.\d+)"
 )
-_CLAS_EVALUATION = re.compile(
+_CLAS_EVALUATION = padded(
     _CLAS_STAMP + r"\[Eval\]\[Epoch \d+\]\[Avg\].*?\btop1: (?P<value>\d+\.\d+)"
 )
 
@@ -298,7 +300,7 @@ PADDLECLAS = Family(
     marks=(
         MarkRule("END epoch:", "epoch-end", _CLAS_END_TIMES),
         MarkRule("END epoch:", "epoch-end", _CLAS_END_RATES),
-        MarkRule("END epoch:", "evaluation", re.compile(r"END epoch:\d{1,6}\s+(?:valid|eval)\s")),
+        MarkRule("END epoch:", "evaluation", padded(r"END epoch:\d{1,6}\s+(?:valid|eval)\s")),
         MarkRule("valid step:", "evaluation"),
         MarkRule("[Eval][Epoch ", "evaluation"),
         MarkRule("save model in", "checkpoint"),
@@ -323,25 +325,25 @@ _PLSC_V24 = Shape(name="plsc v2.4", number="rate", numbering="epoch", first_epoc
 _PLSC_V24_RUNNING = msgspec.structs.replace(_PLSC_V24, averaged="running", skips=5, carries=True)
 
 _PLSC_STAMP = r"(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})"
-_PLSC_V1_RECORD = re.compile(
+_PLSC_V1_RECORD = padded(
     r"(?:" + _PLSC_STAMP + r" [^:\]]*:?\d*\] ?)?"
     r"Pass:(?P<epoch>\d{1,6}) batch:(?P<iteration>\d{1,12}) lr:\S+ loss:" + LOSS_NUMBER + r" "
     r"qps:(?P<rate>\d+\.\d\d)(?!\d)"
 )
-_PLSC_V2_RECORD = re.compile(
+_PLSC_V2_RECORD = padded(
     r"(?:" + _PLSC_STAMP + r" - )?loss " + LOSS_NUMBER + r", lr: \S+, epoch: \d+, "
     r"step: (?P<iteration>\d{1,12}), [^,]*?"
     r"(?:eta: [^,]*, )?throughput: (?P<rate>\d+\.\d+) imgs/s(?:ec)?"
 )
 # Under a newer Paddle each line comes again in the form of Paddle's own logger, without the name.
-_PLSC_V24_RECORD = re.compile(
+_PLSC_V24_RECORD = padded(
     r"(?:\[(?P<stamp>\d{4}[-/]\d\d[-/]\d\d \d\d:\d\d:\d\d(?:,\d{3})?)\] )?(?:\[ *INFO\] )?"
     r"(?:plsc INFO: |logger\.py:\d+ - )" + DYGRAPH_LINE + "images/sec"
 )
-_PLSC_ACCURACY = re.compile(
+_PLSC_ACCURACY = padded(
     r"(?:" + _PLSC_STAMP + r" - )?\[(?P<subset>\w+)\]\[\d+\]Accuracy-Flip: (?P<value>\d+\.\d+)"
 )
-_PLSC_ACCURACY_24 = re.compile(
+_PLSC_ACCURACY_24 = padded(
     r"\[Eval\]\[Epoch \d+\]\[Avg\].*?\b(?P<metric>accuracy-flip|accuracy|top1): (?P<value>\d\.\d+)"
 )
 
@@ -407,12 +409,16 @@ PLSC = Family(
         *_setting("classes", "num_classes", "num_classes", r"\d{1,12}"),
         rule("num_trainers: ", r"trainer_id: \d+, num_trainers: (?P<_gpus_program>\d{1,12})"),
         rule("plsc INFO: ", program="PLSC"),
-        rule("world_size : ", r"plsc INFO:\s+world_size : (?P<_gpus_program>\d{1,12})\s*$"),
-        rule("class_num : ", r"plsc INFO:\s+class_num : (?P<classes>\d{1,12})\s*$"),
+        rule("world_size : ", _SETTING + r"\s+world_size : (?P<_gpus_program>\d{1,12})\s*$"),
+        rule("class_num : ", _SETTING + r"\s+class_num : (?P<classes>\d{1,12})\s*$"),
         rule("task_type : classification", _classifies="True"),
         rule("level : O0", precision="fp32"),
-        rule("level : O", r"INFO:\s+level : O[12]", precision="amp", amp_dtype="fp16"),
-        rule("train with paddle", r"train with paddle (?P<framework_version>\d[\d.]*\d)"),
+        rule("level : O", _SETTING + r"\s+level : O[12]", precision="amp", amp_dtype="fp16"),
+        rule(
+            "train with paddle",
+            r"train with paddle (?P<framework_version>\d[\d.]*\d)",
+            program="PLSC",
+        ),
         rule("device Place(cpu)", device="cpu"),
         *LAUNCH,
     ),
@@ -454,7 +460,7 @@ _VIDEO_SHAPE = Shape(
     wraps=UNDATED_SPAN,
 )
 
-_VIDEO_RECORD = re.compile(
+_VIDEO_RECORD = padded(
     r"(?:\[(?P<stamp>\d\d/\d\d \d\d:\d\d:\d\d)\]\s+)?"
     r"epoch:\[\s*(?P<epoch>\d{1,6})/\d+\s*\]\s*train step:(?P<iteration>\d{1,12})\s+"
     # In January 2021 the loss stood behind the times; before and after, in front of them.
@@ -463,13 +469,13 @@ _VIDEO_RECORD = re.compile(
     r"(?:reader|reader_cost): (?P<data_seconds>\d+\.\d+)(?: ?s(?:ec)?,?)?\s*"
     r"(?:(?!epoch:|ips: ).)*?ips: (?P<rate>\d+\.\d{5,}) ?(?:instance/s(?:ec)?)?"
 )
-_VIDEO_END = re.compile(
+_VIDEO_END = padded(
     r"END epoch:(?P<epoch>\d{1,6})\s+train\s.*?"
     r"(?:elapse_avg|batch_cost_avg|avg_batch_cost|batch_cost): \d+\.\d+"
     r"(?:.*?(?:elapse_sum|batch_cost_sum): (?P<sum_seconds>\d+\.\d+))?"
     r".*?ips: (?P<all_steps_rate>\d+\.\d+)"
 )
-_VIDEO_EVALUATION = re.compile(r"END epoch:\d{1,6}\s+val\s.*?\btop1_avg: (?P<value>\d+\.\d+)")
+_VIDEO_EVALUATION = padded(r"END epoch:\d{1,6}\s+val\s.*?\btop1_avg: (?P<value>\d+\.\d+)")
 
 PADDLEVIDEO = Family(
     name="paddlevideo",
@@ -490,7 +496,7 @@ PADDLEVIDEO = Family(
     evaluations=(EvaluationRule("END epoch:", _VIDEO_EVALUATION, "top1"),),
     marks=(
         MarkRule("END epoch:", "epoch-end", _VIDEO_END),
-        MarkRule("END epoch:", "evaluation", re.compile(r"END epoch:\d{1,6}\s+val\s")),
+        MarkRule("END epoch:", "evaluation", padded(r"END epoch:\d{1,6}\s+val\s")),
         MarkRule("val step:", "evaluation"),
     ),
 )

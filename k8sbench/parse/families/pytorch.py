@@ -5,7 +5,6 @@ Each is a table of expressions; none needs a reader of its own.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from k8sbench.model.sample import Fact, Shape
@@ -17,6 +16,7 @@ from k8sbench.parse.family import (
     JsonFields,
     MarkRule,
     RecordRule,
+    padded,
     rule,
 )
 
@@ -30,7 +30,7 @@ _TSM_SHAPE = Shape(
     name="tsm", number="seconds", averaged="running", numbering="epoch", resolution=0.000001
 )
 
-_TSM_RECORD = re.compile(
+_TSM_RECORD = padded(
     r"Epoch: \[(?P<epoch>\d{1,6})\]\[\s*(?P<iteration>\d{1,12})/(?P<total>\d{1,12})\], lr: \S+\s+"
     r"Time\s+(?P<step_seconds>\d+\.\d+) \(\s*(?P<mean_seconds>\d+\.\d+)\)\s+"
     r"Data\s+\d+\.\d+ \(\s*(?P<data_seconds>\d+\.\d+)\)\s+"
@@ -38,7 +38,7 @@ _TSM_RECORD = re.compile(
     r"(?:\s+Prec@\d\s+\d+\.\d+ \(\s*\d+\.\d+\))*"
     r"(?:\s+(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+))?"
 )
-_TSM_RESULT = re.compile(r"Testing Results: Prec@1 (?P<value>\d+\.\d+) Prec@5 \d+\.\d+")
+_TSM_RESULT = padded(r"Testing Results: Prec@1 (?P<value>\d+\.\d+) Prec@5 \d+\.\d+")
 
 TSM = Family(
     name="tsm",
@@ -70,12 +70,12 @@ TSM = Family(
 _ARCFACE_SHAPE = Shape(
     name="arcface-torch", number="rate", holds_events=True, begins_late=True, resolution=0.001
 )
-_ARCFACE_RECORD = re.compile(
+_ARCFACE_RECORD = padded(
     r"Training: (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})-Speed (?P<rate>\d+\.\d+) "
     rf"samples/sec +Loss {LOSS_NUMBER}(?: +LearningRate \d+\.\d+)? +Epoch: \d+ +"
     r"Global Step: (?P<iteration>[1-9]\d{0,11}) +[FR]"
 )
-_ARCFACE_VERIFIED = re.compile(r"\[(?P<subset>\w+)\]\[\d+\]Accuracy-Flip: (?P<value>\d\.\d+)\+-")
+_ARCFACE_VERIFIED = padded(r"\[(?P<subset>\w+)\]\[\d+\]Accuracy-Flip: (?P<value>\d\.\d+)\+-")
 
 ARCFACE_TORCH = Family(
     name="arcface-torch",
@@ -102,13 +102,13 @@ ARCFACE_TORCH = Family(
 _TIMM_SHAPE = Shape(
     name="timm", number="rate", averaged="running", numbering="epoch", complete=False
 )
-_TIMM_RECORD = re.compile(
+_TIMM_RECORD = padded(
     r"Train: (?P<epoch>\d{1,6}) \[ *(?P<iteration>\d{1,12})/(?P<total>\d{1,12}) \( *\d+%\)\] +"
     rf"Loss: +{LOSS_NUMBER} \( *\S+\) +Time: +\d+\.\d+s, +\d+\.\d+/s +\( *"
     r"(?P<mean_seconds>\d+\.\d+)s, +(?P<rate>\d+\.\d+)/s\)"
     r"(?: +LR: \S+ +Data: +\d+\.\d+ \( *(?P<data_seconds>\d+\.\d+)\))?"
 )
-_TIMM_TESTED = re.compile(r"Test: \[ *(\d+)/\1\] .*?Acc@1: +\S+ \( *(?P<value>\d+\.\d+)\)")
+_TIMM_TESTED = padded(r"Test: \[ *(\d+)/\1\] .*?Acc@1: +\S+ \( *(?P<value>\d+\.\d+)\)")
 
 TIMM = Family(
     name="timm",
@@ -148,21 +148,19 @@ _DLE_SHAPE = Shape(
 )
 
 _DLE_STAMP = r"DLL (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+) - "
-_DLE_RECORD = re.compile(
+_DLE_RECORD = padded(
     _DLE_STAMP + r"Epoch: (?P<epoch>\d{1,6}) Iteration: (?P<iteration>\d{1,12})  "
     r"train\.loss : " + LOSS_NUMBER + r" "
     r"(?:(?!DLL ).)*?(?:train\.compute_ips : (?P<compute_rate>\d+\.\d+) \w+/s "
     r"(?:(?!DLL ).)*?)?train\.total_ips : (?P<rate>\d+\.\d+) (?:img|images)/s"
 )
-_DLE_EVALUATION = re.compile(
+_DLE_EVALUATION = padded(
     _DLE_STAMP + r"Epoch: \d{1,6}  ?train\.loss .*?val\.top1 : (?P<value>\d+\.\d+) %"
 )
-_DLE_EPOCH = re.compile(
+_DLE_EPOCH = padded(
     r"Epoch: (?P<epoch>\d{1,6})  ?train\.loss (?:.*?train\.total_ips : (?P<records_rate>\d+\.\d+))?"
 )
-_DLE_VALIDATING = re.compile(
-    r"Epoch: \d{1,6} Iteration: (?P<iteration>\d{1,12}) Validation Iteration"
-)
+_DLE_VALIDATING = padded(r"Epoch: \d{1,6} Iteration: (?P<iteration>\d{1,12}) Validation Iteration")
 _IS = r'(?: :|":) "?'
 """Between a parameter's name and its value, in either form."""
 
@@ -233,8 +231,8 @@ DLE_RESNET50 = Family(
         MarkRule("train.loss", "epoch-end", _DLE_EPOCH),
         MarkRule("DLLL {", "epoch-end", _DLE_EPOCH_IN_JSON),
         MarkRule('"step": [], ', "finished"),
-        MarkRule("Summary:", "finished", re.compile(r"- Summary:  ?train\.loss ")),
-        MarkRule("RUNNING EPOCHS FROM", "restart", re.compile(r"RUNNING EPOCHS FROM [1-9]\d* TO ")),
+        MarkRule("Summary:", "finished", padded(r"- Summary:  ?train\.loss ")),
+        MarkRule("RUNNING EPOCHS FROM", "restart", padded(r"RUNNING EPOCHS FROM [1-9]\d* TO ")),
         MarkRule("SAVING ", "checkpoint"),
         MarkRule("Experiment ended", "finished"),
     ),

@@ -203,7 +203,7 @@ def test_importing_again_with_other_options_is_one_error(
     cli(*words, "--set", "plsc", "--gpu-model", foreign.GPU, code=None)
     err = cli(*words, *again, code=2).err
     assert len(err.splitlines()) == 3
-    assert "k8sbench store remove plsc" in err
+    assert ("--replace" if again else "k8sbench store remove plsc") in err
     assert ("--gpu-model" in err) is bool(again)
 
 
@@ -214,8 +214,8 @@ def test_a_log_that_states_its_case_has_that_one_whatever_its_name(place: Path, 
     (place / "mine.yaml").write_text(mine)
     (place / "n4g8.txt").write_text("Nodes 2\n" + foreign.log(8))
     words = ["--benchmark", "mine.yaml", "--gpu-model", foreign.GPU, "--from-names"]
-    cli("import", "n4g8.txt", *words)
-    assert [row["case"] for row in rows(cli)] == ["2x4"]
+    cli("import", "n4g8.txt", *words, code=5)
+    assert [(row["case"], row["runs_valid"]) for row in rows(cli)] == [("2x4", 0)]
 
 
 def test_runs_keep_the_benchmark(logs: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

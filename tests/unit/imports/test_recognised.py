@@ -1,5 +1,6 @@
 """``measure`` and ``import`` recognise family and benchmark alike, where neither is given."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,53 @@ def test_models_name_programs(place: Path, cli: Cli, name: str, benchmark: str |
     words = [name, "--gpus", "8", "--batch-size", "128", "--precision", "fp32"]
     err = cli("measure", *words, code=None).err
     assert (f"as {benchmark}" in err or f"not {benchmark} (" in err) == bool(benchmark)
+
+
+PLSC_V1 = """\
+INFO 2026-03-02 10:00:00,000 entry.py:155] Default configuration:
+INFO 2026-03-02 10:00:00,000 entry.py:157] \tmodel_name: ResNet50
+INFO 2026-03-02 10:00:00,000 entry.py:157] \tloss_type: dist_arcface
+"""
+
+
+def plsc_lines(generation: str) -> str:
+    """A log of PLSC on eight GPUs, as each generation, or Paddle's own logger, prints it."""
+    if generation == "v1":
+        return PLSC_V1 + (FIXTURES / "plsc_v1_four_workers.log").read_text()
+    text = (FIXTURES / f"plsc_{generation.partition(' ')[0]}.log").read_text()
+    if "logger" in generation:
+        stamped = r"\[(\d+)/(\d+)/(\d+) ([\d:]+)\] plsc INFO:"
+        text = re.sub(stamped, r"[\1-\2-\3 \4,250] [    INFO] logger.py:80 -", text)
+        assert "plsc INFO" not in text
+    return text
+
+
+@pytest.mark.parametrize("generation", ["v1", "v2", "v24", "v24 by Paddle's logger"])
+@pytest.mark.parametrize("command", ["measure", "import"])
+def test_plsc_names_arcface_in_each_generation(
+    place: Path, cli: Cli, generation: str, command: str
+) -> None:
+    (place / "a.log").write_text(plsc_lines(generation))
+    words = ["--gpus", "4", "--batch-size", "128", "--precision", "fp32", "--case", "1x4"]
+    known = words if generation == "v1" else []
+    assert " as arcface" in cli(command, "a.log", *known, code=None).err
+
+
+@pytest.mark.parametrize("generation", ["v1", "v2", "v24", "v24 by Paddle's logger"])
+def test_another_backbone_of_plsc_is_no_arcface(place: Path, cli: Cli, generation: str) -> None:
+    (place / "a.log").write_text(plsc_lines(generation).replace("ResNet50", "ResNet100"))
+    words = ["--gpus", "4", "--batch-size", "128", "--precision", "fp32"]
+    assert "arcface" not in cli("measure", "a.log", *words, code=None).err
+
+
+def test_paddles_own_logger_states_what_plsc_does(place: Path, cli: Cli) -> None:
+    found = []
+    for generation in ("v24", "v24 by Paddle's logger"):
+        (place / "a.log").write_text(plsc_lines(generation))
+        (one,) = cli.json("measure", "a.log", "-o", "json", code=None)
+        names = ("gpus", "batch_size_per_gpu", "precision", "impl", "throughput", "verdict")
+        found.append([one[name] for name in names])
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "amp"])

@@ -14,6 +14,15 @@ from tests.unit.measure import support
 Edits = dict[str, str]
 """Pattern → text in its place, in each line of a log."""
 TITAN_OF_2024 = {r"\x1b\[[\d;]+m|\[titan\] |grad_norm: +\S+ +|tflops: \S+ +": "", "tps": "wps"}
+TITAN_OF_2026 = {
+    r"Building 1-D .*": "Building device mesh with parallelism: "
+    "pp=1, dp_replicate=1, dp_shard=8, cp=1, tp=1, ep=1",
+    r"local batch size 1, global batch size 8": "8192 tokens per DP rank, 65536 tokens per train "
+    "step",
+    r"sequence length": "maximum context length",
+    r"Saving the checkpoint .*": "Staging the checkpoint.",
+    r"(loss: +[\d.]+)(?= .*grad)": r"\g<1>0",
+}
 UNSTAMPED = {r"^ \[.*?\]": "", r" throughput per GPU .*?\|": ""}
 
 
@@ -39,6 +48,7 @@ def measured(example: str, log: str, edits: Edits, **expected: Any) -> Measureme
         # 7,000 tokens/s on each of eight GPUs.
         ("torchtitan-llama3", "torchtitan.log", {}, 56_000, 1),
         ("torchtitan-llama3", "torchtitan.log", TITAN_OF_2024, 56_000, 1),
+        ("torchtitan-llama3", "torchtitan.log", TITAN_OF_2026, 56_000, 1),
         # 96 sequences of 1024 tokens in 128 ms; two lines hold an evaluation of 20 s, too.
         ("nanogpt", "nanogpt.log", {}, 768_000, 12),
         ("nanogpt", "nanogpt.log", {", mfu .*": ""}, 768_000, 12),
@@ -60,8 +70,9 @@ def test_tokens_per_second_are_those_of_the_whole_job(
 def test_what_the_programs_state_of_their_runs_is_read() -> None:
     found = measured("megatron-gpt", "megatron_lm.log", {}, gpus=None)
     assert (found.gpus, found.amp_dtype) == (8, "bf16")
-    found = measured("torchtitan-llama3", "torchtitan.log", {}, gpus=None)
-    assert (found.gpus, found.gpu_model) == (8, "NVIDIA H100 80GB HBM3")
+    for edits in ({}, TITAN_OF_2026):
+        found = measured("torchtitan-llama3", "torchtitan.log", edits, gpus=None)
+        assert (found.gpus, found.gpu_model) == (8, "NVIDIA H100 80GB HBM3")
 
 
 @pytest.mark.parametrize(

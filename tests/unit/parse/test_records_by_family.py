@@ -180,20 +180,6 @@ LINES: dict[str, tuple[str, Mapping[str, object], dict[str, object]]] = {
 }
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_a_line_of_a_release_is_read_number_by_number(line: str) -> None:
-    family, numbers, shape = LINES[line]
-    found = record(family, line)
-    assert {name: getattr(found, name) for name in numbers} == numbers
-    assert {name: getattr(found.shape, name) for name in shape} == shape
-    assert len(records(family, line + line)) == 2
-
-
-def test_the_wait_for_data_is_the_share_of_the_loader() -> None:
-    for line in (PADDLEVIDEO, PADDLEVIDEO_2021):
-        assert record("paddlevideo", line).waiting == pytest.approx(0.2)
-
-
 ALL = {
     "mmseg": MMSEG,
     "mmengine": MMENGINE,
@@ -206,6 +192,35 @@ ALL = {
     "arcface-torch": ARCFACE,
     "timm": TIMM,
 }
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_of_a_release_is_read_number_by_number(line: str) -> None:
+    family, numbers, shape = LINES[line]
+    found = record(family, line)
+    assert {name: getattr(found, name) for name in numbers} == numbers
+    assert {name: getattr(found.shape, name) for name in shape} == shape
+    assert len(records(family, line + line)) == 2
+
+
+@pytest.mark.parametrize(
+    "line", [line for line in (*ALL.values(), *LINES) if not line.startswith(("{", "DLLL"))]
+)
+@pytest.mark.parametrize("spaces", [3, 8])
+def test_a_line_padded_by_more_spaces_has_the_same_numbers(line: str, spaces: int) -> None:
+    family = next((name for name, each in ALL.items() if each == line), None) or LINES[line][0]
+    # After a label, a comma or a bracket, and before a mean in brackets; not within a stamp.
+    padded = re.sub(r"(?<=[:=,)]) (?=[\w.-])|(?<=[a-z]) (?=\d)|(?<=\d) (?=\()", " " * spaces, line)
+    assert padded != line
+    found, other = record(family, line), record(family, padded)
+    numbers = ("iteration", "epoch", "total", "rate", "seconds", "mean_seconds", "loss", "waiting")
+    for name in (*numbers, "stamp", "memory_mib"):
+        assert getattr(other, name) == getattr(found, name), name
+
+
+def test_the_wait_for_data_is_the_share_of_the_loader() -> None:
+    for line in (PADDLEVIDEO, PADDLEVIDEO_2021):
+        assert record("paddlevideo", line).waiting == pytest.approx(0.2)
 
 
 NUMBERS = {

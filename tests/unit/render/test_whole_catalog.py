@@ -13,7 +13,7 @@ import pytest
 from k8sbench.adapters.files import catalog
 from k8sbench.model import choices, identity, planning
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.spec import LogFormat
+from k8sbench.model.spec import LogFormat, Variant
 from tests.tiers import ROOT
 from tests.unit.model.specs import a_request
 from tests.unit.render import plans
@@ -23,16 +23,18 @@ IMAGE = "registry.example.com/it:1"
 EXAMPLES = sorted(str(path) for path in (ROOT / "docs" / "examples").glob("*.yaml"))
 
 
-def site() -> choices.Site:
+def site(variant: Variant) -> choices.Site:
+    """The default pool, and for bf16 one of GPUs that have it."""
+    name = "h100" if variant.amp_dtype == "bf16" else None
     return choices.Site(
         backend="kubernetes",
-        pool=catalog.load_pools(environ={}).pool(None),
+        pool=catalog.load_pools(environ={}).pool(name),
         images=catalog.image_table(),
     )
 
 
 def every_plan(name: str) -> Iterator[RunPlan]:
-    """Yield all plans of a benchmark on a cluster's default pool."""
+    """Yield all plans of a benchmark on a cluster."""
     found = catalog.find(name)
     for variant in found.spec.variants:
         for case, precision in itertools.product(variant.cases, variant.batch_size):
@@ -48,7 +50,7 @@ def every_plan(name: str) -> Iterator[RunPlan]:
                     precision=precision,
                     image=IMAGE,
                 ),
-                site(),
+                site(variant),
                 run_id=f"{found.spec.name}-example",
                 set_name="example",
                 repeat=1,
@@ -75,3 +77,15 @@ def test_a_user_s_file_gives_a_job_of_his_image_command_and_log(name: str) -> No
         # Whoever finds the job can measure it: the plan that it carries holds the format.
         carried = json.loads(job["metadata"]["annotations"][identity.PLAN_ANNOTATION])
         assert msgspec.convert(carried["log"], LogFormat) == variant.log
+
+
+def test_torchtitan_computes_in_bf16_and_is_started_as_its_script_does() -> None:
+    (wanted, _) = every_plan(str(ROOT / "docs" / "examples" / "torchtitan-llama3.yaml"))
+    (job,) = plans.rendered(wanted)
+    (container,) = plans.replicas(job)["Master"]["template"]["spec"]["containers"]
+    assert (wanted.precision, wanted.amp_dtype, wanted.pool.name) == ("amp", "bf16", "h100")
+    words = container["command"]
+    start = words.index("torchtitan.train")
+    assert {"--local-ranks-filter=0", "--role=rank", "--tee=3"} < set(words[:start])
+    assert words[start + 1 : start + 3] == ["--module=llama3", "--config=llama3_8b"]
+    assert "--hf_assets_path=/data/Llama-3.1-8B" in words
