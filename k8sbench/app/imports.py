@@ -335,7 +335,7 @@ def _missing(
 
 
 class _Planned(NamedTuple):
-    """What an import changes."""
+    """Changes of an import."""
 
     added: list[tuple[MeasuredLog, Run, tuple[str, ...]]]
     """New runs, with the ids of those that they replace."""

@@ -35,7 +35,7 @@ HALF_TYPES = ("fp16", "bf16")
 
 
 class NamedValues(msgspec.Struct, frozen=True, kw_only=True):
-    """What a log's name says; None: nothing, or an option overrides it."""
+    """Values of a log's name; None where it has none, or an option overrides it."""
 
     gpus: int | None = None
     """GPUs of the whole job."""
@@ -107,7 +107,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     none of them.
     """
     named: NamedValues = NamedValues()
-    """What the log's name says, with which the log must agree, too."""
+    """Values of the log's name, which the log must not contradict."""
     if_stated: bool = False
     """Apply only to logs that state this model or benchmark."""
     accept: tuple[str, ...] = ()

@@ -397,16 +397,7 @@ class LogFacts:
         elif kind == "epoch-end":
             self._epoch_end(mark, file)
         elif kind == "summary":
-            self.finished |= values.get("status") == "finished"
-            if self.trains and values.get("ended_by") == "length":
-                self.training.plans(mark, file)
-            if "job_rate" in values:
-                self.job_rates.append((mark, file))
-            elif "whole_run_rate" in values:
-                summaries = self._whole_runs.setdefault((len(self.files), mark.source), {})
-                summaries[mark.text] = (mark, file)
-            else:
-                self.summary = (mark, file)
+            self._summarise(mark, file)
         elif kind == "unread":
             name, place = str(values["name"]), evidence.place(file, mark.line, mark.text)
             why = f"{values['text']!r}, {values['why']}"
@@ -418,6 +409,19 @@ class LogFacts:
             place = evidence.place(file, mark.line, mark.text)
             positions = {source: rank.position for source, rank in self.ranks.items()}
             self.clock_sets.append((mark.number("seconds") or 0.0, place, positions))
+
+    def _summarise(self, mark: Mark, file: str) -> None:
+        values = mark.values
+        self.finished |= values.get("status") == "finished"
+        if self.trains and values.get("ended_by") == "length":
+            self.training.plans(mark, file)
+        if "job_rate" in values:
+            self.job_rates.append((mark, file))
+        elif "whole_run_rate" in values:
+            summaries = self._whole_runs.setdefault((len(self.files), mark.source), {})
+            summaries[mark.text] = (mark, file)
+        else:
+            self.summary = (mark, file)
 
     def _restart(self, mark: Mark, file: str) -> None:
         marks = self._marks

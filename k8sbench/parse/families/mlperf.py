@@ -45,12 +45,12 @@ UNDECIDED = 2000
 
 
 class _Speed(NamedTuple):
-    """What an event says of the speed."""
+    """Speed that an event states."""
 
     kind: tuple[object, ...]
-    """What identifies events that say the same: its place in the program, and its numbers."""
+    """Identity of events that say the same: its place in the program, and its numbers."""
     done: float | None
-    """What was done, in the event's own unit; None if it does not say."""
+    """Amount done so far, in the event's own unit; None if not stated."""
     rate: float | None = None
     """Samples per second of the job."""
     seconds: float | None = None
