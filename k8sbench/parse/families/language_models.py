@@ -21,6 +21,7 @@ from k8sbench.parse.family import (
     TotalsReader,
     in_units,
     number_in,
+    padded,
     plain_number,
     rule,
 )
@@ -44,9 +45,9 @@ def _amp(half: str) -> dict[str, str]:
 _TITAN_SHAPE = Shape(
     name="torchtitan", number="rate", per="card", holds_events=True, resolution=0.001
 )
-_TITAN_RECORD = re.compile(
+_TITAN_RECORD = padded(
     r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - .*?)?"
-    rf"(?<!validate )\bstep: *(?P<iteration>\d{{1,12}}) +loss: *{_LOSS}\b.*?"
+    rf"(?<!validate\s)\bstep: *(?P<iteration>\d{{1,12}}) +loss: *{_LOSS}\b.*?"
     r"(?: memory: *(?P<memory>[\d.]+)(?P<memory_unit>[GM]iB)\([\d.]+%\).*?)?"
     rf" (?:tps|wps): *(?P<rate>{_NUMBER})"
     rf"(?: +tflops: *(?P<tflops>{_NUMBER}))?(?: +mfu: *(?P<mfu>[\d.]+)%)?"
@@ -110,11 +111,11 @@ TORCHTITAN = Family(
 _NANOGPT_SHAPE = Shape(
     name="nanogpt", number="seconds", averaged="step", holds_events=True, complete=False
 )
-_NANOGPT_RECORD = re.compile(
+_NANOGPT_RECORD = padded(
     rf"\biter (?P<iteration>\d{{1,12}}): loss {_LOSS}, time (?P<step_seconds>{_NUMBER})ms"
     r"(?:, mfu (?P<mfu>-?[\d.]+)%)?"
 )
-_NANOGPT_LOSS = re.compile(r"step \d+: train loss [\d.]+, val loss (?P<value>[\d.]+)")
+_NANOGPT_LOSS = padded(r"step \d+: train loss [\d.]+, val loss (?P<value>[\d.]+)")
 
 NANOGPT = Family(
     name="nanogpt",
@@ -147,7 +148,7 @@ NANOGPT = Family(
 # Every step, with its time and the tokens by it. Some versions leave out the accumulation there.
 
 _NANOCHAT_SHAPE = Shape(name="nanochat", number="seconds", averaged="step", complete=False)
-_NANOCHAT_RECORD = re.compile(
+_NANOCHAT_RECORD = padded(
     r"\bstep +(?P<iteration>\d{1,12})(?:/(?P<total>\d{1,12}) \([\d.]+%\))? ?[|,] ?"
     rf"(?:train )?loss: {_LOSS}\b.*?\bdt: (?P<step_seconds>{_NUMBER})ms ?[|,] "
     rf"tok/sec: (?P<rate>{_NUMBER})(?: \| (?:bf16_)?mfu: (?P<mfu>[\d.]+))?"
@@ -189,7 +190,7 @@ NANOCHAT = Family(
 # the share of the peak. Evaluations and checkpoints lie between the steps.
 
 _LLMC_SHAPE = Shape(name="llm.c", number="seconds", averaged="step", complete=False)
-_LLMC_RECORD = re.compile(
+_LLMC_RECORD = padded(
     rf"\bstep +(?P<iteration>\d{{1,12}})/(?P<total>\d{{1,12}}) \| (?:train )?loss +{_LOSS}\b[^|]*"
     rf"\|.*?\| ?\(?(?P<step_seconds>{_NUMBER}) ms \|(?: (?P<mfu>-?[\d.]+)% \w+ MFU \|)?"
     r" (?P<smoothed>\d+) tok/s"
@@ -233,7 +234,7 @@ LLM_C = Family(
 # ``step_avg`` is that time by the steps. The timer begins anew after a few steps of warm-up.
 
 _MODDED_SHAPE = Shape(name="modded-nanogpt", number="seconds", begins_late=True)
-_MODDED_RECORD = re.compile(
+_MODDED_RECORD = padded(
     r"(?<!warmup_)\bstep:(?P<iteration>\d{1,12})/(?P<total>\d{1,12}) (?:\[\w+\] )?"
     r"(?:(?:train_)?loss:(?P<loss>[\d.]+|nan) )?(?:lr:\S+ )?"
     r"(?:train_time|t):(?P<elapsed>[\d.]+)(?P<time_unit>m?s)"
@@ -265,8 +266,8 @@ MODDED_NANOGPT = Family(
 # device, a mean of the last few steps. The first step has none.
 
 _OLMO_SHAPE = Shape(name="olmo", number="rate", per="card", begins_late=True)
-_OLMO_STEP = re.compile(r"\[step=(?P<iteration>\d{1,12})(?:/(?P<total>\d{1,12}))?[,\]]")
-_OLMO_RATE = re.compile(rf"\bthroughput/device/(?:tokens_per_second|TPS)=(?P<rate>{_NUMBER})")
+_OLMO_STEP = padded(r"\[step=(?P<iteration>\d{1,12})(?:/(?P<total>\d{1,12}))?[,\]]")
+_OLMO_RATE = padded(rf"\bthroughput/device/(?:tokens_per_second|TPS)=(?P<rate>{_NUMBER})")
 
 
 class _OlmoReader(LineReader):
@@ -312,7 +313,7 @@ OLMO = Family(
 # The tokens of the step just done by its time and by the GPUs.
 
 _TUNE_SHAPE = Shape(name="torchtune", number="rate", per="card", averaged="step", complete=False)
-_TUNE_RECORD = re.compile(
+_TUNE_RECORD = padded(
     r"\bStep (?P<iteration>\d{1,12}) \| (?=.*?\btokens_per_second_per_gpu:(?P<rate>[\d.eE+]+))"
     r"(?:(?=.*?\bloss:(?P<loss>[-+.\deE]+|nan))|).*"
 )
@@ -330,12 +331,12 @@ TORCHTUNE = Family(
 # Each step's seconds, and the tokens of one device by them.
 
 _MAXTEXT_SHAPE = Shape(name="maxtext", number="rate", per="card", averaged="step", complete=False)
-_MAXTEXT_RECORD = re.compile(
+_MAXTEXT_RECORD = padded(
     rf"completed step: (?P<iteration>\d{{1,12}}), seconds: (?P<step_seconds>{_NUMBER}), "
     rf"TFLOP/s(?:/device)?: (?P<tflops>{_NUMBER}), Tokens/s(?:/device)?: (?P<rate>{_NUMBER})"
     rf"(?:.*?\bloss: {_LOSS})?"
 )
-_MAXTEXT_TIMED = re.compile(
+_MAXTEXT_TIMED = padded(
     rf"completed step: (?P<iteration>\d{{1,12}}), seconds: (?P<step_seconds>{_NUMBER}), "
     rf"TFLOP/s(?:/device)?: (?P<tflops>{_NUMBER}), (?:loss: {_LOSS})"
 )
@@ -378,12 +379,12 @@ MAXTEXT = Family(
 _DEEPSPEED_SHAPE = Shape(
     name="deepspeed", number="rate", averaged="running", skips=2, complete=False
 )
-_DEEPSPEED_RECORD = re.compile(
+_DEEPSPEED_RECORD = padded(
     r"(?:epoch=\d+/micro_step=\d+/global_step=|\b\d+/)(?P<iteration>\d{1,12}), "
     r"(?:RunningAvg)?SamplesPerSec=(?P<rate>\d+\.\d+(?:e[-+]\d+)?)"
 )
 _PIPELINE_SHAPE = Shape(name="deepspeed pipeline", number="rate")
-_PIPELINE_RECORD = re.compile(
+_PIPELINE_RECORD = padded(
     r"\bsteps: (?P<iteration>\d{1,12}) loss: (?P<loss>[-+.\deE]+|nan) "
     r"iter time \(s\): (?P<step_seconds>\d+\.\d+) samples/sec: (?P<rate>\d+\.\d+)"
 )

@@ -18,6 +18,7 @@ from k8sbench.parse.family import (
     RecordRule,
     TotalsReader,
     number_in,
+    padded,
     rule,
 )
 
@@ -37,7 +38,7 @@ def _field(label: str, group: str, number: str = r"[-+.\deE]+", unit: str = "") 
     return rf"(?:(?=.*?{label}:? +(?P<{group}>{number}){unit})|)"
 
 
-_MEGATRON_RECORD = re.compile(
+_MEGATRON_RECORD = padded(
     r"(?:samples/sec: (?P<samples_rate>\d+\.\d+) \| +)?"
     r"(?:\[(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)\] +)?"
     r"\biteration +(?P<iteration>\d{1,12})/ *(?P<total>\d{1,12}) \|"
@@ -91,7 +92,11 @@ MEGATRON = Family(
     framework="pytorch",
     unit="samples/s",
     facts=(
-        rule("world size: ", r"(?<!\(\) )using world size: (?P<gpus>\d+)", program="Megatron-LM"),
+        rule(
+            "world size: ",
+            r"^(?!.*NeoXArgs).*using world size: (?P<gpus>\d+)",
+            program="Megatron-LM",
+        ),
         _argument("global_num_gpus", "gpus"),
         _argument("world_size", "gpus"),
         _argument("global_batch_size", "global_batch"),
@@ -140,7 +145,7 @@ _NEMO_SHAPE = Shape(name="nemo", number="seconds", averaged="step", complete=Fal
 _NEMO_BAR_SHAPE = Shape(
     name="nemo 1", number="seconds", averaged="last", last=5, numbering="run", complete=False
 )
-_NEMO_RECORD = re.compile(
+_NEMO_RECORD = padded(
     r"Training epoch (?P<epoch>\d{1,6}), iteration \d+/(?P<total>\d{1,12}) \|"
     r"(?=.*?\bglobal_step: (?P<iteration>\d{1,12}))"
     r"(?=.*?\btrain_step_timing in s: (?P<step_seconds>[\d.]+))"
@@ -150,7 +155,7 @@ _NEMO_RECORD = re.compile(
     + _field(r"\bTFLOPS_per_GPU", "tflops", r"[\d.eE+]+")
     + r".*"
 )
-_NEMO_BAR = re.compile(
+_NEMO_BAR = padded(
     r"Epoch \d{1,6}:.*?\| *\d+/(?P<total>\d{1,12}) "
     r"\[(?=.*?\bglobal_step=(?P<iteration>\d+(?:\.\d+)?(?:e\+\d+)?))"
     r"(?=.*?\btrain_step_timing in s=(?P<step_seconds>[\d.]+))"

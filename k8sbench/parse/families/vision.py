@@ -20,6 +20,7 @@ from k8sbench.parse.family import (
     MarkRule,
     RecordRule,
     number_in,
+    padded,
     rule,
 )
 from k8sbench.parse.lines import CleanLine
@@ -39,13 +40,13 @@ _TORCHVISION_SHAPE = Shape(
     numbering="epoch",
     first_epoch=None,
 )
-_TORCHVISION_RECORD = re.compile(
+_TORCHVISION_RECORD = padded(
     r"\bEpoch: \[(?P<epoch>\d{1,6})(?:/\d+)?\] +"
     r"\[ *(?P<iteration>\d{1,12})/(?P<total>\d{1,12})\] +eta: "
     r"(?:(?=.*? loss: (?P<loss>[-+.\deE]+|nan))|).*? time: (?P<step_seconds>\d+\.\d+) +"
     r"data: (?P<data_seconds>\d+\.\d+)(?: +max mem: (?P<memory>\d+))?"
 )
-_TORCHVISION_EPOCH = re.compile(
+_TORCHVISION_EPOCH = padded(
     r"Epoch: \[(?P<epoch>\d{1,6})(?:/\d+)?\] Total time: [\d:]+ "
     r"\((?P<mean_seconds>\d+\.\d+) s / it\)"
 )
@@ -83,7 +84,7 @@ TORCHVISION = Family(
 _DETECTRON_SHAPE = Shape(
     name="detectron2", number="seconds", averaged="running", skips=2, complete=False
 )
-_DETECTRON_RECORD = re.compile(
+_DETECTRON_RECORD = padded(
     r"\beta: .*?\biter: (?P<iteration>\d{1,12}) .*?\btotal_loss: (?P<loss>[-+.\deE]+|nan) "
     r".*?\btime: (?P<mean_seconds>\d+\.\d+) .*?\bdata_time: (?P<data_seconds>\d+\.\d+)"
     r".*?(?:\bmax_mem: (?P<memory>\d+)M)?"
@@ -113,13 +114,13 @@ DETECTRON2 = Family(
 # steps on the step is rounded, and the samples are exact no longer.
 
 _LEROBOT_SHAPE = Shape(name="lerobot", number="seconds", holds_events=False, resolution=1.0)
-_LEROBOT_RECORD = re.compile(
+_LEROBOT_RECORD = padded(
     r"(?:INFO (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) )?\S*:?\d* ?"
     r"\bstep:(?P<iteration>\d+)[KMB]? smpl:\S+ ep:\S+ epch:\S+ "
     r"loss:(?P<loss>[-+.\deE]+|nan) .*?\bupdt_s:(?P<update_seconds>\d+\.\d+) "
     r"data_s:(?P<data_seconds>\d+\.\d+)"
 )
-_ROUNDED_STEP = re.compile(r"\bstep:\d+[KMB]")
+_ROUNDED_STEP = padded(r"\bstep:\d+[KMB]")
 
 
 def _lerobot(texts: dict[str, Any]) -> None:
@@ -177,7 +178,7 @@ LEROBOT = Family(
 # ``Time(100 iters)`` is of all of them, which the label states.
 
 _HUGECTR_SHAPE = Shape(name="hugectr", number="seconds")
-_HUGECTR_RECORD = re.compile(
+_HUGECTR_RECORD = padded(
     r"\[HCTR\].*?\bIter: (?P<iteration>\d{1,12}) "
     r"Time\((?P<steps>\d+) iters\): (?P<all_seconds>\d+\.\d+)s Loss: (?P<loss>[-+.\deE]+|nan)"
 )
