@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     common, own = settings.read("gpt", __doc__, DEFAULTS, _options, argv)
     if common.mode == "train":
         settings.refuse("--mode train: this trainer measures speed and evaluates nothing")
-    machine.steer_tf32(common.tf32)
+    machine.before_torch(common)
 
     import torch
 
