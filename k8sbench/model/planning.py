@@ -62,10 +62,10 @@ def make_plan(
     """
     notes = list[str]()
     case = choices.settle(loaded.spec, request, site)
-    replicas, processes = choices.shape(case, notes)
+    size = choices.preset(case, notes)
+    replicas, processes = choices.shape(case, size, notes)
     world_size = replicas * processes
     _check_bandwidth(case, world_size)
-    size = choices.preset(case, notes)
     amp_dtype = choices.amp_dtype(case)
     batch_size = choices.batch_size(case, size, notes)
     data = training.data(case)
