@@ -8,8 +8,9 @@ the user should know of.
 from __future__ import annotations
 
 import itertools
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -21,6 +22,7 @@ from k8sbench.model.plan import SMOKE_MARK, Backend, Device, PlannedWindow, Trai
 from k8sbench.model.pool import OTHER_VENDOR, NodePool, gpu_remark
 from k8sbench.model.request import (
     SWITCHES,
+    Option,
     SubmitRequest,
     check_speed_options,
     parsed_speed_options,
@@ -318,6 +320,14 @@ def window(case: PlanChoices, size: Preset, world_size: int, notes: list[str]) -
         rule = "as given on the command line"
     warmup = (smoke or base).warmup if request.warmup is None else request.warmup
     iterations = asked or (smoke or base).iterations
+    batches = accumulated(options(case, size)) if request.mode == "throughput" else 1
+    whole = tuple(math.ceil(each / batches) * batches for each in (warmup, iterations))
+    if whole != (warmup, iterations):
+        notes.append(
+            f"{whole[0]} + {whole[1]} iterations instead of {warmup} + {iterations}: the weights"
+            f" change after each {batches} batches"
+        )
+        warmup, iterations = whole
     ours = case.impl == "k8sbench"
     if ours and iterations // interval < RECORDS_WANTED and interval > 1:
         finer = max(1, iterations // RECORDS_WANTED)
@@ -331,6 +341,12 @@ def window(case: PlanChoices, size: Preset, world_size: int, notes: list[str]) -
         min_steady_seconds=STEADY_SECONDS if steady else 0.0,
         rule=rule,
     )
+
+
+def accumulated(options: Mapping[str, Option]) -> int:
+    """Return the batches whose gradients are added up before the weights change."""
+    batches = options.get("accumulate")
+    return batches if isinstance(batches, int) and batches > 1 else 1
 
 
 def options(case: PlanChoices, size: Preset) -> dict[str, str | int | float | bool]:

@@ -300,7 +300,9 @@ def _length(plan: RunPlan) -> str:
         return f"train {training.in_words(plan.training)}"
     if plan.backend == "imported":  # nobody planned how many it measures
         return f"after {counted(plan.window.warmup, 'iteration')}"
-    return f"{plan.window.warmup} + {plan.window.iterations} iterations"
+    batches = choices.accumulated(plan.options)
+    changes = f", weights change each {batches}" if batches > 1 else ""
+    return f"{plan.window.warmup} + {plan.window.iterations} iterations{changes}"
 
 
 def describe(plan: RunPlan) -> str:

@@ -31,7 +31,7 @@ DEFAULTS = settings.Defaults(
 # Layers, and heads of 64 channels.
 SIZES = {"gpt2": (12, 12), "gpt2-medium": (24, 16), "gpt2-large": (36, 20), "gpt2-xl": (48, 25)}
 POSITIONS = 1024  # the longest sequence
-# nanoGPT's train.py
+# nanoGPT's train.py; its iterations are changes of the weights.
 BASE_LR, LR_WARMUP, LR_STEPS = 6e-4, 2000, 600_000
 BETAS, WEIGHT_DECAY, CLIP_NORM = (0.9, 0.95), 0.1, 1.0
 
@@ -73,7 +73,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             groups=partial(gpt_torch.decayed_and_not, decay=WEIGHT_DECAY),
             optimizer=partial(torch.optim.AdamW, betas=BETAS),
             schedule=lambda _: steps.warmup_cosine(
-                BASE_LR if own.lr is None else own.lr, warmup=LR_WARMUP, total=LR_STEPS
+                BASE_LR if own.lr is None else own.lr,
+                warmup=LR_WARMUP,
+                total=LR_STEPS,
+                per=own.accumulate,
             ),
             clip_norm=own.clip or None,
             accumulate=own.accumulate,

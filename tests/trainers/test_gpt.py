@@ -172,9 +172,29 @@ def test_losses_and_gradients_are_those_of_a_plain_implementation(
             apart = float((tensors[key][1].double() - slope).norm() / slope.norm())
             assert apart < tolerance, (step, key)
             if step + 1 < STEPS:
-                rate = 4 * each * (step + 1) / 2000
+                rate = 4 * (step + 1) / 2000
                 after = moved(noted[: step + 1], key, rate)
                 assert float((noted[step + 1][key][0] - after).abs().max()) < 1e-4 * rate
+
+
+def test_the_summary_counts_changes_of_the_weights() -> None:
+    plain, added_up = (ran(1)[False, name][0][-1] for name in ("plain", "added up"))
+    assert (plain["steps"], plain["updates"]) == (STEPS, STEPS)
+    assert (added_up["steps"], added_up["updates"]) == (2 * STEPS, STEPS)
+
+
+@pytest.mark.parametrize(
+    ("length", "says"),
+    [
+        (("--warmup", "2", "--iterations", "6"), "as --warmup 4 and --iterations 8 are"),
+        (("--warmup", "5", "--iterations", "8"), "as --warmup 8 and --iterations 8 are"),
+    ],
+)
+def test_a_window_that_ends_between_changes_of_the_weights_is_refused(
+    length: tuple[str, ...], says: str
+) -> None:
+    words = (*SIZES["gpt"], *length, "--accumulate", "4", "--device", "cpu")
+    assert says in refusal(["-m", "k8sbench.trainers.gpt", *words])
 
 
 @pytest.mark.parametrize("shard", [False, True])

@@ -131,7 +131,11 @@ def _two_way(text: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The options that every trainer has. Sizes are per rank, steps are optimizer steps."""
+    """The options that every trainer has.
+
+    Sizes are per rank. A step is one batch of each rank; after each `--accumulate` of them the
+    optimizer changes the weights.
+    """
 
     benchmark: str = _option("name for the start line")
     variant: str = _option("label for the start line, of any kind (default: --recipe)")
