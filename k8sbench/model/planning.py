@@ -73,6 +73,8 @@ def make_plan(
     planned = training.training(case, size, world_size, data, notes)
     window = training.fitted(choices.window(case, size, world_size, notes), planned)
     options = choices.options(case, size)
+    if options.get("shard") and world_size == 1:
+        notes.append("one process alone shares nothing, although the variant says shard")
     image, image_reason, trainers_by = choices.image(case, trainers_digest)
     choices.kernels(case, image, notes)
     choices.gpu_resource(case, image, notes)

@@ -416,6 +416,8 @@ _LACKING: dict[str, frozenset[str]] = {
     "tsm": frozenset({"overlap"}),
 }
 """Framework or trainer → options that it lacks."""
+SPEED_ALONE = frozenset({"allreduce", "gpt"})
+"""Trainers that evaluate nothing, and so have no ``--mode train``."""
 _YES, _NO = ("true", "on", "yes"), ("false", "off", "no")
 
 

@@ -27,6 +27,7 @@ DEFAULTS = settings.Defaults(
     speed_options=(),
     cudnn_benchmark=False,
     shares_gpu=True,
+    trains=False,
 )
 MB = 10**6
 FLOAT32 = 4  # bytes

@@ -295,6 +295,12 @@ def test_a_run_reads_files_of_tokens_and_a_drawn_set_passes_its_check(
     assert found[-1]["broken_samples"] == 0
 
 
+def test_a_rank_alone_is_told_that_it_shares_nothing(capfd: Captured) -> None:
+    small = (*SIZES["gpt"], "--warmup", "0", "--iterations", "1", "--device", "cpu")
+    gpt.main([*small, "--shard"])
+    assert "k8sbench: note: --shard: one rank alone shares nothing\n" in capfd.readouterr().err
+
+
 def test_training_to_an_accuracy_is_refused(tmp_path: pathlib.Path) -> None:
     words = ("--mode", "train", "--length", "1", "--data", str(tmp_path))
     assert "speed" in refusal(["-m", "k8sbench.trainers.gpt", *words])

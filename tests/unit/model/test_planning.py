@@ -139,6 +139,31 @@ def test_k8sbench_s_images_are_refused_on_gpus_of_other_vendors() -> None:
     assert planned(site=site, force=True).notes
 
 
+def test_warm_up_and_window_are_whole_accumulations() -> None:
+    first, *others = spec().variants
+    own = msgspec.structs.replace(first, args={"accumulate": 6})
+    of = msgspec.structs.replace(spec(), variants=(own, *others))
+    plan = planned(of=of)
+    assert (plan.window.warmup, plan.window.iterations) == (24, 84)
+    (note,) = plan.notes
+    assert note.startswith("24 + 84 iterations instead of 20 + 80")
+    assert "24 + 84 iterations, weights change each 6" in describe(plan)
+    fitting = planned(of=of, warmup=0, iterations=12)
+    assert (fitting.window.warmup, fitting.window.iterations) == (0, 12)
+    assert not any("instead of 0 + 12" in note for note in fitting.notes)
+    # The options of other programs are their own.
+    theirs = planned(of=of, impl="upstream", image="x")
+    assert theirs.window.iterations == 80
+
+
+def test_one_process_that_would_share_with_others_is_noted() -> None:
+    first, *others = spec().variants
+    own = msgspec.structs.replace(first, args={"shard": True})
+    of = msgspec.structs.replace(spec(), variants=(own, *others))
+    assert any("shares nothing" in note for note in planned(of=of, replicas=1, gpus=1).notes)
+    assert not any("shares nothing" in note for note in planned(of=of, gpus=2).notes)
+
+
 def with_memory(gib: float | None) -> Any:
     """The benchmark whose small processes need so much memory each."""
     first, *others = spec().variants
