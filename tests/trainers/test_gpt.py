@@ -279,6 +279,37 @@ def test_files_that_are_no_tokens_are_refused_and_a_token_too_large_is_named(
         files.training.sample(0, np.random.default_rng())
 
 
+def test_validation_tokens_may_be_missing(tmp_path: pathlib.Path) -> None:
+    files = tokens.open_set(written(tmp_path, train=range(14)), length=4)
+    assert (len(files.training), len(files.validation)) == (3, 0)
+
+
+def test_a_folder_in_place_of_a_file_is_refused(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "train.bin").mkdir()
+    with pytest.raises(DataError, match=r"train\.bin: "):
+        tokens.open_set(tmp_path, length=4)
+
+
+@pytest.mark.parametrize("high", [0, 3])
+def test_tokens_of_four_bytes_are_refused(high: int, tmp_path: pathlib.Path) -> None:
+    stream = np.arange(100, dtype="<u4") + high * 65_536
+    (tmp_path / "train.bin").write_bytes(stream.tobytes())
+    with pytest.raises(DataError, match=r"each second token is next to 0.*as uint16"):
+        tokens.open_set(tmp_path, length=4)
+    files = tokens.open_set(written(tmp_path, train=range(100)), length=4)
+    assert len(files.training) == 24
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_named(tmp_path: pathlib.Path) -> None:
+    files, random = tokens.open_set(written(tmp_path, train=range(14)), length=4), np.random
+    before, _ = files.training.sample(2, random.default_rng())
+    assert before.tolist() == [8, 9, 10, 11]
+    written(tmp_path, train=range(9))
+    assert files.training.sample(1, random.default_rng())[0].tolist() == [4, 5, 6, 7]
+    with pytest.raises(BrokenSample, match="ends before sequence 2"):
+        files.training.sample(2, random.default_rng())
+
+
 def test_a_run_reads_files_of_tokens_and_a_drawn_set_passes_its_check(
     tmp_path: pathlib.Path, capfd: Captured
 ) -> None:

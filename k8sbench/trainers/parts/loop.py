@@ -121,7 +121,7 @@ def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Jou
     per_step = settings.batch_size * place.world_size * work.per_sample
     journal = here.begin(work.unit, {**options, **settings.checks}, per_step)
     if files is not None and place.first:
-        parts = {"train": len(files.training), "val": len(files.validation)}
+        parts = {"train": len(files.training), "val": len(files.validation) or None}
         journal.timed("data", {"name": files.name, **parts, "digest": files.digest})
     # Compiling joins operations, which then keep other types in between.
     half = settings.amp_dtype if here.precision_effective == "amp" else None
