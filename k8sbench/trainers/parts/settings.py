@@ -25,7 +25,7 @@ MODES = ("throughput", "train")
 LENGTH_UNITS = ("iterations", "epochs")
 PRESETS = ("full", "smoke")
 LARGEST = 2**31 - 1  # of any whole number here; numpy takes no larger seeds than twice that
-# Options that change speed and nothing else; each is part of a result's identity.
+# Options that change speed, and tf32 also the precision; each is part of a result's identity.
 SPEED_OPTIONS = (
     *("channels_last", "compile", "tf32", "fused_optimizer", "cudnn_benchmark", "overlap"),
 )
