@@ -42,7 +42,10 @@ class Sequences:
 
     @functools.cached_property
     def file(self) -> io.FileIO:
-        """The open file; a map of it would end the process with SIGBUS once the file is cut."""
+        """The open file.
+
+        A map of it would end the process with SIGBUS once the file is cut.
+        """
         return io.FileIO(self.path)
 
     def sample(self, number: int, random: np.random.Generator) -> tuple[Array, Array]:

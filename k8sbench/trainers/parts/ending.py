@@ -31,9 +31,9 @@ told = threading.Event()
 
 
 def end_on_signals() -> None:
-    """From now on SIGTERM and Ctrl-C end this process within moments, with exit code 143 and 130.
+    """Let SIGTERM and Ctrl-C end this process within moments.
 
-    And its watch ends it where the job hangs.
+    With exit code 143 and 130. Its watch ends it where the job hangs.
     """
     watch.start()
     reader, writer = os.pipe()

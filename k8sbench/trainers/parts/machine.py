@@ -123,12 +123,12 @@ def steer_tf32(allowed: bool) -> None:
 
 
 def steer_waiting(preset: str) -> None:
-    """Let threads of a smoke run sleep while they wait; call this before a framework is loaded.
+    """Let waiting threads of a smoke run sleep.
 
-    They would spin, and on cores that others use, too, each step takes a hundred times as long. Of
-    a full run it would change the speed. PyTorch's libgomp and Paddle's libiomp5 both read this
-    variable; one that is set already stays, as do GOMP_SPINCOUNT and KMP_BLOCKTIME, which have
-    precedence.
+    Call this before a framework is loaded. They would spin, and on cores that others use, too, a
+    step takes a hundred times as long. Of a full run it would change the speed. PyTorch's libgomp
+    and Paddle's libiomp5 both read this variable; one that is set already stays, as do
+    GOMP_SPINCOUNT and KMP_BLOCKTIME, which have precedence.
     """
     if preset == "smoke":
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

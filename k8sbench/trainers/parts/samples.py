@@ -165,15 +165,15 @@ class TrainingBatches:
 
 ROUNDS = 4
 _SHIFT = np.uint64(32)
-_ODD = np.uint64(0xD6E8FEB86659FD93)  # of rrmxmx, by Pelle Evensen
+_ODD = np.uint64(0xD6E8FEB86659FD93)  # of degski's 64-bit mixer
 
 
 def permuted(places: Array, count: int, keys: Array) -> Array:
-    """Return the numbers at `places` of the permutation of 0 … `count` - 1 that `keys` choose.
+    """Return the numbers at `places` of a permutation.
 
-    A Feistel network. A number is a row and a column of a rectangle, and each round shifts the rows
-    by a hash of the column, and then the columns by one of the row. A number that falls into the
-    part of the rectangle beyond `count` is permuted again.
+    It is of 0 … `count` - 1, chosen by `keys`: a Feistel network. A number is a row and a column of
+    a rectangle, and each round shifts the rows by a hash of the column, and then the columns by one
+    of the row. A number in the part of the rectangle beyond `count` is permuted again.
     """
     columns = np.uint64(math.isqrt(count - 1) + 1)
     rows = np.uint64(-(-count // int(columns)))

@@ -98,7 +98,7 @@ def test_a_permutation_has_each_number_once(count: int, seed: int) -> None:
 
 
 def test_each_number_comes_equally_often_at_each_place() -> None:
-    """A chi-squared test of 8 numbers at 8 places: 49 degrees of freedom, p = 0.0001."""
+    """By a chi-squared test: 49 degrees of freedom, p = 0.0001."""
     random, counts = np.random.default_rng(0), np.zeros((8, 8))
     for _ in range(2000):
         keys = random.integers(2**64, size=(ROUNDS, 2), dtype=np.uint64)
