@@ -8,8 +8,9 @@ the user should know of.
 from __future__ import annotations
 
 import itertools
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -21,6 +22,7 @@ from k8sbench.model.plan import SMOKE_MARK, Backend, Device, PlannedWindow, Trai
 from k8sbench.model.pool import OTHER_VENDOR, NodePool, gpu_remark
 from k8sbench.model.request import (
     SWITCHES,
+    Option,
     SubmitRequest,
     check_speed_options,
     parsed_speed_options,
@@ -48,6 +50,8 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     pool: NodePool
     cores: int | None = None
     """CPU cores of this machine, for local runs."""
+    memory_gib: float | None = None
+    """Free memory of this machine, GiB, for local runs; None: unknown."""
     images: ImageTable | None = None
     """Images and the GPUs they support; None: unknown."""
     job_kind: str | None = None
@@ -165,21 +169,15 @@ def single_cases(
             )
 
 
-def shape(case: PlanChoices, notes: list[str]) -> tuple[int, int]:
+def shape(case: PlanChoices, size: Preset, notes: list[str]) -> tuple[int, int]:
     """Return replicas, and processes (GPUs, if any) per replica."""
     request, pool = case.request, case.site.pool
     local, there = case.site.backend == "local", pool.gpus_per_node
     replicas = request.replicas or 1
     if case.device == "cpu":
         processes = request.gpus or 1
-        most = case.site.cores or 1
-        if local and replicas * processes > most:
-            raise DoesNotFit(
-                f"{replicas} × {processes} CPU processes are too many for {counted(most, 'core')}.",
-                "Without a GPU each process needs a core; this fits: k8sbench submit"
-                f" {request.benchmark} --backend local --replicas {min(replicas, most)} --gpus"
-                f" {max(1, most // replicas)}",
-            )
+        if local:
+            _check_room(case, size, replicas, processes, notes)
         return replicas, processes
     if local and request.gpus is None and (there < replicas or there % replicas):
         raise DoesNotFit(
@@ -203,6 +201,37 @@ def shape(case: PlanChoices, notes: list[str]) -> tuple[int, int]:
             " another user on them can disturb the figures"
         )
     return replicas, processes
+
+
+def _check_room(
+    case: PlanChoices, size: Preset, replicas: int, processes: int, notes: list[str]
+) -> None:
+    """Raise :class:`DoesNotFit` for more processes than this machine has room for.
+
+    Processes of a smoke run may share cores, because nobody compares its speed. They need memory.
+    """
+    cores, free, count = case.site.cores or 1, case.site.memory_gib, replicas * processes
+    smoke = case.variant.smoke if size == "smoke" else None
+    each = smoke.memory_gib if smoke is not None else None
+    if each is None:
+        most = cores
+        what = f"{replicas} × {processes} CPU processes are too many for {counted(cores, 'core')}."
+        why = "Without a GPU each process needs a core"
+    else:
+        most = count if free is None else int(free / each)
+        what = (
+            f"{replicas} × {processes} CPU processes need {count * each:.1f} GiB of memory, and"
+            f" {free or 0:.1f} GiB are free."
+        )
+        why = f"Each process needs {each:g} GiB"
+    if count > most:
+        fitting = (
+            f"this fits: k8sbench submit {case.request.benchmark} --backend local --replicas"
+            f" {min(replicas, most)} --gpus {max(1, most // replicas)}"
+        )
+        raise DoesNotFit(what, f"{why}; {fitting if most else 'end other programs.'}")
+    if count > cores:
+        notes.append(f"{count} processes share {counted(cores, 'core')}")
 
 
 def pack(case: PlanChoices, replicas: int, processes: int) -> bool:
@@ -291,6 +320,14 @@ def window(case: PlanChoices, size: Preset, world_size: int, notes: list[str]) -
         rule = "as given on the command line"
     warmup = (smoke or base).warmup if request.warmup is None else request.warmup
     iterations = asked or (smoke or base).iterations
+    batches = accumulated(options(case, size)) if request.mode == "throughput" else 1
+    whole = tuple(math.ceil(each / batches) * batches for each in (warmup, iterations))
+    if whole != (warmup, iterations):
+        notes.append(
+            f"{whole[0]} + {whole[1]} iterations instead of {warmup} + {iterations}: the weights"
+            f" change after each {batches} batches"
+        )
+        warmup, iterations = whole
     ours = case.impl == "k8sbench"
     if ours and iterations // interval < RECORDS_WANTED and interval > 1:
         finer = max(1, iterations // RECORDS_WANTED)
@@ -304,6 +341,12 @@ def window(case: PlanChoices, size: Preset, world_size: int, notes: list[str]) -
         min_steady_seconds=STEADY_SECONDS if steady else 0.0,
         rule=rule,
     )
+
+
+def accumulated(options: Mapping[str, Option]) -> int:
+    """Return the batches whose gradients are added up before the weights change."""
+    batches = options.get("accumulate")
+    return batches if isinstance(batches, int) and batches > 1 else 1
 
 
 def options(case: PlanChoices, size: Preset) -> dict[str, str | int | float | bool]:

@@ -286,7 +286,7 @@ CASE_FIELDS: tuple[CaseField, ...] = (
     _field("gpu_model", "group baseline published", "As the run itself reports.", _unknown),
     _field("image", "case group baseline", "It holds the framework."),
     _field("program", "group baseline", "An edited program is another one.", _program),
-    _field("options", _EVERY, "They change the speed, and nothing else.", _options),
+    _field("options", _EVERY, "They change the speed; two also what is computed.", _options),
     _field("set_name", "group", "The repeats of one set are taken together."),
     _field("node", f"{_EVERY} parity", "A pinned run measures one node and joins no others."),
     _field("unit", "case", "It is what is counted per second."),

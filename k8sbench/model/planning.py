@@ -62,10 +62,10 @@ def make_plan(
     """
     notes = list[str]()
     case = choices.settle(loaded.spec, request, site)
-    replicas, processes = choices.shape(case, notes)
+    size = choices.preset(case, notes)
+    replicas, processes = choices.shape(case, size, notes)
     world_size = replicas * processes
     _check_bandwidth(case, world_size)
-    size = choices.preset(case, notes)
     amp_dtype = choices.amp_dtype(case)
     batch_size = choices.batch_size(case, size, notes)
     data = training.data(case)
@@ -73,6 +73,8 @@ def make_plan(
     planned = training.training(case, size, world_size, data, notes)
     window = training.fitted(choices.window(case, size, world_size, notes), planned)
     options = choices.options(case, size)
+    if options.get("shard") and world_size == 1:
+        notes.append("one process alone shares nothing, although the variant says shard")
     image, image_reason, trainers_by = choices.image(case, trainers_digest)
     choices.kernels(case, image, notes)
     choices.gpu_resource(case, image, notes)
@@ -300,7 +302,9 @@ def _length(plan: RunPlan) -> str:
         return f"train {training.in_words(plan.training)}"
     if plan.backend == "imported":  # nobody planned how many it measures
         return f"after {counted(plan.window.warmup, 'iteration')}"
-    return f"{plan.window.warmup} + {plan.window.iterations} iterations"
+    batches = choices.accumulated(plan.options)
+    changes = f", weights change each {batches}" if batches > 1 else ""
+    return f"{plan.window.warmup} + {plan.window.iterations} iterations{changes}"
 
 
 def describe(plan: RunPlan) -> str:

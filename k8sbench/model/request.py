@@ -287,8 +287,8 @@ CASE_FLAGS = {
         "synthetic|synthetic-host|PATH|pvc:NAME[/SUB]",
     ),
     "speed_options": Flag(
-        "Option of k8sbench's trainer that changes only the speed, such as channels-last,"
-        " compile, cudnn-benchmark=false or workers=8; may be repeated.",
+        "Option of k8sbench's trainer, such as channels-last, compile, cudnn-benchmark=false or"
+        " workers=8; all but tf32 and sequence-length change only the speed; may be repeated.",
         "NAME[=VALUE]",
         names=("--speed-option",),
     ),
@@ -388,10 +388,11 @@ EXCLUDING = [(name, other) for name, flag in FLAGS.items() for other in flag.exc
 
 # -- speed options ---------------------------------------------------------------------------------
 #
-# Options of k8sbench's trainers that change only speed. They are off unless upstream has them on,
-# and part of a group's key. An option that changes the computation, such as the size of a picture,
-# makes another benchmark and belongs into a catalog file. The table has the options of each
-# trainer, so that a run with an unknown one never starts.
+# Options of k8sbench's trainers for their speed. They are off unless upstream has them on, and part
+# of a group's key. Two change more, so that figures with and without them have no ratio: tf32 the
+# precision of FP32, sequence-length the samples. Another option that changes the computation, such
+# as the size of a picture, makes another benchmark and belongs into a catalog file. The table has
+# the options of each trainer, so that a run with an unknown one never starts.
 
 Option = str | int | float | bool
 
@@ -416,6 +417,8 @@ _LACKING: dict[str, frozenset[str]] = {
     "tsm": frozenset({"overlap"}),
 }
 """Framework or trainer → options that it lacks."""
+SPEED_ALONE = frozenset({"allreduce", "gpt"})
+"""Trainers that evaluate nothing, and so have no ``--mode train``."""
 _YES, _NO = ("true", "on", "yes"), ("false", "off", "no")
 
 

@@ -125,6 +125,11 @@ class Smoke(_Strict, frozen=True, kw_only=True):
     """Iterations measured."""
     log_interval: PositiveInt = 1
     """Iterations per log line."""
+    memory_gib: PositiveFloat | None = None
+    """Memory that each process needs with its launcher, GiB, as measured on a CPU.
+
+    Without it each process needs a core of its own.
+    """
     args: dict[OptionName, str | int | float | bool] = {}
     """Options of the trainer that make it small; they override the variant's ``args``."""
     train: SmokeTrain | None = None

@@ -16,7 +16,7 @@ from k8sbench.model.errors import NotFound, UsageError, did_you_mean
 from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import PlannedTraining, PlannedWindow, RunPlan
 from k8sbench.model.pool import claim
-from k8sbench.model.request import Option
+from k8sbench.model.request import SPEED_ALONE, Option
 from k8sbench.model.spec import LengthUnit, Preset
 
 TIMEOUTS: dict[Preset, float] = {"smoke": 7200.0, "full": 14 * 86400.0}
@@ -44,6 +44,11 @@ def training(
         for name in _given(case, _OF_TRAINING):
             raise UsageError(f"{name} is for --mode train.", "Add that, or leave it out.")
         return None
+    if case.impl == "k8sbench" and case.variant.trainer_module in SPEED_ALONE:
+        raise UsageError(
+            f"k8sbench's trainer of {case.label} measures speed and evaluates nothing.",
+            "Leave out --mode train.",
+        )
     if train is None:
         raise UsageError(
             f"The catalog does not say how {case.label} trains to an accuracy.",

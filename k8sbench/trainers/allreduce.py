@@ -27,6 +27,7 @@ DEFAULTS = settings.Defaults(
     speed_options=(),
     cudnn_benchmark=False,
     shares_gpu=True,
+    trains=False,
 )
 MB = 10**6
 FLOAT32 = 4  # bytes
@@ -41,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         machine.before_paddle(common)
         from k8sbench.trainers.parts.paddle_session import open_session
     else:
-        machine.steer_tf32(common.tf32)
+        machine.before_torch(common)
         from k8sbench.trainers.parts.torch_session import open_session  # type: ignore[assignment]
     session: Session = open_session(common)
     ranks = session.place.world_size

@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Train with the options in `argv`."""
     read = settings.read("deeplabv3p_pytorch", __doc__, DEFAULTS, segmentation.add_options, argv)
     common, own = read
-    machine.steer_tf32(common.tf32)
+    machine.before_torch(common)
 
     import torch
 

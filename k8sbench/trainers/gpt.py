@@ -12,10 +12,12 @@ reads train.bin, see `data/tokens.py`.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from functools import partial
 
 from k8sbench.trainers.parts import ending, machine, settings, steps
+from k8sbench.trainers.parts.events import RankPlace
 
 DEFAULTS = settings.Defaults(
     benchmark="gpt",
@@ -27,11 +29,12 @@ DEFAULTS = settings.Defaults(
     cudnn_benchmark=False,
     speed_options=("compile", "tf32", "fused_optimizer"),
     shares_gpu=True,
+    trains=False,
 )
 # Layers, and heads of 64 channels.
 SIZES = {"gpt2": (12, 12), "gpt2-medium": (24, 16), "gpt2-large": (36, 20), "gpt2-xl": (48, 25)}
 POSITIONS = 1024  # the longest sequence
-# nanoGPT's train.py
+# nanoGPT's train.py; its iterations are changes of the weights.
 BASE_LR, LR_WARMUP, LR_STEPS = 6e-4, 2000, 600_000
 BETAS, WEIGHT_DECAY, CLIP_NORM = (0.9, 0.95), 0.1, 1.0
 
@@ -39,9 +42,9 @@ BETAS, WEIGHT_DECAY, CLIP_NORM = (0.9, 0.95), 0.1, 1.0
 def main(argv: Sequence[str] | None = None) -> None:
     """Train with the options in `argv`."""
     common, own = settings.read("gpt", __doc__, DEFAULTS, _options, argv)
-    if common.mode == "train":
-        settings.refuse("--mode train: this trainer measures speed and evaluates nothing")
-    machine.steer_tf32(common.tf32)
+    if own.shard and RankPlace.from_environment().world_size == 1:
+        print("k8sbench: note: --shard: one rank alone shares nothing", file=sys.stderr, flush=True)
+    machine.before_torch(common)
 
     import torch
 
@@ -73,7 +76,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             groups=partial(gpt_torch.decayed_and_not, decay=WEIGHT_DECAY),
             optimizer=partial(torch.optim.AdamW, betas=BETAS),
             schedule=lambda _: steps.warmup_cosine(
-                BASE_LR if own.lr is None else own.lr, warmup=LR_WARMUP, total=LR_STEPS
+                BASE_LR if own.lr is None else own.lr,
+                warmup=LR_WARMUP,
+                total=LR_STEPS,
+                per=own.accumulate,
             ),
             clip_norm=own.clip or None,
             accumulate=own.accumulate,

@@ -46,7 +46,7 @@ RECIPES = {"dle": (0.256 / 256, 0.875, 90, 128.0), "report": (1 / 1000, 0.125, 1
 def main(argv: Sequence[str] | None = None) -> None:
     """Train with the options in `argv`."""
     common, own = settings.read("resnet50", __doc__, DEFAULTS, _options, argv)
-    machine.steer_tf32(common.tf32)
+    machine.before_torch(common)
 
     from k8sbench.trainers.data import imagenet
     from k8sbench.trainers.data.pictures import NORMALISE, Pictures

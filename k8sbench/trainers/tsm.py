@@ -38,7 +38,7 @@ ONE_PIXEL = 32  # the largest input of which the last stage sees one pixel
 def main(argv: Sequence[str] | None = None) -> None:
     """Train with the options in `argv`."""
     common, own = settings.read("tsm", __doc__, DEFAULTS, _options, argv)
-    machine.steer_tf32(common.tf32)
+    machine.before_torch(common)
 
     from k8sbench.trainers.data import kinetics
     from k8sbench.trainers.data.pictures import NORMALISE, Pictures

@@ -215,10 +215,12 @@ def on_ranks(
     return in_turn(words, world_size, **how)
 
 
-def computes_the_same(one: Sequence[Event], first: Sequence[Event], tolerance: float) -> None:
-    """Compare the losses of five steps on two ranks with one rank's."""
+def computes_the_same(
+    one: Sequence[Event], first: Sequence[Event], tolerance: float, *, steps: int = 5
+) -> None:
+    """Compare the losses of the steps on two ranks with one rank's."""
     single, both = losses(one), losses(first)
-    assert len(single) == 5
+    assert len(single) == steps
     assert abs(single[4] - single[0]) > 0.01 * single[0], "five steps that change nothing"
     assert both == pytest.approx(single, rel=tolerance)
 

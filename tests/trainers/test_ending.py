@@ -59,6 +59,29 @@ def test_sigterm_ends_a_trainer_that_is_blocked_in_native_code() -> None:
     assert "SIGTERM" in err
 
 
+@pytest.mark.parametrize("blocked", ["signal.pause()", "os.read(reader, 1)"])
+def test_ctrl_c_ends_a_trainer_and_its_loader_processes_without_a_traceback(blocked: str) -> None:
+    """A terminal sends SIGINT to all of them."""
+    process = start(
+        "def main():\n"
+        "    import os, signal\n"
+        "    reader, writer = os.pipe()\n"
+        "    ready, tells = os.pipe()\n"
+        "    if os.fork() == 0:\n"
+        "        ending.outlive_signals()\n"
+        "        os.write(tells, b'.')\n"
+        "        signal.pause()\n"
+        "    os.read(ready, 1)\n"
+        "    print('ready', flush=True)\n"
+        f"    while True: {blocked}"
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=400)
+    assert (process.returncode, err) == (130, "k8sbench: ended by SIGINT\n")
+
+
 def test_the_end_of_a_loader_process_is_not_the_trainers() -> None:
     process = start(
         "def main():\n"

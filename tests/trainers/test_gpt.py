@@ -172,9 +172,29 @@ def test_losses_and_gradients_are_those_of_a_plain_implementation(
             apart = float((tensors[key][1].double() - slope).norm() / slope.norm())
             assert apart < tolerance, (step, key)
             if step + 1 < STEPS:
-                rate = 4 * each * (step + 1) / 2000
+                rate = 4 * (step + 1) / 2000
                 after = moved(noted[: step + 1], key, rate)
                 assert float((noted[step + 1][key][0] - after).abs().max()) < 1e-4 * rate
+
+
+def test_the_summary_counts_changes_of_the_weights() -> None:
+    plain, added_up = (ran(1)[False, name][0][-1] for name in ("plain", "added up"))
+    assert (plain["steps"], plain["updates"]) == (STEPS, STEPS)
+    assert (added_up["steps"], added_up["updates"]) == (2 * STEPS, STEPS)
+
+
+@pytest.mark.parametrize(
+    ("length", "says"),
+    [
+        (("--warmup", "2", "--iterations", "6"), "as --warmup 4 and --iterations 8 are"),
+        (("--warmup", "5", "--iterations", "8"), "as --warmup 8 and --iterations 8 are"),
+    ],
+)
+def test_a_window_that_ends_between_changes_of_the_weights_is_refused(
+    length: tuple[str, ...], says: str
+) -> None:
+    words = (*SIZES["gpt"], *length, "--accumulate", "4", "--device", "cpu")
+    assert says in refusal(["-m", "k8sbench.trainers.gpt", *words])
 
 
 @pytest.mark.parametrize("shard", [False, True])
@@ -259,6 +279,37 @@ def test_files_that_are_no_tokens_are_refused_and_a_token_too_large_is_named(
         files.training.sample(0, np.random.default_rng())
 
 
+def test_validation_tokens_may_be_missing(tmp_path: pathlib.Path) -> None:
+    files = tokens.open_set(written(tmp_path, train=range(14)), length=4)
+    assert (len(files.training), len(files.validation)) == (3, 0)
+
+
+def test_a_folder_in_place_of_a_file_is_refused(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "train.bin").mkdir()
+    with pytest.raises(DataError, match=r"train\.bin: "):
+        tokens.open_set(tmp_path, length=4)
+
+
+@pytest.mark.parametrize("high", [0, 3])
+def test_tokens_of_four_bytes_are_refused(high: int, tmp_path: pathlib.Path) -> None:
+    stream = np.arange(100, dtype="<u4") + high * 65_536
+    (tmp_path / "train.bin").write_bytes(stream.tobytes())
+    with pytest.raises(DataError, match=r"each second token is next to 0.*as uint16"):
+        tokens.open_set(tmp_path, length=4)
+    files = tokens.open_set(written(tmp_path, train=range(100)), length=4)
+    assert len(files.training) == 24
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_named(tmp_path: pathlib.Path) -> None:
+    files, random = tokens.open_set(written(tmp_path, train=range(14)), length=4), np.random
+    before, _ = files.training.sample(2, random.default_rng())
+    assert before.tolist() == [8, 9, 10, 11]
+    written(tmp_path, train=range(9))
+    assert files.training.sample(1, random.default_rng())[0].tolist() == [4, 5, 6, 7]
+    with pytest.raises(BrokenSample, match="ends before sequence 2"):
+        files.training.sample(2, random.default_rng())
+
+
 def test_a_run_reads_files_of_tokens_and_a_drawn_set_passes_its_check(
     tmp_path: pathlib.Path, capfd: Captured
 ) -> None:
@@ -273,6 +324,12 @@ def test_a_run_reads_files_of_tokens_and_a_drawn_set_passes_its_check(
     assert found[0]["unit"] == "tokens"
     assert losses(found)[-1] < 0.7 * losses(found)[0]
     assert found[-1]["broken_samples"] == 0
+
+
+def test_a_rank_alone_is_told_that_it_shares_nothing(capfd: Captured) -> None:
+    small = (*SIZES["gpt"], "--warmup", "0", "--iterations", "1", "--device", "cpu")
+    gpt.main([*small, "--shard"])
+    assert "k8sbench: note: --shard: one rank alone shares nothing\n" in capfd.readouterr().err
 
 
 def test_training_to_an_accuracy_is_refused(tmp_path: pathlib.Path) -> None:

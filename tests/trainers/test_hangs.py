@@ -54,6 +54,7 @@ steps.StepTimer.data_ready = data_ready
 """
 AT_THE_START = "if RANK == '{rank}': hang()"
 WAITS, STOPS = "threading.Event().wait()", "os.kill(os.getpid(), signal.SIGSTOP)"
+LOSES_ITS_WATCH = f"import psutil; [each.kill() for each in psutil.Process().children()]; {WAITS}"
 
 
 def hanging(framework: str, folder: pathlib.Path, *, where: str, how: str, limit: str) -> list[str]:
@@ -94,6 +95,13 @@ def hanging(framework: str, folder: pathlib.Path, *, where: str, how: str, limit
             WAITS,
             "Limit(1)",
             r"rank 1 of worker-0 hangs at the data of step 3",
+        ),
+        (
+            "pytorch",
+            IN_A_STEP,
+            LOSES_ITS_WATCH,
+            "Limit(1)",
+            "rank 1 of worker-0 has lost its watch, and hangs or is gone",
         ),
         ("pytorch", AT_THE_START.format(rank=1), WAITS, "1", "rank 1 of worker-0 has not come"),
         ("pytorch", AT_THE_START.format(rank=0), WAITS, "1", "rank 0 of worker-0 has not come"),

@@ -5,12 +5,14 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from unittest import mock
 
 import pytest
 
-from k8sbench.trainers.parts import machine, nvml
+from k8sbench.trainers import gpt
+from k8sbench.trainers.parts import machine, nvml, settings
+from k8sbench.trainers.parts.settings import Settings
 from tests.trainers import stand_in
 from tests.trainers.conftest import Nvml
 
@@ -152,6 +154,27 @@ def test_a_file_that_a_user_names_for_nccl_is_left_alone(monkeypatch: pytest.Mon
     monkeypatch.setenv("NCCL_DEBUG_FILE", "/of/the/user")
     assert machine.connect_by_nccl(lambda: None) is None
     assert (os.environ["NCCL_DEBUG_FILE"], "NCCL_DEBUG" in os.environ) == ("/of/the/user", False)
+
+
+@pytest.mark.parametrize(
+    ("preset", "given", "expected"),
+    [("smoke", None, "PASSIVE"), ("smoke", "ACTIVE", "ACTIVE"), ("full", None, None)],
+)
+@pytest.mark.parametrize("before", [machine.before_torch, machine.before_paddle])
+def test_waiting_threads_of_a_smoke_run_sleep_unless_the_environment_says_otherwise(
+    before: Callable[[Settings], None],
+    preset: str,
+    given: str | None,
+    expected: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", given or "")
+    if given is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
+    common, _ = settings.read("gpt", "Text.", gpt.DEFAULTS, argv=["--preset", preset])
+    before(common)
+    assert os.environ.get("OMP_WAIT_POLICY") == expected
 
 
 def test_tf32_is_off_for_all_libraries_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,11 @@ import ast
 import dataclasses
 import pathlib
 import sys
+from typing import Any
 
 import pytest
 
+from k8sbench.trainers import allreduce, gpt
 from k8sbench.trainers.parts import settings
 from tests.trainers.runs import Captured
 
@@ -99,6 +101,13 @@ def test_a_recipe_may_have_loader_processes_of_its_own() -> None:
         (["--device", "tpu"], "tpu"),
         (["--seed", "99999999999"], "at most 2147483647"),
         (["--no-such-option"], "--no-such-option"),
+        (["--length", "3"], "--length is for --mode train; add that, or leave it out"),
+        (["--length-unit", "epochs"], "--length-unit is for --mode train"),
+        (["--evaluate-every", "3"], "--evaluate-every is for --mode train"),
+        (["--target", "0"], "--target is for --mode train"),
+        (["--stop-at-target"], "--stop-at-target is for --mode train"),
+        (["--checkpoints", "/kept"], "--checkpoints is for --mode train"),
+        (["--checkpoint-every", "9"], "--checkpoint-every is for --mode train"),
         (["--iter", "5"], "--iter"),  # abbreviations would change meaning as options are added
     ],
 )
@@ -110,6 +119,15 @@ def test_a_bad_value_is_one_line_and_code_2(argv: list[str], told: str, capsys: 
     assert shown.out == ""
     assert shown.err.count("\n") == 1
     assert told in shown.err
+
+
+@pytest.mark.parametrize("trainer", [allreduce, gpt])
+def test_a_trainer_that_evaluates_nothing_has_no_training(trainer: Any, capsys: Captured) -> None:
+    words = ("--mode", "train", "--length", "1", "--data", "/data")
+    with pytest.raises(SystemExit) as ended:
+        settings.read("b", "", trainer.DEFAULTS, None, words)
+    assert ended.value.code == 2
+    assert "measures speed and evaluates nothing" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["512", "0x4", "4x0", "ax4", "4x4x4", "-4x4", ""])

@@ -61,7 +61,7 @@ def alone(toy: Runs, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, lis
     saving = [*EPOCHS, "--target", "45", "--checkpoints", f"{folder}/run"]
     saving += ["--save-at", "7", "14", "21", "28"]
     broken = ["--broken", "5", "6"]
-    partial = [*broken, "--broken-val", "2", "--target", "1", "--stop-at-target"]
+    partial = [*broken, "--broken-val", "2", "--target", "0", "--stop-at-target"]
     text = toy(
         1,
         [
@@ -70,7 +70,7 @@ def alone(toy: Runs, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, lis
             " ".join([*saving, *broken]),
             " ".join([*EPOCHS, *broken, "--workers", "2"]),
             " ".join([*EPOCHS, *partial]),
-            " ".join([*EPOCHS, "--target", "50", "--stop-at-target"]),
+            " ".join([*EPOCHS, "--length", "5", "--target", "45", "--stop-at-target"]),
             f"REMOVE={folder}/run/step-{3 * OF_ONE:010d}",
             " ".join([*saving, *broken, "--target", "99.9", "--stop-at-target"]),
         ],

@@ -176,7 +176,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
 
 
 if __name__ == "__main__":
-    ending.end_on_sigterm()  # loader processes end with this one
+    ending.end_on_signals()  # loader processes end with this one
     for line in sys.argv[2].splitlines():
         if line.startswith("REMOVE="):
             # By the first rank alone: it is done before the ranks meet in the next job.

@@ -268,6 +268,23 @@ def machine_cores() -> int:
     return cores
 
 
+CGROUP = Path("/sys/fs/cgroup")
+"""Folder of the cgroup of this process, in a container."""
+
+
+def free_memory_gib() -> float:
+    """Return the memory that programs can still take: the machine's, or the cgroup's, GiB."""
+    free = psutil.virtual_memory().available
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        limit = int((CGROUP / "memory.max").read_text())  # "max": no limit
+        used = int((CGROUP / "memory.current").read_text())
+        words = (CGROUP / "memory.stat").read_text().split()
+        facts = dict(zip(words[::2], words[1::2], strict=True))
+        # The kernel takes back the pages of files when a program needs the memory.
+        free = min(free, max(0, limit - used + int(facts["inactive_file"])))
+    return free / 2**30
+
+
 def site() -> tuple[Site, str]:
     """Return this machine, its GPUs as a pool of one node, and its devices in words."""
     found, pool = machine_gpus(), CPU_POOL
@@ -276,7 +293,8 @@ def site() -> tuple[Site, str]:
         count, model = len(found.gpus), found.gpus[0].model
         pool = msgspec.structs.replace(pool, gpus_per_node=count, gpu_model=model)
         devices = f"{count} × {model}"
-    return Site(backend="local", pool=pool, cores=machine_cores()), devices
+    here = Site(backend="local", pool=pool, cores=machine_cores(), memory_gib=free_memory_gib())
+    return here, devices
 
 
 def missing_framework(plan: RunPlan) -> UsageError | None:

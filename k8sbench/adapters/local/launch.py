@@ -345,6 +345,8 @@ KEPT = frozenset(
         *("LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"),
         *("PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONPATH", "XDG_CACHE_HOME"),
         *("CUDA_HOME", "CUDA_PATH", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
+        # Whether threads spin or sleep on cores that they share is this machine's matter.
+        *("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"),
     }
 )
 """Variables that a replica inherits from the user, besides ``LC_*``.

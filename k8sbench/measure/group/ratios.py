@@ -17,7 +17,7 @@ from k8sbench.model.choices import parse_case
 from k8sbench.model.group import SCRATCH, Deviation, Group, Parity
 from k8sbench.model.identity import fields_for
 from k8sbench.model.measurement import Arithmetic
-from k8sbench.model.plan import is_bandwidth
+from k8sbench.model.plan import SEQUENCE_LENGTH, is_bandwidth
 from k8sbench.model.request import option_words
 from k8sbench.model.spec import Accuracy, BenchmarkSpec, Published, Variant
 
@@ -209,7 +209,8 @@ def _unlike_published(group: Group, figure: Published, variant: Variant) -> tupl
         or (not group.on_cpu and plain_name(group.key.gpu_model) == plain_name(figure.gpu_model)),
     }
     unlike += [_ID.get(name, name) for name in fields_for("published") if not same[name]]
-    if figure.differs is not None:
+    default = variant.args.get(SEQUENCE_LENGTH)
+    if figure.differs is not None or plan.options.get(SEQUENCE_LENGTH, default) != default:
         unlike.append("settings")
     if group.spread is not None and figure.estimator not in group.by_estimator:
         # "unknown" is never among them: an estimator that is not stated cannot match.

@@ -308,7 +308,7 @@ class RankRecords:
         counts = 0 < covered <= position - self.window.warmup and position <= self.window.end
         at = None if record.stamp is None else self.clock.latest
         if position - covered < self.window.warmup:
-            self.tally.began = at
+            self.tally.open(line, at)
         passed = 0.0 if restart or passed is None else passed
         entry = Entry(
             line=line,

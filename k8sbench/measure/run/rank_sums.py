@@ -149,7 +149,10 @@ class Tally:
         self.steps = StatedSteps()
         self.words = ProgramWords()
         self.stamped: tuple[Stamped, Stamped] | None = None
-        """The first and the last record that carry a stamp."""
+        """The first and the last record that carry a stamp.
+
+        Of records that say which steps they cover, the first is the last one before the window.
+        """
         self.first: Occurrence | None = None
         self.last: Occurrence | None = None
         self.began: float | None = None
@@ -158,6 +161,13 @@ class Tally:
         """Records that hold more than training."""
         self._epochs: Span | None = None
         """The epochs of which the log states a total, where it prints single steps."""
+
+    def open(self, line: Occurrence, at: float | None) -> None:
+        """Begin the window with the end of a record before it."""
+        self.began = at
+        if at is not None and line.record.steps is not None:
+            before = Stamped(line.position, at, 0, 0.0, 0.0)
+            self.stamped = (before, before)
 
     def count(self, entry: Entry) -> None:
         """Count a record of the window."""

@@ -1,10 +1,10 @@
 """Immediate end of a trainer, with a meaningful exit code.
 
 One that keeps checkpoints saves first where SIGTERM asks it to end. A rank may be blocked inside a
-collective when SIGTERM comes, where Python's own signal handlers never run; and after an error its
-peers must not wait for it. So a thread watches for SIGTERM, and an error ends the process without
-the interpreter's clean-up, which could block. Loader processes, which wait for their next task, end
-with the trainer, however it ends.
+collective when SIGTERM or Ctrl-C comes, where Python's own signal handlers never run; and after an
+error its peers must not wait for it. So a thread watches for both, and an error ends the process
+without the interpreter's clean-up, which could block. Loader processes, which wait for their next
+task, end with the trainer, however it ends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import NoReturn
 
 from k8sbench.trainers.parts import watch
 
-TERMINATED = 128 + signal.SIGTERM
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 SAVE_SECONDS = 25.0  # of the 30 that torchrun and `paddle_launch` leave their ranks
 _LIBC = ctypes.CDLL(None)
@@ -31,10 +30,10 @@ _watched, _saves = threading.Event(), threading.Event()
 told = threading.Event()
 
 
-def end_on_sigterm() -> None:
-    """From now on SIGTERM ends this process within moments, with exit code 143.
+def end_on_signals() -> None:
+    """Let SIGTERM and Ctrl-C end this process within moments.
 
-    And its watch ends it where the job hangs.
+    With exit code 143 and 130. Its watch ends it where the job hangs.
     """
     watch.start()
     reader, writer = os.pipe()
@@ -42,9 +41,10 @@ def end_on_sigterm() -> None:
     # The interpreter writes the signal's number here from its C handler, whatever the main
     # thread is doing; the Python handler itself has nothing to do.
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    signal.signal(signal.SIGTERM, lambda *_: None)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
     os.register_at_fork(after_in_child=_in_child)
-    threading.Thread(target=_watch, args=(reader,), name="sigterm", daemon=True).start()
+    threading.Thread(target=_watch, args=(reader,), name="signals", daemon=True).start()
     _watched.set()
 
 
@@ -59,25 +59,26 @@ def save_first() -> None:
         _saves.set()
 
 
-def end() -> NoReturn:
-    """End this process as SIGTERM does."""
+def end(by: signal.Signals = signal.SIGTERM) -> NoReturn:
+    """End this process as the signal does."""
     with contextlib.suppress(OSError):  # whoever read stderr may be gone
-        os.write(2, b"k8sbench: ended by SIGTERM\n")
-    os._exit(TERMINATED)
+        os.write(2, f"k8sbench: ended by {by.name}\n".encode())
+    os._exit(128 + by)
 
 
-def outlive_sigterm() -> None:
-    """Let a loader process survive SIGTERM and end with its trainer.
+def outlive_signals() -> None:
+    """Let a loader process survive SIGTERM and Ctrl-C, and end with its trainer.
 
-    Launchers send SIGTERM to all processes.
+    Launchers send SIGTERM to all processes, and a terminal SIGINT.
     """
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def run(main: Callable[[], object]) -> NoReturn:
     """Run `main` as the whole process; exit with 0, or 1 and traceback."""
-    end_on_sigterm()
+    end_on_signals()
     code = 1
     try:
         main()
@@ -94,7 +95,10 @@ def run(main: Callable[[], object]) -> NoReturn:
 
 def _watch(reader: int) -> None:
     while True:
-        if signal.SIGTERM in os.read(reader, 64):
+        came = os.read(reader, 64)
+        if signal.SIGINT in came:
+            end(signal.SIGINT)
+        if signal.SIGTERM in came:
             if _saves.is_set():
                 told.set()
                 time.sleep(SAVE_SECONDS)
@@ -104,5 +108,6 @@ def _watch(reader: int) -> None:
 def _in_child() -> None:
     # Loader processes are ended by SIGTERM: they must not report their end as this one's.
     signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -31,7 +31,7 @@ from k8sbench.trainers.parts.samples import (
     source,
 )
 from k8sbench.trainers.parts.session import Session
-from k8sbench.trainers.parts.settings import refuse
+from k8sbench.trainers.parts.settings import Settings, refuse
 from k8sbench.trainers.parts.steps import Course, Schedule, StepPlan, StepRecord, StepTimer
 from k8sbench.trainers.parts.training import Training
 
@@ -51,7 +51,7 @@ class Work:
     # Of (model, inputs, targets), before these a sharded layer where there is one: scalars in
     # printing order; the one called "loss" is descended.
     losses: Callable[..., Mapping[str, Any]]
-    # Steps whose gradients are averaged before the weights change.
+    # Steps, of a batch each, whose gradients are averaged before the weights change.
     accumulate: int = 1
     momentum: float = 0.0
     weight_decay: float = 0.0
@@ -113,6 +113,7 @@ def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Jou
     Exits if batch norm has too few samples.
     """
     settings, place = here.settings, here.place
+    _check_window(settings, work.accumulate)
     sharing = settings.batch_size * (place.world_size if here.synchronises(work.sync_bn) else 1)
     if sharing < work.norm_batch and not settings.frozen_norm:
         refuse(f"--batch-size must be at least {work.norm_batch} here: batch norm needs it")
@@ -120,13 +121,26 @@ def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Jou
     per_step = settings.batch_size * place.world_size * work.per_sample
     journal = here.begin(work.unit, {**options, **settings.checks}, per_step)
     if files is not None and place.first:
-        parts = {"train": len(files.training), "val": len(files.validation)}
+        parts = {"train": len(files.training), "val": len(files.validation) or None}
         journal.timed("data", {"name": files.name, **parts, "digest": files.digest})
     # Compiling joins operations, which then keep other types in between.
     half = settings.amp_dtype if here.precision_effective == "amp" else None
     if work.amp_types and half is not None and place.first and not settings.compile:
         journal.arithmetic(work.amp_types, half)
     return journal, files
+
+
+def _check_window(settings: Settings, accumulate: int) -> None:
+    """Exit unless the weights change with the last step of warm-up and window."""
+    if settings.mode == "train":
+        return
+    asked = (settings.warmup, settings.iterations)
+    whole = [math.ceil(steps / accumulate) * accumulate for steps in asked]
+    if whole != [*asked]:
+        refuse(
+            "--warmup {} and --iterations {} must be multiples of --accumulate".format(*asked)
+            + f" {accumulate}, as --warmup {whole[0]} and --iterations {whole[1]} are"
+        )
 
 
 S = TypeVar("S", bound=Session)
@@ -150,6 +164,11 @@ class Loop(abc.ABC, Generic[S]):
         global_batch = here.settings.batch_size * here.place.world_size
         samples = work.epoch_samples if files is None else len(files.training)
         self.course = steps.course(here.settings, samples, global_batch)
+        if self.course.steps < work.accumulate:
+            refuse(
+                f"{self.course.steps} steps never change the weights with --accumulate"
+                f" {work.accumulate}; give a longer --length"
+            )
         self.schedule = work.schedule(self.course)
         self._plan(done=0)
         self.gpu_samples = nvml.Sampler(journal)
@@ -355,6 +374,8 @@ class Loop(abc.ABC, Generic[S]):
                 self.plan,
                 window,
                 steps=timer.steps,
+                # Of the weights; one that a scale left out for an overflow counts, too.
+                updates=timer.steps // self.work.accumulate,
                 parameters=self.parameters,
                 precision_effective=here.precision_effective,
                 sync_bn=self.sync_bn,

@@ -1,8 +1,8 @@
 """Facts of the machine of a rank, for the `environment` event.
 
 Unknown facts are None. No program is run to find them (images may lack nvidia-smi); a GPU is
-described by the driver's own library. Also two switches of NVIDIA's libraries that no framework
-has: TF32 for all of them, and NCCL's own log.
+described by the driver's own library. Also three switches of libraries that no framework has:
+how threads wait, TF32 for all of NVIDIA's, and NCCL's own log.
 """
 
 from __future__ import annotations
@@ -122,6 +122,24 @@ def steer_tf32(allowed: bool) -> None:
         os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
 
 
+def steer_waiting(preset: str) -> None:
+    """Let waiting threads of a smoke run sleep.
+
+    Call this before a framework is loaded. They would spin, and on cores that others use, too, a
+    step takes a hundred times as long. Of a full run it would change the speed. PyTorch's libgomp
+    and Paddle's libiomp5 both read this variable; one that is set already stays, as do
+    GOMP_SPINCOUNT and KMP_BLOCKTIME, which have precedence.
+    """
+    if preset == "smoke":
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def before_torch(settings: Settings) -> None:
+    """Set the environment that torch is to find when it is imported."""
+    steer_waiting(settings.preset)
+    steer_tf32(settings.tf32)
+
+
 def before_paddle(settings: Settings) -> None:
     """Set the environment that paddle is to find when it is imported.
 
@@ -129,6 +147,7 @@ def before_paddle(settings: Settings) -> None:
     """
     if settings.threads:
         os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(settings.threads)
+    steer_waiting(settings.preset)
     steer_tf32(settings.tf32)
 
 

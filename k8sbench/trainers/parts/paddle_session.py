@@ -106,7 +106,7 @@ def _unsignalled() -> Iterator[None]:
 
 def _in_loader(_: int) -> None:
     watch.note_loader()
-    ending.outlive_sigterm()
+    ending.outlive_signals()
 
 
 class PaddleSession(session.Session):

@@ -20,6 +20,7 @@ import hashlib
 import io
 import itertools
 import json
+import math
 import os
 import stat
 import sys
@@ -137,7 +138,8 @@ def opened(
 class TrainingBatches:
     """Batch sampler: a rank's part of each global batch after step `done`.
 
-    An epoch is one permutation of the numbers, less those that do not fill a global batch.
+    An epoch is one permutation of the numbers, less those that do not fill a global batch. It is
+    computed for the numbers of a batch alone: of 168 million it would take 18 s and 1.7 GiB.
     """
 
     samples: int
@@ -153,11 +155,45 @@ class TrainingBatches:
         while True:
             # The last number is none of a sample: so no sample's state is that of the order.
             random = np.random.default_rng((self.seed, epoch, self.samples))
-            order = random.permutation(self.samples)
+            keys = random.integers(2**64, size=(ROUNDS, 2), dtype=np.uint64)
             for first in range(step * global_batch, steps * global_batch, global_batch):
                 mine = first + self.place.rank * self.batch_size
-                yield [(epoch, int(number)) for number in order[mine : mine + self.batch_size]]
+                places = np.arange(mine, mine + self.batch_size, dtype=np.uint64)
+                yield [(epoch, int(number)) for number in permuted(places, self.samples, keys)]
             epoch, step = epoch + 1, 0
+
+
+ROUNDS = 4
+_SHIFT = np.uint64(32)
+_ODD = np.uint64(0xD6E8FEB86659FD93)  # of degski's 64-bit mixer
+
+
+def permuted(places: Array, count: int, keys: Array) -> Array:
+    """Return the numbers at `places` of a permutation.
+
+    It is of 0 … `count` - 1, chosen by `keys`: a Feistel network. A number is a row and a column of
+    a rectangle, and each round shifts the rows by a hash of the column, and then the columns by one
+    of the row. A number in the part of the rectangle beyond `count` is permuted again.
+    """
+    columns = np.uint64(math.isqrt(count - 1) + 1)
+    rows = np.uint64(-(-count // int(columns)))
+    found = places
+    beyond = np.ones(len(places), bool)
+    while beyond.any():
+        row, column = np.divmod(found[beyond], columns)
+        for of_column, of_row in keys:
+            row = (row + _hashed(column ^ of_column) % rows) % rows
+            column = (column + _hashed(row ^ of_row) % columns) % columns
+        found = found.copy()
+        found[beyond] = row * columns + column
+        beyond = found >= count
+    return found
+
+
+def _hashed(numbers: Array) -> Array:
+    for _ in range(2):
+        numbers = (numbers ^ (numbers >> _SHIFT)) * _ODD
+    return numbers ^ (numbers >> _SHIFT)
 
 
 @dataclass(frozen=True)
@@ -330,6 +366,12 @@ def _open(path: Path | str) -> io.FileIO:
         file.close()
         raise OSError(errno.EINVAL, "Not a regular file", str(path))
     return file
+
+
+def length(path: Path | str) -> int:
+    """Bytes of a regular file; raises OSError."""
+    with _open(path) as file:
+        return os.fstat(file.fileno()).st_size
 
 
 def content(path: Path | str) -> bytes:

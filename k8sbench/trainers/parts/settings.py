@@ -25,13 +25,18 @@ MODES = ("throughput", "train")
 LENGTH_UNITS = ("iterations", "epochs")
 PRESETS = ("full", "smoke")
 LARGEST = 2**31 - 1  # of any whole number here; numpy takes no larger seeds than twice that
-# Options that change speed and nothing else; each is part of a result's identity.
+# Options that change speed, and tf32 also the precision; each is part of a result's identity.
 SPEED_OPTIONS = (
     *("channels_last", "compile", "tf32", "fused_optimizer", "cudnn_benchmark", "overlap"),
 )
 # Paddle's: "compile" is not among them, since its to_static is another program, not a switch.
 PADDLE_SPEED_OPTIONS = ("channels_last", "tf32", "fused_optimizer", "cudnn_benchmark", "overlap")
 CHECKS = ("frozen_norm", "no_dropout", "width_divisor")
+# Options that have no effect without --mode train.
+OF_TRAINING = (
+    *("length", "length_unit", "evaluate_every", "target", "stop_at_target"),
+    *("checkpoints", "checkpoint_every"),
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,8 @@ class Defaults:
     flat_sum_amp: tuple[str, ...] = ()
     # Whether ranks may share a GPU; Paddle's gloo takes no tensors of a GPU.
     shares_gpu: bool = False
+    # Whether it has --mode train.
+    trains: bool = True
 
 
 def whole(minimum: int, maximum: int = LARGEST) -> Callable[[str], int]:
@@ -131,7 +138,11 @@ def _two_way(text: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The options that every trainer has. Sizes are per rank, steps are optimizer steps."""
+    """The options that every trainer has.
+
+    Sizes are per rank. A step is one batch of each rank; after each `--accumulate` of them the
+    optimizer changes the weights.
+    """
 
     benchmark: str = _option("name for the start line")
     variant: str = _option("label for the start line, of any kind (default: --recipe)")
@@ -306,6 +317,11 @@ def read(
     if add_options is not None:
         add_options(made.add_argument_group("this benchmark's own options"))
     given = made.parse_args(argv)
+    if given.mode == "train" and not defaults.trains:
+        made.error("--mode train: this trainer measures speed and evaluates nothing; leave it out")
+    for name in OF_TRAINING if given.mode != "train" else ():
+        if getattr(given, name) != made.get_default(name):
+            made.error(f"--{name.replace('_', '-')} is for --mode train; add that, or leave it out")
     if given.mode == "train" and given.data in DATA_SOURCES:
         made.error(f"--mode train needs real data: {given.data} has nothing to learn; --data DIR")
     if given.mode == "train" and not given.length:

@@ -246,7 +246,7 @@ class TorchSession(session.Session):
 
 
 def _in_loader(_: int) -> None:
-    ending.outlive_sigterm()
+    ending.outlive_signals()
     setattr(Queue, "_on_queue_feeder_error", staticmethod(_lost))  # noqa: B010 - not in typeshed
 
 

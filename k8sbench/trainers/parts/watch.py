@@ -123,17 +123,29 @@ def _tell(**facts: object) -> None:
 
 
 def silent(
-    signs: Mapping[int, Sign], ranks: int, ended: Collection[int], now: float, limit: float
+    signs: Mapping[int, Sign],
+    ranks: int,
+    ended: Collection[int],
+    now: float,
+    limit: float,
+    unwatched: Collection[int] = (),
 ) -> tuple[list[int], str] | None:
-    """Return a job's silent ranks, named; None while one is alive."""
+    """Return a job's silent ranks, named; None while one is alive.
+
+    The watches of `unwatched` ranks are gone without saying that the rank has ended.
+    """
     if min(sign.still + now - sign.at for sign in signs.values()) < limit:
         return None
-    absent = [rank for rank in range(ranks) if rank not in signs and rank not in ended]
+    known = {*signs, *ended, *unwatched}
+    absent = [rank for rank in range(ranks) if rank not in known]
     last = min(sign.position for sign in signs.values())
+    # One that is behind the others is what they wait for.
+    all_wait = all(sign.position == last for sign in signs.values())
     kinds = {
         "has not come": absent,
         "has fallen silent with its pod": [r for r, sign in signs.items() if now - sign.at > MUTE],
         "is stopped (SIGSTOP)": [r for r, sign in signs.items() if sign.stopped],
+        "has lost its watch, and hangs or is gone": [*unwatched] if all_wait else [],
         "hangs": [r for r, sign in signs.items() if sign.position == last],
     }
     how, found = next((how, sorted(found)) for how, found in kinds.items() if found)
@@ -155,6 +167,7 @@ class _Watch:
         self.leader, self.limit = ("", 0), LIMIT
         self.signs: dict[int, Sign] = {}
         self.ended: set[int] = set()
+        self.unwatched: set[int] = set()
         self.rests: dict[socket.socket, bytes] = {}  # by connection: of a line, without its end
         self.whose: dict[socket.socket, int] = {}
         self.heard = 0.0  # of rank 0's watch
@@ -189,6 +202,8 @@ class _Watch:
                     break  # another process still holds the pipe
                 with contextlib.suppress(FileNotFoundError):  # the rank has just ended
                     self._look()
+        for peer in list(self.rests):
+            self._send(peer, {"rank": self.rank, "ended": True})
         for loader in self.loaders:
             for batch in Path("/dev/shm").glob(f"paddle_{loader}_*"):  # noqa: S108
                 batch.unlink(missing_ok=True)
@@ -204,14 +219,14 @@ class _Watch:
             self._drop(peer)
         self.signs.clear()
         self.ended.clear()
+        self.unwatched.clear()
 
     def _drop(self, peer: socket.socket) -> None:
         del self.rests[peer]
         peer.close()
-        if (rank := self.whose.pop(peer, None)) is not None:
-            # It has ended. Its launcher names it where that was too early.
-            self.signs.pop(rank, None)
-            self.ended.add(rank)
+        rank = self.whose.pop(peer, None)
+        if rank is not None and self.signs.pop(rank, None) is not None:
+            self.unwatched.add(rank)
 
     def _hear(self, peer: socket.socket) -> None:
         """Read what another watch has sent."""
@@ -231,9 +246,15 @@ class _Watch:
     def _take(self, peer: socket.socket, facts: dict[str, Any]) -> None:
         now = time.monotonic()
         if self.rank == 0:
-            self.whose[peer] = facts.pop("rank")
-            self.signs[self.whose[peer]] = Sign(**facts, at=now)
-        else:
+            rank = self.whose[peer] = facts.pop("rank")
+            self.unwatched.discard(rank)
+            if facts.pop("ended", False):
+                # Its launcher names it where that was too early.
+                self.ended.add(rank)
+                self.signs.pop(rank, None)
+            else:
+                self.signs[rank] = Sign(**facts, at=now)
+        elif "ended" not in facts:
             self.heard = now
             if facts["silent"]:
                 self._end(facts["silent"])
@@ -257,7 +278,9 @@ class _Watch:
             self._report(own)
         else:
             self.signs[0] = own
-            found = silent(self.signs, self.ranks, self.ended, now, self.limit)
+            found = silent(
+                self.signs, self.ranks, self.ended, now, self.limit, sorted(self.unwatched)
+            )
             for peer in list(self.rests):
                 self._send(peer, {"silent": found and found[0]})
             if found:

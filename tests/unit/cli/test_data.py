@@ -21,7 +21,7 @@ def test_a_drawn_set_is_whole(one: KnownDataSet, tmp_path: Path, cli: Cli) -> No
     err = cli("data", "check", one.name, f"--data={folder}", "--deep").err
     assert f"{one.name}: all is there, in {folder}." in err
     pictures = [path for path in folder.rglob("*") if path.suffix in {".png", ".jpg", ".JPEG"}]
-    lost = max(pictures, default=folder / "val.bin")
+    lost = max(pictures, default=folder / "train.bin")
     lost.unlink()
     out, err = cli("data", "check", one.name, f"--data={folder}", code=2)
     assert (" files" if pictures else str(lost)) in out.splitlines()[-1]

@@ -21,8 +21,9 @@ HERE = ("--backend=local", "--dry-run")
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine with two cores and no GPU, wherever this runs."""
+    """A machine with two cores, 6 GiB and no GPU, wherever this runs."""
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(cluster, "free_memory_gib", lambda: 6.0)
     monkeypatch.setattr(
         cluster, "machine_gpus", lambda: cluster.Inventory(gpus=(), reason="there is none")
     )
@@ -30,7 +31,10 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_cases_that_cannot_run_are_named_and_left_out_golden(told: Told) -> None:
     """One that was asked for by its name is an error."""
-    words = ("deeplabv3p --all-cases", "deeplabv3p --replicas=4 --gpus=8", "resnet50 --replicas=3")
+    words = (
+        *("deeplabv3p --all-cases", "deeplabv3p --replicas=4 --gpus=8", "resnet50 --replicas=3"),
+        "resnet50 --replicas=3 --preset=full",
+    )
     lines = (f"submit {each} {' '.join(HERE)}" for each in (*words, "all --framework=paddle"))
     told("sweeps", lines, data=False)
 

@@ -43,6 +43,13 @@ def test_the_trainers_path_becomes_the_materialised_folder() -> None:
         ({"processes_per_replica": 2}, {"cores": 8}, "OMP_NUM_THREADS=2"),
         ({"processes_per_replica": 4, "framework": "paddle"}, {"cores": 8}, "OMP_NUM_THREADS=1"),
         ({"env": {"OMP_NUM_THREADS": "7"}}, {}, "OMP_NUM_THREADS=7"),
+        # How threads wait is the user's choice, unless the plan says otherwise.
+        ({}, {"environ": {"OMP_WAIT_POLICY": "ACTIVE"}}, "OMP_WAIT_POLICY=ACTIVE"),
+        (
+            {"env": {"OMP_WAIT_POLICY": "PASSIVE"}},
+            {"environ": {"OMP_WAIT_POLICY": "ACTIVE"}},
+            "OMP_WAIT_POLICY=PASSIVE",
+        ),
     ],
 )
 def test_a_replica_has(wanted: dict[str, Any], here: dict[str, Any], expected: str) -> None:

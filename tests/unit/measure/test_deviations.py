@@ -52,6 +52,7 @@ def test_loaders_and_speed_options_are_named_beside_a_deviation() -> None:
         ({"measured": {"precision_effective": None}}, {}, ("precision",)),
         ({"precision": "amp", "measured": {"precision_effective": "fp32"}}, {}, ("precision",)),
         (TF32, {}, ("precision", "gpu-model")),
+        ({"options": {"sequence-length": 256}}, {}, ("settings",)),
         ({}, {"precision": "amp"}, ("precision",)),
         ({"precision": "amp", "amp_dtype": "bf16"}, {"precision": "amp"}, ("precision",)),
         ({"measured": {"throughput": throughput(2900.0, timestamps=None)}}, {}, ("estimator",)),

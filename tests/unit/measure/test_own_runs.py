@@ -61,6 +61,23 @@ def both(
     return measure(logs, expected or expectation.from_plan(PLAN))
 
 
+def test_the_rate_by_the_stamps_has_the_windows_first_step() -> None:
+    """It ends a second late, and so does all that follows."""
+    lines = []
+    for line in MASTER:
+        head, mark, body = line.partition("K8SBENCH ")
+        fields = json.loads(body) if mark else {}
+        if fields.get("event") == "step" and fields["step"] > 4:
+            fields["time"] += 1.0
+            fields["seconds"] += 1.0 if fields["step"] == 5 else 0.0
+            line = f"{head}{mark}{json.dumps(fields)}"  # noqa: PLW2901
+        lines.append(line)
+    figures = both(lines)
+    found = present(figures.throughput or figures.unverified)
+    assert found.time_weighted == pytest.approx(64 / 5)
+    assert found.timestamps == pytest.approx(64 / 5, rel=0.01)
+
+
 def test_all_replicas_logs_are_one_measurement_against_the_plan() -> None:
     found = both()
     assert (found.verdict, found.reasons) == ("valid", ())

@@ -139,6 +139,68 @@ def test_k8sbench_s_images_are_refused_on_gpus_of_other_vendors() -> None:
     assert planned(site=site, force=True).notes
 
 
+def test_warm_up_and_window_are_whole_accumulations() -> None:
+    first, *others = spec().variants
+    own = msgspec.structs.replace(first, args={"accumulate": 6})
+    of = msgspec.structs.replace(spec(), variants=(own, *others))
+    plan = planned(of=of)
+    assert (plan.window.warmup, plan.window.iterations) == (24, 84)
+    (note,) = plan.notes
+    assert note.startswith("24 + 84 iterations instead of 20 + 80")
+    assert "24 + 84 iterations, weights change each 6" in describe(plan)
+    fitting = planned(of=of, warmup=0, iterations=12)
+    assert (fitting.window.warmup, fitting.window.iterations) == (0, 12)
+    assert not any("instead of 0 + 12" in note for note in fitting.notes)
+    # The options of other programs are their own.
+    theirs = planned(of=of, impl="upstream", image="x")
+    assert theirs.window.iterations == 80
+
+
+def test_one_process_that_would_share_with_others_is_noted() -> None:
+    first, *others = spec().variants
+    own = msgspec.structs.replace(first, args={"shard": True})
+    of = msgspec.structs.replace(spec(), variants=(own, *others))
+    assert any("shares nothing" in note for note in planned(of=of, replicas=1, gpus=1).notes)
+    assert not any("shares nothing" in note for note in planned(of=of, gpus=2).notes)
+
+
+def with_memory(gib: float | None) -> Any:
+    """The benchmark whose small processes need so much memory each."""
+    first, *others = spec().variants
+    assert first.smoke is not None
+    small = msgspec.structs.replace(first.smoke, memory_gib=gib)
+    return msgspec.structs.replace(
+        spec(), variants=(msgspec.structs.replace(first, smoke=small), *others)
+    )
+
+
+def test_processes_of_a_smoke_run_share_the_cores_as_far_as_memory_allows() -> None:
+    of, here = with_memory(1.5), msgspec.structs.replace(LAPTOP, memory_gib=6.2)
+    plan = planned(here, of=of, replicas=4, precision="amp")
+    assert plan.world_size == 4
+    assert "4 processes share 2 cores" in plan.notes
+    assert not any("share" in note for note in planned(here, of=of, replicas=2).notes)
+    with pytest.raises(
+        DoesNotFit, match=r"need 7\.5 GiB of memory, and 6\.2 GiB are free"
+    ) as caught:
+        planned(here, of=of, replicas=5)
+    assert caught.value.action.endswith("--backend local --replicas 4 --gpus 1")
+    small = msgspec.structs.replace(LAPTOP, memory_gib=1.0)
+    with pytest.raises(DoesNotFit, match=r"need 1\.5 GiB") as caught:
+        planned(small, of=of)
+    assert caught.value.action == "Each process needs 1.5 GiB; end other programs."
+    unknown = msgspec.structs.replace(LAPTOP, memory_gib=None)
+    assert planned(unknown, of=of, replicas=5).world_size == 5
+
+
+@pytest.mark.parametrize(("gib", "asked"), [(None, {}), (0.1, {"preset": "full"})])
+def test_other_processes_need_a_core_each(gib: float | None, asked: dict[str, Any]) -> None:
+    here = msgspec.structs.replace(LAPTOP, memory_gib=64.0)
+    with pytest.raises(DoesNotFit, match="too many for 2 cores") as caught:
+        planned(here, of=with_memory(gib), replicas=3, **asked)
+    assert "--replicas 2 --gpus 1" in caught.value.action
+
+
 def test_replicas_on_the_nodes_network_are_not_packed() -> None:
     site = on_pool(host_network=True)
     with pytest.raises(UsageError, match="cannot share a node"):

@@ -9,6 +9,7 @@ from k8sbench.model import identity
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.request import SPEED_ALONE
 from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.model.training import claims
 from k8sbench.render.pod import environment
@@ -143,6 +144,17 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(asked: dict[str, Any], s
     assert says in refused.value.message
     assert refused.value.action
     assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize("trainer", sorted(SPEED_ALONE))
+def test_a_trainer_that_evaluates_nothing_is_refused_whatever_its_file_says(trainer: str) -> None:
+    first, *others = spec().variants
+    own = msgspec.structs.replace(first, trainer=trainer)
+    assert own.train is not None
+    of = msgspec.structs.replace(spec(), variants=(own, *others))
+    with pytest.raises(UsageError, match="measures speed and evaluates nothing") as refused:
+        trained(of=of)
+    assert refused.value.action == "Leave out --mode train."
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import tracemalloc
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import Journal, RankPlace
 from k8sbench.trainers.parts.samples import (
+    ROUNDS,
     Array,
     At,
     BrokenSample,
@@ -24,6 +26,7 @@ from k8sbench.trainers.parts.samples import (
     ValidationBatches,
     collate,
     opened,
+    permuted,
 )
 from tests.unit.presence import present
 
@@ -85,6 +88,35 @@ def test_epochs_and_seeds_have_orders_of_their_own() -> None:
     ]
     assert len(set(orders)) == 3
     assert all(sorted(order) == list(range(12)) for order in orders)
+
+
+@given(st.integers(1, 300), st.integers(0, 2**63))
+def test_a_permutation_has_each_number_once(count: int, seed: int) -> None:
+    keys = np.random.default_rng(seed).integers(2**64, size=(ROUNDS, 2), dtype=np.uint64)
+    found = permuted(np.arange(count, dtype=np.uint64), count, keys)
+    assert sorted(found.tolist()) == list(range(count))
+
+
+def test_each_number_comes_equally_often_at_each_place() -> None:
+    """By a chi-squared test: 49 degrees of freedom, p = 0.0001."""
+    random, counts = np.random.default_rng(0), np.zeros((8, 8))
+    for _ in range(2000):
+        keys = random.integers(2**64, size=(ROUNDS, 2), dtype=np.uint64)
+        found = permuted(np.arange(8, dtype=np.uint64), 8, keys).astype(int)
+        counts[np.arange(8), found] += 1
+    assert ((counts - 250) ** 2 / 250).sum() < 93
+
+
+def test_the_order_of_many_samples_takes_no_memory_of_its_own() -> None:
+    many = 168_000_000
+    tracemalloc.start()
+    batch = next(iter(TrainingBatches(many, 512, RankPlace(), seed=1)))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    numbers = [number for _, number in batch]
+    assert len(set(numbers)) == 512
+    assert max(numbers) > 0.9 * many > 9 * min(numbers)
+    assert most < 1 << 20
 
 
 @given(st.integers(0, 30), st.integers(1, 4), st.integers(1, 5))

@@ -53,3 +53,14 @@ def test_the_silent_rank_is_named_and_not_the_one_that_waits(
 def test_a_rank_that_has_ended_is_not_missed() -> None:
     found = watch.silent({0: sign(7)}, 2, {1}, NOW, watch.LIMIT)
     assert found == ([0], "rank 0 of 2 hangs in step 7" + ENDING)
+
+
+def test_a_rank_that_lost_its_watch_is_named_unless_another_is_behind() -> None:
+    signs = {0: sign(7), 2: sign(7)}
+    found = watch.silent(signs, 3, (), NOW, watch.LIMIT, [1])
+    assert found == ([1], "rank 1 of 3 has lost its watch, and hangs or is gone" + ENDING)
+    behind = watch.silent({0: sign(7), 2: sign(6)}, 3, (), NOW, watch.LIMIT, [1])
+    assert behind == ([2], "rank 2 of 3 hangs in step 6" + ENDING)
+    stopped = {0: sign(7), 2: sign(7, stopped=True)}
+    found = watch.silent(stopped, 3, (), NOW, watch.LIMIT, [1])
+    assert found == ([2], "rank 2 of 3 is stopped (SIGSTOP) in step 7" + ENDING)
