@@ -47,6 +47,9 @@ TOLERANCES = {
     "paddleseg": Tolerance(0.02),  # 32 logs
     # Its rate is the mean of the ranks' rates, which one that stalls raises: 0.990–1.068 in sum.
     "dle-resnet50": Tolerance(0.15),  # 48 logs
+    "megatron": Tolerance(0.02),  # 18 logs: 0.9991–1.0047
+    "torchtitan": Tolerance(0.02),  # 22 logs: 0.9995–1.0078, for rates in whole tokens
+    "lerobot": Tolerance(0.05),  # 1 log of milliseconds: 0.98
 }
 """By the name of the shape."""
 OTHERS = Tolerance(0.05)
