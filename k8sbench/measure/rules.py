@@ -300,8 +300,9 @@ TF32_LIKELY = warn(
 UNSTEADY = warn(
     "unsteady",
     "The time-weighted mean and the median differ by over 5 %. Some records are much "
-    "slower than most. Rejects if the mean is under 70 % of the median, and no evaluation, "
-    "checkpoint or restart explains it; not for smoke runs.",
+    "slower than most. Rejects if the mean is under 70 % of the median, the slowest 1 % of the "
+    "lines hold over 20 % of the time, and no evaluation, checkpoint or restart explains it; not "
+    "for smoke runs.",
     "Give a longer --warmup if the first lines are slow; else look for stalls.",
 )
 XID_ERROR = warn(

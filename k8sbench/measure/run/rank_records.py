@@ -349,8 +349,10 @@ class RankRecords:
 
     def _open_late(self, begin: int) -> None:
         """Begin the warm-up where the log does: a program that resumes a run warms up anew."""
-        window = self.window
-        if self.warms_up and self.shape.numbering == "run" and begin > window.warmup:
+        window, shape = self.window, self.shape
+        # Of other lines nobody knows whether there were lines before.
+        tells = shape.averaged == "interval" and shape.numbering == "run"
+        if self.warms_up and tells and begin > window.warmup:
             self.window = window._replace(warmup=begin + window.warmup, begin=begin)
             self.distances.move(self.window)
             self.sums.move(self.window)
