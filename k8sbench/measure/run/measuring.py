@@ -186,11 +186,11 @@ def _case(log: LogFacts, missing: dict[str, str]) -> Case:
     if gpus is None and batch:
         gpus = log_statements.certain_samples(log, batch)
     if gpus is None:
-        raise InputError(
-            "the log does not state how many GPUs the job had.",
-            "Give the number of the whole job with --gpus.",
-            file=log.files[0],
-        )
+        text, action = "the log does not state how many GPUs the job had", "Give the number"
+        if UNENDED in log.facts and log.whole_run is None:
+            text += ", and has no end, where Hugging Face's Trainer prints its rate"
+            action = "To measure its progress bar, give the number"
+        raise InputError(f"{text}.", f"{action} of the whole job with --gpus.", file=log.files[0])
     if batch is None or log_statements.shares_samples(log, gpus):
         batch = log_statements.per_gpu(log, gpus)
     # Our own log's rate is that of the GPUs that it names, whatever was given.
