@@ -33,6 +33,7 @@ NAMES = (
     "olmo",
     "maxtext",
     "llama-factory",
+    "paddlenlp",
     "deepspeed",
     "mlperf",
     "torchvision",
@@ -43,7 +44,7 @@ NAMES = (
 """Families in detection order; our own first, whose start line decides."""
 _MODULES = (
     *("k8sbench", "openmmlab", "paddle", "pytorch", "hf_trainer"),
-    *("megatron", "language_models", "mlperf", "vision"),
+    *("megatron", "language_models", "mlperf", "paddlenlp", "vision"),
 )
 
 FAMILIES: dict[str, Family]
