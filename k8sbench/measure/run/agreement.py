@@ -188,6 +188,9 @@ def _redundancy(case: Case) -> Iterator[Finding]:
         text = f"The log says {' and '.join(stated)} samples per step of the job."
         yield rules.BATCH_MISMATCH.finding(text, list(stated.values()))
     yield from _lines_and_head(case)
+    if "varying_batch" in log.facts:
+        text = "The program changes its batch while it trains, and its lines do not state it."
+        yield rules.BATCH_MISMATCH.finding(text, log.place("varying_batch"))
     total = log_statements.stated_samples(log)
     if total is not None and batch is not None and not math.isclose(total, batch * case.gpus):
         text = f"The log says {total:g} samples per step of the job, not {case.gpus} × {batch}"

@@ -5,6 +5,7 @@ Each is a table of expressions. A throughput is in tokens where the program coun
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -245,6 +246,17 @@ def _modded(texts: dict[str, Any]) -> None:
     in_units(1e-3 if texts["time_unit"] == "ms" else 1.0, "elapsed")(texts)
 
 
+_PRODUCT = r"\d+(?: ?\* ?\d+)*"
+
+
+def _products(stated: Mapping[str, Fact]) -> Iterator[Fact]:
+    """Work out sizes that the source states as products: ``8*64``."""
+    for name, fact in (("_batch", "global_batch"), ("_tokens", "tokens_per_step")):
+        if name in stated and "varying_batch" not in stated:
+            factors = map(int, re.findall(r"\d+", stated[name].value))
+            yield stated[name].like(fact, str(math.prod(factors)))
+
+
 MODDED_NANOGPT = Family(
     name="modded-nanogpt",
     title="modded-nanogpt",
@@ -254,7 +266,17 @@ MODDED_NANOGPT = Family(
         rule("train_batch_tokens:", r"\btrain_batch_tokens:(?P<tokens_per_step>\d+)"),
         rule("train_seq_len:", r"\btrain_seq_len:(?P<sequence_length>\d+)"),
         rule("world_size:", r"^world_size:(?P<gpus>\d+)"),
+        # The log begins with the program's source.
+        rule(
+            "batch size, in sequences, across all devices",
+            rf"\bbatch_size : int = (?P<_batch>{_PRODUCT}) *# batch size, in sequences, across all",
+        ),
+        rule("batch_size = ", rf"\bbatch_size = (?P<_tokens>{_PRODUCT}) *# batch size in tokens"),
+        rule("train_batch_size: int", rf"train_batch_size: int = (?P<_tokens>{_PRODUCT})"),
+        rule("train_bs_schedule", varying_batch="True"),
+        rule("class TrainingStage", varying_batch="True"),
     ),
+    derive=_products,
     records=(RecordRule("step:", _MODDED_RECORD, _MODDED_SHAPE, convert=_modded),),
     marks=(MarkRule("val_loss:", "evaluation"),),
     make_reader=TotalsReader,
