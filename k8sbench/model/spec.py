@@ -346,6 +346,8 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
 
     name: Name
     """Name of the format in results."""
+    confirmed: bool = True
+    """False in a draft that ``measure LOG --declare`` wrote: no figure counts until it is true."""
     framework: Name | None = None
     """Framework in rows, such as ``tensorflow``; None: the variant's."""
     unit: Text

@@ -64,10 +64,11 @@ def _model(case: Case) -> Iterator[Finding]:
     model = log.fact("model")
     if expected.planned and expected.model:
         names = expected.logged_models
+        reads_model = expected.by_user and isinstance(expected.format, str)
         if model and names and not any(name in model.lower() for name in names):
             text = f"The benchmark's model is {expected.model}; the log's is {model}."
             yield rules.OTHER_BENCHMARK.finding(text, log.place("model"))
-        elif not (model and names) and expected.by_user and log.family is not OURS:
+        elif not (model and names) and reads_model and log.family is not OURS:
             named = f"The log's model is {model}" if model else "The log names no model"
             text = f"{named}; whether it is the benchmark's, {expected.model}, is not known."
             yield rules.MODEL_UNVERIFIED.finding(text, log.place("model"))
@@ -153,7 +154,7 @@ def _batch(case: Case) -> Iterator[Finding]:
         )
         yield rules.BATCH_SIZE.finding(text, where, severity="reject" if matters else "warn")
     elif (
-        by_batch
+        (by_batch or not isinstance(expected.format, str))
         and logged is None
         and total is None
         and expected.by_user

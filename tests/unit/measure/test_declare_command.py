@@ -171,8 +171,8 @@ CASES: dict[str, tuple[list[str], dict[str, str], float]] = {
 
 
 def confirmed(text: str, values: dict[str, str]) -> str:
-    """Correct values of a proposed file, as its user does."""
-    for key, value in values.items():
+    """Correct and confirm a proposed file, as its user does."""
+    for key, value in {"confirmed": "true", **values}.items():
         text, count = re.subn(rf"(?m)^( *{key}:).*$", rf"\1 {value}", text)
         assert count == 1, key
     return text
@@ -418,7 +418,7 @@ def test_stamps_and_facts_are_proposed_so_that_the_log_can_contradict(
 ) -> None:
     """Steps of 4 × 2048 tokens take 1.5 s."""
     lines = [*HEAD, *stamped(f"{{at}} step {{step}} loss {{loss}} {rate} tokens/s/gpu", 15)]
-    (tmp_path / "mine.yaml").write_text(proposed(lines, tmp_path, cli))
+    (tmp_path / "mine.yaml").write_text(confirmed(proposed(lines, tmp_path, cli), {}))
     words = (str(tmp_path / "a.log"), "--benchmark", str(tmp_path / "mine.yaml"), "-o", "json")
     out, _ = cli("measure", *words, code=0 if verdict == "valid" else 5)
     (found,) = json.loads(out)
