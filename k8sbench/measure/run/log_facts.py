@@ -307,7 +307,7 @@ class LogFacts:
         before, now = self._marks_before.get(source, _NO_MARKS), self._marks
         # Our trainers extend a run until its GPU metrics cover enough time.
         other_total = record.total != rank.total and rank.total and record.total
-        if other_total and record.shape.numbering == "epoch":
+        if other_total and rank.epochs.restart and record.epoch is not None:
             # A loader deals a remainder: epochs of one run may differ by one iteration.
             other_total = abs((record.total or 0) - (rank.total or 0)) > 1
         if other_total and self.family is not OURS:

@@ -11,6 +11,8 @@ import math
 from collections import defaultdict
 from typing import Literal
 
+import msgspec
+
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
 from k8sbench.measure.run.log_clock import LogClock
 from k8sbench.measure.run.rank_sums import (
@@ -60,6 +62,19 @@ class Epochs:
         if not self._decided and before is not None and epoch is not None and epoch > before:
             self._decided, self.restart = True, record.iteration <= previous
         return self.restart and epoch != before
+
+    def labelled(self, record: Record, previous: int, usual: int) -> Record:
+        """Correct the label of an epoch's first line, where it still is that of the epoch before.
+
+        Some programs count the epoch after they print. ``previous`` is the iteration of the record
+        before, ``usual`` the iterations from one record to the next.
+        """
+        epoch, total = record.epoch, record.total
+        if epoch is None or epoch != self.current or not (total and usual and self.restart):
+            return record
+        if previous <= total and 0 < record.iteration == previous + usual - total:
+            return msgspec.structs.replace(record, epoch=epoch + 1)
+        return record
 
     def turn(self, record: Record, position: int) -> tuple[int, bool]:
         """Switch to a record's epoch; return its base, and True if new.
@@ -153,6 +168,8 @@ class RankRecords:
             # How many iterations it covers shows in the distance to the second record.
             self._pending = (record, file, events, restart)
             return
+        if not (restart or self.replay):
+            record = self.epochs.labelled(record, self._previous, self.usual)
         self._add(record, file, events, restart)
 
     def close(self) -> None:
