@@ -331,7 +331,7 @@ _SPLIT = re.compile(r"([-+]?[\d.]+(?:[eE][-+]?\d+)?)(\D.*)", re.DOTALL)
 _THOUSANDS = re.compile(r"\d{1,3}(?:[,'_ ]\d{3})+(?:\.\d*)?")
 _SPEEDS = {"rate", "step_seconds", "data_seconds", "elapsed", "added_seconds"}
 """Groups that have a unit."""
-_CLOCK = re.compile(
+CLOCK = re.compile(
     r"(?:(?P<days>\d+) days?,? )?(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d\d(?:\.\d+)?)"
 )
 """A duration: ``0:01:23``, ``1 day, 2:03:04`` or ``01:23``."""
@@ -378,7 +378,8 @@ def _rate(found: re.Match[str], word: str) -> Unit:
     return Unit(scale / SECONDS[found["time"].lower()], noun, per_card=per_card)
 
 
-def _clock_seconds(clock: re.Match[str]) -> float:
+def clock_seconds(clock: re.Match[str]) -> float:
+    """Return the seconds of a duration."""
     days, hours, minutes = (int(clock[name] or 0) for name in ("days", "hours", "minutes"))
     return 86400 * days + 3600 * hours + 60 * minutes + float(clock["seconds"])
 
@@ -437,8 +438,8 @@ class Converted:
         """Convert a number; note a problem, and return a text that is no number."""
         declared, unit = self._numbers.declared, self._numbers.unit
         plain = declared.plain(text.strip())
-        if name == "elapsed" and (clock := _CLOCK.fullmatch(plain)):
-            return repr(_clock_seconds(clock))
+        if name == "elapsed" and (clock := CLOCK.fullmatch(plain)):
+            return repr(clock_seconds(clock))
         if name not in _SPEEDS:
             if number_in(plain) is None:
                 self.problems.append(Problem(name, text, NOT_A_NUMBER))

@@ -186,7 +186,10 @@ def test_the_file_measures_the_log_that_it_was_written_for_once_it_is_confirmed(
     monkeypatch.chdir(tmp_path)
     Path("train.log").write_text("\n".join(["starting …", *lines, "done"]) + "\n")
     text, err = cli("measure", "train.log", "--declare")
-    assert err == ""
+    # Of some programs there is a family by now.
+    assert re.fullmatch(r"(k8sbench measure train.log reads it as \S+ without a file.\n)?", err), (
+        err
+    )
     Path("mine.yaml").write_text(confirmed(text, values))
     _, matched, *_ = cli("explain", "mine.yaml", "train.log").out.splitlines()
     assert re.match(r"(record|summary|fields) of pytorch/base matches \d", matched), matched
@@ -328,7 +331,7 @@ OTHERS: dict[str, tuple[str, str, str, str]] = {
             "I0302 {at} 12345 solver.cpp:218] Iteration {step} (4.51 iter/s, 2.2173s/10 "
             "iters), loss = {loss}"
         ),
-        *("4.51", "steps/s", "job"),
+        *("2.2173", "s/step", "job"),
     ),
     "DeepSpeed of 2022": (
         (
@@ -476,7 +479,7 @@ def test_stamps_of_many_forms_are_found(form: str, line: str) -> None:
         "nothing of the kind",
         "step {} loss 2.5",
         "step {} acc 0.{} lr 0.1 data_time 0.2 ETA 10.{} s",
-        "step {} total time {}.5 s",
+        "step {}: the train moves at {} km/h",
         "412.{} img/s",
         "eval step {} 412.7 img/s",
         "epoch 1:  10%|█         | 1/10 [00:00<00:01,  8.{}it/s]",
