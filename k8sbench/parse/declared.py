@@ -75,6 +75,7 @@ def family(declared: LogFormat, framework: str | None) -> Family:
             last=declared.last or 0,
             numbering=declared.numbering if "epoch" in groups else "run",
             first_epoch=declared.first_epoch,
+            begins_late="elapsed" in groups,
             holds_events=declared.includes_events,
             complete=declared.averaged != "step",
             resolution=0.000001 if stamp_format and "%f" in stamp_format else 1.0,
@@ -311,7 +312,11 @@ _SECOND = rf"(?:/ ?|[_ ]?per[_ ]?)(?P<time>{_TIME}|min|h){_CARD}(?![a-z])"
 _END = r"[\"')\]]*(?: \([a-z]+\))?(?P<glue>[\s.:=|]*)[\"'(\[]?$"
 """From a label to its number."""
 _TIME_AFTER = re.compile(rf"(?P<time>min|h)(?!\w)| ?(?P<unit>{_TIME})(?!\w)", re.IGNORECASE)
-_SEVERAL = re.compile(r"(?:/|per) ?(?:[2-9]|\d\d+) ?(?:it|step|batch)", re.IGNORECASE)
+_SEVERAL = re.compile(
+    r"(?:(?<![\d ])/|per) ?(?:[2-9]|\d\d+) ?(?:it(?:er(?:ation)?)?s?|steps?|batch(?:es)?)\b",
+    re.IGNORECASE,
+)
+"""Of several steps, and no step of a total: ``/100 iters``."""
 _SEVERAL_BEFORE = re.compile(rf"{_SEVERAL.pattern}\D*$", re.IGNORECASE)
 _TIME_BEFORE = re.compile(
     rf"(?:^|(?-i:(?<=[a-z])(?=[A-Z]))|[^a-z/]|/(?!s(?:ec|econd)?s?\b))(?P<time>{_TIME})"

@@ -204,11 +204,11 @@ def _redundancy(case: Case) -> Iterator[Finding]:
 
 def _confirmed(case: Case) -> bool:
     """True if the log confirms GPUs × batch, both known independently."""
-    log = case.log
-    knows_batch = log.expected.knows_batch or log_statements.printed_batch(log) is not None
-    if case.batch is None or log.expected.gpus is None or not knows_batch:
+    # The case's batch may follow from what the log states of the job, by the GPUs.
+    gpus, batch = case.log.expected.gpus, log_statements.batch(case.log)
+    if batch is None or gpus is None:
         return False
-    return log_statements.certain_samples(log) == case.batch * case.gpus
+    return log_statements.certain_samples(case.log) == batch * gpus
 
 
 def _precision(case: Case) -> Iterator[Finding]:

@@ -438,7 +438,9 @@ class RankRecords:
     def missing(self) -> Occurrences:
         """Records before which iterations of the window are in no record."""
         late = self._single or self.last or self.shape.begins_late
-        opening, slack = self.opening, self.usual if late else 0
+        opening, slack = self.opening, 0
+        if late and opening is not None:
+            slack = self.usual or opening.record.steps or 0
         epochs = self.epochs
         is_late = epochs.restart and min(epochs.bases, default=0) > epochs.first
         if opening is not None and not self._running:
