@@ -67,7 +67,7 @@ _SLOW = re.compile(r" ?[a-z]* ?(?:/|per) ?(?:min|h)", re.IGNORECASE)
 _NO_SAMPLES = {"FLOP", "bytes", "GB", "km", "m", "mi", "mile", "miles", "meters", "metres", "feet"}
 """Counts of a rate that is none of samples."""
 _DURATION = re.compile(
-    r"(?P<label>[A-Za-z][\w ]*?)[\"']?\s*[:=]?\s*[\"'(\[]*"
+    r"(?P<label>[A-Za-z][\w ]{0,40}?)[\"']?\s*[:=]?\s*[\"'(\[]*"
     r"(?P<value>(?:\d+ days?,? )?\d+:\d\d(?::\d\d)?(?:\.\d+)?)(?![\d:/-])"
 )
 _REMAINS = re.compile(r"\b(?:eta|remain\w*|left|at|time stamp|date)\b")
