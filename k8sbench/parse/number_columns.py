@@ -67,9 +67,10 @@ _SLOW = re.compile(r" ?[a-z]* ?(?:/|per) ?(?:min|h)", re.IGNORECASE)
 _NO_SAMPLES = {"FLOP", "bytes", "GB", "km", "m", "mi", "mile", "miles", "meters", "metres", "feet"}
 """Counts of a rate that is none of samples."""
 _DURATION = re.compile(
-    r"(?P<label>[A-Za-z][\w ]{0,40}?)[\"']?\s*[:=]?\s*[\"'(\[]*"
-    r"(?P<value>(?:\d+ days?,? )?\d+:\d\d(?::\d\d)?(?:\.\d+)?)(?![\d:/-])"
+    r"(?<![\d:/.-])(?:\d{1,6} days?,? )?\d{1,9}:\d\d(?::\d\d)?(?:\.\d+)?(?![\d:/-])"
 )
+_LABEL = re.compile(r"(?P<label>[A-Za-z][\w ]{0,40})[\"']?\s*[:=]?\s*[\"'(\[]*$")
+"""Words before a duration."""
 _REMAINS = re.compile(r"\b(?:eta|remain\w*|left|at|time stamp|date)\b")
 LONGEST_TIME = 1e6
 """Seconds; what is longer is no step's time."""
@@ -166,16 +167,17 @@ def durations(lines: Sequence[str]) -> list[NumberColumn]:
     found = [list(_DURATION.finditer(line)) for line in lines]
     columns = [
         NumberColumn(
-            first["label"].strip().lower(),
+            label["label"].strip().lower(),
             Kind.OTHER,
             None,
-            lines[0][first.end("value") :],
-            *first.span("value"),
+            lines[0][first.end() :],
+            *first.span(),
             "",
-            tuple(every[number]["value"] for every in found),
+            tuple(every[number][0] for every in found),
         )
         for number, first in enumerate(found[0])
         if all(len(every) == len(found[0]) for every in found)
+        and (label := _LABEL.search(lines[0][max(first.start() - 60, 0) : first.start()]))
     ]
     return [each for each in columns if not _REMAINS.search(each.words)]
 

@@ -41,8 +41,8 @@ _WRITTEN = (
 """Facts that a file can declare."""
 _HEAD = 5000
 """Lines in which facts are looked for."""
-TOKENS_OF_A_STEP = 16384
-"""Least batch of a job that is taken to count tokens where the rate does."""
+_MOST = 2_000_000
+"""Characters of them."""
 
 
 class StatedFacts(NamedTuple):
@@ -86,7 +86,7 @@ class StatedFacts(NamedTuple):
 def of_lines(lines: Sequence[str], *, batch: int | None, gpus: int | None) -> StatedFacts:
     """Find the facts that a log states with one value; ``batch`` and ``gpus`` are the user's."""
     head = [line[:MAX_LINE].encode(errors="replace").decode() for line in lines[:_HEAD]]
-    text = "\n".join(head)
+    text = "\n".join(head)[:_MOST]
     found = {name: pair for name in _LABELS if (pair := _fact(text, head, name)) is not None}
     numbers = {name: int(value) for name, (_, value) in found.items() if name != "precision"}
     expressions = {name: found[name][0] for name in _WRITTEN if name in found}
