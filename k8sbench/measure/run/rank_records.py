@@ -72,7 +72,9 @@ class Epochs:
         epoch, total = record.epoch, record.total
         if epoch is None or epoch != self.current or not (total and usual and self.restart):
             return record
-        if previous <= total and 0 < record.iteration == previous + usual - total:
+        # An iteration that this epoch's lines may have had would be a line that stands again.
+        is_new = record.iteration % usual != previous % usual
+        if is_new and previous <= total and 0 < record.iteration == previous + usual - total:
             return msgspec.structs.replace(record, epoch=epoch + 1)
         return record
 
@@ -168,7 +170,9 @@ class RankRecords:
             # How many iterations it covers shows in the distance to the second record.
             self._pending = (record, file, events, restart)
             return
-        if not (restart or self.replay):
+        stamp, last = record.stamp, self.clock.latest
+        earlier = stamp is not None and last is not None and self.clock.at(stamp) < last
+        if not (restart or self.replay or earlier):
             record = self.epochs.labelled(record, self._previous, self.usual)
         self._add(record, file, events, restart)
 
