@@ -137,10 +137,14 @@ def explain_format(name: str, log: str) -> list[Row]:
     return list(explanation.of_expressions(source.name, read, tried))
 
 
-def declare(logs: Sequence[str], options: MeasureOptions) -> str:
+def _silent(_: str) -> None:
+    """Write no note."""
+
+
+def declare(logs: Sequence[str], options: MeasureOptions, note: Note = _silent) -> str:
     """Write a first benchmark file for logs of an unknown format."""
     from k8sbench.adapters.files import catalog, log_files
-    from k8sbench.parse import guessing
+    from k8sbench.parse import guessing, reading
 
     sources = log_files.opened(log_files.names(logs, log_files.find(logs)))
     lines = guessing.first_lines(itertools.chain.from_iterable(sources))
@@ -152,6 +156,9 @@ def declare(logs: Sequence[str], options: MeasureOptions) -> str:
             "Print both in one line every few steps, as: step 120/250 loss 0.53 412.7 img/s",
             file=sources[0].name,
         )
+    if (family := reading.family_in(lines)) is not None:
+        read = " ".join(logs)
+        note(f"k8sbench measure {read} reads it as {family.name} without a file.")
     template = string.Template((catalog.PACKAGE / "first-benchmark.yaml").read_text())
     return template.substitute(guessed)
 

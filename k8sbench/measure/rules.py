@@ -55,6 +55,12 @@ EVALUATION_MISSING = reject(
     "log lost lines: its accuracy and time to train may be others.",
     "Run it to its end; --run-id RUN continues a run that is over.",
 )
+FORMAT_UNCONFIRMED = reject(
+    "format-unconfirmed",
+    "The log's format is a draft that `measure LOG --declare` wrote, and nobody has confirmed it "
+    "(`confirmed: false`).",
+    "Answer the questions in the benchmark's file, and set `confirmed: true`.",
+)
 FRAMEWORK = reject(
     "framework",
     "The log is of the other framework.",
@@ -183,8 +189,9 @@ UNREAD_NUMBER = reject(
 )
 BATCH_UNVERIFIED = warn(
     "batch-unverified",
-    "The log does not state its batch, and the figure depends on it. The batch is from "
-    "--batch-size or the catalog. Rejects if neither states one.",
+    "The log does not state its batch, and the figure depends on it, or the format is "
+    "declared. The batch is from --batch-size or the benchmark's file. Rejects if neither "
+    "states one and the figure depends on it.",
     "Give the batch per GPU with --batch-size; a program's option may count a node's (TSM).",
 )
 BROKEN_SAMPLES = warn(

@@ -184,7 +184,9 @@ def _log(plan: RunPlan) -> object:
     names = ("unit", "per", "record", "summary", "averaged", "first_iteration", "stamp_format")
     later = ("fields", "last", "first_epoch", "numbering", "evaluation", "metric", "metric_unit")
     newest = ("checkpoint", "thousands", "sequence_length", "includes_events")
-    given = (name for name in (*later, *newest) if getattr(plan.log, name, None))
+    given = [name for name in (*later, *newest) if getattr(plan.log, name, None)]
+    if getattr(plan.log, "iteration_counts", "steps") != "steps":
+        given.append("iteration_counts")
     return _parts(plan.log, *names, *given)
 
 
@@ -340,6 +342,7 @@ NOT_DECIDING = {
     "notes": "remarks",
     "window.rule": "origin of the window",
     "log.name": "the format's name",
+    "log.confirmed": "read alike",
     "log.framework": "same as `framework`",
     "training.start": "the report's; ours is `weights`",
     "log.facts": "already in the plan",

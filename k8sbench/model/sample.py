@@ -81,6 +81,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds between two distinguishable stamps; None without stamps."""
     wraps: float | None = None
     """Seconds after which stamps without year or date repeat."""
+    counts_samples: bool = False
+    """True if iterations are numbered by the samples of the job, as MLPerf's."""
     events_known: bool = True
     """True if the lines of evaluations and checkpoints are read.
 

@@ -336,8 +336,11 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     """A log format declared by regular expressions with named groups or JSON keys.
 
     ``record`` must match one training line and name ``iteration`` and one of ``rate``
-    (samples/s), ``step_seconds``; it may name ``total``, ``epoch``, ``loss``, ``data_seconds``,
-    ``stamp``. ``fields`` does the same by keys. ``summary`` matches a line that states the whole
+    (samples/s), ``step_seconds``, ``elapsed`` (time since the program began); it may name
+    ``total``, ``epoch``, ``loss``, ``data_seconds``, ``stamp``, ``step_samples`` (of a step of the
+    whole job) or ``all_samples`` (of the job so far), ``added_seconds`` (a second time of the step,
+    added to ``step_seconds``), ``steps`` (steps that the printed time is of). ``fields`` does the
+    same by keys. ``summary`` matches a line that states the whole
     run's rate alone, as ``rate`` or ``step_seconds``, and may name ``loss``. ``evaluation`` may
     name ``value`` and ``metric``. Each of ``facts`` matches a line in which the program states its
     own run, and names one or more of ``gpus``, ``gpus_per_node``, ``replicas``, ``batch_size``,
@@ -351,6 +354,8 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
 
     name: Name
     """Name of the format in results."""
+    confirmed: bool = True
+    """False in a draft that ``measure LOG --declare`` wrote: no figure counts until it is true."""
     framework: Name | None = None
     """Framework in rows, such as ``tensorflow``; None: the variant's."""
     unit: Text
@@ -384,6 +389,8 @@ class LogFormat(_Strict, frozen=True, kw_only=True):
     """Number of steps, with ``averaged: last``."""
     first_iteration: Literal[0, 1] = 1
     """The number that the log gives the first iteration."""
+    iteration_counts: Literal["steps", "samples"] = "steps"
+    """Count of ``iteration`` and ``total``: steps, or samples of the whole job, as MLPerf's."""
     first_epoch: Literal[0, 1] | None = None
     """Number of the first epoch; default: the first line's, at most 1."""
     numbering: Literal["run", "epoch"] | None = None

@@ -104,7 +104,8 @@ def _command_problems(
 
 
 RECORD_GROUPS = (
-    *("iteration", "total", "epoch", "rate", "step_seconds", "data_seconds", "loss", "stamp"),
+    *("iteration", "total", "epoch", "rate", "step_seconds", "elapsed", "added_seconds"),
+    *("data_seconds", "steps", "step_samples", "all_samples", "loss", "stamp"),
 )
 SUMMARY_GROUPS = ("rate", "step_seconds", "loss")
 FACT_GROUPS = (
@@ -151,12 +152,29 @@ def _lacking(log: LogFormat, groups: Collection[str], known: Collection[str]) ->
         yield "has no group named iteration: (?P<iteration>\\d+)"
     if known == RECORD_GROUPS and "stamp" in groups and log.stamp_format is None and not log.fields:
         yield "has a group named stamp; give its stamp_format"
-    if "rate" in known and not {"rate", "step_seconds"} & {*groups}:
-        yield "has no group named rate or step_seconds"
+    times = ("rate", "step_seconds", *(("elapsed",) if known == RECORD_GROUPS else ()))
+    if "rate" in known and not {*times} & {*groups}:
+        yield f"has no group named {' or '.join(times)}"
+    if known == RECORD_GROUPS:
+        yield from _ambiguous(log, {*groups})
     if "value" in {*groups} & {*known} and not (log.metric or "metric" in groups):
         yield "has no group named metric; give the metric of its value"
     if known == FACT_GROUPS and not groups:
         yield f"has no named group; known: {', '.join(FACT_GROUPS)}"
+
+
+def _ambiguous(log: LogFormat, groups: Collection[str]) -> Iterator[str]:
+    """Yield what the groups of a training line say twice, or to no end."""
+    totals = {"elapsed", "all_samples"} & {*groups}
+    if "elapsed" in groups and {"rate", "step_seconds"} & {*groups}:
+        yield "has a group named elapsed beside a rate or step_seconds; one tells the time"
+    if "elapsed" in groups and log.averaged != "interval":
+        yield f"has a group named elapsed, which is not averaged: {log.averaged}"
+    if log.iteration_counts == "samples" and totals:
+        yield f"has a group named {min(totals)}, which is no total of steps (iteration_counts)"
+    for name in ("added_seconds", "steps"):
+        if name in groups and "step_seconds" not in groups:
+            yield f"has a group named {name}, which goes with step_seconds"
 
 
 def _groups(

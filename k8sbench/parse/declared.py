@@ -23,10 +23,10 @@ from k8sbench.parse.family import (
     EvaluationRule,
     Family,
     JsonFields,
-    LineReader,
     LineRule,
     MarkRule,
     RecordRule,
+    TotalsReader,
     number_in,
     positive,
 )
@@ -69,11 +69,13 @@ def family(declared: LogFormat, framework: str | None) -> Family:
         shape = Shape(
             name=declared.name,
             number="rate" if "rate" in groups and not declared.counts_steps else "seconds",
+            counts_samples=declared.iteration_counts == "samples",
             per=declared.per,
             averaged=declared.averaged,
             last=declared.last or 0,
             numbering=declared.numbering if "epoch" in groups else "run",
             first_epoch=declared.first_epoch,
+            begins_late="elapsed" in groups,
             holds_events=declared.includes_events,
             complete=declared.averaged != "step",
             resolution=0.000001 if stamp_format and "%f" in stamp_format else 1.0,
@@ -87,6 +89,7 @@ def family(declared: LogFormat, framework: str | None) -> Family:
             declared.first_iteration,
             stamp,
             counts_steps=declared.counts_steps,
+            convert=_of_one_step,
         )
     metric = (declared.metric or "", declared.metric_unit)
     evaluation, checkpoint = _compiled(declared.evaluation), _compiled(declared.checkpoint)
@@ -100,6 +103,17 @@ def family(declared: LogFormat, framework: str | None) -> Family:
         marks=(MarkRule("", "checkpoint", checkpoint),) if checkpoint else (),
         make_reader=lambda family: _DeclaredReader(family, declared),
     )
+
+
+def _of_one_step(texts: dict[str, Any]) -> None:
+    """Add the second time of a step, and divide the time of several by their number."""
+    seconds, steps = number_in(texts.get("step_seconds")), positive(texts.get("steps"))
+    if "added_seconds" in texts and seconds is not None:
+        added = number_in(texts["added_seconds"])
+        seconds = None if added is None else seconds + added
+        texts["step_seconds"] = seconds
+    if "steps" in texts:
+        texts["step_seconds"] = seconds / steps if seconds is not None and steps else None
 
 
 def _compiled(expression: str | None) -> Pattern | None:
@@ -146,7 +160,7 @@ def stated(name: str, text: str) -> dict[str, str]:
 _NODES = {"gpus_per_node", "replicas"}
 
 
-class _DeclaredReader(LineReader):
+class _DeclaredReader(TotalsReader):
     def __init__(self, family: Family, declared: LogFormat) -> None:
         self._counts_steps = declared.counts_steps
         self._plain = declared.plain
@@ -170,7 +184,7 @@ class _DeclaredReader(LineReader):
     def _records(self, line: CleanLine) -> Iterator[Item]:
         for rule in self._family.records:
             for match in rule.pattern.finditer(line.text):
-                if (record := rule.record(line, match)) is not None:
+                if (record := self.record(rule, line, match)) is not None:
                     yield record
                 if isinstance(match, Converted):
                     yield from _unread(line, match)
@@ -298,7 +312,11 @@ _SECOND = rf"(?:/ ?|[_ ]?per[_ ]?)(?P<time>{_TIME}|min|h){_CARD}(?![a-z])"
 _END = r"[\"')\]]*(?: \([a-z]+\))?(?P<glue>[\s.:=|]*)[\"'(\[]?$"
 """From a label to its number."""
 _TIME_AFTER = re.compile(rf"(?P<time>min|h)(?!\w)| ?(?P<unit>{_TIME})(?!\w)", re.IGNORECASE)
-_SEVERAL = re.compile(r"(?:/|per) ?(?:[2-9]|\d\d+) ?(?:it|step|batch)", re.IGNORECASE)
+_SEVERAL = re.compile(
+    r"(?:(?<![\d ])/|per) ?(?:[2-9]|\d\d+) ?(?:it(?:er(?:ation)?)?s?|steps?|batch(?:es)?)\b",
+    re.IGNORECASE,
+)
+"""Of several steps, and no step of a total: ``/100 iters``."""
 _SEVERAL_BEFORE = re.compile(rf"{_SEVERAL.pattern}\D*$", re.IGNORECASE)
 _TIME_BEFORE = re.compile(
     rf"(?:^|(?-i:(?<=[a-z])(?=[A-Z]))|[^a-z/]|/(?!s(?:ec|econd)?s?\b))(?P<time>{_TIME})"
@@ -316,6 +334,12 @@ _TORN = re.compile(r"(?:[,'_]\d{3})+(?!\d|,\d)|[eE][-+]?\d")
 _TORN_BEFORE = re.compile(r"(?<![\d.,])\d{1,3}[,'_]$")
 _SPLIT = re.compile(r"([-+]?[\d.]+(?:[eE][-+]?\d+)?)(\D.*)", re.DOTALL)
 _THOUSANDS = re.compile(r"\d{1,3}(?:[,'_ ]\d{3})+(?:\.\d*)?")
+_SPEEDS = {"rate", "step_seconds", "data_seconds", "elapsed", "added_seconds"}
+"""Groups that have a unit."""
+CLOCK = re.compile(
+    r"(?:(?P<days>\d+) days?,? )?(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d\d(?:\.\d+)?)"
+)
+"""A duration: ``0:01:23``, ``1 day, 2:03:04`` or ``01:23``."""
 NOT_A_NUMBER = "which is not a number"
 _SEPARATED = f"{NOT_A_NUMBER} unless `thousands` declares its separator"
 
@@ -357,6 +381,12 @@ def _rate(found: re.Match[str], word: str) -> Unit:
     is_card = noun.lower() in _CARDS
     per_card, noun = is_card or bool(found["card"]), "" if is_card else noun
     return Unit(scale / SECONDS[found["time"].lower()], noun, per_card=per_card)
+
+
+def clock_seconds(clock: re.Match[str]) -> float:
+    """Return the seconds of a duration."""
+    days, hours, minutes = (int(clock[name] or 0) for name in ("days", "hours", "minutes"))
+    return 86400 * days + 3600 * hours + 60 * minutes + float(clock["seconds"])
 
 
 class Numbers:
@@ -413,11 +443,15 @@ class Converted:
         """Convert a number; note a problem, and return a text that is no number."""
         declared, unit = self._numbers.declared, self._numbers.unit
         plain = declared.plain(text.strip())
-        if name not in {"rate", "step_seconds", "data_seconds"}:
+        if name == "elapsed" and (clock := CLOCK.fullmatch(plain)):
+            return repr(clock_seconds(clock))
+        if name not in _SPEEDS:
             if number_in(plain) is None:
                 self.problems.append(Problem(name, text, NOT_A_NUMBER))
             return plain
         is_time, own = name != "rate", None
+        # A total is of all steps, and a group may tell how many a time is of.
+        is_one = is_time and name != "elapsed" and "steps" not in self._numbers.groupindex
         if number_in(plain) is None and (parts := _SPLIT.fullmatch(plain)):
             own, _ = after(parts[2], is_time=is_time)
             plain = plain if own is None else parts[1]
@@ -426,12 +460,12 @@ class Converted:
         label = None if near and near.noun else before(ahead, is_time=is_time)
         found, number = near or label, number_in(plain)
         # The declared unit is that of the rate, or of the time where there is none.
-        is_declared = is_time == unit.is_time and name != "data_seconds"
+        is_declared = is_time == unit.is_time and name in {"rate", "step_seconds"}
         if number is None:
             why = _SEPARATED if _THOUSANDS.fullmatch(plain) else NOT_A_NUMBER
         elif self._is_torn(name, ahead, behind):
             why = "which is part of a number; match all of it, and declare `thousands`"
-        elif is_time and (_SEVERAL.match(behind.lstrip(" ms")) or _SEVERAL_BEFORE.search(ahead)):
+        elif is_one and (_SEVERAL.match(behind.lstrip(" ms")) or _SEVERAL_BEFORE.search(ahead)):
             why = "which is the time of several steps; print that of one"
         else:
             why = ""

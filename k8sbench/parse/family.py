@@ -91,7 +91,8 @@ class RecordRule(msgspec.Struct, frozen=True):
     job), ``mfu`` (percent), ``tflops`` (per GPU).
 
     ``elapsed`` (seconds since the program began) and ``all_samples`` (of the whole job so far) are
-    totals, which :class:`TotalsReader` reads.
+    totals, which :class:`TotalsReader` reads. ``steps`` is the number of iterations that the line's
+    time is of.
     """
 
     needle: str
@@ -165,7 +166,7 @@ class RecordRule(msgspec.Struct, frozen=True):
             waiting=_waiting(rate, text("compute_rate"), text("data_seconds"), time),
             stamp=None if stamp is None else self.stamp(stamp),
             taken=received_at(line.received) if line.received else None,
-            steps=steps,
+            steps=steps or _whole(text("steps"), MOST_ITERATIONS) or None,
             step_samples=positive(text("step_samples")),
             mfu=positive(text("mfu")),
             tflops=positive(text("tflops")),
@@ -475,16 +476,18 @@ class TotalsReader(LineReader):
 
     def _totals(self, rule: RecordRule, line: CleanLine) -> Iterator[Item]:
         for match in rule.pattern.finditer(line.text):
-            texts = rule.groups(match)
-            iteration = number_in(texts.get("iteration"))
-            if iteration is None:
-                continue
-            now = Total(
-                iteration, positive(texts.get("elapsed")), positive(texts.get("all_samples"))
-            )
-            record = self._record(rule, line, match[0], texts, now)
+            record = self.record(rule, line, match)
             if record is not None:
                 yield record
+
+    def record(self, rule: RecordRule, line: CleanLine, match: Match) -> Record | None:
+        """Build the record of a match; None if it is the first of its totals, or invalid."""
+        texts = rule.groups(match)
+        iteration = number_in(texts.get("iteration"))
+        if iteration is None:
+            return None
+        now = Total(iteration, positive(texts.get("elapsed")), positive(texts.get("all_samples")))
+        return self._record(rule, line, match[0], texts, now)
 
     def _record(
         self, rule: RecordRule, line: CleanLine, printed: str, texts: dict[str, Any], now: Total
@@ -495,9 +498,12 @@ class TotalsReader(LineReader):
             self._before[line.source] = now
             if before is None and has_time:
                 return None
+            iterations = max(now.iteration + 1 - rule.first_iteration, 1)
             # A copy, or a program that began anew: what it took does not count.
             if has_time:
-                texts["step_seconds"] = (now.elapsed or 0.0) / max(now.iteration, 1)
+                texts["step_seconds"] = (now.elapsed or 0.0) / iterations
+            if now.samples is not None and texts.get("step_samples") is None:
+                texts["step_samples"] = now.samples / iterations
             return rule.built(line, printed, texts)
         added = now.iteration - before.iteration
         steps = None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum, auto
 from typing import NamedTuple
 
-from k8sbench.model.notation import MANY, Unit
+from k8sbench.model.notation import MANY, NOUNS, Unit
 from k8sbench.parse import declared
 from k8sbench.parse.family import json_objects, number_in
 
@@ -62,6 +62,16 @@ _KINDS = [
     (Kind.STEP, re.compile(rf"(?<!per )(?<!/)\b(?:{_STEPS}s?|batches)(?: ?#| no| num| idx)?$")),
 ]
 _STEP_BEHIND = re.compile(rf" ?\w+ ?(?:/|per) ?{_STEPS}\b", re.IGNORECASE)
+_SLOW = re.compile(r" ?[a-z]* ?(?:/|per) ?(?:min|h)", re.IGNORECASE)
+"""A rate by the hour: in a text, unless its label is that of a speed."""
+_NO_SAMPLES = {"FLOP", "bytes", "GB", "km", "m", "mi", "mile", "miles", "meters", "metres", "feet"}
+"""Counts of a rate that is none of samples."""
+_DURATION = re.compile(
+    r"(?<![\d:/.-])(?:\d{1,6} days?,? )?\d{1,9}:\d\d(?::\d\d)?(?:\.\d+)?(?![\d:/-])"
+)
+_LABEL = re.compile(r"(?P<label>[A-Za-z][\w ]{0,40})[\"']?\s*[:=]?\s*[\"'(\[]*$")
+"""Words before a duration."""
+_REMAINS = re.compile(r"\b(?:eta|remain\w*|left|at|time stamp|date)\b")
 LONGEST_TIME = 1e6
 """Seconds; what is longer is no step's time."""
 
@@ -86,8 +96,31 @@ class NumberColumn(NamedTuple):
 
     @property
     def values(self) -> list[float]:
-        """Return the numbers."""
-        return [number_in(text.replace(",", "")) or 0.0 for text in self.texts]
+        """Return the numbers; of a duration its seconds."""
+        plain = (text.replace(",", "") for text in self.texts)
+        return [_clock(text) or number_in(text) or 0.0 for text in plain]
+
+    @property
+    def words(self) -> str:
+        """Return the label in lower-case words; of JSON its last key."""
+        key = re.sub(r"\.\d+$", "", self.label)
+        return _words(re.split(r"[./]", key)[-1] if self.path else key)
+
+    @property
+    def time_unit(self) -> Unit | None:
+        """Unit of a time, beside the number or in its label; None without one."""
+        if any(":" in text for text in self.texts):
+            return Unit(1.0, "", is_time=True)
+        if self.unit is not None and self.unit.is_time:
+            return self.unit
+        near, _ = declared.after(self.behind, is_time=True)
+        return near or declared.before(self.path or self.label, is_time=True)
+
+
+def _clock(text: str) -> float:
+    """Return the seconds of a duration such as ``0:01:23``; 0 for another text."""
+    found = declared.CLOCK.fullmatch(text)
+    return declared.clock_seconds(found) if found else 0.0
 
 
 def _words(label: str) -> str:
@@ -117,6 +150,36 @@ def of_lines(lines: Sequence[str]) -> list[NumberColumn]:
     spans = [_numbers(line) for line in lines]
     texts = [[line[b:e] for b, e in each] for line, each in zip(lines, spans, strict=True)]
     return list(_labelled(_masked(lines[0]), spans[0], texts))
+
+
+def durations(lines: Sequence[str]) -> list[NumberColumn]:
+    """Return the columns of durations that are no remaining time: ``elapsed 0:01:23``."""
+    keyed = {
+        path: texts
+        for path, texts in strings(lines).items()
+        if path.isprintable() and all(declared.CLOCK.fullmatch(text) for text in texts)
+    }
+    if keyed:
+        of = (
+            NumberColumn(p.lower(), Kind.OTHER, None, "", -1, -1, p, tuple(keyed[p])) for p in keyed
+        )
+        return [each for each in of if not _REMAINS.search(each.words)]
+    found = [list(_DURATION.finditer(line)) for line in lines]
+    columns = [
+        NumberColumn(
+            label["label"].strip().lower(),
+            Kind.OTHER,
+            None,
+            lines[0][first.end() :],
+            *first.span(),
+            "",
+            tuple(every[number][0] for every in found),
+        )
+        for number, first in enumerate(found[0])
+        if all(len(every) == len(found[0]) for every in found)
+        and (label := _LABEL.search(lines[0][max(first.start() - 60, 0) : first.start()]))
+    ]
+    return [each for each in columns if not _REMAINS.search(each.words)]
 
 
 def similar(lines: Sequence[str]) -> list[str]:
@@ -154,16 +217,30 @@ def _labelled(
             unit, used = declared.before(label, is_time=kind == Kind.SECONDS), 0
         if used and kind in {Kind.BARE, Kind.OF, Kind.OTHER} and behind[:used].strip() not in MANY:
             is_noise = kind == Kind.OTHER and _NOT.search(_words(label)) is not None
-            if unit and not is_noise and (not unit.is_time or _STEP_BEHIND.match(behind)):
+            is_rate = unit and (
+                unit.kind or (not unit.noun and (kind != Kind.OTHER or _ends_in_noun(label)))
+            )
+            is_slow = not unit or (not unit.is_time and _SLOW.match(behind))
+            if (
+                unit
+                and is_rate
+                and not (is_noise or is_slow)
+                and (not unit.is_time or _STEP_BEHIND.match(behind))
+            ):
                 kind = Kind.RATE
         per_other = kind == Kind.RATE and not unit and re.match(r" ?[a-z]+ ?/ ?[a-z]", behind)
-        if per_other or (unit and unit.noun in {"FLOP", "bytes", "GB"}):
+        if per_other or (unit and unit.noun in _NO_SAMPLES):
             kind = Kind.OTHER
         if unit and kind in {Kind.RATE, Kind.SECONDS}:
             kind = Kind.SECONDS if unit.is_time else Kind.RATE
         at = end + (used if kind in {Kind.RATE, Kind.SECONDS} else 0)
         column = tuple(line_texts[index] for line_texts in texts)
         yield NumberColumn(label.lower(), kind, unit, line[end:], begin, end, "", column)
+
+
+def _ends_in_noun(label: str) -> bool:
+    """True if a label ends with the name of a sample: ``samples 412.7/s``."""
+    return _words(label).rpartition(" ")[2] in NOUNS
 
 
 def _owns_unit(behind: str, is_last: bool) -> bool:

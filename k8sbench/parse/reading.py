@@ -66,6 +66,13 @@ def family_of(log: str | LogFormat, framework: str | None) -> Family:
     return FAMILIES[log] if isinstance(log, str) else declared.family(log, framework)
 
 
+def family_in(lines: Sequence[str]) -> Family | None:
+    """Return the built-in family whose training lines are in a log; None without any."""
+    log = FamilyLog([f"{line}\n" for line in lines], list(FAMILIES.values()))
+    trains = any(isinstance(item, Record) for item in log)
+    return log.family if trains else None
+
+
 class FamilyLog:
     """A log while it is read: iterate over it first, then read its attributes."""
 

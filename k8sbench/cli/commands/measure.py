@@ -97,7 +97,7 @@ def command(
     k8sbench measure train.log --declare > mine.yaml
     """
     if declare:
-        output.write(imports.declare(logs, options))
+        output.write(imports.declare(logs, options, output.note))
         return 0
     measured, failures = imports.measure(logs, options)
     found = [log.measurement for log in measured]

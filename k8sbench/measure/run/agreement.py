@@ -67,10 +67,11 @@ def _model(case: Case) -> Iterator[Finding]:
     model = log.fact("model")
     if expected.planned and expected.model:
         names = expected.logged_models
+        reads_model = expected.by_user and isinstance(expected.format, str)
         if model and names and not any(name in model.lower() for name in names):
             text = f"The benchmark's model is {expected.model}; the log's is {model}."
             yield rules.OTHER_BENCHMARK.finding(text, log.place("model"))
-        elif not (model and names) and expected.by_user and log.family is not OURS:
+        elif not (model and names) and reads_model and log.family is not OURS:
             named = f"The log's model is {model}" if model else "The log names no model"
             text = f"{named}; whether it is the benchmark's, {expected.model}, is not known."
             yield rules.MODEL_UNVERIFIED.finding(text, log.place("model"))
@@ -158,7 +159,7 @@ def _batch(case: Case) -> Iterator[Finding]:
         )
         yield rules.BATCH_SIZE.finding(text, where, severity="reject" if matters else "warn")
     elif (
-        by_batch
+        (by_batch or not isinstance(expected.format, str))
         and logged is None
         and total is None
         and expected.by_user
@@ -237,11 +238,11 @@ def _by_name(case: Case) -> str:
 
 def _confirmed(case: Case) -> bool:
     """True if the log confirms GPUs × batch, both known independently."""
-    log = case.log
-    knows_batch = log.expected.knows_batch or log_statements.printed_batch(log) is not None
-    if case.batch is None or log.expected.gpus is None or not knows_batch:
+    # The case's batch may follow from what the log states of the job, by the GPUs.
+    gpus, batch = case.log.expected.gpus, log_statements.batch(case.log)
+    if batch is None or gpus is None:
         return False
-    return log_statements.certain_samples(log) == case.batch * case.gpus
+    return log_statements.certain_samples(case.log) == batch * gpus
 
 
 def _precision(case: Case) -> Iterator[Finding]:

@@ -103,8 +103,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     by_user: bool = False
     """Values from a user, not from the run's plan.
 
-    Properties that the log does not show cause a warning. False for declared formats, which read
-    none of them.
+    Properties that the log does not show cause a warning.
     """
     named: NamedValues = NamedValues()
     """Values of the log's name, which the log must not contradict."""
@@ -195,7 +194,7 @@ def from_variant(
         unit=f"{spec.unit}/s",
         metric=None if variant.train is None else variant.train.metric,
         target=spec.target_accuracy,
-        by_user=isinstance(variant.log, str),
+        by_user=True,
         **given,
     )
 

@@ -14,6 +14,7 @@ import msgspec
 from k8sbench.measure import rules
 from k8sbench.measure.run import agreement, evidence, log_clock, log_statements
 from k8sbench.measure.run.evidence import Occurrences
+from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.log_statements import Case
 from k8sbench.measure.run.rank_records import RankRecords
@@ -69,6 +70,7 @@ EPOCH_SUMMARY = 0.05
 
 def reasons(case: Case) -> Iterator[Finding]:
     """All reasons for and against a measurement."""
+    yield from _unconfirmed(case.log.expected)
     yield from agreement.reasons(case)
     yield from _amount(case)
     if case.rank is not None:
@@ -85,6 +87,19 @@ def reasons(case: Case) -> Iterator[Finding]:
     yield from _epoch_summary(case)
     yield from _ending(case)
     yield from case.log.training.reasons()
+
+
+def _unconfirmed(expected: Expectation) -> Iterator[Finding]:
+    """Reject by a format that nobody has confirmed."""
+    declared = expected.format
+    if isinstance(declared, str) or declared.confirmed:
+        return
+    file, action = expected.declared_in, None
+    if file is not None:
+        action = f"Answer the questions in {file}, and set `confirmed: true`."
+    where = file or f"the file of {expected.benchmark or declared.name}"
+    text = f"The log's format is a draft in {where}, which nobody has confirmed."
+    yield rules.FORMAT_UNCONFIRMED.finding(text, action=action)
 
 
 def _transport(log: LogFacts) -> Iterator[Finding]:

@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from k8sbench.measure.run import evidence
 from k8sbench.measure.run.evaluations import AiRankEvents, Evaluations, TrainingFacts
 from k8sbench.measure.run.evidence import Occurrence
@@ -18,6 +20,7 @@ from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.gpu_series import TrainerSeries
 from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.rank_sums import FEWEST_RECORDS, CountedSteps
+from k8sbench.model.errors import InputError
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Place, Record
 from k8sbench.parse.family import Family, number_in
@@ -304,6 +307,8 @@ class LogFacts:
             self.facts[fact.name].setdefault(value, place)
 
     def _record(self, record: Record, file: str) -> None:
+        if record.shape.counts_samples:
+            record = self._in_steps(record, file)
         source = record.source
         rank = self.ranks.get(source)
         if rank is None:
@@ -323,7 +328,7 @@ class LogFacts:
         before, now = self._marks_before.get(source, _NO_MARKS), self._marks
         # Our trainers extend a run until its GPU metrics cover enough time.
         other_total = record.total != rank.total and rank.total and record.total
-        if other_total and record.shape.numbering == "epoch":
+        if other_total and rank.epochs.restart and record.epoch is not None:
             # A loader deals a remainder: epochs of one run may differ by one iteration.
             other_total = abs((record.total or 0) - (rank.total or 0)) > 1
         if other_total and self.family is not OURS:
@@ -342,6 +347,28 @@ class LogFacts:
             self._compare(rank, resumed=before.resumptions != now.resumptions)
         self._marks_before[source] = now
         self._count += 1
+
+    def _in_steps(self, record: Record, file: str) -> Record:
+        """Number a record by its step, where the log counts samples of the job.
+
+        Raises :class:`InputError` if nothing tells the samples of a step.
+        """
+        expected = self._choose()
+        batches = expected.batch_sizes_of(expected.precision)
+        batch = self.whole("batch_size") or expected.batch_size
+        batch = batch or (batches.pop() if len(batches) == 1 else 0)
+        gpus = expected.gpus or self.whole("gpus") or 0
+        samples = self.whole("global_batch") or batch * gpus
+        if not samples:
+            raise InputError(
+                "numbers its lines by samples, and the samples of a step are not known.",
+                "Give --gpus and --batch-size.",
+                file=file,
+                line=record.line,
+            )
+        total = record.total and round(record.total / samples)
+        iteration = round(record.iteration / samples)
+        return msgspec.structs.replace(record, iteration=iteration, total=total)
 
     def _compare(self, rank: RankRecords, *, resumed: bool) -> None:
         """Compare a further header with the first, knowing its first record."""

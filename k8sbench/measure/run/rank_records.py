@@ -66,6 +66,21 @@ class Epochs:
             self._decided, self.restart = True, record.iteration <= previous
         return self.restart and epoch != before
 
+    def labelled(self, record: Record, previous: int, usual: int) -> Record:
+        """Correct the label of an epoch's first line, where it still is that of the epoch before.
+
+        Some programs count the epoch after they print. ``previous`` is the iteration of the record
+        before, ``usual`` the iterations from one record to the next.
+        """
+        epoch, total = record.epoch, record.total
+        if epoch is None or epoch != self.current or not (total and usual and self.restart):
+            return record
+        # An iteration that this epoch's lines may have had would be a line that stands again.
+        is_new = record.iteration % usual != previous % usual
+        if is_new and previous <= total and 0 < record.iteration == previous + usual - total:
+            return msgspec.structs.replace(record, epoch=epoch + 1)
+        return record
+
     def turn(self, record: Record, position: int) -> tuple[int, bool]:
         """Switch to a record's epoch; return its base, and True if new.
 
@@ -163,6 +178,10 @@ class RankRecords:
             # How many iterations it covers shows in the distance to the second record.
             self._pending = (record, file, events, restart)
             return
+        stamp, last = record.stamp, self.clock.latest
+        earlier = stamp is not None and last is not None and self.clock.at(stamp) < last
+        if not (restart or self.replay or earlier):
+            record = self.epochs.labelled(record, self._previous, self.usual)
         self._add(record, file, events, restart)
 
     def close(self) -> None:
@@ -470,7 +489,9 @@ class RankRecords:
     def missing(self) -> Occurrences:
         """Records before which iterations of the window are in no record."""
         late = self._single or self.last or self.shape.begins_late
-        opening, slack = self.opening, self.usual if late else 0
+        opening, slack = self.opening, 0
+        if late and opening is not None:
+            slack = self.usual or opening.record.steps or 0
         epochs = self.epochs
         is_late = epochs.restart and min(epochs.bases, default=0) > epochs.first
         if opening is not None and not self._running:

@@ -125,6 +125,15 @@ def with_log(fields: str) -> str:
         ("summary: '(?P<rate>.)', evaluation: '(?P<value>.)'", "give the metric of its value"),
         ("summary: '(?P<rate>.)', evaluation: '(?P<mIoU>.)'", "named mIoU; known: metric, value"),
         ("summary: '(?P<rate>.)', checkpoint: '(?P<step>.)'", "named step; known: none"),
+        ("fields: {iteration: a, loss: b}", "no group named rate or step_seconds or elapsed"),
+        ("summary: '(?P<elapsed>.)'", "named elapsed; known: rate, step_seconds"),
+        ("fields: {iteration: a, rate: b, elapsed: c}", "elapsed beside a rate or step_seconds"),
+        ("fields: {iteration: a, elapsed: b}, averaged: step", "not averaged: step"),
+        ("fields: {iteration: a, rate: b, steps: c}", "named steps, which goes with step_seconds"),
+        (
+            "fields: {iteration: a, elapsed: b}, iteration_counts: samples",
+            "named elapsed, which is no total of steps",
+        ),
     ],
 )
 def test_a_log_format_that_reads_nothing_is_reported_with_its_line(fields: str, what: str) -> None:
@@ -133,7 +142,7 @@ def test_a_log_format_that_reads_nothing_is_reported_with_its_line(fields: str, 
     assert line == 12
 
 
-@pytest.mark.parametrize("unit", ["tokens/s", "steps/x", "ms", "ms/image", "s"])
+@pytest.mark.parametrize("unit", ["tokens/s", "steps/x", "ms", "ms/image", "s", "km/h"])
 def test_a_rate_of_another_unit_than_the_benchmark_s_is_refused_with_its_line(unit: str) -> None:
     text = with_log("summary: '(?P<rate>.)'")
     line, message = said(text.replace("images/s", unit))

@@ -171,8 +171,8 @@ CASES: dict[str, tuple[list[str], dict[str, str], float]] = {
 
 
 def confirmed(text: str, values: dict[str, str]) -> str:
-    """Correct values of a proposed file, as its user does."""
-    for key, value in values.items():
+    """Correct and confirm a proposed file, as its user does."""
+    for key, value in {"confirmed": "true", **values}.items():
         text, count = re.subn(rf"(?m)^( *{key}:).*$", rf"\1 {value}", text)
         assert count == 1, key
     return text
@@ -186,7 +186,10 @@ def test_the_file_measures_the_log_that_it_was_written_for_once_it_is_confirmed(
     monkeypatch.chdir(tmp_path)
     Path("train.log").write_text("\n".join(["starting …", *lines, "done"]) + "\n")
     text, err = cli("measure", "train.log", "--declare")
-    assert err == ""
+    # Of some programs there is a family by now.
+    assert re.fullmatch(r"(k8sbench measure train.log reads it as \S+ without a file.\n)?", err), (
+        err
+    )
     Path("mine.yaml").write_text(confirmed(text, values))
     _, matched, *_ = cli("explain", "mine.yaml", "train.log").out.splitlines()
     assert re.match(r"(record|summary|fields) of pytorch/base matches \d", matched), matched
@@ -328,7 +331,7 @@ OTHERS: dict[str, tuple[str, str, str, str]] = {
             "I0302 {at} 12345 solver.cpp:218] Iteration {step} (4.51 iter/s, 2.2173s/10 "
             "iters), loss = {loss}"
         ),
-        *("4.51", "steps/s", "job"),
+        *("2.2173", "s/step", "job"),
     ),
     "DeepSpeed of 2022": (
         (
@@ -418,7 +421,7 @@ def test_stamps_and_facts_are_proposed_so_that_the_log_can_contradict(
 ) -> None:
     """Steps of 4 × 2048 tokens take 1.5 s."""
     lines = [*HEAD, *stamped(f"{{at}} step {{step}} loss {{loss}} {rate} tokens/s/gpu", 15)]
-    (tmp_path / "mine.yaml").write_text(proposed(lines, tmp_path, cli))
+    (tmp_path / "mine.yaml").write_text(confirmed(proposed(lines, tmp_path, cli), {}))
     words = (str(tmp_path / "a.log"), "--benchmark", str(tmp_path / "mine.yaml"), "-o", "json")
     out, _ = cli("measure", *words, code=0 if verdict == "valid" else 5)
     (found,) = json.loads(out)
@@ -476,7 +479,7 @@ def test_stamps_of_many_forms_are_found(form: str, line: str) -> None:
         "nothing of the kind",
         "step {} loss 2.5",
         "step {} acc 0.{} lr 0.1 data_time 0.2 ETA 10.{} s",
-        "step {} total time {}.5 s",
+        "step {}: the train moves at {} km/h",
         "412.{} img/s",
         "eval step {} 412.7 img/s",
         "epoch 1:  10%|█         | 1/10 [00:00<00:01,  8.{}it/s]",

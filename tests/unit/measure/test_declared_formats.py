@@ -143,3 +143,33 @@ def test_rates_of_the_last_few_steps_are_those_of_the_printed_steps_alone() -> N
     found = by_stamps(lines, averaged="last", last=10, record=record, unit="images/s")
     assert found.rate == pytest.approx(20.0)
     assert (found.estimator, found.iterations) == ("printed_steps", 90)
+
+
+# Steps that are counted in samples
+
+
+@pytest.mark.parametrize(
+    ("head", "known"),
+    [
+        ([], {"gpus": 2, "batch_size": 8}),
+        (["global batch 16"], {"gpus": 4, "batch_size": None}),
+    ],
+)
+def test_a_step_number_of_samples_becomes_one_of_steps(head: list[str], known: Any) -> None:
+    lines = [f"samples {160 * n} of 16000 rate 80.0" for n in range(1, 41)]
+    form = LogFormat(
+        name="mine",
+        unit="samples/s",
+        per="job",
+        iteration_counts="samples",
+        record=r"samples (?P<iteration>\d+) of (?P<total>\d+) rate (?P<rate>\S+)",
+        facts=(r"global batch (?P<global_batch>\d+)",),
+    )
+    found = measured_by([*head, *lines], format=form, warmup=100, **known)
+    assert found.window is not None
+    assert found.rate == pytest.approx(80.0)
+    assert found.iterations == 300
+    assert (found.window.first_iteration, found.window.last_iteration) == (101, 400)
+    with pytest.raises(InputError, match="samples of a step are not known") as caught:
+        measured_by(lines, format=form, gpus=None, batch_size=None)
+    assert caught.value.action == "Give --gpus and --batch-size."

@@ -70,10 +70,17 @@ def planned(lines: list[str], expected: Expectation | None = None) -> Found:
     return lambda: both(lines, expected=expected).reasons
 
 
-def declared(lines: Iterable[str], record: str | None = None) -> Found:
+def declared(lines: Iterable[str], record: str | None = None, *, confirmed: bool = True) -> Found:
     """A log of a declared format."""
     summary = r"done: (?P<rate>\S+)"
-    form = LogFormat(name="mine", unit="images", per="job", record=record, summary=summary)
+    form = LogFormat(
+        name="mine",
+        confirmed=confirmed,
+        unit="images",
+        per="job",
+        record=record,
+        summary=summary,
+    )
     return log(lines, format=form)
 
 
@@ -567,6 +574,7 @@ CASES: dict[str, tuple[Found, str]] = {
     "under half of the lines": (declared([*RECORDS, "done: 31.5"], PATTERN), "summary-mismatch"),
     "a tenth more than the lines": (declared([*RECORDS, "done: 70.3"], PATTERN), ""),
     "more than a tenth": (declared([*RECORDS, "done: 70.5"], PATTERN), "summary-mismatch"),
+    "a draft of a format": (declared(RECORDS, PATTERN, confirmed=False), "format-unconfirmed"),
     "an unread number": (declared([*RECORDS, "step 9 ips 1,064.5"], PATTERN), "unread-number"),
     # Our own trainers, and their plan.
     "another world size": (ours(replicas=4), "gpu-count trainer-count"),

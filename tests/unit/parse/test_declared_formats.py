@@ -159,3 +159,51 @@ def test_gpus_of_one_node_are_those_of_the_job_once_its_nodes_are_known(lines: l
 )
 def test_a_precision_is_read_from_the_words_of_programs(text: str, stated: dict[str, str]) -> None:
     assert facts(f"amp {text}", "step 1 rate 5") == stated
+
+
+# Totals, samples of a step, and times of several steps
+
+
+def of_steps(record: str, *lines: str, unit: str = "s/step") -> list[Record]:
+    """Read lines; nothing but records is in them."""
+    found = read(LogFormat(name="mine", unit=unit, per="job", record=record), *lines)
+    assert all(isinstance(each, Record) for each in found)
+    return [each for each in found if isinstance(each, Record)]
+
+
+@pytest.mark.parametrize(
+    ("unit", "texts"),
+    [
+        ("s/step", ("100", "150", "225.0")),
+        ("ms/step", ("100000", "150000", "225000")),
+        ("ms/step", ("100 s", "150 s", "225 s")),
+        ("s/step", ("0:01:40", "0:02:30", "0:03:45")),
+        ("tokens/s", ("1 day, 0:01:40", "1 day, 0:02:30", "1 day, 0:03:45")),
+        ("s/step", ("01:40", "02:30", "03:45")),
+    ],
+)
+def test_totals_give_what_a_line_adds(unit: str, texts: tuple[str, ...]) -> None:
+    record = r"step (?P<iteration>\S+) seen (?P<all_samples>\d+) took (?P<elapsed>.*)"
+    lines = [f"step {10 * n}.0 seen {640 * n} took {text}" for n, text in enumerate(texts, 1)]
+    found = of_steps(record, *lines, unit=unit)
+    assert [(each.iteration, each.steps, each.step_samples) for each in found] == [
+        (20, 10, 64.0),
+        (30, 10, 64.0),
+    ]
+    assert [each.seconds for each in found] == [5.0, 7.5]
+
+
+def test_a_second_time_is_added_and_the_time_of_several_steps_divided() -> None:
+    record = r"step (?P<iteration>\d+) (?P<steps>\d+) iters (?P<step_seconds>\S+) \+ "
+    record += r"(?P<added_seconds>\S+) batch (?P<step_samples>\d+)"
+    (found,) = of_steps(record, "step 100 50 iters 20ms + 10ms batch 64", unit="ms/step")
+    assert found.seconds == pytest.approx(0.0006)
+    assert found.steps == 50
+    assert found.step_samples == 64.0
+    assert (
+        read(
+            LogFormat(name="mine", unit="ms/step", per="job", record=record),
+            "step 100 0 iters 20ms + 10ms batch 64",
+        )
+        == []
+    )

@@ -1,0 +1,155 @@
+"""Times of a step in a training line."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+
+from k8sbench.parse.guess import proofs
+from k8sbench.parse.guess.line import (
+    Reading,
+    TrainingLine,
+    averaging_of,
+    declared_unit,
+    is_step_time,
+    rank_of,
+    scale_of,
+    stamps_say,
+    unit_says,
+)
+from k8sbench.parse.guess.proofs import Proof
+from k8sbench.parse.number_columns import Kind, NumberColumn
+
+_COUNT_BEHIND = re.compile(r" ?(?:iter(?:ation)?s?|steps?|batch(?:es)?|its?)\b\)?", re.IGNORECASE)
+
+
+_TIME_LABEL = re.compile(r"\b(?:time|took|cost|elapsed|duration|last|per)\b")
+
+
+_PART = re.compile(
+    r"\b(?:upda?te?|upd|data|load\w*|train|forward|fwd|backward|bwd|optim\w*|step)\b"
+)
+
+
+_LEROBOT = ("updt s", "data s")
+
+"""Times of a step that LeRobot prints apart, by their words."""
+
+
+WEAK = (0,)
+
+"""Rank of a time without a label."""
+
+
+def step_times(line: TrainingLine) -> Iterator[Reading]:
+    """Yield the columns that are times of a step."""
+    counted = {id(time): count for count, time in _counted(line)}
+    counts = {id(count) for count in counted.values()}
+    for column in line.columns:
+        if id(column) in counts:
+            continue
+        if id(column) in counted:
+            yield _time(line, column, counted[id(column)])
+        elif column.kind == Kind.SECONDS and is_step_time(line, column):
+            yield _time(line, column, None)
+
+
+def _time(line: TrainingLine, column: NumberColumn, steps: NumberColumn | None) -> Reading:
+    groups = {"step_seconds": column}
+    of = 1.0
+    if steps is not None:
+        groups["steps"], of = steps, steps.values[0]
+    seconds = [value * scale_of(column) / of for value in column.values]
+    proof = proofs.by_stamps(line.steps, seconds)
+    if steps is not None and proof == Proof.CONTRADICTED:
+        proof = Proof.UNKNOWN  # it may be that of some of the work, and says of how many steps
+    return Reading(
+        groups=groups,
+        unit=declared_unit(column),
+        averaged=averaging_of(column),
+        proof=proof,
+        rank=rank_of(column),
+        facts=line.facts,
+        of_averaging=stamps_say(line, seconds, proof),
+        of_scope="A step's time is the whole job's, unless each GPU works for itself.",
+        of_unit=unit_says(column, proof),
+    )
+
+
+def _counted(line: TrainingLine) -> Iterator[tuple[NumberColumn, NumberColumn]]:
+    """Yield a count of steps in a label, and the time of so many: ``Time(100 iters): 0.5s``."""
+    columns = [each for each in line.columns if each.begin >= 0]
+    for number, column in enumerate(columns):
+        count = column.values[0]
+        is_count = set(column.texts) == {column.texts[0]} and count.is_integer() and count > 1
+        if not (is_count and count == line.every and _COUNT_BEHIND.match(column.behind)):
+            continue
+        before = columns[number - 1] if number else None
+        if (
+            before is not None
+            and before.time_unit
+            and re.search(r"(?:/|per) ?$", _gap(before, column))
+        ):
+            yield column, before  # 2.2s/10 iters
+            continue
+        after = columns[number + 1] if number + 1 < len(columns) else None
+        words = column.words
+        if after is not None and (_TIME_LABEL.search(words) or after.time_unit):
+            is_near = len(_gap(column, after)) <= 24
+            if is_near and after.kind not in {Kind.LOSS, Kind.RATE} and _is_varied(after, line):
+                yield column, after
+        if (
+            before is not None
+            and before.time_unit
+            and re.search(r"\b(?:for|in)\b", _gap(before, column))
+        ):
+            yield column, before  # 0.5 s for 100 iters
+
+
+def _gap(one: NumberColumn, other: NumberColumn) -> str:
+    return one.behind[: other.begin - one.end]
+
+
+def _is_varied(column: NumberColumn, line: TrainingLine) -> bool:
+    """True unless a column is the step again."""
+    return column.values != line.steps.column.values
+
+
+def summed_times(line: TrainingLine, times: Sequence[Reading]) -> Iterator[Reading]:
+    """Yield two times of a step whose sum the stamps prove, or that a program is known to print."""
+    parts = [each for each in line.columns if _is_part(line, each)]
+    if any(each.proof == Proof.PROVEN for each in times):
+        return
+    for one, other in itertools.combinations(parts, 2):
+        pairs = zip(one.values, other.values, strict=True)
+        seconds = [a * scale_of(one) + b * scale_of(other) for a, b in pairs]
+        proof = proofs.by_stamps(line.steps, seconds)
+        if proof != Proof.PROVEN and (one.words, other.words) != _LEROBOT:
+            continue
+        yield Reading(
+            groups={"step_seconds": one, "added_seconds": other},
+            unit=declared_unit(one),
+            proof=proof,
+            rank=(2, 1, 1, 1),
+            facts=line.facts,
+            of_averaging=stamps_say(line, seconds, proof),
+            of_scope="A step's time is the whole job's, unless each GPU works for itself.",
+            of_unit=unit_says(one, proof),
+        )
+
+
+def _is_part(line: TrainingLine, column: NumberColumn) -> bool:
+    """True if a column may be a part of a step's time."""
+    is_named = column.kind == Kind.OTHER and _PART.search(column.words) is not None
+    return (column.kind == Kind.SECONDS or is_named) and is_step_time(line, column)
+
+
+def bare_times(line: TrainingLine) -> Iterator[Reading]:
+    """Yield times without a label: ``| 1000.00 ms |``."""
+    for column in line.columns:
+        unit = column.time_unit if column.kind == Kind.BARE else None
+        if unit is not None and is_step_time(line, column):
+            reading = _time(line, column, None)
+            reading.rank = WEAK
+            yield reading
