@@ -316,7 +316,7 @@ _SEVERAL = re.compile(
     r"(?:(?<![\d ])/|per) ?(?:[2-9]|\d\d+) ?(?:it(?:er(?:ation)?)?s?|steps?|batch(?:es)?)\b",
     re.IGNORECASE,
 )
-"""Of several steps, and no step of a total: ``/100 iters``."""
+"""Text of a time of several steps, ``/100 iters``, and not of a step of a total."""
 _SEVERAL_BEFORE = re.compile(rf"{_SEVERAL.pattern}\D*$", re.IGNORECASE)
 _TIME_BEFORE = re.compile(
     rf"(?:^|(?-i:(?<=[a-z])(?=[A-Z]))|[^a-z/]|/(?!s(?:ec|econd)?s?\b))(?P<time>{_TIME})"

@@ -1,4 +1,4 @@
-"""What a log states of its run: GPUs, batch, length of a sequence, precision, GPU model."""
+"""Facts that a log states of its run: GPUs, batch, length of a sequence, precision, GPU model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the numbers of training lines prove of each other.
+"""Proofs among the numbers of training lines.
 
 A line often states one quantity twice: a rate and a time, a mean and its total, the batch of a GPU
 and of the job. The time stamps are a further statement.

@@ -70,7 +70,7 @@ def rate_reading(line: TrainingLine, column: NumberColumn, times: Sequence[Readi
 
 
 class _Scopes(NamedTuple):
-    """What a step adds, in the rate's unit, as far as it is known."""
+    """Amount that a step adds, in the rate's unit; None if unknown."""
 
     job: float | None
     card: float | None
