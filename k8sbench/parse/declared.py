@@ -22,15 +22,15 @@ from k8sbench.parse.family import (
     MOST_ITERATIONS,
     EvaluationRule,
     Family,
-    JsonFields,
     LineRule,
     MarkRule,
     RecordRule,
-    TotalsReader,
     number_in,
     positive,
 )
+from k8sbench.parse.json_fields import JsonFields
 from k8sbench.parse.lines import CleanLine, ended, pieces
+from k8sbench.parse.totals import TotalsReader
 
 MAX_LINE = 4096
 """Maximum length of a matched line, characters.

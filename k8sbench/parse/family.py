@@ -9,8 +9,6 @@ millions of lines fast: a line without one is skipped unread.
 from __future__ import annotations
 
 import datetime
-import functools
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,6 +18,7 @@ import msgspec
 
 from k8sbench.model.notation import Match, Pattern
 from k8sbench.model.sample import Evaluation, Fact, Item, MarkKind, Record, Shape
+from k8sbench.parse.json_fields import JsonFields
 from k8sbench.parse.lines import CleanLine
 
 # Logs print no zone, so stamps are read as UTC: only their differences matter.
@@ -91,7 +90,7 @@ class RecordRule(msgspec.Struct, frozen=True):
     job), ``mfu`` (percent), ``tflops`` (per GPU).
 
     ``elapsed`` (seconds since the program began) and ``all_samples`` (of the whole job so far) are
-    totals, which :class:`TotalsReader` reads. ``steps`` is the number of iterations that the line's
+    totals, which :class:`~k8sbench.parse.totals.TotalsReader` reads. ``steps`` is the number of iterations that the line's
     time is of.
     """
 
@@ -226,74 +225,6 @@ def _waiting(
     if rate is not None and (most := positive(computing)) is not None:
         return max(1 - rate / most, 0.0)
     return share(number_in(data), time)
-
-
-# -- JSON ----------------------------------------------------------------------------------------
-
-_OBJECT = re.compile(r"\{\s*\"")
-_JSON = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
-
-
-class JsonMatch(NamedTuple):
-    """A match of the fields of a JSON object; item 0 is its text."""
-
-    text: str
-    named: dict[str, str | None]
-
-    def groupdict(self) -> dict[str, str | None]:
-        """Return the values, by the names of their groups."""
-        return self.named
-
-
-class JsonFields:
-    """A pattern for JSON objects, whose groups are values at paths.
-
-    A path has keys and list indexes: ``data.train.rate``, ``step.1``. Only objects whose text holds
-    the expression ``where`` match.
-    """
-
-    def __init__(self, paths: Mapping[str, str], where: str = "") -> None:
-        self._paths = paths
-        self._where = re.compile(where)
-        self.groupindex = {name: number for number, name in enumerate(paths, 1)}
-
-    def search(self, text: str, /) -> JsonMatch | None:
-        """Return the first object with a value besides a stamp."""
-        return next(self.finditer(text), None)
-
-    def finditer(self, text: str, /) -> Iterator[JsonMatch]:
-        """Yield all such objects."""
-        for own, values in json_objects(text):
-            named = {name: values.get(path) for name, path in self._paths.items()}
-            known = any(value for name, value in named.items() if name != "stamp")
-            if known and self._where.search(own):
-                yield JsonMatch(own, named)
-
-
-def json_objects(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the JSON objects in a text.
-
-    Of each its part of the text, and its texts and numbers by path. One that is torn is skipped.
-    """
-    start = 0
-    while begin := _OBJECT.search(text, start):
-        try:
-            found, start = _JSON.raw_decode(text, begin.start())
-        except ValueError:
-            start = begin.end()
-            continue
-        except RecursionError:
-            return
-        yield text[begin.start() : start], dict(_leaves(found, ""))
-
-
-def _leaves(value: object, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, (dict, list)):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, each in items:
-            yield from _leaves(each, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, str):
-        yield path, value
 
 
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
@@ -441,85 +372,6 @@ class LineReader:
             if needle in text:
                 items += read(line)
         return items
-
-
-class Total(NamedTuple):
-    """Totals of a line."""
-
-    iteration: float
-    elapsed: float | None
-    """Seconds since the program's timer began; None if the line has none."""
-    samples: float | None
-    """Samples (or tokens) of the job so far; None if the line has none."""
-
-
-class TotalsReader(LineReader):
-    """Reads lines that state totals.
-
-    A record has what its line adds to the line before: the first line of a rank is no record, and
-    neither is one before which the program's timer began anew.
-    """
-
-    def __init__(self, family: Family) -> None:
-        self._before: dict[str, Total] = {}
-        """By rank."""
-        self._each: dict[str, float] = {}
-        """Samples of a step by the latest totals, by rank; a line may lack a total."""
-        super().__init__(family)
-
-    def rules(self) -> list[LineRule]:
-        """Return the readers by line kind."""
-        records = self._family.records
-        others = super().rules()[len(records) :]
-        own = [LineRule(rule.needle, functools.partial(self._totals, rule)) for rule in records]
-        return [*own, *others]
-
-    def _totals(self, rule: RecordRule, line: CleanLine) -> Iterator[Item]:
-        for match in rule.pattern.finditer(line.text):
-            record = self.record(rule, line, match)
-            if record is not None:
-                yield record
-
-    def record(self, rule: RecordRule, line: CleanLine, match: Match) -> Record | None:
-        """Build the record of a match; None if it is the first of its totals, or invalid."""
-        texts = rule.groups(match)
-        iteration = number_in(texts.get("iteration"))
-        if iteration is None:
-            return None
-        now = Total(iteration, positive(texts.get("elapsed")), positive(texts.get("all_samples")))
-        return self._record(rule, line, match[0], texts, now)
-
-    def _record(
-        self, rule: RecordRule, line: CleanLine, printed: str, texts: dict[str, Any], now: Total
-    ) -> Record | None:
-        before = self._before.get(line.source)
-        has_time = now.elapsed is not None
-        if before is None or before.iteration >= now.iteration:
-            self._before[line.source] = now
-            if before is None and has_time:
-                return None
-            iterations = max(now.iteration + 1 - rule.first_iteration, 1)
-            # A copy, or a program that began anew: what it took does not count.
-            if has_time:
-                texts["step_seconds"] = (now.elapsed or 0.0) / iterations
-            if now.samples is not None and texts.get("step_samples") is None:
-                texts["step_samples"] = now.samples / iterations
-            return rule.built(line, printed, texts)
-        added = now.iteration - before.iteration
-        steps = None
-        if has_time:
-            time = (now.elapsed or 0.0) - (before.elapsed or 0.0)
-            if time == 0:
-                return None  # within the resolution: the next line has this one's steps, too
-            if time > 0:
-                texts["step_seconds"] = time / added
-                steps = round(added)
-        self._before[line.source] = now._replace(samples=now.samples or before.samples)
-        if now.samples is not None and before.samples is not None and now.samples > before.samples:
-            self._each[line.source] = texts["step_samples"] = (now.samples - before.samples) / added
-        elif not texts.get("step_samples"):
-            texts["step_samples"] = self._each.get(line.source)
-        return rule.built(line, printed, texts, steps)
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from k8sbench.model.notation import MANY, NOUNS, Unit
 from k8sbench.parse import declared
-from k8sbench.parse.family import json_objects, number_in
+from k8sbench.parse.family import number_in
+from k8sbench.parse.json_fields import json_objects
 
 
 class Kind(IntEnum):

@@ -14,19 +14,19 @@ from k8sbench.model.sample import Fact, Item, Shape
 from k8sbench.parse.family import (
     EvaluationRule,
     Family,
-    JsonFields,
     LineReader,
     LineRule,
     MarkRule,
     RecordRule,
-    TotalsReader,
     in_units,
     number_in,
     padded,
     plain_number,
     rule,
 )
+from k8sbench.parse.json_fields import JsonFields
 from k8sbench.parse.lines import CleanLine
+from k8sbench.parse.totals import TotalsReader
 
 _LOSS = r"(?P<loss>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
 _NUMBER = r"\d[\d,]*(?:\.\d+)?"

@@ -12,15 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from k8sbench.model.sample import Fact, Shape
-from k8sbench.parse.family import (
-    Family,
-    MarkRule,
-    RecordRule,
-    TotalsReader,
-    number_in,
-    padded,
-    rule,
-)
+from k8sbench.parse.family import Family, MarkRule, RecordRule, number_in, padded, rule
+from k8sbench.parse.totals import TotalsReader
 
 # Megatron-LM, Megatron-Bridge, Megatron-DeepSpeed and GPT-NeoX.
 #

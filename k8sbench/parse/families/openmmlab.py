@@ -14,7 +14,6 @@ from k8sbench.parse.family import (
     EvaluationRule,
     FactRule,
     Family,
-    JsonFields,
     LineReader,
     LineRule,
     MarkRule,
@@ -24,6 +23,7 @@ from k8sbench.parse.family import (
     padded,
     rule,
 )
+from k8sbench.parse.json_fields import JsonFields
 from k8sbench.parse.lines import CleanLine
 
 # -- mmcv ------------------------------------------------------------------------------------------

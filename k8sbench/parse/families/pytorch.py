@@ -13,12 +13,12 @@ from k8sbench.parse.family import (
     EvaluationRule,
     FactRule,
     Family,
-    JsonFields,
     MarkRule,
     RecordRule,
     padded,
     rule,
 )
+from k8sbench.parse.json_fields import JsonFields
 
 # Logs of temporal-shift-module.
 #

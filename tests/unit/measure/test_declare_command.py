@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from k8sbench.model import notation
 from k8sbench.model.notation import Pattern
 from k8sbench.parse import guessing
-from k8sbench.parse.family import JsonFields
+from k8sbench.parse.json_fields import JsonFields
 from tests.unit.command_line import Cli
 from tests.unit.parse.test_records_by_family import ALL
 
