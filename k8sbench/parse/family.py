@@ -90,8 +90,8 @@ class RecordRule(msgspec.Struct, frozen=True):
     job), ``mfu`` (percent), ``tflops`` (per GPU).
 
     ``elapsed`` (seconds since the program began) and ``all_samples`` (of the whole job so far) are
-    totals, which :class:`~k8sbench.parse.totals.TotalsReader` reads. ``steps`` is the number of iterations that the line's
-    time is of.
+    totals, which :class:`~k8sbench.parse.totals.TotalsReader` reads. ``steps`` is the number of
+    iterations that the line's time is of.
     """
 
     needle: str
