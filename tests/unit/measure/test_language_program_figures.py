@@ -220,7 +220,6 @@ TOKENS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "time_weighted": (28 * 81920 + 10 * 122880) / (37 * 20 + 40),
             "batch_size_per_gpu": None,
             "unit": "tokens/s",
-            "reasons": (),
         },
     ),
 }
@@ -334,6 +333,15 @@ SAMPLES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         },
     ),
 }
+WARNED = {
+    "megatron_2021.log": ["unsteady"],
+    "nemo_1.log": ["repeated-lines", "unsteady"],
+    "modded_nanogpt.log": ["ends-early"],
+    "deepspeed.log": ["unsteady"],
+    "hf_trainer_running.log": ["ends-early"],
+    "detectron2.log": ["unsteady"],
+}
+"""Log → reasons; of all others there are none."""
 
 
 @pytest.mark.parametrize("name", [*TOKENS, *SAMPLES])
@@ -341,7 +349,7 @@ def test_the_figures_are_those_computed_by_hand(name: str) -> None:
     family, known, expected = (TOKENS | SAMPLES)[name]
     given: dict[str, Any] = {"gpus": None, "batch_size": None, "warmup": None}
     found = measured(fixture(name), format=family, **given | known)
-    assert (found.verdict, ids(found, "reject")) == ("valid", [])
+    assert (found.verdict, ids(found)) == ("valid", WARNED.get(name, []))
     for key, value in expected.items():
         actual = figure(found, key)
         assert actual == (pytest.approx(value, rel=1e-4) if isinstance(value, float) else value), (
