@@ -436,9 +436,10 @@ DEEPSPEED = Family(
 
 # LLaMA-Factory's trainer_log.jsonl.
 #
-# ``throughput`` is all tokens so far by all seconds so far, of the job.
+# ``throughput`` is all tokens so far by all seconds so far, of the job, evaluations included. Lines
+# of evaluations, of the end and of a prediction have no loss.
 
-_FACTORY_SHAPE = Shape(name="llama-factory", number="seconds", begins_late=True)
+_FACTORY_SHAPE = Shape(name="llama-factory", number="seconds", holds_events=True, begins_late=True)
 _FACTORY_RECORD = JsonFields(
     {
         "iteration": "current_steps",
@@ -448,7 +449,7 @@ _FACTORY_RECORD = JsonFields(
         "mean_rate": "throughput",
         "all_samples": "total_tokens",
     },
-    r'"elapsed_time": ',
+    r'"loss": (?!null).*"elapsed_time": ',
 )
 
 
@@ -473,6 +474,6 @@ LLAMA_FACTORY = Family(
     framework="pytorch",
     unit="tokens/s",
     records=(RecordRule('"current_steps": ', _FACTORY_RECORD, _FACTORY_SHAPE, convert=_factory),),
-    marks=(MarkRule('"eval_loss": ', "evaluation"),),
+    marks=(MarkRule('"eval_loss": ', "evaluation", re.compile(r'"eval_loss": (?!null)')),),
     make_reader=TotalsReader,
 )

@@ -175,9 +175,9 @@ LEROBOT = Family(
 
 # HugeCTR.
 #
-# ``Time(100 iters)`` is of all of them, which the label states.
+# ``Time(100 iters)`` is of all of them, which the label states, an evaluation before them included.
 
-_HUGECTR_SHAPE = Shape(name="hugectr", number="seconds")
+_HUGECTR_SHAPE = Shape(name="hugectr", number="seconds", holds_events=True)
 _HUGECTR_RECORD = padded(
     r"\[HCTR\].*?\bIter: (?P<iteration>\d{1,12}) "
     r"Time\((?P<steps>\d+) iters\): (?P<all_seconds>\d+\.\d+)s Loss: (?P<loss>[-+.\deE]+|nan)"

@@ -16,7 +16,7 @@ from k8sbench.ports import RunFilter
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
-from tests.unit.measure.support import run
+from tests.unit.measure.support import FIXTURES, run
 
 
 def runs() -> list[str]:
@@ -265,3 +265,31 @@ def test_a_run_that_lacks_one_of_its_files_is_not_recorded(place: Path, cli: Cli
     words = ["workerlog.0", "workerlog.1", *foreign.OF, "--one-run", "--skip-unreadable"]
     assert "workerlog.1: cannot be read" in cli("import", *words, code=2).err
     assert runs() == []
+
+
+@pytest.mark.parametrize(
+    ("log", "asked", "case", "batch"),
+    [
+        # 64 GPUs and 32 samples per step: two GPUs share each of them.
+        ("megatron_2021.log", ["--case 8x8"], "8x8", 0.5),
+        (
+            "mlperf_throughput.log",
+            ["--gpus 8", "--framework pytorch", "--precision bf16"],
+            "1x8",
+            4,
+        ),
+    ],
+)
+def test_a_log_that_states_little_is_imported_with_the_options_that_errors_name(
+    place: Path, cli: Cli, log: str, asked: list[str], case: str, batch: float
+) -> None:
+    given: list[str] = []
+    for option in asked:
+        err = cli("import", str(FIXTURES / log), *given, "--set", "s", code=2).err
+        name, value = option.split()
+        assert name in err
+        given += [name, value]
+    cli("import", str(FIXTURES / log), *given, "--set", "s")
+    (row,) = rows(cli)
+    assert (row["case"], row["batch_size_per_gpu"], row["runs_valid"]) == (case, batch, 1)
+    assert (row["framework"], row["precision"]) == ("pytorch", "amp")

@@ -1,5 +1,6 @@
 """Measuring lines that a test writes, and the fixtures' logs."""
 
+import operator
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,14 @@ def measured(source: Iterable[str] | LogFile | Lines, **expected: Any) -> Measur
     known |= expected
     log = source if isinstance(source, (LogFile, Lines)) else Lines(source)
     return measure([log], Expectation(**known))
+
+
+def figure(found: Measurement, name: str) -> Any:
+    """A field of the throughput, else of the measurement; or an entry of its environment."""
+    if name in found.environment:
+        return found.environment[name]
+    owner = found.throughput if hasattr(found.throughput, name) else found
+    return operator.attrgetter(name)(owner)
 
 
 def ids(found: Measurement, severity: str | None = None) -> list[str]:

@@ -1,13 +1,12 @@
 """Figures of a log of every family and generation, computed by hand beside each."""
 
-import operator
 from typing import Any
 
 import pytest
 
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.measuring import measure
-from tests.unit.measure.support import Lines, fixture, ids, measured
+from tests.unit.measure.support import Lines, figure, fixture, ids, measured
 from tests.unit.presence import present
 
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
@@ -246,8 +245,7 @@ def test_the_figures_are_those_computed_by_hand(name: str) -> None:
     assert (found.verdict, ids(found, "reject")) == ("valid", [])
     assert found.throughput is not None
     for key, value in expected.items():
-        owner = found.throughput if hasattr(found.throughput, key) else found
-        actual = operator.attrgetter(key)(owner)
+        actual = figure(found, key)
         assert actual == (pytest.approx(value, rel=1e-4) if isinstance(value, float) else value), (
             key
         )

@@ -1,0 +1,357 @@
+"""Figures of logs of language models, MLPerf and vision references, by hand beside each."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.measure.support import figure, fixture, ids, measured
+
+TOKENS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    # 8 GPUs, 64 sequences of 1024 tokens: 0.5 s per step, once 0.7 s. The first step's own line
+    # makes the distance to the next nine, so the line at 30 counts as nine steps: 279 in all.
+    # Stamps: from 30 to 300, with an evaluation of 10 s.
+    "megatron_2026.log": (
+        "megatron",
+        {},
+        {
+            "time_weighted": 279 * 64 / (269 * 0.5 + 10 * 0.7),
+            "tokens_per_second": 1024 * 279 * 64 / 141.5,
+            "median": 128.0,
+            "timestamps": 270 * 64 / (260 * 0.5 + 7 + 10),
+            "tflops_by_program": (269 * 400 + 10 * 285.7) / 279,
+            "gpus": 8,
+            "batch_size_per_gpu": 8,
+            "amp_dtype": "bf16",
+            "warmup_iterations": 20,
+        },
+    ),
+    # 64 GPUs share 32 sequences, 16 of them a replica: 2 s, and 6 s with a checkpoint.
+    "megatron_2021.log": (
+        "megatron",
+        {},
+        {
+            "time_weighted": 280 * 32 / (270 * 2 + 10 * 6),
+            "time_weighted_steady": 16.0,
+            "tokens_per_second": 2048 * 280 * 32 / 600,
+            "timestamps": None,
+            "gpus": 64,
+            "batch_size_per_gpu": 0.5,
+            "amp_dtype": "fp16",
+        },
+    ),
+    # Seconds, not milliseconds. 16 sequences in 1 s up to step 200, then 32 in 1.6 s.
+    "megatron_deepspeed_2022.log": (
+        "megatron",
+        {},
+        {
+            "time_weighted": (180 * 16 + 200 * 32) / (180 * 1.0 + 200 * 1.6),
+            "tokens_per_second": 2048 * 18.56,
+            "tflops_by_program": 100.0,
+            "gpus": 8,
+        },
+    ),
+    # 64 sequences of the job: 2 s, and 4 s with the evaluation. Two more programs print the same
+    # steps at other rates.
+    "gpt_neox.log": (
+        "megatron",
+        {},
+        {
+            "time_weighted": 380 * 64 / (370 * 2 + 10 * 4),
+            "tokens_per_second": 2048 * 380 * 64 / 780,
+            "tflops_by_program": (370 * 100 + 10 * 50) / 380,
+            "gpus": 8,
+            "batch_size_per_gpu": 8,
+        },
+    ),
+    # 41 steps from 0, each with its own time; a quarter is left out. 128 sequences in 2 s, once 3.
+    "nemo_2.log": (
+        "nemo",
+        {},
+        {
+            "time_weighted": 31 * 128 / (30 * 2 + 3),
+            "tokens_per_second": 4096 * 31 * 128 / 63,
+            "gpus": 8,
+            "batch_size_per_gpu": 16,
+            "warmup_iterations": 10,
+        },
+    ),
+    # A bar, each step twice, with means of five: 40 s, then 2 s, and 7 s for step 26.
+    "nemo_1.log": (
+        "nemo",
+        {},
+        {
+            "time_weighted": 30 * 128 / (29 * 2 + 7),
+            "iterations": 30,
+            "gpus": 8,
+            "batch_size_per_gpu": 16,
+            "warmup_iterations": 10,
+        },
+    ),
+    # 8,000 tokens/s on each of 8 GPUs, once 4,000 with a checkpoint; 279 steps as above. A
+    # validation prints a rate, too.
+    "torchtitan_2024.log": (
+        "torchtitan",
+        {},
+        {
+            "time_weighted": 8 * 279 / (269 / 8000 + 10 / 4000),
+            "time_weighted_steady": 64000.0,
+            "tokens_per_second": 8 * 279 / (269 / 8000 + 10 / 4000),
+            "mfu_by_program": (269 * 40 + 10 * 20) / 279,
+            "gpus": 8,
+            "batch_size_per_gpu": 1,
+            "gpu_model": "NVIDIA H100 80GB HBM3",
+            "unit": "tokens/s",
+        },
+    ),
+    # 98,304 tokens of the job in 128 ms; two of the printed steps hold an evaluation of 20 s.
+    "nanogpt.log": (
+        "nanogpt",
+        {"gpus": 8},
+        {
+            "printed_steps": 98304 / 0.128,
+            "tokens_per_second": 98304 / 0.128,
+            "estimator": "printed_steps",
+            "mfu_by_program": 17.2,
+            "unit": "tokens/s",
+            "warmup_iterations": 20,
+        },
+    ),
+    # 524,288 tokens in 1.024 s, once in twice that.
+    "nanochat.log": (
+        "nanochat",
+        {},
+        {
+            "time_weighted": 30 * 524288 / (31 * 1.024),
+            "tokens_per_second": 30 * 524288 / (31 * 1.024),
+            "mfu_by_program": (29 * 40 + 20) / 30,
+            "gpus": 8,
+            "batch_size_per_gpu": None,
+            "unit": "tokens/s",
+            "warmup_iterations": 10,
+        },
+    ),
+    # 524,288 tokens in 512 ms, once in twice that. The printed tokens per second are smoothed.
+    "llmc.log": (
+        "llm.c",
+        {},
+        {
+            "time_weighted": 30 * 524288 / (31 * 0.512),
+            "tokens_per_second": 30 * 524288 / (31 * 0.512),
+            "mfu_by_program": 50.0,
+            "gpus": 8,
+            "batch_size_per_gpu": 64,
+            "amp_dtype": "bf16",
+            "gpu_model": "NVIDIA A100-SXM4-80GB",
+            "accuracy.final": 0.248954,
+        },
+    ),
+    "llmc_readme.log": (
+        "llm.c",
+        {},
+        {"time_weighted": 524288 / 2.56, "gpus": 1, "batch_size_per_gpu": 512},
+    ),
+    # 524,288 tokens in 0.2 s, once 0.4 s. The timer begins anew behind step 10, in the warm-up.
+    "modded_nanogpt.log": (
+        "modded-nanogpt",
+        {},
+        {
+            "time_weighted": 30 * 524288 / (29 * 0.2 + 0.4),
+            "iterations": 30,
+            "gpus": 8,
+            "batch_size_per_gpu": 64,
+            "unit": "tokens/s",
+            "warmup_iterations": 15,
+        },
+    ),
+    # 2,000 tokens/s on each of 2 GPUs, once 1,000.
+    "torchtune.log": (
+        "torchtune",
+        {"gpus": 2},
+        {
+            "time_weighted": 2 * 20 / (19 / 2000 + 1 / 1000),
+            "tokens_per_second": 2 * 20 / (19 / 2000 + 1 / 1000),
+            "batch_size_per_gpu": None,
+            "unit": "tokens/s",
+            "warmup_iterations": 20,
+        },
+    ),
+    # 8 GPUs, 32 sequences of 2048 tokens in 2 s, once in 4 s.
+    "maxtext.log": (
+        "maxtext",
+        {},
+        {
+            "time_weighted": 30 * 32 * 2048 / (29 * 2 + 4),
+            "tflops_by_program": (29 * 200 + 100) / 30,
+            "gpus": 8,
+            "batch_size_per_gpu": 4,
+            "amp_dtype": "bf16",
+            "unit": "tokens/s",
+            "framework": "jax",
+            "warmup_iterations": 10,
+        },
+    ),
+    # The same without its tokens, which the head gives.
+    "maxtext_2023.log": (
+        "maxtext",
+        {},
+        {
+            "time_weighted": 30 * 32 * 2048 / (29 * 2 + 4),
+            "batch_size_per_gpu": 4,
+            "unit": "tokens/s",
+        },
+    ),
+    # 4,000 tokens/s on each of 8 GPUs, once 2,000; the first step has none.
+    "olmo.log": (
+        "olmo",
+        {"gpus": 8},
+        {
+            "time_weighted": 8 * 30 / (29 / 4000 + 1 / 2000),
+            "tokens_per_second": 8 * 30 / (29 / 4000 + 1 / 2000),
+            "batch_size_per_gpu": None,
+            "unit": "tokens/s",
+            "warmup_iterations": 10,
+        },
+    ),
+    # 122,880 tokens at each fourth line, else 81,920; 20 s for a line, once 40 s.
+    "llama_factory.jsonl": (
+        "llama-factory",
+        {"gpus": 8},
+        {
+            "time_weighted": (28 * 81920 + 10 * 122880) / (37 * 20 + 40),
+            "batch_size_per_gpu": None,
+            "unit": "tokens/s",
+        },
+    ),
+}
+SAMPLES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    # 128 samples of the job. The mean is of the steps behind the second: behind 20 they take 0.5 s,
+    # those of 101–200 1 s.
+    "deepspeed.log": (
+        "deepspeed",
+        {},
+        {
+            "time_weighted": 280 * 128 / (180 * 0.5 + 100 * 1.0),
+            "median": 256.0,
+            "gpus": 8,
+            "batch_size_per_gpu": 16,
+            "amp_dtype": "fp16",
+            "tokens_per_second": None,
+        },
+    ),
+    # Means since the line before: 0.5 s, once 1 s.
+    "deepspeed_pipeline.log": (
+        "deepspeed",
+        {},
+        {"time_weighted": 280 * 128 / (270 * 0.5 + 10 * 1.0), "gpus": 8, "batch_size_per_gpu": 16},
+    ),
+    # 64 samples of the job. The bars at 29, 39, …, 399 are 60 s apart, once 120 s; an evaluation of
+    # 30 s is left out.
+    "hf_trainer_running.log": (
+        "hf-trainer",
+        {"gpus": 8},
+        {
+            "time_weighted": 370 * 64 / (36 * 60 + 120),
+            "iterations": 370,
+            "batch_size_per_gpu": 8,
+            "warmup_iterations": 20,
+        },
+    ),
+    # Blocks of 1,024 sequences at 64/s, once at 32/s; the first is the warm-up.
+    "mlperf_throughput.log": (
+        "mlperf",
+        {"gpus": 8},
+        {
+            "time_weighted": 29 * 1024 / (28 * 16 + 32),
+            "tokens_per_second": 8192 * 29 * 1024 / 480,
+            "batch_size_per_gpu": 4,
+            "warmup_iterations": 1,
+        },
+    ),
+    # 8 sequences a step, in 1 s by the statements of blocks, once 2 s. Those of steps are not read.
+    "mlperf_step_time.log": (
+        "mlperf",
+        {"gpus": 8},
+        {"time_weighted": 29 * 8 / (28 * 1 + 2), "records": 29, "batch_size_per_gpu": 1},
+    ),
+    # 1,000 images/s on each of 8 GPUs; the first epoch is the warm-up.
+    "mlperf_retinanet.log": (
+        "mlperf",
+        {"gpus": 8},
+        {"time_weighted": 8000.0, "records": 6, "batch_size_per_gpu": 32},
+    ),
+    # 8 GPUs × 32. The first step of an epoch takes 6 s and 2 s, each other one 0.2 s; lines have
+    # the mean of the last 20. Steps 22–191, then 200 more up to the 191st of the second epoch,
+    # whose last lines and the first epoch's leave out nine.
+    "torchvision.log": (
+        "torchvision",
+        {},
+        {
+            "time_weighted": 361 * 256 / (360 * 0.2 + 2.0),
+            "iterations": 361,
+            "data_fraction": 0.01,
+            "gpus": 8,
+            "batch_size_per_gpu": 32,
+            "precision": "amp",
+            "unit": "images/s",
+            "accuracy.final": 12.5,
+        },
+    ),
+    # 16 images of 4 GPUs. The mean is of the steps behind the second: behind 20 they take 0.5 s,
+    # those of 301–400 1 s.
+    "detectron2.log": (
+        "detectron2",
+        {},
+        {
+            "time_weighted": 580 * 16 / (480 * 0.5 + 100 * 1.0),
+            "iterations": 580,
+            "gpus": 4,
+            "batch_size_per_gpu": 4,
+            "unit": "images/s",
+        },
+    ),
+    # 32 samples of 4 GPUs: update and wait are 0.5 s, once 1 s. From 1K on the lines are counted.
+    # Stamps: from 400 to 6000, with an evaluation of 120 s.
+    "lerobot.log": (
+        "lerobot",
+        {"gpus": 4},
+        {
+            "time_weighted": 5800 * 32 / (5600 * 0.5 + 200 * 1.0),
+            "timestamps": 5600 * 32 / (5400 * 0.5 + 200 * 1.0 + 120),
+            "iterations": 5800,
+            "batch_size_per_gpu": 8,
+        },
+    ),
+    # 65,536 samples: 2 s for 100 steps, 4 s with an evaluation.
+    "hugectr.log": (
+        "hugectr",
+        {"gpus": 8},
+        {
+            "time_weighted": 3900 * 65536 / (38 * 2 + 4),
+            "time_weighted_steady": 100 * 65536 / 2,
+            "batch_size_per_gpu": 8192,
+            "framework": "hugectr",
+        },
+    ),
+}
+WARNED = {
+    "megatron_2021.log": ["unsteady"],
+    "nemo_1.log": ["repeated-lines", "unsteady"],
+    "modded_nanogpt.log": ["ends-early"],
+    "deepspeed.log": ["unsteady"],
+    "hf_trainer_running.log": ["ends-early"],
+    "detectron2.log": ["unsteady"],
+}
+"""Log → reasons; of all others there are none."""
+
+
+@pytest.mark.parametrize("name", [*TOKENS, *SAMPLES])
+def test_the_figures_are_those_computed_by_hand(name: str) -> None:
+    family, known, expected = (TOKENS | SAMPLES)[name]
+    given: dict[str, Any] = {"gpus": None, "batch_size": None, "warmup": None}
+    found = measured(fixture(name), format=family, **given | known)
+    assert (found.verdict, ids(found)) == ("valid", WARNED.get(name, []))
+    for key, value in expected.items():
+        actual = figure(found, key)
+        assert actual == (pytest.approx(value, rel=1e-4) if isinstance(value, float) else value), (
+            key
+        )

@@ -1,0 +1,221 @@
+"""Rules for logs of language models, MLPerf and Hugging Face's Trainer, a test each."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from k8sbench.measure.run.expectation import Expectation
+from k8sbench.measure.run.measuring import measure
+from k8sbench.model.errors import InputError
+from k8sbench.model.measurement import Measurement
+from k8sbench.parse.families import NAMES
+from tests.unit.measure.support import Lines, fixture, ids, lines_of, measured
+from tests.unit.presence import present
+
+
+def of(family: str, log: list[str] | str, **expected: Any) -> Measurement:
+    """Measure a log, or a fixture's, with the family's own warm-up."""
+    known: dict[str, Any] = {"format": family, "gpus": None, "batch_size": None, "warmup": None}
+    return measured(fixture(log) if isinstance(log, str) else log, **known | expected)
+
+
+def recognised(log: list[str], **expected: Any) -> Measurement:
+    """Measure a log of any family."""
+    return measure([Lines(log)], [Expectation(format=name, **expected) for name in NAMES])
+
+
+def megatron(step: int, total: int, seconds: float = 0.5, batch: int = 64) -> str:
+    return (
+        f" iteration {step:8d}/{total:8d} | consumed samples: {step * batch:12d} | elapsed time per"
+        f" iteration (ms): {1000 * seconds:.1f} | learning rate: 1.500E-04 | global batch size:"
+        f" {batch:5d} | lm loss: 9.000000E+00 | loss scale: 1.0 |"
+    )
+
+
+def llm_c(times: list[float]) -> list[str]:
+    """Return a log of llm.c whose steps took ``times``."""
+    return [
+        "| total batch size      | 524288                                             |",
+        "| num_processes         | 8                                                  |",
+        *(
+            f"step {step:4d}/{len(times)} | loss 9.000000 (+nanz)| norm 1.5000 (+nanz)| lr 3.00e-04"
+            f" | {1000 * seconds:.2f} ms | 50.0% bf16 MFU | 1000000 tok/s"
+            for step, seconds in enumerate(times, 1)
+        ),
+    ]
+
+
+# The batch
+
+
+def test_a_batch_per_gpu_of_a_model_that_gpus_share_is_a_fraction() -> None:
+    found = of("megatron", "megatron_2021.log")
+    assert (found.verdict, found.gpus, found.batch_size_per_gpu) == ("valid", 64, 0.5)
+    found = of("megatron", "megatron_2021.log", batch_size=1, by_user=True)
+    assert "batch-size" in ids(found, "warn")
+    assert "batch-mismatch" not in ids(found)
+    # 32 per step, whatever was given: 280 steps in 600 s.
+    assert found.rate == pytest.approx(280 * 32 / 600)
+
+
+def test_a_head_that_contradicts_the_lines_batch_is_rejected() -> None:
+    log = [re.sub(r"tok/sec: 512,000", "tok/sec: 256,000", x) for x in lines_of("nanochat.log")]
+    found = of("nanochat", log)
+    (said,) = (each for each in found.reasons if each.id == "batch-mismatch")
+    assert (said.severity, "524288" in said.sentence) == ("reject", True)
+
+
+def test_a_batch_that_grows_has_one_figure_and_reasons_for_the_others() -> None:
+    found = of("megatron", "megatron_deepspeed_2022.log")
+    figures = present(found.throughput)
+    assert found.verdict == "valid"
+    assert figures.time_weighted == pytest.approx((180 * 16 + 200 * 32) / (180 + 200 * 1.6))
+    for name in ("time_weighted_steady", "median", "arithmetic", "timestamps", "printed_steps"):
+        assert getattr(figures, name) is None
+        assert found.missing[f"throughput.{name}"]
+
+
+def test_a_timer_that_begins_anew_gives_no_record() -> None:
+    log = [x for x in lines_of("modded_nanogpt.log") if "val_loss" not in x]
+    found = of("modded-nanogpt", log, warmup=5)
+    # Steps 6–10 and 12–45; nobody knows what the eleventh took.
+    assert found.iterations == 39
+    assert ids(found, "reject") == ["iterations-missing"]
+    assert present(found.unverified).time_weighted == pytest.approx(39 * 524288 / (38 * 0.2 + 0.4))
+
+
+# The window
+
+
+def test_a_resumed_log_leaves_out_its_own_first_steps() -> None:
+    log = [megatron(step, 4000, 5.0 if step <= 2020 else 0.5) for step in range(2001, 2121)]
+    found = of("megatron", log, gpus=8)
+    assert (found.verdict, found.warmup_iterations, found.iterations) == ("valid", 20, 100)
+    assert (present(found.window).first_iteration, found.rate) == (2021, 128.0)
+
+
+def test_a_log_that_ends_early_leaves_out_a_quarter_of_its_own_length() -> None:
+    log = [megatron(step, 500_000, 5.0 if step <= 3 else 0.5) for step in range(1, 13)]
+    found = of("megatron", log, gpus=8)
+    assert (found.warmup_iterations, found.iterations, found.rate) == (3, 9, 128.0)
+    assert ids(found, "reject") == []
+
+
+@pytest.mark.parametrize(
+    ("times", "severity"),
+    [
+        # Each 20th step of 400 is 11 times slower, as with a checkpoint: they are many.
+        ([0.1 if step % 20 else 1.1 for step in range(1, 401)], "warn"),
+        # One step of 60 takes as long as all others.
+        ([5.0 if step == 30 else 0.1 for step in range(1, 61)], "reject"),
+    ],
+)
+def test_unsteady_steps_reject_where_few_of_them_hold_the_time(
+    times: list[float], severity: str
+) -> None:
+    found = of("llm.c", llm_c(times))
+    assert [each.severity for each in found.reasons if each.id == "unsteady"] == [severity]
+
+
+@pytest.mark.parametrize(("shorter", "reasons"), [(1, []), (3, ["two-runs"])])
+def test_epochs_whose_lengths_differ_by_one_are_one_run(shorter: int, reasons: list[str]) -> None:
+    log = lines_of("torchvision.log")
+    log = [re.sub(r"(?<=Epoch: \[1\]  \[.{3}/)200", str(200 - shorter), x) for x in log]
+    assert any(f"/{200 - shorter}]" in x for x in log)
+    assert ids(of("torchvision", log), "reject") == reasons
+
+
+# Programs around others
+
+
+def test_hugectr_s_lines_yield_to_mlperf_s() -> None:
+    events = lines_of("mlperf_throughput.log")
+    log = [*events[:5], *lines_of("hugectr.log"), *events[5:]]
+    found = recognised(log, gpus=8)
+    assert (found.format, found.rate) == ("mlperf", pytest.approx(29 * 1024 / 480))
+    assert recognised(lines_of("hugectr.log"), gpus=8).format == "hugectr"
+
+
+def test_deepspeed_s_lines_yield_to_megatron_s() -> None:
+    # The head comes before the lines of either.
+    log = lines_of("gpt_neox.log")
+    assert "iter time (s)" in next(x for x in log if "iteration " in x or "iter time" in x)
+    found = recognised(log)
+    assert (found.format, found.rate) == ("megatron", pytest.approx(380 * 64 / 780))
+    assert recognised(lines_of("deepspeed.log")).format == "deepspeed"
+
+
+# Hugging Face's Trainer and LLaMA-Factory
+
+
+def test_the_end_of_hugging_face_s_trainer_is_the_figure_where_there_is_one() -> None:
+    log = lines_of("hf_trainer_running.log")
+    end = (
+        "{'train_runtime': 8000.0, 'train_samples_per_second': 8.0,"
+        " 'train_steps_per_second': 0.125, 'train_loss': 9.0, 'epoch': 1.0}"
+    )
+    found = of("hf-trainer", [*log, end], gpus=8)
+    assert (found.rate, ids(found)) == (8.0, ["summary-only"])
+    found = of("hf-trainer", log, gpus=8)
+    assert found.rate == pytest.approx(370 * 64 / (36 * 60 + 120))
+
+
+def test_a_log_of_hugging_face_s_trainer_without_end_and_bar_says_what_is_missing() -> None:
+    head = [x for x in lines_of("hf_trainer_running.log") if "trainer.py" in x]
+    with pytest.raises(InputError, match="without its end"):
+        of("hf-trainer", [*head, "{'loss': 9.0, 'epoch': 0.1}"], gpus=8)
+
+
+def test_llama_factory_s_figure_is_of_the_tokens_and_time_between_its_lines() -> None:
+    log = [json.loads(line) for line in lines_of("llama_factory.jsonl")]
+    for line in log:
+        hours, minutes, seconds = map(int, line["elapsed_time"].split(":"))
+        time = 3600 * hours + 60 * minutes + seconds
+        assert line["throughput"] * time == pytest.approx(line["total_tokens"], rel=1e-5)
+    found = of("llama-factory", "llama_factory.jsonl", gpus=8)
+    steps = {line["current_steps"]: line for line in log}
+    tokens = steps[400]["total_tokens"] - steps[20]["total_tokens"]
+    assert found.rate == pytest.approx(tokens / 780)
+    # Without the mean rate the time has whole seconds.
+    bare = [{k: v for k, v in line.items() if k != "throughput"} for line in log]
+    found = of("llama-factory", [json.dumps(line) for line in bare], gpus=8)
+    assert found.rate == pytest.approx(tokens / 780)
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_llama_factory_s_evaluations_and_its_end_are_no_training_lines(empty: bool) -> None:
+    log = [json.loads(line) for line in lines_of("llama_factory.jsonl")]
+    log.append({k: v for k, v in log[-1].items() if k not in {"loss", "lr"}})
+    if empty:  # as older versions print it
+        log = [{"loss": None, "eval_loss": None} | line for line in log]
+    found = of("llama-factory", [json.dumps(line) for line in log], gpus=8)
+    assert (found.training_lines, ids(found)) == (39, [])
+
+
+# MLPerf
+
+
+def test_minigo_has_no_figure() -> None:
+    log = [x.replace("llama31_8b", "minigo") for x in lines_of("mlperf_throughput.log")]
+    with pytest.raises(InputError, match="no training line"):
+        of("mlperf", log, gpus=8)
+
+
+def test_retinanet_s_rates_are_of_one_gpu_and_agree_with_its_epochs() -> None:
+    found = of("mlperf", "mlperf_retinanet.log", gpus=8)
+    # The epochs' 1,170,301 samples took 146.29 s each.
+    assert found.rate == pytest.approx(1_170_301 / 146.2876, rel=1e-4)
+    found = of("mlperf", "mlperf_retinanet.log", gpus=4)
+    assert ids(found, "reject") == ["summary-mismatch"]
+
+
+def test_rates_that_mlperf_states_of_the_job_are_no_gpu_s() -> None:
+    log = [
+        x.replace('"throughput": 1000.0', '"throughput": 8000.0')
+        for x in lines_of("mlperf_retinanet.log")
+    ]
+    log = [x.replace('"throughput": 800.0', '"throughput": 6400.0') for x in log]
+    found = of("mlperf", log, gpus=8)
+    assert (found.verdict, found.rate) == ("valid", pytest.approx(8000.0))
