@@ -55,6 +55,8 @@ def received_at(text: str) -> float | None:
         return None
 
 
+BATCH_DOUBT = "batch_doubt"
+"""Fact: why the stated samples of a step are not those of each step, as a sentence."""
 MOST_ITERATIONS = 1e12
 MOST_EPOCHS = 1e6
 """No run has as many; a larger number is a broken line."""

@@ -16,6 +16,7 @@ from k8sbench.measure.run.log_statements import Case
 from k8sbench.measure.verdict import IntegrityRule
 from k8sbench.model.errors import Finding
 from k8sbench.model.plain_text import counted
+from k8sbench.parse.family import BATCH_DOUBT
 from k8sbench.parse.reading import OURS
 
 SAME_STEP = 0.02
@@ -189,9 +190,8 @@ def _redundancy(case: Case) -> Iterator[Finding]:
         text = f"The log says {' and '.join(stated)} samples per step of the job."
         yield rules.BATCH_MISMATCH.finding(text, list(stated.values()))
     yield from _lines_and_head(case)
-    if "varying_batch" in log.facts:
-        text = "The program changes its batch while it trains, and its lines do not state it."
-        yield rules.BATCH_MISMATCH.finding(text, log.place("varying_batch"))
+    if (doubt := log.fact(BATCH_DOUBT)) is not None:
+        yield rules.BATCH_MISMATCH.finding(doubt, log.place(BATCH_DOUBT))
     total = log_statements.stated_samples(log)
     if total is not None and batch is not None and not math.isclose(total, batch * case.gpus):
         text = f"The log says {total:g} samples per step of the job, not {case.gpus} × {batch}"

@@ -24,6 +24,7 @@ from k8sbench.model.plan import per_step
 from k8sbench.model.sample import Mark
 from k8sbench.model.spec import Accuracy
 from k8sbench.parse.families.hf_trainer import UNENDED
+from k8sbench.parse.family import BATCH_DOUBT
 from k8sbench.parse.reading import OURS
 
 _TYPES = "arithmetic.types."
@@ -35,7 +36,7 @@ _NOT_ENVIRONMENT = frozenset(
         *("device", "framework", "gpu_ids", "gpus", "gpus_by_environment", "impl"),
         *("iterations", "log_interval", "parameters", "planned_iterations", "precision"),
         *("precision_assumed", "precision_effective", "unit", "warmup"),
-        *("broken_samples", "ended_by", "mode", UNENDED),
+        *("broken_samples", "ended_by", "mode", BATCH_DOUBT, UNENDED),
     }
 )
 """Facts with a field of their own, or of no use to readers."""

@@ -19,6 +19,7 @@ import msgspec
 
 from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
 from k8sbench.parse.family import (
+    BATCH_DOUBT,
     MOST_EPOCHS,
     MOST_ITERATIONS,
     Family,
@@ -61,6 +62,7 @@ _HEAD = {
 
 SECONDS_APART = 30
 """Least seconds between two bars that are records: a bar has whole seconds."""
+SHARED = "Several GPUs share a sequence, which the program counts once for each of them."
 UNENDED = "unended"
 """Fact of a log that has begun; measured only where it has an end or a bar."""
 _SHAPE = Shape(name="hf-trainer", number="seconds", begins_late=True)
@@ -128,6 +130,8 @@ class _HfTrainerReader(LineReader):
                 yield line.fact(UNENDED, "True")
             elif fact.name == "batch" and self._head:
                 yield line.fact("global_batch", str(_whole(fact)))
+            elif fact.name == "_sharing" and _whole(fact) > 1:
+                yield line.fact(BATCH_DOUBT, SHARED)
 
     def _of_head(self, line: CleanLine) -> Iterator[Item]:
         for fact in super().facts(line):
@@ -135,7 +139,9 @@ class _HfTrainerReader(LineReader):
                 self._head = {"begun": 0}
                 self._bars.clear()
                 self._total, self._recorded = 0, None
-            elif self._head:  # an evaluation before it has examples of its own
+            elif (
+                self._head and fact.name != "_sharing"
+            ):  # an evaluation before it has examples of its own
                 self._head[fact.name] = self._head.get(fact.name) or _whole(fact)
                 self._total = self._head.get("steps", 0)
                 if fact.name == "begun" and self._has_records:
@@ -247,6 +253,8 @@ FAMILY = Family(
     unit="samples/s",
     facts=(
         rule("Running training", _begins="True"),
+        # The arguments of ms-swift.
+        rule("sequence_parallel_size", r"sequence_parallel_size[ =]+(?P<_sharing>\d+)"),
         *(
             rule(text, rf"{text}[^=\d]*(?:= )?(?P<{name}>\d[\d,]{{0,24}})")
             for text, name in _HEAD.items()

@@ -12,6 +12,7 @@ from typing import Any
 
 from k8sbench.model.sample import Fact, Item, Shape
 from k8sbench.parse.family import (
+    BATCH_DOUBT,
     EvaluationRule,
     Family,
     LineReader,
@@ -146,9 +147,12 @@ NANOGPT = Family(
 
 # build-nanogpt and nanochat.
 #
-# Every step, with its time and the tokens by it. Some versions leave out the accumulation there.
+# Every step, with its time and the tokens by it. Some versions leave out the accumulation there;
+# in build-nanogpt an evaluation lies in the time of the step behind it.
 
-_NANOCHAT_SHAPE = Shape(name="nanochat", number="seconds", averaged="step", complete=False)
+_NANOCHAT_SHAPE = Shape(
+    name="nanochat", number="seconds", averaged="step", holds_events=True, complete=False
+)
 _NANOCHAT_RECORD = padded(
     r"\bstep +(?P<iteration>\d{1,12})(?:/(?P<total>\d{1,12}) \([\d.]+%\))? ?[|,] ?"
     rf"(?:train )?loss: {_LOSS}\b.*?\bdt: (?P<step_seconds>{_NUMBER})ms ?[|,] "
@@ -246,13 +250,14 @@ def _modded(texts: dict[str, Any]) -> None:
     in_units(1e-3 if texts["time_unit"] == "ms" else 1.0, "elapsed")(texts)
 
 
+_VARIES = "The program changes its batch while it trains, and its lines do not state it."
 _PRODUCT = r"\d+(?: ?\* ?\d+)*"
 
 
 def _products(stated: Mapping[str, Fact]) -> Iterator[Fact]:
     """Work out sizes that the source states as products: ``8*64``."""
     for name, fact in (("_batch", "global_batch"), ("_tokens", "tokens_per_step")):
-        if name in stated and "varying_batch" not in stated:
+        if name in stated and BATCH_DOUBT not in stated:
             factors = map(int, re.findall(r"\d+", stated[name].value))
             yield stated[name].like(fact, str(math.prod(factors)))
 
@@ -273,8 +278,8 @@ MODDED_NANOGPT = Family(
         ),
         rule("batch_size = ", rf"\bbatch_size = (?P<_tokens>{_PRODUCT}) *# batch size in tokens"),
         rule("train_batch_size: int", rf"train_batch_size: int = (?P<_tokens>{_PRODUCT})"),
-        rule("train_bs_schedule", varying_batch="True"),
-        rule("class TrainingStage", varying_batch="True"),
+        rule("train_bs_schedule", **{BATCH_DOUBT: _VARIES}),
+        rule("class TrainingStage", **{BATCH_DOUBT: _VARIES}),
     ),
     derive=_products,
     records=(RecordRule("step:", _MODDED_RECORD, _MODDED_SHAPE, convert=_modded),),
