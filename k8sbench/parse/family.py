@@ -9,6 +9,7 @@ millions of lines fast: a line without one is skipped unread.
 from __future__ import annotations
 
 import datetime
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -108,16 +109,28 @@ class RecordRule(msgspec.Struct, frozen=True):
     """True if ``rate`` counts steps; the record has seconds per step in its place."""
     convert: Callable[[dict[str, Any]], None] | None = None
     """Changes the groups' texts to numbers in seconds; None: they are."""
+    begins: re.Pattern[str] | None = None
+    """Beginning of a record, which a pattern that looks far ahead must not cross; None: any."""
 
     def read(self, line: CleanLine) -> Iterator[Item]:
         """Yield the records of a line."""
-        # Most lines have one: what follows it is not searched for another.
-        is_one = line.text.count(self.needle) == 1
-        every = [self.pattern.search(line.text)] if is_one else self.pattern.finditer(line.text)
-        for match in every:
-            record = None if match is None else self.record(line, match)
+        for match in self.matches(line.text):
+            record = self.record(line, match)
             if record is not None:
                 yield record
+
+    def matches(self, text: str) -> Iterator[Match]:
+        """Yield the matches in a line; a torn record takes no number of the one behind it."""
+        begins = [] if self.begins is None else [m.start() for m in self.begins.finditer(text)]
+        if len(begins) > 1:
+            for begin, end in itertools.pairwise((*begins, len(text))):
+                if match := self.pattern.search(text[begin:end]):
+                    yield match
+        elif text.count(self.needle) != 1:
+            yield from self.pattern.finditer(text)
+        elif match := self.pattern.search(text):
+            # Most lines have one: what follows it is not searched for another.
+            yield match
 
     def record(self, line: CleanLine, match: Match) -> Record | None:
         """Build a record from a match; None if its numbers are invalid."""

@@ -51,7 +51,7 @@ class TotalsReader(LineReader):
         return [*own, *others]
 
     def _totals(self, rule: RecordRule, line: CleanLine) -> Iterator[Item]:
-        for match in rule.pattern.finditer(line.text):
+        for match in rule.matches(line.text):
             record = self.record(rule, line, match)
             if record is not None:
                 yield record

@@ -31,6 +31,7 @@ from k8sbench.parse.totals import TotalsReader
 
 _LOSS = r"(?P<loss>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
 _NUMBER = r"\d[\d,]*(?:\.\d+)?"
+_A_STEP = re.compile(r"step +\d")
 _MIB = {"MiB": 1.0, "GiB": 1024.0}
 
 
@@ -51,8 +52,8 @@ _TITAN_RECORD = padded(
     r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - .*?)?"
     rf"(?<!validate\s)\bstep: *(?P<iteration>\d{{1,12}}) +loss: *{_LOSS}\b.*?"
     r"(?: memory: *(?P<memory>[\d.]+)(?P<memory_unit>[GM]iB)\([\d.]+%\).*?)?"
-    rf" (?:tps|wps): *(?P<rate>{_NUMBER})"
-    rf"(?: +tflops: *(?P<tflops>{_NUMBER}))?(?: +mfu: *(?P<mfu>[\d.]+)%)?"
+    rf" (?:tps|wps): *(?P<rate>{_NUMBER})(?= )"
+    rf"(?: +tflops: *(?P<tflops>{_NUMBER})(?= ))?(?: +mfu: *(?P<mfu>[\d.]+)%)?"
 )
 
 
@@ -93,7 +94,15 @@ TORCHTITAN = Family(
         rule("GPU capacity: ", r"GPU capacity: (?P<gpu_model>.+?) \("),
     ),
     derive=_mesh,
-    records=(RecordRule("step:", _TITAN_RECORD, _TITAN_SHAPE, convert=_titan),),
+    records=(
+        RecordRule(
+            "step:",
+            _TITAN_RECORD,
+            _TITAN_SHAPE,
+            convert=_titan,
+            begins=re.compile(r"\b(?:validate )?step: *\d"),
+        ),
+    ),
     marks=(
         MarkRule("Saving a full checkpoint", "checkpoint"),
         MarkRule("Saving the checkpoint", "checkpoint"),
@@ -114,7 +123,8 @@ _NANOGPT_SHAPE = Shape(
     name="nanogpt", number="seconds", averaged="step", holds_events=True, complete=False
 )
 _NANOGPT_RECORD = padded(
-    rf"\biter (?P<iteration>\d{{1,12}}): loss {_LOSS}, time (?P<step_seconds>{_NUMBER})ms"
+    rf"\biter (?P<iteration>\d{{1,12}}): loss {_LOSS}(?: [A-Za-z]\w{{0,15}})?, "
+    rf"time (?P<step_seconds>{_NUMBER})ms"
     r"(?:, mfu (?P<mfu>-?[\d.]+)%)?"
 )
 _NANOGPT_LOSS = padded(r"step \d+: train loss [\d.]+, val loss (?P<value>[\d.]+)")
@@ -180,7 +190,12 @@ NANOCHAT = Family(
     ),
     records=(
         RecordRule(
-            "tok/sec: ", _NANOCHAT_RECORD, _NANOCHAT_SHAPE, first_iteration=0, convert=_nanochat
+            "tok/sec: ",
+            _NANOCHAT_RECORD,
+            _NANOCHAT_SHAPE,
+            first_iteration=0,
+            convert=_nanochat,
+            begins=_A_STEP,
         ),
     ),
     marks=(
@@ -217,7 +232,13 @@ LLM_C = Family(
         rule("| precision ", r"\| precision +\| FP32", precision="fp32"),
     ),
     records=(
-        RecordRule(" tok/s", _LLMC_RECORD, _LLMC_SHAPE, convert=in_units(1e-3, "step_seconds")),
+        RecordRule(
+            " tok/s",
+            _LLMC_RECORD,
+            _LLMC_SHAPE,
+            convert=in_units(1e-3, "step_seconds"),
+            begins=_A_STEP,
+        ),
     ),
     evaluations=(
         EvaluationRule(
@@ -242,7 +263,7 @@ _MODDED_SHAPE = Shape(name="modded-nanogpt", number="seconds", begins_late=True)
 _MODDED_RECORD = padded(
     r"(?<!warmup_)\bstep:(?P<iteration>\d{1,12})/(?P<total>\d{1,12}) (?:\[\w+\] )?"
     r"(?:(?:train_)?loss:(?P<loss>[\d.]+|nan) )?(?:lr:\S+ )?"
-    r"(?:train_time|t):(?P<elapsed>[\d.]+)(?P<time_unit>m?s)"
+    r"(?:train_time|t):(?P<elapsed>[\d.]+)(?P<time_unit>m?s)\b"
 )
 
 
@@ -341,7 +362,7 @@ OLMO = Family(
 
 _TUNE_SHAPE = Shape(name="torchtune", number="rate", per="card", averaged="step", complete=False)
 _TUNE_RECORD = padded(
-    r"\bStep (?P<iteration>\d{1,12}) \| (?=.*?\btokens_per_second_per_gpu:(?P<rate>[\d.eE+]+))"
+    r"\bStep (?P<iteration>\d{1,12}) \| (?=.*?\btokens_per_second_per_gpu:(?P<rate>[\d.eE+]+) )"
     r"(?:(?=.*?\bloss:(?P<loss>[-+.\deE]+|nan))|).*"
 )
 
@@ -350,7 +371,14 @@ TORCHTUNE = Family(
     title="torchtune",
     framework="pytorch",
     unit="tokens/s",
-    records=(RecordRule("tokens_per_second_per_gpu:", _TUNE_RECORD, _TUNE_SHAPE),),
+    records=(
+        RecordRule(
+            "tokens_per_second_per_gpu:",
+            _TUNE_RECORD,
+            _TUNE_SHAPE,
+            begins=re.compile(r"Step \d"),
+        ),
+    ),
 )
 
 # MaxText.
@@ -360,7 +388,7 @@ TORCHTUNE = Family(
 _MAXTEXT_SHAPE = Shape(name="maxtext", number="rate", per="card", averaged="step", complete=False)
 _MAXTEXT_RECORD = padded(
     rf"completed step: (?P<iteration>\d{{1,12}}), seconds: (?P<step_seconds>{_NUMBER}), "
-    rf"TFLOP/s(?:/device)?: (?P<tflops>{_NUMBER}), Tokens/s(?:/device)?: (?P<rate>{_NUMBER})"
+    rf"TFLOP/s(?:/device)?: (?P<tflops>{_NUMBER}), Tokens/s(?:/device)?: (?P<rate>{_NUMBER}),"
     rf"(?:.*?\bloss: {_LOSS})?"
 )
 _MAXTEXT_TIMED = padded(
@@ -408,7 +436,7 @@ _DEEPSPEED_SHAPE = Shape(
 )
 _DEEPSPEED_RECORD = padded(
     r"(?:epoch=\d+/micro_step=\d+/global_step=|\b\d+/)(?P<iteration>\d{1,12}), "
-    r"(?:RunningAvg)?SamplesPerSec=(?P<rate>\d+\.\d+(?:e[-+]\d+)?)"
+    r"(?:RunningAvgSamplesPerSec=(?=[-+.\de]+,)|SamplesPerSec=)(?P<rate>\d+\.\d+(?:e[-+]\d+)?)"
 )
 _PIPELINE_SHAPE = Shape(name="deepspeed pipeline", number="rate")
 _PIPELINE_RECORD = padded(
@@ -479,6 +507,9 @@ LLAMA_FACTORY = Family(
     framework="pytorch",
     unit="tokens/s",
     records=(RecordRule('"current_steps": ', _FACTORY_RECORD, _FACTORY_SHAPE, convert=_factory),),
-    marks=(MarkRule('"eval_loss": ', "evaluation", re.compile(r'"eval_loss": (?!null)')),),
+    marks=(
+        MarkRule('"eval_loss": ', "evaluation", re.compile(r'"eval_loss": (?!null)')),
+        MarkRule('"percentage": 100', "finished"),
+    ),
     make_reader=TotalsReader,
 )

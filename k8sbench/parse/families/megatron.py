@@ -108,7 +108,11 @@ MEGATRON = Family(
     derive=_of_arguments,
     records=(
         RecordRule(
-            "elapsed time per iteration", _MEGATRON_RECORD, _MEGATRON_SHAPE, convert=_megatron
+            "elapsed time per iteration",
+            _MEGATRON_RECORD,
+            _MEGATRON_SHAPE,
+            convert=_megatron,
+            begins=re.compile(r"iteration +\d"),
         ),
     ),
     marks=(
@@ -140,8 +144,8 @@ _NEMO_BAR_SHAPE = Shape(
 )
 _NEMO_RECORD = padded(
     r"Training epoch (?P<epoch>\d{1,6}), iteration \d+/(?P<total>\d{1,12}) \|"
-    r"(?=.*?\bglobal_step: (?P<iteration>\d{1,12}))"
-    r"(?=.*?\btrain_step_timing in s: (?P<step_seconds>[\d.]+))"
+    r"(?=.*?\bglobal_step: (?P<iteration>\d{1,12})(?: |$))"
+    r"(?=.*?\btrain_step_timing in s: (?P<step_seconds>[\d.]+)(?: |$))"
     + _field(r"\bglobal_batch_size", "step_samples", r"\d+")
     + _field(r"\bconsumed_samples", "all_samples", r"\d+")
     + _field(r"\breduced_train_loss", "loss", r"(?:[-+.\deE]+|nan|inf)")
@@ -178,7 +182,13 @@ NEMO = Family(
         ),
     ),
     records=(
-        RecordRule("train_step_timing in s: ", _NEMO_RECORD, _NEMO_SHAPE, first_iteration=0),
+        RecordRule(
+            "train_step_timing in s: ",
+            _NEMO_RECORD,
+            _NEMO_SHAPE,
+            first_iteration=0,
+            begins=re.compile(r"Training epoch "),
+        ),
         RecordRule("train_step_timing in s=", _NEMO_BAR, _NEMO_BAR_SHAPE, first_iteration=0),
     ),
     marks=(

@@ -67,6 +67,8 @@ class _MlperfReader(LineReader):
         self._undecided: list[_Said] = []
         self._block: tuple[float, float] | None = None
         """Samples and milliseconds at the begin of the current block."""
+        self._ended = 0.0
+        """Samples at the end of the latest block."""
         self._epoch: float | None = None
         """Milliseconds at the begin of the current epoch."""
         self._facts: dict[str, object] = {}
@@ -114,7 +116,10 @@ class _MlperfReader(LineReader):
         if samples is None or at is None:
             return
         before = self._block
-        self._block = (samples, at) if key == "block_start" else None
+        # Some begin a block with its number of steps, or of its own samples.
+        self._block = (max(samples, self._ended), at) if key == "block_start" else None
+        if key == "block_stop":
+            self._ended = max(samples, self._ended)
         if key == "block_stop" and before is not None and samples > before[0] and at > before[1]:
             yield _Speed((key,), samples, rate=1000 * (samples - before[0]) / (at - before[1]))
 

@@ -63,7 +63,15 @@ TORCHVISION = Family(
         rule("Namespace(", r"Namespace\(.*\bepochs=(?P<planned_epochs>\d{1,6})"),
         rule("Not using distributed mode", gpus="1"),
     ),
-    records=(RecordRule("Epoch: [", _TORCHVISION_RECORD, _TORCHVISION_SHAPE, first_iteration=0),),
+    records=(
+        RecordRule(
+            "Epoch: [",
+            _TORCHVISION_RECORD,
+            _TORCHVISION_SHAPE,
+            first_iteration=0,
+            begins=re.compile(r"Epoch: \["),
+        ),
+    ),
     evaluations=(
         EvaluationRule(
             "Acc@1 ", re.compile(r"Test:.* Acc@1 (?P<value>\d+\.\d+) Acc@5"), "Acc@1", "%"
@@ -100,7 +108,15 @@ DETECTRON2 = Family(
         rule("IMS_PER_BATCH: ", r"^ *IMS_PER_BATCH: (?P<global_batch>\d+)"),
         rule("MAX_ITER: ", r"^ *MAX_ITER: (?P<planned_iterations>\d+)"),
     ),
-    records=(RecordRule(" iter: ", _DETECTRON_RECORD, _DETECTRON_SHAPE, first_iteration=0),),
+    records=(
+        RecordRule(
+            " iter: ",
+            _DETECTRON_RECORD,
+            _DETECTRON_SHAPE,
+            first_iteration=0,
+            begins=re.compile(r"\beta: "),
+        ),
+    ),
     marks=(
         MarkRule("Start inference on", "evaluation"),
         MarkRule("Saving checkpoint to", "checkpoint"),
@@ -117,8 +133,8 @@ _LEROBOT_SHAPE = Shape(name="lerobot", number="seconds", holds_events=False, res
 _LEROBOT_RECORD = padded(
     r"(?:INFO (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) )?\S*:?\d* ?"
     r"\bstep:(?P<iteration>\d+)[KMB]? smpl:\S+ ep:\S+ epch:\S+ "
-    r"loss:(?P<loss>[-+.\deE]+|nan) .*?\bupdt_s:(?P<update_seconds>\d+\.\d+) "
-    r"data_s:(?P<data_seconds>\d+\.\d+)"
+    r"loss:(?P<loss>[-+.\deE]+|nan) .*?\bupdt_s:(?P<update_seconds>\d+\.\d{3}) "
+    r"data_s:(?P<data_seconds>\d+\.\d{3})"
 )
 _ROUNDED_STEP = padded(r"\bstep:\d+[KMB]")
 
