@@ -33,6 +33,9 @@ def key(row: Row) -> tuple[str, str]:
     return row.program, "fp32" if row.precision == "fp32" else "amp"
 
 
+UNVERIFIED = {"gpus-unverified", "batch-unverified", "precision-unverified"}
+
+
 @pytest.mark.parametrize("row", OTHERS, ids=lambda row: row.file)
 def test_a_log_measured_with_its_example_file_gives_the_figures_of_the_table(row: Row) -> None:
     name, variant = DECLARED[key(row)]
@@ -51,11 +54,13 @@ def test_a_log_measured_with_its_example_file_gives_the_figures_of_the_table(row
     assert found.batch_size_per_gpu == row.batch
     assert found.throughput.unit == f"{spec.unit}/s"
     assert found.throughput.time_weighted == pytest.approx(row.time_weighted, rel=0.005)
+    # A log that does not state a value has a warning of it.
+    others = [each.id for each in found.reasons if each.id not in UNVERIFIED]
     if row.records is None:
-        assert [each.id for each in found.reasons] == ["summary-only"]
+        assert others == ["summary-only"]
         assert found.throughput.median is None
         return
-    assert found.reasons == ()
+    assert others == []
     assert (found.iterations, found.records) == (row.iterations, row.records)
     assert found.final_loss == pytest.approx(row.final_loss, rel=0.001)
     assert found.throughput.median == pytest.approx(row.median, rel=0.005)
