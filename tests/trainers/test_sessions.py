@@ -265,7 +265,7 @@ def test_batch_norm_needs_two_samples_wherever_they_are(
     monkeypatch.setattr(loop, "refuse", refuse)
     here = mock.Mock(settings=read("--batch-size", str(batch_size)), place=RankPlace(3, 3, 8))
     here.synchronises = lambda sync_bn: sync_bn and synced
-    work = mock.Mock(sync_bn=True, norm_batch=2, options={}, per_sample=1)
+    work = mock.Mock(sync_bn=True, norm_batch=2, options={}, per_sample=1, accumulate=1)
     with pytest.raises(SystemExit, match="at least 2") if refused else contextlib.nullcontext():
         loop.begin(work, here, {"classes": 19})
     assert here.begin.called is not refused
