@@ -40,6 +40,10 @@ ROUNDED = 0.02
 """Relative difference of an epoch's steps × batch and its samples."""
 OF_ONE_GPU = 1.5
 """Least quotient of samples by time and a rate, from which on the rate is of one GPU."""
+SAMPLES = 100_000
+"""Fewer ``train_samples`` may be steps, or other samples."""
+FAR_ABOVE = 3.0
+"""Rate ÷ samples by the run's time, evaluations included, from which on the two contradict."""
 UNDECIDED = 2000
 """Step times that are kept until a block ends, whose own statement goes before theirs."""
 
@@ -71,6 +75,10 @@ class _MlperfReader(LineReader):
         """Samples at the end of the latest block."""
         self._epoch: float | None = None
         """Milliseconds at the begin of the current epoch."""
+        self._run: float | None = None
+        """Milliseconds at the begin of the run."""
+        self._epochs = 0
+        """Epochs that have ended in it."""
         self._facts: dict[str, object] = {}
         """Values of events, by their keys."""
         self._job_rate: float | None = None
@@ -99,11 +107,16 @@ class _MlperfReader(LineReader):
             self._facts[key] = event.get("value")
         elif key in {"eval_start", "eval_stop"}:
             yield line.mark("evaluation")
-        elif key == "run_stop" and about.get("status") == "success":
-            yield line.mark("finished")
+        elif key == "run_start":
+            self._run, self._epochs = at, 0
+        elif key == "run_stop":
+            yield from self._run_end(line, at)
+            if about.get("status") == "success":
+                yield line.mark("finished")
         elif key == "epoch_start":
             self._epoch = at
         elif key == "epoch_stop":
+            self._epochs += 1
             yield from self._epoch_end(line, at)
         benchmark = self._facts.get("submission_benchmark")
         for speed in () if benchmark in _OTHER_UNITS else _speeds(event, self._of_block):
@@ -187,6 +200,18 @@ class _MlperfReader(LineReader):
         if is_known and at and self._epoch and at > self._epoch:
             self._job_rate = 1000 * RETINANET_SAMPLES / (at - self._epoch)
             yield line.mark("summary", f"{_NEEDLE} epoch", {"job_rate": self._job_rate})
+
+    def _run_end(self, line: CleanLine, at: float | None) -> Iterator[Item]:
+        """Yield the samples of all epochs by the run's time, where the rates are far above it.
+
+        A program that does not wait for its GPUs prints the rate at which it hands out work.
+        """
+        each = _number(self._facts.get("train_samples")) or 0.0
+        if not (self._time and at and self._run and at > self._run and each >= SAMPLES):
+            return
+        rate = 1000 * each * self._epochs / (at - self._run)
+        if self._amount / self._time > FAR_ABOVE * rate:
+            yield line.mark("summary", f"{_NEEDLE} run", {"job_rate": rate})
 
 
 def _speeds(

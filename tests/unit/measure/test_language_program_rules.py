@@ -222,3 +222,22 @@ def test_rates_that_mlperf_states_of_the_job_are_no_gpu_s() -> None:
     found = of("mlperf", log, gpus=8)
     assert found.verdict == "valid"
     assert found.rate == pytest.approx(8000.0)
+
+
+@pytest.mark.parametrize(("rate", "rejected"), [(10_000.0, []), (80_000.0, ["summary-mismatch"])])
+def test_rates_far_above_the_samples_of_the_run_by_its_time_are_those_of_handing_out_work(
+    rate: float, rejected: list[str]
+) -> None:
+    # Ten epochs of 1,281,167 samples in 1,500 s are 8,541 samples/s, evaluations included.
+    def event(seconds: float, key: str, value: object = None, **about: object) -> str:
+        said = {"time_ms": 1000 * (seconds + 1), "key": key, "value": value}
+        return f":::MLLOG {json.dumps(said | {'metadata': {'file': 't.py', 'lineno': 1} | about})}"
+
+    log = [event(0, "global_batch_size", 3264), event(0, "train_samples", 1_281_167)]
+    log.append(event(0, "run_start"))
+    for epoch in range(1, 11):
+        log.append(event(150 * epoch, "epoch_stop", epoch_num=epoch))
+        log.append(event(150 * epoch, "tracked_stats", {"throughput": rate}, step=epoch))
+    log.append(event(1500, "run_stop", status="success"))
+    found = of("mlperf", log, gpus=8)
+    assert ids(found, "reject") == rejected
