@@ -392,7 +392,7 @@ class RankRecords:
                 entry.covered > 0 and begin >= warmup and entry.line.position <= self.window.end
             )
             if begin < warmup:
-                self.tally.began = entry.at
+                self.tally.open(entry.line, entry.at)
             self._take(msgspec.structs.replace(entry, counts=counts))
         return True
 
