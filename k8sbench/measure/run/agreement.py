@@ -141,7 +141,13 @@ def _batch(case: Case) -> Iterator[Finding]:
     else:
         by_batch = log.whole_run is not None and log.whole_run[0].number("whole_run_rate") is None
     total = log_statements.stated_samples(log)
-    if case.job_batch is None and by_batch:
+    if log.conversion is None and (case.job_batch is None or not by_batch):
+        yield rules.BATCH_UNVERIFIED.finding(
+            log_statements.NO_LENGTH,
+            severity="reject",
+            action="Name a benchmark that counts what the program does, or declare its format.",
+        )
+    elif case.job_batch is None and by_batch:
         text = "The log gives seconds per iteration and no batch: give it with --batch-size."
         yield rules.BATCH_UNVERIFIED.finding(text, severity="reject")
     elif logged is not None and wanted and logged not in wanted:
@@ -177,14 +183,15 @@ def _batch(case: Case) -> Iterator[Finding]:
 def _redundancy(case: Case) -> Iterator[Finding]:
     """Yield contradictions among the log's own statements of its batch."""
     log, rank, batch = case.log, case.rank, log_statements.batch(case.log) or case.batch
-    printed = (batch or 0) * (log.sequence_length or 1)
+    printed = (batch or 0) * (log.sequence_length or 1) / (log.conversion or 1)
     if (
         rank is not None
         and rank.shape.per == "card"
         and batch
+        and log.conversion is not None
         and rank.sums.has_other_batch(printed)
     ):
-        text = f"The batch is {printed}; rates times seconds are {rank.sums.batch:.4g}."
+        text = f"The batch is {printed:.10g}; rates times seconds are {rank.sums.batch:.4g}."
         yield rules.BATCH_MISMATCH.finding(text, log.place("batch_size"))
     if len(stated := log.facts.get("global_batch", {})) > 1:
         text = f"The log says {' and '.join(stated)} samples per step of the job."
@@ -215,7 +222,7 @@ def _redundancy(case: Case) -> Iterator[Finding]:
 def _lines_and_head(case: Case) -> Iterator[Finding]:
     """Compare the samples of a step that the lines state with those that the head states."""
     log = case.log
-    of_lines = None if log.rank is None else log.rank.tally.steps.mean
+    of_lines = log.step_of_lines
     name = "tokens_per_step" if log.unit.startswith("tokens") else "global_batch"
     stated = log.whole(name)
     if of_lines is None or stated is None or "rampup" in log.facts:

@@ -356,6 +356,7 @@ def _run_summary(case: Case) -> Iterator[Finding]:
 def _job_rates(case: Case) -> Iterator[Finding]:
     """Rates of the whole job that follow from the log's counts of samples."""
     figure = 0.0 if case.throughput is None else case.throughput.time_weighted or 0.0
+    figure /= case.log.conversion or 1
     for mark, file in case.log.job_rates if figure else ():
         stated = mark.number("job_rate") or 0.0
         low, high = JOB_RATE

@@ -259,6 +259,32 @@ class LogFacts:
         return unit if "/" in unit else f"{unit}/s"
 
     @property
+    def conversion(self) -> float | None:
+        """Units of the throughput in one that the lines count; None if unknown.
+
+        A benchmark may count tokens where the program that it names counts sequences. A declared
+        format counts what its benchmark does.
+        """
+        assert self.family is not None
+        if self.expected.unit is None or not isinstance(self.expected.format, str):
+            return 1.0
+        counted = self.fact("unit") or self.family.unit
+        tokens, length = self.unit.startswith("tokens"), self.stated_length
+        if counted.startswith("tokens") == tokens:
+            return 1.0
+        if length is None:
+            return None
+        return float(length) if tokens else 1 / length
+
+    @property
+    def step_of_lines(self) -> float | None:
+        """Amount of a step of the job by the lines, in the throughput's unit; None if unknown."""
+        counted = None if self.rank is None else self.rank.tally.steps.mean
+        if counted is None or self.conversion is None:
+            return None
+        return counted * self.conversion
+
+    @property
     def sequence_length(self) -> int | None:
         """Tokens of a sequence; None where unknown, or of other units."""
         return self.stated_length if self.unit.startswith("tokens") else None

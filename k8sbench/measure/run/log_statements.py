@@ -40,6 +40,10 @@ _NOT_ENVIRONMENT = frozenset(
     }
 )
 """Facts with a field of their own, or of no use to readers."""
+NO_LENGTH = (
+    "The benchmark and the program count different things, one of them tokens, and the log does "
+    "not state the tokens of a sequence."
+)
 
 
 def batch(log: LogFacts) -> float | None:
@@ -154,10 +158,10 @@ def printed_batch(log: LogFacts) -> int | None:
 def product(log: LogFacts) -> int | None:
     """Return a card's batch by rate × seconds; None if not whole."""
     rank = log.rank
-    samples = rank.sums.batch if rank is not None else None
-    if rank is None or samples is None or rank.shape.per != "card":
+    counted = rank.sums.batch if rank is not None else None
+    if rank is None or counted is None or rank.shape.per != "card" or log.conversion is None:
         return None
-    samples /= log.sequence_length or 1
+    samples = counted * log.conversion / (log.sequence_length or 1)
     whole = round(samples)
     return whole if whole >= 1 and abs(samples - whole) <= 0.02 * samples + 0.01 else None
 
@@ -201,12 +205,12 @@ def stated_samples(log: LogFacts) -> float | None:
         return log.whole("global_batch")
     if tokens is not None and (length or not isinstance(log.expected.format, str)):
         return tokens / (log.sequence_length or 1)
-    steps = None if log.rank is None else log.rank.tally.steps
-    if steps is None or steps.mean is None or steps.vary:
+    amount = log.step_of_lines
+    if log.rank is None or amount is None or log.rank.tally.steps.vary:
         return None
     if log.unit.startswith("tokens"):
-        return steps.mean / length if length else None
-    return steps.mean
+        return amount / length if length else None
+    return amount
 
 
 def job_batch(log: LogFacts, batch: float | None, cards: int) -> float | None:
@@ -215,9 +219,8 @@ def job_batch(log: LogFacts, batch: float | None, cards: int) -> float | None:
     What the log states of the job goes before ``batch`` per GPU, by which nobody can tell the
     accumulation and the parallelism.
     """
-    of_lines = None if log.rank is None else log.rank.tally.steps.mean
     tokens = log.whole("tokens_per_step") if log.unit.startswith("tokens") else None
-    stated = of_lines or tokens
+    stated = log.step_of_lines or tokens
     if stated is not None:
         return stated
     samples = None if batch is None else per_step(log.unit, batch, cards)

@@ -197,7 +197,9 @@ def _case(log: LogFacts, missing: dict[str, str]) -> Case:
     cards = (logged or gpus) if log.family is OURS else gpus
     unit = log.unit
     job_batch = log_statements.job_batch(log, batch, cards)
-    scale, unit_seconds = (None, None) if rank is None else _scale(rank.shape, cards, job_batch)
+    scale, unit_seconds = (
+        (None, None) if rank is None else _scale(log, rank.shape, cards, job_batch)
+    )
     return Case(
         log=log,
         rank=rank,
@@ -311,12 +313,16 @@ def _above_peak(measurement: Measurement, log: LogFacts) -> Iterator[Finding]:
             yield rules.TF32_LIKELY.finding(text)
 
 
-def _scale(shape: Shape, gpus: int, job_batch: float | None) -> tuple[float | None, float | None]:
+def _scale(
+    log: LogFacts, shape: Shape, gpus: int, job_batch: float | None
+) -> tuple[float | None, float | None]:
     """Return samples/s per rate unit and seconds per time unit."""
     if shape.number == "seconds":
         return job_batch, 1.0
-    cards = float(gpus if shape.per == "card" else 1)
-    return cards, None if job_batch is None else job_batch / cards
+    if log.conversion is None:
+        return None, None
+    scale = log.conversion * (gpus if shape.per == "card" else 1)
+    return scale, None if job_batch is None else job_batch / scale
 
 
 def _throughput(
@@ -334,7 +340,7 @@ def _throughput(
         missing["throughput"] = "No training line lies in the window."
         return None
     if scale is None:
-        missing["throughput"] = NO_BATCH
+        missing["throughput"] = NO_BATCH if log.conversion else log_statements.NO_LENGTH
         return None
     tally = rank.tally
     steady = timestamps = printed = None
@@ -404,8 +410,11 @@ def _whole_run(
     assert log.whole_run is not None
     mark, _ = log.whole_run
     rate, seconds = mark.number("whole_run_rate"), mark.number("whole_run_seconds")
+    if rate is not None and log.conversion is None:
+        missing["throughput"] = log_statements.NO_LENGTH
+        return None
     if rate is not None:
-        rate *= log_statements.share_that_ran(mark)
+        rate *= (log.conversion or 1) * log_statements.share_that_ran(mark)
         declared = log.expected.format
         per_card = not isinstance(declared, str) and declared.per == "card"
         per_card |= mark.values.get("per") == "card"

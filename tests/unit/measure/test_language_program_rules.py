@@ -60,6 +60,29 @@ def test_a_batch_per_gpu_of_a_model_that_gpus_share_is_a_fraction() -> None:
     assert found.rate == pytest.approx(280 * 32 / 600)
 
 
+@pytest.mark.parametrize(
+    ("family", "log", "unit", "factor"),
+    [
+        ("megatron", "megatron_2026.log", "tokens/s", 1024.0),
+        ("hf-trainer", "hf_trainer_running.log", "tokens/s", None),
+        ("deepspeed", "deepspeed.log", "tokens/s", None),
+        ("torchtitan", "torchtitan.log", "sequences/s", 1 / 8192),
+    ],
+)
+def test_a_benchmark_may_count_tokens_where_its_program_counts_samples_or_the_reverse(
+    family: str, log: str, unit: str, factor: float | None
+) -> None:
+    known = {"gpus": 8, "batch_size": 8}
+    own, found = of(family, log, **known), of(family, log, unit=unit, **known)
+    if factor is None:
+        assert found.throughput is None
+        assert "batch-unverified" in ids(found, "reject")
+    else:
+        assert present(found.throughput).unit == unit
+        assert found.rate == pytest.approx(present(own.rate) * factor)
+        assert ids(found, "reject") == ids(own, "reject")
+
+
 def test_a_head_that_contradicts_the_lines_batch_is_rejected() -> None:
     log = [re.sub(r"tok/sec: 512,000", "tok/sec: 256,000", x) for x in lines_of("nanochat.log")]
     found = of("nanochat", log)
