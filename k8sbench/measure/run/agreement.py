@@ -19,7 +19,7 @@ from k8sbench.model.plain_text import counted
 from k8sbench.parse.family import BATCH_DOUBT
 from k8sbench.parse.reading import OURS
 
-SAME_STEP = 0.02
+SAME_BATCH = 0.02
 """Relative difference of a step's samples in the head and in the lines."""
 OTHER_BATCH = 0.05
 """Relative difference of two batches that rounding does not explain.
@@ -227,7 +227,7 @@ def _lines_and_head(case: Case) -> Iterator[Finding]:
     stated = log.whole(name)
     if of_lines is None or stated is None or "rampup" in log.facts:
         return
-    if not math.isclose(of_lines, stated, rel_tol=SAME_STEP):
+    if not math.isclose(of_lines, stated, rel_tol=SAME_BATCH):
         text = (
             f"The log's head says {stated} per step of the job, its lines come to {of_lines:.5g}."
         )

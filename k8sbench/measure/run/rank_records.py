@@ -16,16 +16,8 @@ import msgspec
 from k8sbench.measure.run.arrival import Arrivals
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
 from k8sbench.measure.run.log_clock import LogClock
-from k8sbench.measure.run.rank_sums import (
-    CountedSteps,
-    Covered,
-    Distances,
-    Entry,
-    Epoch,
-    LastMeans,
-    RankSums,
-    RunningMean,
-)
+from k8sbench.measure.run.printed_means import Covered, LastMeans, RunningMean
+from k8sbench.measure.run.rank_sums import CountedSteps, Distances, Entry, Epoch, RankSums
 from k8sbench.model.sample import Mark, Record
 
 FIRST = 40
