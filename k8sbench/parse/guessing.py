@@ -155,10 +155,8 @@ def _values(line: TrainingLine, reading: Reading, count: int) -> dict[str, str |
         )
     else:
         expression = quoted(expressions.written(line.lines, columns, stamp))
-    # Iterations by the step of the job, which a log may number by samples.
-    samples = reading.batch.per_step(facts.gpus) if reading.counts_samples else 1
-    numbers = [value / samples for value in line.steps.column.values]
-    first, every = int(numbers[0]), max(round(line.every / samples), 1)
+    numbers = [value / _samples_of_step(line, reading) for value in line.steps.column.values]
+    first, every = int(numbers[0]), max(round(line.every / _samples_of_step(line, reading)), 1)
     is_single = reading.averaged == "step"
     return {
         "line": clean(line.lines[0]),
@@ -178,6 +176,18 @@ def _values(line: TrainingLine, reading: Reading, count: int) -> dict[str, str |
         "questions": "".join(f"\n      # {text}" for text in _questions(reading)),
         "more": "".join(_more(columns, stamp, reading)),
     }
+
+
+def _samples_of_step(line: TrainingLine, reading: Reading) -> float:
+    """Samples of a step of the job, where the log numbers its steps by samples; else 1.
+
+    Of an unknown batch a line is taken as one step: no window then is longer than the log.
+    """
+    if not reading.counts_samples:
+        return 1
+    if reading.batch.is_unknown:
+        return line.every
+    return reading.batch.per_step(reading.facts.gpus)
 
 
 def _more(

@@ -53,6 +53,11 @@ class Batch(NamedTuple):
     why: str
     note: str
 
+    @property
+    def is_unknown(self) -> bool:
+        """True if nothing states the batch, and the file has 1 in its place."""
+        return self.each == 1 and self.job is None
+
     def per_step(self, gpus: int | None) -> float:
         """Samples of a step of the job, as the file and the user's GPUs give them."""
         return self.job or self.each * (gpus or 1)

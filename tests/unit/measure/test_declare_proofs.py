@@ -217,6 +217,20 @@ def test_a_draft_measures_right_once_it_is_confirmed_and_nothing_before(
     assert group in text
 
 
+def test_a_draft_of_steps_that_count_samples_has_a_window_whatever_the_batch(
+    tmp_path: Path, cli: Cli
+) -> None:
+    lines, _, rate, _ = CASES["a step number that counts samples"]
+    log, file = tmp_path / "train.log", tmp_path / "mine.yaml"
+    log.write_text("\n".join(lines) + "\n")
+    file.write_text(confirmed(cli("measure", str(log), "--declare").out, {}))
+    words = ("measure", str(log), "--benchmark", str(file), "-o", "json", "--gpus", "1")
+    for batch in ("8", "800"):
+        (found,) = json.loads(cli(*words, "--batch-size", batch).out)
+        assert found["verdict"] == "valid"
+        assert found["throughput"]["time_weighted"] == pytest.approx(rate)
+
+
 QUESTIONS = ("Averaged over what?", "Per whom?", "Whose batch", "Which unit?")
 
 
