@@ -126,8 +126,8 @@ class Run:
 class Client:
     """Submits, follows, measures and compares, on one namespace and one store.
 
-    ``backend`` is ``auto``, ``kubernetes`` or ``local``; ``store`` a folder, a URL of PostgreSQL,
-    or None for the default place. What is None is what the commands take without the option.
+    ``backend`` is ``auto``, ``kubernetes`` or ``local``; ``store`` a folder, or None for
+    the default place. What is None is what the commands take without the option.
     """
 
     def __init__(

@@ -335,10 +335,7 @@ class Claims(Protocol):
 
 
 class Store(Protocol):
-    """A store of runs: a database row and a folder each.
-
-    The folder holds plain files.
-    """
+    """A store of runs: a folder of plain files each."""
 
     @property
     def claims(self) -> Claims:
@@ -425,14 +422,7 @@ class Store(Protocol):
         """
 
     def folder(self, run_id: str) -> Path:
-        """The run's folder of artifacts; exists once the run is recorded.
-
-        This and what follows raise :class:`~k8sbench.model.errors.FilesElsewhere` where the run's
-        files are not here: another machine that uses the store recorded it.
-        """
-
-    def ensure_folder(self, run_id: str) -> None:
-        """Create the run's folder from the record if it is elsewhere."""
+        """The run's folder of artifacts; exists once the run is recorded."""
 
     def keep(self, run_id: str, name: str, text: str) -> None:
         """Write one artifact (``manifest.yaml``) whole, or not at all."""

@@ -64,7 +64,7 @@ def watch(
                 return objects.follow(
                     place[0], wanted.benchmark, access, reporter, stop, wanted.run_id
                 )
-    with stores.to_write(where) as store:
+    with stores.to_write(where, note=reporter.note) as store:
         run = to_act_on(store, text, access, reporter.note, records=True)
         if run.source != stores.SOURCE:
             run = Follower(store, access, reporter, stop, options).follow(run)
@@ -108,7 +108,7 @@ def _end_own(
 ) -> None:
     """End runs of this store."""
     wish = _to_cancel() if kind == "cancel" else by_name(now())
-    with stores.to_write(where) as store:
+    with stores.to_write(where, note=reporter.note) as store:
         store.check_writable()
         follower = Follower(store, access, reporter, stop)
         # All are found before the first one is touched.

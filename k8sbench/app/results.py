@@ -218,7 +218,7 @@ def save_baseline(
 ) -> Baseline:
     """Keep the runs of a side that count, under a name."""
     checked_set_name(name, "baseline")
-    with stores.to_write(where, create=False) as store:
+    with stores.to_write(where, create=False, note=note) as store:
         side = sides.named(",".join(texts), sides.known(store.runs(RunFilter()), store.baselines()))
         valid = [m.run_id for g in side.groups for m in g.members if m.rate is not None]
         left_out = sum(len(group.members) for group in side.groups) - len(valid)
@@ -389,8 +389,6 @@ def _files_of_runs(
         name = names[row.group.key.id]
         for member in row.group.members:
             is_theirs = member.source == stores.SOURCE
-            if not is_theirs and store.run(member.run_id).artifacts is None:
-                continue
             found = copied(member.run_id) if is_theirs else store.log_files(member.run_id)
             paths = publication.log_names(row.group, name, member, len(found))
             logs[member.run_id] = paths

@@ -433,7 +433,7 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
     """
     results.check_accepted(options.accept)
     result = CollectResult()
-    with stores.to_write(options.store) as store:
+    with stores.to_write(options.store, note=reporter.note) as store:
         for location, run_ids in _by_location(store, options, result, reporter.note).items():
             api = connections.connect(options.access, location)
             with on_cluster(store, api, reporter.note, options) as context, stop:

@@ -73,20 +73,21 @@ class StoresRead(msgspec.Struct, frozen=True, kw_only=True):
     """Stores to search for runs and baselines, and their filter."""
 
     where: str | None = None
-    """Folder or URL of a store, or ``cluster``."""
+    """Folder of a store, or ``cluster``."""
     access: ClusterAccess = ClusterAccess()
     accept: tuple[str, ...] = ()
 
 
 @contextlib.contextmanager
 def to_write(
-    where: str | None, *, create: bool = True, is_operator: bool = False
+    where: str | None, *, create: bool = True, note: Note = lambda _: None
 ) -> Iterator[SqlStore]:
-    """Open a store for writing: a folder, or an operator's URL.
+    """Open a store for writing; None is the default folder.
 
-    None is the default folder. Raises :class:`UsageError` if there is none and ``create`` is False.
+    Raises :class:`UsageError` if there is none and ``create`` is False. An index that is built
+    anew is noted.
     """
-    with _opened(where, create=create, is_operator=is_operator) as store:
+    with _opened(where, note, create=create) as store:
         if store.absent:
             raise UsageError(
                 f"There is no store in {store.where} yet.", "k8sbench submit BENCHMARK makes one."
@@ -95,12 +96,12 @@ def to_write(
 
 
 @contextlib.contextmanager
-def to_read(where: str | None, note: Note, *, is_operator: bool = False) -> Iterator[SqlStore]:
+def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
     """Open a store for reading; a missing store reads as empty.
 
     Notes unreadable parts at the end. Creates no store.
     """
-    with _opened(where, create=False, is_operator=is_operator) as store:
+    with _opened(where, note, create=False) as store:
         try:
             yield store
         finally:
@@ -130,14 +131,14 @@ def with_operator(
 
 
 def damaged(store: SqlStore) -> dict[str, BenchError]:
-    """Return errors of damaged records or folders, by run id."""
+    """Return the errors of damaged folders, by run id."""
     from k8sbench.adapters.store.sql_store import REINDEX
 
     store.runs(RunFilter())
     return {run_id: StoreError(why, REINDEX) for run_id, why in store.unreadable.items()}
 
 
-def _opened(where: str | None, *, create: bool, is_operator: bool) -> SqlStore:
+def _opened(where: str | None, note: Note, *, create: bool) -> SqlStore:
     from k8sbench.adapters.store.opening import open_store
 
     if where == CLUSTER:
@@ -146,7 +147,7 @@ def _opened(where: str | None, *, create: bool, is_operator: bool) -> SqlStore:
             "Those that read it are results, compare, history, baseline list, explain, list, status"
             f" and logs; a folder of that name is ./{CLUSTER}.",
         )
-    return open_store(where, create=create, is_operator=is_operator)
+    return open_store(where, create=create, tell=note)
 
 
 def is_alone(store: Store, run: Run) -> bool:
@@ -174,16 +175,14 @@ def note_empty(store: SqlStore, note: Note) -> None:
     note(f"{why} {store.where} yet. {FIRST_RUN}")
 
 
-def reindex(where: str | None) -> tuple[str, int, dict[str, str]]:
+def reindex(where: str | None, note: Note) -> tuple[Path, int, dict[str, str]]:
     """Make the index anew from the runs' folders, also one that is damaged.
 
     Returns where the store is, its number of runs, and what is wrong with damaged ones, by run id.
     """
     from k8sbench.adapters.store import opening
 
-    opening.delete_damaged_index(where)
-    with to_write(where, create=False) as store:
-        return store.where, *opening.reindex(store)
+    return opening.reindex(where, note)
 
 
 def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, note: Note) -> int:
@@ -198,14 +197,14 @@ def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, not
         ids = store.ids()
         for run_id in chosen(current_runs(store), ids, texts or ids):
             run = store.run(run_id)
-            if run.phase.final and (texts or run.artifacts is not None):
+            if run.phase.final:
                 run_ids.append(run_id)
             elif texts:
                 raise UsageError(
                     f"Run {run_id} has not ended: it is {run.phase}.", "Export it when it is."
                 )
             else:
-                note(f"{run_id} is left out: {run.artifacts_missing or f'it is {run.phase}.'}")
+                note(f"{run_id} is left out: it is {run.phase}.")
         if not run_ids:
             raise UsageError(f"There is nothing to export in the store {store.where}.")
         whole = disk.whole_file(target) if isinstance(target, Path) else nullcontext(target)
@@ -244,7 +243,7 @@ def import_collected(
             # Requests to the cluster are the operator's own.
             (incoming / run_id / "wishes.json").unlink(missing_ok=True)
 
-    with to_write(where) as store:
+    with to_write(where, note=note) as store:
         return exchange.import_folders(store, fetch, "the operator")
 
 
@@ -261,7 +260,7 @@ def remove(
     """
     from k8sbench.adapters.store import exchange
 
-    with to_write(where, create=False) as store, ExitStack() as stack:
+    with to_write(where, create=False, note=note) as store, ExitStack() as stack:
         store.runs(RunFilter())
         damaged = [text for text in texts if text in store.unreadable]
         named = [text for text in texts if text not in damaged]
@@ -279,9 +278,6 @@ def remove(
             raise Interrupted("Nothing was removed.")
         for run_id in run_ids:
             exchange.remove(store, run_id)
-        for run in runs:
-            if run.artifacts is None:
-                note(f"{run.artifacts_missing} That folder stays; delete it there.")
         on_clusters = [run.run_id for run in runs if run.plan.backend == "kubernetes"]
         if damaged or on_clusters:
             names = " ".join([*damaged, *on_clusters])

@@ -159,7 +159,7 @@ def run(
         set_name = checked_set_name(request.run_id or new_set_name())
         request = msgspec.structs.replace(request, set_name=set_name)
     with (
-        stores.to_write(request.store) as store,
+        stores.to_write(request.store, note=reporter.note) as store,
         _opened(target, request, store, reporter.note) as context,
         submitting.held_set(store.claims, request.joined_set, resumes=request.resume is not None),
     ):

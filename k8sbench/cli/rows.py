@@ -15,7 +15,6 @@ from k8sbench.model.errors import (
     REJECTED_EXIT_CODE,
     UNDECIDED_EXIT_CODE,
     BenchError,
-    FilesElsewhere,
     JobFailed,
     TimedOut,
     Unreachable,
@@ -120,13 +119,8 @@ def code_of_rows(rows: RunRows) -> int:
 
 
 def code_of_failures(errors: Iterable[BenchError]) -> int:
-    """Return the exit code of a command that could not collect some runs.
-
-    A run with files on another machine is no failure: that machine collects it.
-    """
-    return worst_code(
-        0 if isinstance(error, FilesElsewhere) else error.exit_code for error in errors
-    )
+    """Return the exit code of a command that could not collect some runs."""
+    return worst_code(error.exit_code for error in errors)
 
 
 def worst_code(codes: Iterable[int]) -> int:

@@ -292,7 +292,6 @@ class ActiveRun:
         """Resume a run that may have a job."""
         context, run_id = here[0], run.run_id
         store = context.store
-        store.ensure_folder(run_id)
         if creation.is_restarting(run):
             # Who recorded it may have been killed before this, and another store have gone on.
             store.begin_attempt(run_id)

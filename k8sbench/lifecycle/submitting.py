@@ -353,7 +353,6 @@ class _Submission:
             self._executor.take(existing)
             return Outcome(existing, How.CREATED)
         # A job that exists is found, and not created again.
-        store.ensure_folder(run_id)
         self._create(existing, case)
         return Outcome(existing, How.CREATED)
 

@@ -15,8 +15,7 @@ command that meets it. Adapters translate foreign errors into these and chain th
     │   ├── PlanUnreadable     2   a job of the cluster whose plan cannot be read
     │   └── OwnedElsewhere     2   another store owns the job, and alone acts on it
     ├── StoreError             1   the store cannot be opened, read or written
-    │   ├── RepeatTaken        1   (set, case, repeat) exists already: draw the next and try again
-    │   └── FilesElsewhere     1   the run is recorded, its files lie in another place
+    │   └── RepeatTaken        1   (set, case, repeat) exists already: draw the next and try again
     ├── JobFailed              3   the job ran and failed, or can never start
     ├── TimedOut               4   the run outlived its --timeout
     ├── Unreachable            6   the cluster cannot be reached or is not ready
@@ -141,10 +140,6 @@ class RepeatTaken(StoreError):
 
     The caller draws the next repeat.
     """
-
-
-class FilesElsewhere(StoreError):
-    """The run's files are not below this store's root."""
 
 
 class JobFailed(BenchError):

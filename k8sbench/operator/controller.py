@@ -46,7 +46,7 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     namespaces: tuple[str, ...] = ()
     """Names of namespaces; empty: the one that it runs in."""
     store: str | None = None
-    """Folder or URL; None: the default place."""
+    """Folder; None: the default place."""
     prometheus: str = connections.USUAL
     """URL, ``usual`` or ``none``."""
     baseline: str | None = None
@@ -236,7 +236,7 @@ class Controller:
                         self._reporter.note(f"The logs of {runs} were removed (--keep-logs-for).")
 
         try:
-            with stores.to_write(settings.store, is_operator=True) as store:
+            with stores.to_write(settings.store, note=self._reporter.note) as store:
                 for run in store.runs(RunFilter(limit=LATEST)):
                     if run.phase.final:
                         self._closed(run)

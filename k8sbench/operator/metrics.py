@@ -154,7 +154,7 @@ class Metrics(Collector):
 
 def room(where: str | None) -> tuple[int, int]:
     """Return a store's size and its disk's free space in bytes."""
-    with stores.to_read(where, lambda _: None, is_operator=True) as store:
+    with stores.to_read(where, lambda _: None) as store:
         root = store.root
     files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
     return sum(path.stat().st_size for path in files), shutil.disk_usage(root).free

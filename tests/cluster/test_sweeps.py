@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.store.index import DATABASE
+from k8sbench.adapters.store.database import DATABASE
 from tests.harness.cluster import rack
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell, until

@@ -6,12 +6,11 @@ import sys
 
 import pytest
 
-from k8sbench.adapters.store import opening
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.ports import RunFilter
 from tests.harness import disks
 from tests.tiers import ROOT
-from tests.unit.store.index_checks import differences
+from tests.unit.store.index_checks import differences, reindexed
 
 FILLS = """
 import sys
@@ -53,7 +52,7 @@ def check(root: pathlib.Path, recorded: int) -> None:
         assert len(runs) == recorded
         assert all(run.measurement is not None for run in runs[:-1])
         # The last change may have stood in its folder alone: it was read from there.
-        opening.reindex(store)
+        reindexed(store)
         assert store.runs(RunFilter()) == runs
         assert differences(store) == []
 

@@ -12,14 +12,13 @@ import sys
 import pytest
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.store import opening
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.lifecycle.context import mark_lost_runs
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter
 from tests.tiers import ROOT
-from tests.unit.store.index_checks import differences
+from tests.unit.store.index_checks import differences, reindexed
 
 BEGIN = """
 import itertools, os, signal, sys
@@ -92,7 +91,7 @@ def test_killed_wherever_it_is(root: pathlib.Path, kill_after: int) -> None:
             assert run.phase in {Phase.SUCCEEDED, Phase.LOST}
             if run.phase is Phase.LOST:
                 assert f"pid {process.pid}" in run.history[-1].cause
-        opening.reindex(store)
+        reindexed(store)
         assert differences(store) == []
     with open_store(str(root)) as store:
         look(store)

@@ -269,9 +269,6 @@ class SimulatedStore:
     def folder(self, run_id: str) -> Path:
         return Path("simulated") / run_id
 
-    def ensure_folder(self, run_id: str) -> None:
-        """Do nothing: there are no files."""
-
     def keep(self, run_id: str, name: str, text: str) -> None:
         self.write(f"keep {name}")
         self.disk.files[run_id, name] = text.encode()

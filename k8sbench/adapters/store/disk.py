@@ -103,12 +103,12 @@ def sync_folder(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a folder; others wait."""
+def locked(folder: Path, *, is_shared: bool = False) -> Iterator[None]:
+    """Hold a lock on a folder; others wait, unless all of them share it."""
     with translated(f"lock {folder}"):
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX)
         yield
     finally:
         os.close(lock)

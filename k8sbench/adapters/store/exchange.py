@@ -14,8 +14,8 @@ know of it. Its logs stay as they were: no time is put in front of lines whose c
 ``imported.json`` says which files they were.
 
 A run that is removed: its folder is put into ``removed/`` with one rename, then its row goes, then
-the folder. Killed between the first two, the run is a row without a folder: the same removal, or
-the next command, ends it.
+the folder. Killed between the first two, the run is a row without a folder: the next command
+deletes the row.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from k8sbench.adapters.files.log_files import LogFile
-from k8sbench.adapters.store import artifacts, disk, index, opening
+from k8sbench.adapters.store import artifacts, disk, following, index
 from k8sbench.adapters.store.artifacts import LOG_SUFFIX, LOGS, RunFolder
 from k8sbench.adapters.store.sql_store import REINDEX, SqlStore
 from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
@@ -116,8 +116,8 @@ def import_folders(
     with unpacking(store.root) as incoming:
         fill(incoming)
         run_ids = sorted(path.name for path in incoming.iterdir())
-        with store.database.writing() as db:  # what an import that was killed has left
-            opening.index_folders(store, db, set(run_ids).difference(index.ids(db)))
+        with store.changing_folders():  # indexes what a killed import has left
+            pass
         there = _there(store, incoming, run_ids, shown)
         added = [run_id for run_id in run_ids if run_id not in there]
         os.sync()
@@ -203,8 +203,7 @@ def _there(store: SqlStore, incoming: Path, run_ids: Sequence[str], shown: str) 
                 "Compare them in a store of its own (--store FOLDER), or remove the one that is"
                 f" here with: k8sbench store remove {run_id}",
             )
-        if here.artifacts is not None:
-            there.append(run_id)
+        there.append(run_id)
     return there
 
 
@@ -228,13 +227,13 @@ def put_in_place(
     """
     runs, moved = store.root / artifacts.RUNS, dict[Path, Path]()
     try:
-        with store.database.writing() as db, disk.translated(f"put runs into {runs}"):
+        with store.changing_folders() as db, disk.translated(f"put runs into {runs}"):
             disk.make_folder(runs)
             for run_id, folder in folders.items():
                 if any((runs / run_id).glob("*")):
                     raise StoreError(f"{runs / run_id} is there, and is no whole run.", REINDEX)
                 moved[folder] = folder.rename(runs / run_id)
-            opening.index_folders(store, db, folders)
+            following.index_folders(db, store.root, folders)
             for run_id in replaced:
                 index.delete(db, run_id)
                 moved |= _taken_out(store, run_id)
@@ -266,7 +265,7 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 
 def remove(store: SqlStore, run_id: str) -> None:
     """Remove an ended run: its row and, if it is here, its folder."""
-    with store.database.writing() as db, disk.translated(f"remove run {run_id}"):
+    with store.changing_folders() as db, disk.translated(f"remove run {run_id}"):
         index.delete(db, run_id)
         _taken_out(store, run_id)
     # Also remains of killed removals; those of active ones are removed twice, which is harmless.

@@ -1,8 +1,7 @@
 """Opening a store: its place, and an index that follows the runs' folders.
 
-The place is a folder, or for an operator a database's URL beside a folder. Opening adds the rows of
-folders that have none, and deletes those whose folders are gone. A missing, old or damaged SQLite
-index is made anew; where the store can only be read, in memory.
+A missing or damaged index, and one of an older version, is built anew, in a new file that then
+takes its place; where the store can only be read, in memory.
 """
 
 from __future__ import annotations
@@ -10,83 +9,58 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
 
-import sqlalchemy as sa
-
-from k8sbench.adapters.store import artifacts, disk, index
-from k8sbench.adapters.store.index import DamagedDatabase, Database, NotWritable
+from k8sbench.adapters.store import artifacts, database, disk, following, index
+from k8sbench.adapters.store.database import DamagedDatabase, Database, NotWritable
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model.errors import StoreError, UsageError
 
 STORE_VARIABLE = "K8SBENCH_STORE"
-FILE_VARIABLE = "K8SBENCH_STORE_FILE"
-"""Names a file with the URL: a mounted Secret with a rotated password."""
+NEW = f"{database.DATABASE}.new"
+"""File in which an index is built."""
+SHOWN_EVERY = 1000
+"""Runs from one line of progress to the next."""
+Tell = Callable[[str], None]
+"""Shows progress to people."""
 
 
 def open_store(
-    where: str | None = None, *, create: bool = True, is_operator: bool = False
+    where: str | None = None, *, create: bool = True, tell: Tell = lambda _: None
 ) -> SqlStore:
-    """Open a store: a folder, for an operator also a ``postgresql://`` URL.
+    """Open the store of a folder.
 
-    Without ``where`` it is ``$K8SBENCH_STORE``, else what the file ``$K8SBENCH_STORE_FILE`` holds
-    now, else ``$XDG_DATA_HOME/k8sbench``, which also has the folders of a database. With
-    ``create=False`` a place without a store reads as an empty one, and is not made.
+    Without ``where`` it is ``$K8SBENCH_STORE``, else ``$XDG_DATA_HOME/k8sbench``. With
+    ``create=False`` a place without a store reads as an empty one, and is not made. ``tell`` is
+    told how far an index is that is built anew.
     """
-    root = _place(where)
-    # The file is mounted in an operator's pod, where people run commands on its store.
-    if isinstance(root, str) and (is_operator or FILE_VARIABLE in os.environ):
-        return opened(index.open_postgres(root), _folder())
-    root = _own(root)
+    root = _folder(where)
     with disk.translated(f"open the store {root}"):
         if root.exists() and not root.is_dir():
             raise StoreError(f"{root} is a file, not a store.", "Name the store's folder.")
-        runs = (root / artifacts.RUNS).glob(f"*/{artifacts.RUN_FILE}")
-        if not (root / index.DATABASE).exists() and not any(runs):
+        has_index = (root / database.DATABASE).exists()
+        if not has_index and not any((root / artifacts.RUNS).glob(f"*/{artifacts.RUN_FILE}")):
             if not create:
-                store = opened(index.open_memory(str(root)), root)
+                store = _in_memory(root, None, tell)
                 store.absent = True
                 return store
             disk.make_folder(root / artifacts.RUNS)
         try:
-            try:
-                return opened(index.open_sqlite(root), root)
-            except DamagedDatabase:
-                delete_damaged_index(where)
-                return opened(index.open_sqlite(root), root)
+            return _opened(root, tell)
         except NotWritable as why:
-            store = opened(index.open_memory(str(root)), root)
-            store.database.read_only = why
-            return store
+            return _to_read(root, why, tell)
 
 
-def _own(place: Path | str) -> Path:
-    """Return the folder of a store that is not an operator's."""
-    if isinstance(place, Path):
-        return place
-    raise UsageError(  # without the URL: it may hold a password
-        "--store or K8SBENCH_STORE names a database, which is the store of an operator alone.",
-        "Name a folder for your own runs; read the operator's with --store cluster.",
-    )
-
-
-def _place(where: str | None) -> Path | str:
-    """Return the folder or the database URL of ``--store``."""
-    if where is None:
-        # The value may end with a line feed of a file or Secret.
-        where = os.environ.get(STORE_VARIABLE, "").strip() or None
-        file = os.environ.get(FILE_VARIABLE)
-        if where is None and file:
-            with disk.translated(f"read {file} ({FILE_VARIABLE})"):
-                where = Path(file).read_text(encoding="utf-8").strip()
-    if where is not None and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", where):
-        return where
-    return _folder(where)
-
-
-def _folder(named: str | None = None) -> Path:
-    """Return a named folder, or the default for users' data."""
+def _folder(named: str | None) -> Path:
+    """Return the folder that is named, or the default for users' data."""
+    # The value may end with a line feed of a file or Secret.
+    named = named if named is not None else os.environ.get(STORE_VARIABLE, "").strip() or None
+    if named is not None and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", named):
+        raise UsageError(  # without the URL: it may hold a password
+            "--store or K8SBENCH_STORE names a URL. A store is a folder.",
+            "Name a folder; read the operator's store with --store cluster.",
+        )
     data = os.environ.get("XDG_DATA_HOME", "")
     try:
         if named is not None:
@@ -103,15 +77,16 @@ def _folder(named: str | None = None) -> Path:
     return base / "k8sbench"
 
 
-def opened(base: Database, root: Path) -> SqlStore:
-    """Open a store on a database; create missing tables."""
+def _opened(root: Path, tell: Tell) -> SqlStore:
+    """Open a store that can be written; build its index if it is missing or damaged."""
+    try:
+        with disk.locked(root, is_shared=True):
+            base = _current(root)
+    except DamagedDatabase:
+        _build(root, tell, is_forced=False)
+        base = _current(root)
     store = SqlStore(base, root)
     try:
-        with base.reading() as db:
-            is_empty = index.layout(db) == 0
-        if is_empty:
-            with base.writing() as db:
-                index.create(db)
         _follow_folders(store)
     except BaseException:
         base.close()
@@ -119,65 +94,112 @@ def opened(base: Database, root: Path) -> SqlStore:
     return store
 
 
-def reindex(store: SqlStore) -> tuple[int, dict[str, str]]:
-    """Rebuild the index from the runs' folders.
+def _current(root: Path) -> Database:
+    """Open the index; raises :class:`DamagedDatabase` unless it has the present tables."""
+    if not (root / database.DATABASE).exists():
+        raise DamagedDatabase(f"The store {root} has no index.")
+    base = database.open_file(root)
+    try:
+        with base.reading() as db:
+            if index.layout(db) == 0:
+                raise DamagedDatabase(f"The index of the store {root} is empty.")
+    except BaseException:
+        base.close()
+        raise
+    return base
 
-    Returns the number of runs in the index, and unreadable runs by id with the reason.
+
+def _build(root: Path, tell: Tell, *, is_forced: bool) -> dict[str, str]:
+    """Build the index anew from the runs' folders, unless another process has just done so.
+
+    Returns the reasons why runs cannot be read, by run id.
     """
-    store.unreadable.clear()
-    with store.database.writing() as db:
-        index.clear(db)
-        index_folders(store, db, artifacts.run_ids(store.root))
-        return len(index.ids(db)), dict(sorted(store.unreadable.items()))
-
-
-def delete_damaged_index(where: str | None) -> None:
-    """Delete a store's SQLite database if damaged or outdated."""
-    root = _own(_place(where))
-    path = root / index.DATABASE
-    if path.is_file():
-        with disk.locked(root), disk.translated(f"delete {path}"):
-            if not _is_sound(root):
-                # The write-ahead log first, so that it is not applied to a new file.
-                for suffix in ("-wal", "-shm", "-journal", ""):
-                    path.with_name(path.name + suffix).unlink(missing_ok=True)
-
-
-def _is_sound(root: Path) -> bool:
-    """Return True for a SQLite database of this layout without damage."""
-    base = index.open_sqlite(root)
-    with contextlib.closing(base), contextlib.suppress(DamagedDatabase), base.reading() as db:
-        index.layout(db)
-        db.execute(index.ROWS.limit(1))  # an error where a table or a column is gone
-        return str(db.exec_driver_sql("PRAGMA quick_check(1)").scalar()) == "ok"
-    return False
-
-
-def index_folders(store: SqlStore, db: sa.Connection, run_ids: Iterable[str]) -> None:
-    """Index folders again; :attr:`SqlStore.unreadable` lists failures."""
-    for folder in map(store.run_folder, sorted(run_ids)):
-        run_id = folder.path.name
-        if not folder.holds_a_run:
-            continue
+    with disk.locked(root):
+        if not is_forced:
+            with contextlib.suppress(DamagedDatabase):
+                _current(root).close()
+                return {}
+        database.delete_file(root, NEW)
+        base = database.open_file(root, NEW)
         try:
-            index.put(db, folder.run())
-        except (StoreError, ValueError) as damage:
-            store.unreadable[run_id] = str(damage)
-        else:
-            store.unreadable.pop(run_id, None)
+            base.set_journal(database.journal_mode(database.file_system(root)))
+            unreadable = _fill(base, root, tell)
+        except BaseException:
+            base.close()
+            database.delete_file(root, NEW)
+            raise
+        base.close()
+        with disk.translated(f"replace {root / database.DATABASE}"):
+            database.delete_file(root)
+            (root / NEW).rename(root / database.DATABASE)
+        disk.sync_folder(root)
+        return unreadable
+
+
+def _fill(base: Database, root: Path, tell: Tell) -> dict[str, str]:
+    """Fill an empty database from the runs' folders; returns the damaged ones."""
+    with base.writing() as db:
+        index.create(db)
+        following.note(db, root)
+        run_ids = sorted(artifacts.run_ids(root))
+        for begin in range(0, len(run_ids), SHOWN_EVERY):
+            if begin:
+                tell(f"indexing the store {root}: {begin} of {len(run_ids)} runs")
+            following.index_folders(db, root, run_ids[begin : begin + SHOWN_EVERY])
+        return index.damaged(db)
+
+
+def _to_read(root: Path, why: NotWritable, tell: Tell) -> SqlStore:
+    """Open a store that can only be read; its index in memory unless the file is current."""
+    with contextlib.suppress(StoreError):
+        if (root / database.DATABASE).exists():
+            base = database.open_to_read(root)
+            store = SqlStore(base, root)
+            with base.reading() as db:
+                if index.layout(db) and following.is_current(db, root):
+                    store.unreadable |= index.damaged(db)
+                    return store
+            base.close()
+    return _in_memory(root, why, tell)
+
+
+def _in_memory(root: Path, why: NotWritable | None, tell: Tell) -> SqlStore:
+    base = database.open_memory(str(root))
+    store = SqlStore(base, root)
+    store.unreadable |= _fill(base, root, tell)
+    base.read_only = why
+    return store
+
+
+def reindex(where: str | None, tell: Tell = lambda _: None) -> tuple[Path, int, dict[str, str]]:
+    """Build the index of a store anew, also a damaged one.
+
+    Returns the store's folder, the number of its runs, and the reasons why runs cannot be read, by
+    run id. Raises :class:`UsageError` if there is no store.
+    """
+    root = _folder(where)
+    if not (root / artifacts.RUNS).is_dir():
+        raise UsageError(
+            f"There is no store in {root} yet.", "k8sbench submit BENCHMARK makes one."
+        )
+    if (root / database.DATABASE).exists():
+        with contextlib.suppress(DamagedDatabase):
+            _current(root).close()  # raises for the database of another program
+    unreadable = _build(root, tell, is_forced=True)
+    with open_store(str(root), create=False) as store:
+        return root, len(store.ids()), unreadable
 
 
 def _follow_folders(store: SqlStore) -> None:
-    """Index new folders, and delete a cache's rows of missing ones."""
+    """Let the index follow the folders; note the damaged ones."""
     with store.database.reading() as db:
-        known = set(index.ids(db))
-    there = artifacts.run_ids(store.root)
-    new = {run_id for run_id in there - known if store.run_folder(run_id).holds_a_run}
-    gone = known - there if store.is_cache else set()
-    if new or gone:
+        damaged = index.damaged(db)
+        is_current = following.is_current(db, store.root)
+    if damaged or not is_current:
         with store.database.writing() as db:
-            index_folders(store, db, new)
-            for run_id in gone:
-                # Checked again under the lock: an import may have put it there.
-                if not store.run_folder(run_id).path.exists():
-                    index.delete(db, run_id)
+            if not is_current:
+                following.follow(db, store.root)
+            # Somebody may have mended them.
+            following.index_folders(db, store.root, damaged)
+            damaged = index.damaged(db)
+    store.unreadable |= damaged

@@ -1,13 +1,11 @@
-"""The store: a folder per run, indexed by a database.
+"""The store: a folder per run, indexed by a SQLite file.
 
-The folders are the truth, and a SQLite file is their index, which :mod:`.opening` keeps so. An
-operator may have its index in a PostgreSQL database, which keeps the rows of runs whose folders
-were lost with their volume.
+The folders are the truth, and the file is their index, which :mod:`.opening` keeps so. A run is
+read from its folder; the index says which runs an answer is about.
 
 Every change goes to the folder inside one transaction that writes the row and excludes other
 writers: a process that is killed before it counts, or meets a full disk there, leaves a row
-that is behind. A run that goes on is therefore read from its folder; the row of a closed run is
-enough.
+that is behind. The state in the row of a run that goes on is therefore never relied on.
 """
 
 from __future__ import annotations
@@ -16,19 +14,19 @@ import contextlib
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
-import sqlalchemy as sa
 from msgspec.structs import replace
 
-from k8sbench.adapters.store import artifacts, disk, index
+from k8sbench.adapters.store import artifacts, baselines, disk, following, index
 from k8sbench.adapters.store.artifacts import LogWriter, RunFolder
-from k8sbench.adapters.store.index import Database
+from k8sbench.adapters.store.database import Database
 from k8sbench.model import creation
-from k8sbench.model.errors import FilesElsewhere, NotFound, StoreError, UsageError, did_you_mean
+from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import Measurement
@@ -52,9 +50,7 @@ class SqlStore:
         self.root = root
         """The folder that holds ``runs/``."""
         self.where = base.shown
-        """The place, for people; never with a password."""
-        self.is_cache = base.kind == "sqlite"
-        """True if no row outlives its run's folder."""
+        """The place, for people."""
         self.absent = False
         """True without a store; this one is empty and cannot be written."""
         self.unreadable: dict[str, str] = {}
@@ -108,7 +104,7 @@ class SqlStore:
         )
         made = False
         try:
-            with self.database.writing() as db:
+            with self.changing_folders() as db:
                 if index.has(db, plan.run_id):
                     raise UsageError(
                         f"There is a run {plan.run_id!r} already.",
@@ -200,14 +196,13 @@ class SqlStore:
         """Change a run, in its row and its folder."""
         folder = self.run_folder(run_id)
         with self.database.writing() as db:
-            run = self._one(db, run_id, wholly=True)
+            run = self._one(db, run_id)
             new = change(run)
             after = replace(new, wishes=artifacts.pertinent(new.wishes, new.phase))
             if after.case_key != run.case_key:
                 index.check_repeat(db, after)
             index.put(db, after)
-            if new.artifacts is not None:
-                folder.save(new, run if run.artifacts else None)
+            folder.save(new, run)
         return after
 
     def run(self, run_id: str) -> Run:
@@ -221,9 +216,15 @@ class SqlStore:
         Those in ``known`` are not read.
         """
         with self.database.reading() as db:
-            found = self.load(db, index.filtered(wanted), known)
-            runs = [run for run in found if index.matches(run, wanted)]
-        return runs if wanted.limit is None else runs[max(len(runs) - wanted.limit, 0) :]
+            run_ids = index.candidates(db, wanted)
+        runs: list[Run] = []
+        for run_id in reversed(run_ids):
+            if wanted.limit is not None and len(runs) == wanted.limit:
+                break
+            run = (known or {}).get(run_id) or self._readable(run_id)
+            if run is not None and index.matches(run, wanted):
+                runs.append(run)
+        return runs[::-1]
 
     def ids(self) -> list[str]:
         """All run ids, oldest first."""
@@ -231,19 +232,11 @@ class SqlStore:
             return index.ids(db)
 
     def folder(self, run_id: str) -> Path:
-        """The run's folder of artifacts; :class:`FilesElsewhere` if it is not here."""
+        """The run's folder of artifacts."""
         here = self.run_folder(run_id)
         if not here.is_there:
-            missing = self.run(run_id).artifacts_missing or f"{here.path} is not there."
-            raise FilesElsewhere(missing, "Ask for them there, or copy the folder from there.")
+            self.run(run_id)  # raises: there is no such run, or it is damaged
         return here.path
-
-    def ensure_folder(self, run_id: str) -> None:
-        """Make a run's folder from its row if missing, and record it."""
-        folder = self.run_folder(run_id)
-        here = {"artifacts": str(folder.path), "artifacts_missing": None}
-        if not folder.is_there:
-            self._change(run_id, lambda run: replace(run, **here))
 
     def last_written_at(self, run_id: str) -> float | None:
         """Return when a file of the run was last written; None if unknown."""
@@ -294,8 +287,8 @@ class SqlStore:
         """Store a baseline; an existing name is an error unless replaced."""
         name = checked_set_name(baseline.name, "baseline")
         with self.database.writing():
-            known = None if replace else index.baselines(self.root).get(name)
-            if known is not None and index.baseline_of(name, known) != baseline:
+            known = None if replace else baselines.read_all(self.root).get(name)
+            if known is not None and baselines.decoded(name, known) != baseline:
                 raise UsageError(
                     f"There is a baseline {name!r} already.",
                     "Choose another name, or replace it with --replace.",
@@ -304,13 +297,13 @@ class SqlStore:
 
     def baselines(self) -> list[Baseline]:
         """All baselines, by name."""
-        kept = index.baselines(self.root).items()
-        return [index.baseline_of(name, content) for name, content in kept]
+        kept = baselines.read_all(self.root).items()
+        return [baselines.decoded(name, content) for name, content in kept]
 
     def remove_baseline(self, name: str) -> None:
         """Remove a baseline, even an unreadable one; raises :class:`NotFound`."""
         with self.database.writing():
-            names = list(index.baselines(self.root))
+            names = list(baselines.read_all(self.root))
             if name not in names:
                 action = did_you_mean(name, names) + "k8sbench baseline list shows them."
                 raise NotFound(f"There is no baseline {name!r}.", action)
@@ -318,7 +311,7 @@ class SqlStore:
                 self._baseline_file(name).unlink()
 
     def _baseline_file(self, name: str) -> Path:
-        return self.root / index.BASELINE_FOLDER / f"{name}.json"
+        return self.root / baselines.BASELINE_FOLDER / f"{name}.json"
 
     def check_writable(self) -> None:
         """Raise :class:`StoreError` if runs cannot be recorded now."""
@@ -337,48 +330,36 @@ class SqlStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def load(
-        self,
-        db: sa.Connection,
-        query: sa.Select[Any],
-        known: Mapping[str, Run] | None = None,
-        *,
-        wholly: bool = False,
-        **values: str,
-    ) -> list[Run]:
-        """Read the runs of rows that are not ``known``.
+    def _readable(self, run_id: str) -> Run | None:
+        """Read a run; None if it was just removed, or for one in :attr:`unreadable`."""
+        folder = self.run_folder(run_id)
+        try:
+            run = folder.run()
+        except StoreError as damage:
+            if folder.path.exists():
+                self.unreadable[run_id] = str(damage)
+            return None
+        self.unreadable.pop(run_id, None)
+        return run
 
-        Active ones come from folders that are here; with ``wholly`` also closed ones.
-        :attr:`unreadable` lists the failures.
-        """
-        runs = []
-        for row in db.execute(query, values).mappings():
-            try:
-                one = (known or {}).get(row["run_id"])
-                runs.append(one or self._read(row, wholly=wholly))
-                self.unreadable.pop(row["run_id"], None)
-            except StoreError as damage:
-                self.unreadable[row["run_id"]] = str(damage)
-        return runs
-
-    def _read(self, row: sa.RowMapping, *, wholly: bool) -> Run:
-        folder = self.run_folder(row["run_id"])
-        if (self.is_cache or folder.is_there) and (wholly or not row["closed"]):
-            return folder.run()
-        run = index.run_of(row)
-        if folder.is_there:
-            return replace(run, artifacts=str(folder.path))
-        missing = f"The files of run {run.run_id} are not in {folder.path}."
-        return replace(run, artifacts_missing=missing)
-
-    def _one(self, db: sa.Connection, run_id: str, *, wholly: bool = False) -> Run:
-        runs = self.load(db, index.RUN, wholly=wholly, id=run_id)
-        if runs:
-            return runs[0]
+    def _one(self, db: sqlite3.Connection, run_id: str) -> Run:
+        run = self._readable(run_id) if index.has(db, run_id) else None
+        if run is not None:
+            return run
         if run_id in self.unreadable:
             raise StoreError(self.unreadable[run_id], REINDEX)
         action = did_you_mean(run_id, index.ids(db)) + "k8sbench list shows the runs."
         raise NotFound(f"There is no run {run_id!r} in the store {self.where}.", action)
+
+    @contextlib.contextmanager
+    def changing_folders(self) -> Iterator[sqlite3.Connection]:
+        """Begin a transaction that makes or removes folders together with their rows."""
+        with self.database.writing() as db:
+            # What a killed process has left is indexed before it would pass for a change of ours.
+            if not following.is_current(db, self.root):
+                following.follow(db, self.root)
+            yield db
+            following.note(db, self.root)
 
     def run_folder(self, run_id: str) -> RunFolder:
         """Return the folder of a run's files, if they are here."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 import msgspec
-from click.core import ParameterSource
 
 from k8sbench.app import catalog, runs
 from k8sbench.app.catalog import Preflight
@@ -20,7 +19,6 @@ from k8sbench.cli.terminal import output, progress
 from k8sbench.model import errors
 from k8sbench.model.errors import Severity, Unreachable, UsageError
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.model.plain_text import without_passwords
 from k8sbench.model.pool import NodePool
 from k8sbench.model.request import FLAGS as ALL_FLAGS
 from k8sbench.model.request import ClusterAccess, SubmitRequest
@@ -179,19 +177,6 @@ def _names(_: click.Context, __: click.Parameter, given: Sequence[str]) -> list[
     return [name for text in given for name in text.split(",") if name]
 
 
-def _reject_password(
-    context: click.Context, option: click.Parameter, value: str | None
-) -> str | None:
-    """Reject a password on the command line, where ``ps`` shows it."""
-    typed = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-    if typed and value is not None and without_passwords(value) != value:
-        raise UsageError(
-            "--store holds a password, which ps shows to every user of this machine.",
-            "Give the URL in K8SBENCH_STORE.",
-        )
-    return value
-
-
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.pass_context
 @click.option(
@@ -204,9 +189,7 @@ def _reject_password(
     callback=_names,
     help="Namespace to collect from; may be repeated. Default: its own.",
 )
-@_setting(
-    "store", "FOLDER|URL", "Store; default: the user's data folder.", callback=_reject_password
-)
+@_setting("store", "FOLDER", "Store; default: the user's data folder.")
 @_setting(
     "prometheus", "URL|auto|none", "Where GPU metrics are; default auto: found in the cluster."
 )

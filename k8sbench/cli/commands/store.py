@@ -29,7 +29,7 @@ def command() -> None:
 @command.command()
 @store_option
 def info(where: str | None) -> None:
-    """Show the store's place, database and number of runs."""
+    """Show the store's place and number of runs."""
     with stores.to_read(where, output.note) as store:
         try:
             identity = "none: it is not made yet" if store.absent else store.identity
@@ -38,7 +38,6 @@ def info(where: str | None) -> None:
         state = "" if store.database.read_only is None else " (can only be read)"
         output.write(
             f"Store:      {store.where}{state}\n"
-            f"Database:   {store.database.kind}\n"
             f"Identity:   {identity}\n"
             f"Artifacts:  {store.root / 'runs'}\n"
             f"Runs:       {len(store.ids())}\n"
@@ -52,7 +51,7 @@ def reindex(where: str | None) -> int:
 
     Names runs that cannot be read; exit code 1 if there is any.
     """
-    shown, count, damaged = stores.reindex(where)
+    shown, count, damaged = stores.reindex(where, output.note)
     if damaged:
         columns = (Column("DAMAGED"), Column("WHAT", whole=True))
         output.write_table(columns, list(damaged.items()))
@@ -148,7 +147,7 @@ def prune(keep: str, dry_run: bool, where: str | None) -> None:
     Their rows and measurements stay. Prints the ids of these runs.
     """
     keep_s = stores.keep_seconds(keep)
-    with stores.to_write(where, create=False) as store:
+    with stores.to_write(where, create=False, note=output.note) as store:
         done, kept = stores.prune(store, keep_s, dry_run=dry_run)
     output.write_names(done)
     for run_id, why in kept.items():

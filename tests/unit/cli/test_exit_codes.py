@@ -14,7 +14,6 @@ from k8sbench.model import errors as errors_module
 from k8sbench.model.errors import (
     BenchError,
     CreationUnknown,
-    FilesElsewhere,
     NoRoom,
     StoreError,
     Unreachable,
@@ -51,12 +50,10 @@ def test_a_missed_target_has_a_code(mode: Any, figures: dict[str, Any], code: in
     assert exit_codes.code_of_run(measured) == code
 
 
-def test_the_worst_counts_and_files_on_another_machine_are_no_failure() -> None:
-    elsewhere = FilesElsewhere("The files are on another machine.")
+def test_the_worst_counts() -> None:
     unreadable = StoreError("The file cannot be read.")
     assert exit_codes.code_of_failures([]) == 0
-    assert exit_codes.code_of_failures([elsewhere]) == 0
-    assert exit_codes.code_of_failures([elsewhere, unreadable]) == BenchError.exit_code == 1
+    assert exit_codes.code_of_failures([unreadable]) == BenchError.exit_code == 1
     # A slow node counts more than a failed run and less than a cluster that is not ready.
     assert (exit_codes.worst_code([3, 7, 5]), exit_codes.worst_code([6, 7])) == (7, 6)
 

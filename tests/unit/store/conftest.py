@@ -1,4 +1,4 @@
-"""Stores to test: one of each kind that there is, empty."""
+"""Stores to test, empty."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -8,35 +8,28 @@ import pytest
 
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
-from tests.harness import postgres
 from tests.unit.store.examples import NOW, PROCESS, plan
 
 OpenStore = Callable[[], SqlStore]
 
 
-@pytest.fixture(params=["sqlite", postgres.PARAMETER])
-def where(request: pytest.FixtureRequest, root: Path) -> str:
-    """A store of each kind, not made yet."""
-    return str(root) if request.param == "sqlite" else str(request.getfixturevalue("url"))
+@pytest.fixture
+def where(root: Path) -> str:
+    """A store that is not made yet."""
+    return str(root)
 
 
 @pytest.fixture
 def open_again(where: str) -> Iterator[OpenStore]:
     """Open one and the same store, as another process would; closed at the end."""
     with contextlib.ExitStack() as stack:
-        yield lambda: stack.enter_context(open_store(where, is_operator=True))
+        yield lambda: stack.enter_context(open_store(where))
 
 
 @pytest.fixture
 def store(open_again: OpenStore) -> SqlStore:
-    """An empty store of each kind."""
+    """An empty store."""
     return open_again()
-
-
-@pytest.fixture
-def url(postgres_server: postgres.Server) -> str:
-    """An empty database of PostgreSQL."""
-    return postgres_server.database()
 
 
 @pytest.fixture
@@ -55,6 +48,6 @@ def sqlite_store(root: Path) -> Iterator[SqlStore]:
 
 @pytest.fixture
 def one_run(store: SqlStore) -> SqlStore:
-    """A store of each kind with the run seg-1."""
+    """A store with the run seg-1."""
     store.record(plan(), at=NOW, process=PROCESS)
     return store

@@ -1,4 +1,4 @@
-"""Contract of every store on either database (:class:`k8sbench.ports.Store`)."""
+"""Contract of a store (:class:`k8sbench.ports.Store`)."""
 
 import errno
 import json
@@ -29,7 +29,7 @@ from tests.unit.store.examples import (
     plan,
     step,
 )
-from tests.unit.store.index_checks import damage, differences
+from tests.unit.store.index_checks import differences
 
 
 def test_a_run_is_recorded_before_it_starts(store: SqlStore, open_again: OpenStore) -> None:
@@ -197,7 +197,6 @@ def test_a_run_that_goes_on_is_as_its_folder_says(one_run: SqlStore) -> None:
 
 def test_what_cannot_be_read_is_one_damaged_run(one_run: SqlStore) -> None:
     run = one_run.record(plan("seg-2", repeat=2), at=NOW, process=PROCESS)
-    damage(one_run, "seg-1", "{")
     (one_run.folder("seg-1") / "run.json").write_text("{")
     assert one_run.runs(RunFilter()) == [run]
     assert list(one_run.unreadable) == ["seg-1"]

@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import shutil
+import sqlite3
 import stat
 import subprocess
 import tarfile
@@ -12,9 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
-from k8sbench.adapters.store import disk, exchange, index, opening
+from k8sbench.adapters.store import disk, exchange, index
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import connections, stores
@@ -37,7 +37,7 @@ from tests.unit.store.examples import (
     plan,
     step,
 )
-from tests.unit.store.index_checks import differences
+from tests.unit.store.index_checks import differences, reindexed
 
 IDS = ["seg-1", "seg-2"]
 
@@ -98,7 +98,7 @@ def test_a_run_keeps_its_repeat_number_where_another_has_it(store: SqlStore, dat
     store.measured("seg-1", measurement(final_loss=7.0))
     repeats = {run.run_id: run.plan.repeat for run in store.runs(RunFilter())}
     assert repeats == {"mine": 1, "seg-1": 1, "seg-2": 2}
-    assert opening.reindex(store) == (3, {})
+    assert reindexed(store) == (3, {})
     assert store.next_repeat("nightly", store.run("mine").case_key) == 3
     assert differences(store) == []
 
@@ -125,7 +125,7 @@ def test_lost_files_come_back(store: SqlStore, open_again: OpenStore, data: byte
     assert everything(again) == before
     assert differences(again) == []
     (folder / "run.json").unlink()
-    with pytest.raises(StoreError, match="seg-1 is there, and is no whole run"):
+    with pytest.raises(StoreError, match=r"seg-1 holds no run\.json"):
         imported(again, data)
 
 
@@ -231,7 +231,7 @@ def test_an_import_that_is_interrupted_leaves_nothing(
 ) -> None:
     real = index.put
 
-    def put(db: sa.Connection, run: Run) -> None:
+    def put(db: sqlite3.Connection, run: Run) -> None:
         if run.run_id == "seg-2":
             raise wrong
         real(db, run)
@@ -245,7 +245,7 @@ def test_an_import_that_is_interrupted_leaves_nothing(
 
 
 IMPORT = """
-with open_store(words[0], is_operator=True) as store, open(words[1], "rb") as file:
+with open_store(words[0]) as store, open(words[1], "rb") as file:
     exchange.import_runs(store, file, "x")
 """
 
@@ -256,7 +256,7 @@ def test_an_import_that_is_killed_is_taken_up_again(
 ) -> None:
     file = tmp_path / "x.tar.gz"
     file.write_bytes(data)
-    with open_store(where, is_operator=True) as store:
+    with open_store(where) as store:
         children.killed_at("os.rename", "incoming", IMPORT, where, file, count=point)
         assert len(imported(store, data)[0]) == left
         assert everything(store) == everything(other)
@@ -315,7 +315,7 @@ def test_a_removal_that_is_killed_has_happened_or_not_and_can_be_made_again(
     children.killed_at(event, "seg-1", remove, store.root)
     if event != "never":  # between the folder and the row there is a moment
         assert differences(store) == []
-    opening.reindex(store)
+    reindexed(store)
     assert store.ids() == left
     for run_id in left:
         exchange.remove(store, run_id)
@@ -410,7 +410,7 @@ def test_all_that_a_store_writes_is_its_owners_alone(tmp_path: Path) -> None:
         assert {path.suffix for path in root.iterdir()} >= {".db", ".db-wal", ".db-shm", ".lock"}
         assert seen_by_others(tmp_path / "data") == {}
     (root / "k8sbench.db").write_bytes(b"damaged" * 4096)
-    stores.reindex(str(root))
+    stores.reindex(str(root), print)
     assert seen_by_others(root) == {}
 
 

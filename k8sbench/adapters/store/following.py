@@ -1,0 +1,60 @@
+"""The index follows the runs' folders.
+
+The folders are listed only if their list has changed since the index last followed it, which the
+system's time of that change says: a process was killed, or somebody copied or deleted a folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+
+from k8sbench.adapters.store import artifacts, disk, index
+from k8sbench.adapters.store.artifacts import RUNS, RunFolder
+from k8sbench.model.errors import StoreError
+
+FOLDERS = "folders"
+"""Fact of the index: the generation of the folders that it has rows of."""
+
+
+def generation(root: Path) -> str:
+    """Return what changes whenever a run's folder comes or goes."""
+    with disk.translated(f"read {root / RUNS}"), contextlib.suppress(FileNotFoundError):
+        about = (root / RUNS).stat()
+        return f"{about.st_ino} {about.st_mtime_ns}"
+    return ""
+
+
+def is_current(db: sqlite3.Connection, root: Path) -> bool:
+    """Return True if no folder came or went since the index last followed them."""
+    return index.fact(db, FOLDERS) == generation(root)
+
+
+def note(db: sqlite3.Connection, root: Path) -> None:
+    """Record that the index has a row for each folder that there is now."""
+    index.put_fact(db, FOLDERS, generation(root))
+
+
+def follow(db: sqlite3.Connection, root: Path) -> None:
+    """Index new folders, and delete the rows of missing ones."""
+    # Before the list is read: what comes later is followed by the next one.
+    note(db, root)
+    known = {*index.ids(db), *index.damaged(db)}
+    there = artifacts.run_ids(root)
+    index_folders(db, root, there - known)
+    for run_id in known - there:
+        index.delete(db, run_id)
+
+
+def index_folders(db: sqlite3.Connection, root: Path, run_ids: Iterable[str]) -> None:
+    """Index folders again; those that cannot be read are noted as damaged."""
+    for run_id in sorted(run_ids):
+        folder = RunFolder(root / RUNS / run_id)
+        if not folder.holds_a_run:
+            continue
+        try:
+            index.put(db, folder.run())
+        except (StoreError, ValueError) as damage:
+            index.put_damaged(db, run_id, str(damage))
