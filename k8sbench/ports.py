@@ -16,6 +16,7 @@ import msgspec
 from k8sbench.model.benchmark_object import Benchmark, StatusEvent
 from k8sbench.model.errors import PlanUnreadable
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery, SourceName
+from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.kube import JobOwner, Ownership
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Moment, Phase, ReplicaState, Transition
@@ -456,6 +457,48 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Close the database."""
+
+
+class GroupIndex(Protocol):
+    """The groups of a store, made of its runs once and kept beside them."""
+
+    def changed_sets(self) -> dict[str, int]:
+        """Return the sets whose groups are to be made anew, with the versions of the changes."""
+
+    def open_sets(self) -> set[str]:
+        """Return the sets with a run that goes on."""
+
+    def put(self, made: Mapping[str, Sequence[Group]], versions: Mapping[str, int]) -> None:
+        """Keep the groups of some sets, unless a set has changed since its version.
+
+        Raises :class:`~k8sbench.model.errors.StoreError` where the store can only be read.
+        """
+
+    def made_by_this_version(self) -> None:
+        """Record that all groups are made by this version of k8sbench."""
+
+    def rows(self) -> list[GroupRow]:
+        """Return the rows of all groups, oldest first."""
+
+    def groups(self, ids: Collection[str]) -> dict[str, Group]:
+        """Return groups by id."""
+
+    def sets_of(self, run_ids: Collection[str]) -> set[str]:
+        """Return the names of the sets of some runs."""
+
+    def runs_with_logs(self, digests: Collection[str]) -> Iterator[Run]:
+        """Yield the runs with logs of some digests."""
+
+
+class GroupedStore(Store, Protocol):
+    """A store that keeps the groups of its runs."""
+
+    @property
+    def group_index(self) -> GroupIndex:
+        """The groups of the store."""
+
+    def readable(self, run_id: str) -> Run | None:
+        """Read a run; None if it was just removed, or is damaged."""
 
 
 Clock = Callable[[], float]

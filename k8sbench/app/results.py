@@ -5,20 +5,21 @@ Rows and sets side by side, as a publishable folder, or as one HTML file.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from k8sbench.app import catalog, connections, stores
+from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
 from k8sbench.measure.group import comparison, ratios, selection, sides
-from k8sbench.measure.group import history as histories
 from k8sbench.measure.group.comparison import Held
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import (
@@ -33,8 +34,7 @@ from k8sbench.model.group import EVERY, GroupFilter, Result, no_run_together
 from k8sbench.model.identity import checked_set_name, resolve
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.plain_text import counted
-from k8sbench.model.run import Baseline, Run, kept_run, merged
-from k8sbench.ports import RunFilter
+from k8sbench.model.run import Baseline, Run, kept_run
 from k8sbench.report.document import BaselineInfo, baseline_info
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from k8sbench.measure.group.selection import Report
     from k8sbench.model.compared import CaseHistory, Comparison
     from k8sbench.model.group import Group, Member
-    from k8sbench.ports import Store
+    from k8sbench.ports import GroupedStore, Store
     from k8sbench.report.explanation import Row
     from k8sbench.report.plot import History
     from k8sbench.report.publication import Publication
@@ -66,6 +66,7 @@ def results(
     note: Note,
     *,
     published: bool = False,
+    over_sets: bool = False,
 ) -> Report:
     """Make the selected rows of a store and the operator.
 
@@ -75,10 +76,14 @@ def results(
     check_accepted(scope.accept)
     # Not of one set, nor by time: speedups refer to other sets, and a set may be older in part.
     query = {"benchmark": wanted.chosen.benchmark, "framework": wanted.chosen.framework}
-    with stores.with_operator(scope, note, **query) as (store, runs):
-        find = catalog.finder(store, note)
+    with stores.with_operator(scope, note, **query) as (store, groups):
         report = selection.report(
-            runs, wanted, accept=scope.accept, published=published, find=find, is_strict=True
+            groups,
+            wanted,
+            published=published,
+            find=catalog.finder(store, note),
+            is_strict=True,
+            over_sets=over_sets,
         )
         if not report.results:
             stores.note_empty(store, note)
@@ -86,7 +91,7 @@ def results(
 
 
 def rows(
-    store: Store,
+    store: GroupedStore,
     runs: Sequence[Run],
     note: Note,
     *,
@@ -98,13 +103,10 @@ def rows(
     ``among`` are the other runs of the operator.
     """
     run_ids = {run.run_id for run in runs}
-    known = {run.run_id: run for run in runs if run.source != stores.SOURCE}
-    benchmarks = sorted({run.plan.benchmark for run in runs})
-    ours = [run for name in benchmarks for run in store.runs(RunFilter(benchmark=name), known)]
     theirs = [*among, *(run for run in runs if run.source == stores.SOURCE)]
-    both, _ = merged(ours, theirs)
+    groups = StoredGroups(store, note, theirs=theirs, accept=accept)
     wanted = selection.Wanted(runs=tuple(run_ids))
-    report = selection.report(both, wanted, accept=accept, find=catalog.finder(store, note))
+    report = selection.report(groups, wanted, find=catalog.finder(store, note))
     rejected = frozenset(
         member.run_id
         for row in report.results
@@ -125,9 +127,9 @@ def explain(text: str, scope: StoresRead, note: Note) -> list[Row]:
     if found := list(ids.matching(text)):
         return found
     check_accepted(scope.accept)
-    with stores.with_operator(scope, note) as (store, runs):
+    with stores.with_operator(scope, note) as (store, groups):
         try:
-            return list(explanation.of(text, runs, scope.accept, catalog.finder(store, note)))
+            return list(explanation.of(text, groups, catalog.finder(store, note)))
         except NotFound as missing:
             action = did_you_mean(text, ids.ALL) + (missing.action or "")
             raise NotFound(missing.message, action) from missing
@@ -167,47 +169,57 @@ def compare(
     Each side consists of runs, groups, sets or baselines. The store's other sets tell how much
     sets of a case vary.
     """
-    known = _read(scope, note)
-    one, two = sides.named(a, known), sides.named(b, known)
-    chosen.chosen([*one.groups, *two.groups])  # raises where nothing fits
-    one, two = (
-        msgspec.structs.replace(side, groups=tuple(filter(chosen.fits, side.groups)))
-        for side in (one, two)
-    )
+    with _read(scope, note) as known:
+        one = sides.named(a, known)
+        two = sides.named(b, known)
+        chosen.chosen(group.row for group in (*one.groups, *two.groups))  # raises if nothing fits
+        one, two = (
+            msgspec.structs.replace(
+                side, groups=tuple(group for group in side.groups if chosen.fits(group.row))
+            )
+            for side in (one, two)
+        )
+        _note_sides(one, two, note)
+        return comparison.compare(one, two, limit=limit, floor=floor, among=known.groups.rows)
+
+
+def _note_sides(one: sides.Side, two: sides.Side, note: Note) -> None:
+    """Note runs of both sides, and runs that go on."""
     if both := one.run_ids & two.run_ids:
         note(f"note: {counted(len(both), 'run', ('is', 'are'))} on both sides.")
     for side in (one, two):
         if count := sum(group.in_progress for group in side.groups):
             open_runs = counted(count, "run", ("is", "are"))
             note(f"note: {side.name}: {open_runs} open, without a figure as yet.")
-    return comparison.compare(one, two, limit=limit, floor=floor, among=known.groups)
 
 
 def history(
     chosen: GroupFilter, scope: StoresRead, note: Note, *, since: float | None = None
 ) -> list[CaseHistory]:
-    """Return every case of a benchmark over its sets, with the changes marked."""
-    known = _read(scope, note)
-    if not known.groups:
-        raise NotFound(f"There is no run of {chosen.benchmark}: there are no runs yet.", FIRST_RUN)
-    fitting = chosen.chosen(known.groups)
-    series = histories.history(known.groups, since or 0.0, chosen.fits)
-    if not series:
-        raise no_run_together(since, max(group.began[1] for group in fitting))
-    return series
+    """Return every case of a benchmark over its newest sets, with the changes marked."""
+    with _read(scope, note) as known:
+        rows = known.groups.rows
+        if not rows:
+            none = f"There is no run of {chosen.benchmark}: there are no runs yet."
+            raise NotFound(none, FIRST_RUN)
+        fitting = chosen.chosen(rows)
+        series = selection.histories(known.groups, fitting, since or 0.0)
+        if not series:
+            raise no_run_together(since, max(row.ended for row in fitting))
+        return series
 
 
 # -- the newest sets against a baseline -----------------------------------------------------------
 
 
-def held_against(where: str | None, name: str, newest: int) -> dict[tuple[str, ...], Held]:
-    """Compare the newest set of each case with a baseline, if there is one.
-
-    Only the ``newest`` runs of the store are considered.
-    """
+def held_against(where: str | None, name: str) -> dict[tuple[str, ...], Held]:
+    """Compare the newest set of each case with a baseline, if there is one."""
     with stores.to_read(where, lambda _: None) as store:
         kept = next((one for one in store.baselines() if one.name == name), None)
-        return {} if kept is None else comparison.against(kept, store.runs(RunFilter(limit=newest)))
+        if kept is None:
+            return {}
+        groups = StoredGroups(store, lambda _: None)
+        return comparison.against(kept, groups)
 
 
 # -- baselines ------------------------------------------------------------------------------------
@@ -219,7 +231,8 @@ def save_baseline(
     """Keep the runs of a side that count, under a name."""
     checked_set_name(name, "baseline")
     with stores.to_write(where, create=False, note=note) as store:
-        side = sides.named(",".join(texts), sides.known(store.runs(RunFilter()), store.baselines()))
+        groups = StoredGroups(store, note)
+        side = sides.named(",".join(texts), sides.known(groups, store.baselines()))
         valid = [m.run_id for g in side.groups for m in g.members if m.rate is not None]
         left_out = sum(len(group.members) for group in side.groups) - len(valid)
         if not valid:
@@ -253,15 +266,16 @@ def remove_baseline(name: str, where: str | None) -> None:
         store.remove_baseline(name)
 
 
-def _read(scope: StoresRead, note: Note) -> sides.Known:
-    """Read the runs and baselines of a store, and of the operator."""
+@contextlib.contextmanager
+def _read(scope: StoresRead, note: Note) -> Iterator[sides.Known]:
+    """Open the groups and baselines of a store, and of the operator."""
     check_accepted(scope.accept)
-    with stores.with_operator(scope, note) as (store, runs):
+    with stores.with_operator(scope, note) as (store, groups):
         here = store.baselines()
-    # What hinders it was noted with the runs.
-    insist = scope.where == stores.CLUSTER
-    there = stores.operator_baselines(scope.access, lambda _: None, insist=insist)
-    return sides.known(runs, [*there, *here], accept=scope.accept)
+        # What hinders it was noted with the runs.
+        insist = scope.where == stores.CLUSTER
+        there = stores.operator_baselines(scope.access, lambda _: None, insist=insist)
+        yield sides.known(groups, [*there, *here])
 
 
 # -- report and the page ---------------------------------------------------------------------------
@@ -295,18 +309,16 @@ def publish(
     check_accepted(scope.accept)
     former = report_folder.former_files(folder, {publication.README, publication.RESULTS})
     with (
-        stores.with_operator(scope, note) as (store, runs),
+        stores.with_operator(scope, note) as (store, groups),
         tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as copies,
     ):
         find = catalog.finder(store, note)
         reports = [
-            selection.report(
-                runs, Wanted(set_name=name), accept=scope.accept, published=published, find=find
-            )
+            selection.report(groups, Wanted(set_name=name), published=published, find=find)
             for name in dict.fromkeys(sets)
         ]
         rows = [result for report in reports for result in report.results]
-        by_id = {run.run_id: run for run in runs}
+        by_id = groups.runs
         _check_ended(rows, by_id)
 
         def copied(run_id: str) -> list[Path]:
@@ -452,18 +464,15 @@ def page(
     links to them.
     """
     from k8sbench import __version__
-    from k8sbench.measure.group import comparison, history
     from k8sbench.report import page as pages
 
-    cases = {row.group.key.only("series") for row in report.results}
-    series = history.history(report.fitting)
     return pages.html(
         pages.Page(
             results=report.results,
             parities=report.parities,
             histories=timelines(report, named, where, note),
-            series=[one for one in series if one.group.key.only("series") in cases],
-            compared=comparison.newest_sets(report.fitting),
+            series=report.series,
+            compared=report.compared,
             files=files or {},
             at=connections.now(),
             version=__version__,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ import msgspec
 from k8sbench.adapters import processes
 from k8sbench.app import catalog, connections, results, stores
 from k8sbench.app.connections import on_cluster
+from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.results import RunRows
 from k8sbench.lifecycle import collecting, serving
 from k8sbench.lifecycle.collecting import CollectResult
@@ -26,6 +27,7 @@ from k8sbench.lifecycle.context import Agree, Note, Reporter, RunContext, Stop
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.measure.group import grouping
+from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import Benchmark, ObjectSpec
 from k8sbench.model.errors import (
@@ -37,7 +39,7 @@ from k8sbench.model.errors import (
     StoreError,
     UsageError,
 )
-from k8sbench.model.group import GroupFilter, no_run_together
+from k8sbench.model.group import GroupFilter, GroupRow, no_run_together
 from k8sbench.model.identity import check_set, resolve
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import counted
@@ -183,13 +185,12 @@ def list_runs(
 ) -> list[ListedRun]:
     """Return the runs that match, oldest first, with those of an operator.
 
-    Of a named namespace only its runs, and the foreign jobs there besides. Runs that do not match
-    are read as well, as for ``results``: with them it is judged which count.
+    If a namespace is named, returns only its runs and the jobs of other stores there.
     """
     insist = where == stores.CLUSTER
     place, jobs = None, list[FoundJob]()
     with stores.to_read(stores.NOWHERE if insist else where, note) as store:
-        ours = stores.current_runs(store)
+        ours = stores.recorded_runs(store, wanted)
         if access.named and not insist:
             with connections.glance(connections.connect(access)) as cluster:
                 place, jobs = cluster.api.place, list(cluster.jobs())
@@ -200,6 +201,9 @@ def list_runs(
             for run in both
             if wanted.fits(run.plan, run.created_at) and (place is None or run.is_at(place))
         ]
+        if wanted.limit is not None:
+            runs = runs[max(len(runs) - wanted.limit, 0) :]
+        groups = StoredGroups(store, note, theirs=theirs)
         # Of a run that the operator has its job is no news.
         still = [run for run in runs if run.run_id not in added]
         if wished := [run for run in still if run.wishes and stores.is_unclaimed(store, run)]:
@@ -227,18 +231,20 @@ def list_runs(
         if not rows and place is not None:
             note(f"No run matches in namespace {place.namespace} of {place.server}.")
         elif not rows and not insist:
-            _check_filters(wanted, both)
+            _check_filters(wanted, groups.rows)
             if not store.unreadable:
                 stores.note_empty(store, note)
-    return sorted(judged(rows, both), key=lambda row: row.created_at)
+        return sorted(judged(rows, groups), key=lambda row: row.created_at)
 
 
-def judged(rows: Sequence[ListedRun], among: Iterable[Run]) -> list[ListedRun]:
+def judged(rows: Sequence[ListedRun], known: KnownGroups) -> list[ListedRun]:
     """Give rows the verdicts that ``results`` shows.
 
     A run may be valid by itself and still be rejected within its group.
     """
-    rejected = grouping.rejected(among)
+    sets = {row.set_name for row in rows}
+    groups = known.groups(row for row in known.rows if row.set_name in sets)
+    rejected = grouping.rejected(groups)
     return [
         msgspec.structs.replace(
             row, verdict="rejected", reasons=rejected[row.run_id], throughput=None, unit=None
@@ -249,14 +255,15 @@ def judged(rows: Sequence[ListedRun], among: Iterable[Run]) -> list[ListedRun]:
     ]
 
 
-def _check_filters(wanted: RunFilter, every: Sequence[Run]) -> None:
-    """Reject filters that none of some runs fits, and name the nearest values."""
+def _check_filters(wanted: RunFilter, rows: Sequence[GroupRow]) -> None:
+    """Reject filters that no run fits, and name the nearest values."""
     if wanted.set_name is not None:
-        check_set(wanted.set_name, [run.plan.set_name for run in reversed(every)])
-    if not every:
+        newest_first = sorted(rows, key=lambda row: -row.latest)
+        check_set(wanted.set_name, [row.set_name for row in newest_first])
+    if not rows:
         return
-    GroupFilter(benchmark=wanted.benchmark).chosen(grouping.groups(every))
-    raise no_run_together(wanted.since, max(run.created_at for run in every))
+    GroupFilter(benchmark=wanted.benchmark).chosen(rows)
+    raise no_run_together(wanted.since, max(row.latest for row in rows))
 
 
 def _on_clusters(alone: Sequence[Run], note: Note) -> dict[str, Phase]:

@@ -31,13 +31,14 @@ from k8sbench.model.errors import (
 )
 from k8sbench.model.identity import resolve
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Baseline, Run, merged
+from k8sbench.model.run import Baseline, Run
 from k8sbench.ports import RunFilter, Store
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
     from k8sbench.adapters.store.exchange import Pruned
     from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.app.known_groups import StoredGroups
 
 
 def chosen(
@@ -53,12 +54,17 @@ def chosen(
 
 def current_runs(store: Store) -> list[Run]:
     """Return all recorded runs, oldest first, as they are now."""
-    changed = reconcile(store)
-    return [changed.get(run.run_id, run) for run in store.runs(RunFilter())]
+    return recorded_runs(store, RunFilter())
+
+
+def recorded_runs(store: Store, wanted: RunFilter) -> list[Run]:
+    """Return the recorded runs that match, oldest first, as they are now."""
+    lost = reconcile(store)
+    return [lost.get(run.run_id, run) for run in store.runs(wanted)]
 
 
 def reconcile(store: Store) -> dict[str, Run]:
-    """Update runs whose process is gone; return them by id."""
+    """Mark runs whose process is gone, where the store can be written; return them by id."""
     return mark_lost_runs(store, alive=processes.alive, now=connections.now())
 
 
@@ -118,23 +124,24 @@ def is_recorded(where: str | None, text: str) -> bool:
 @contextlib.contextmanager
 def with_operator(
     scope: StoresRead, note: Note, **query: str | None
-) -> Iterator[tuple[SqlStore, list[Run]]]:
-    """Open a store to read it; its runs come with the operator's, oldest first.
+) -> Iterator[tuple[SqlStore, StoredGroups]]:
+    """Open a store to read its groups, with those of the operator's runs.
 
     With ``cluster`` for a store all runs are the operator's.
     """
+    from k8sbench.app.known_groups import StoredGroups
+
     insist = scope.where == CLUSTER
     with to_read(NOWHERE if insist else scope.where, note) as store:
-        ours = current_runs(store)
-        runs, _ = merged(ours, operator_runs(scope.access, note, insist=insist, **query))
-        yield store, runs
+        lost = reconcile(store)
+        theirs = operator_runs(scope.access, note, insist=insist, **query)
+        yield store, StoredGroups(store, note, lost=lost, theirs=theirs, accept=scope.accept)
 
 
 def damaged(store: SqlStore) -> dict[str, BenchError]:
     """Return the errors of damaged folders, by run id."""
     from k8sbench.adapters.store.sql_store import REINDEX
 
-    store.runs(RunFilter())
     return {run_id: StoreError(why, REINDEX) for run_id, why in store.unreadable.items()}
 
 

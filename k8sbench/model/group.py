@@ -7,9 +7,10 @@ figure or the GPU's data sheet (speedup, deviation, share of peak, parity) stand
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -97,6 +98,45 @@ class TrainingOfGroup(msgspec.Struct, frozen=True, kw_only=True):
     """File of start weights, or ``from scratch``; None if not stated."""
 
 
+class GroupRow(NamedTuple):
+    """What a series of sets needs of a group; ten thousands of them are read at once."""
+
+    set_name: str
+    group_id: str
+    """Id of the group's key."""
+    series: str
+    """Digest of what stays the same over the sets of a case."""
+    benchmark: str
+    framework: str
+    precision: str
+    case: str
+    gpus: int
+    gpu_model: str
+    """As the runs report it; ``unknown`` where none does."""
+    estimator: str
+    began: float
+    """Start of the first run, Unix seconds; of imported runs by their stamps, else the import."""
+    ended: float
+    """Start of the newest run, Unix seconds."""
+    latest: float
+    """Creation of the newest run, Unix seconds."""
+    counted: int
+    """Number of runs behind the median."""
+    median: float | None
+    """Median throughput of the job; None if no run counts."""
+    state: str
+    """State of the group, see :attr:`Group.state`."""
+    in_progress: int
+    """Number of runs that have not ended."""
+    measures: str
+    """``speed``, ``smoke`` (a functional test) or ``cpu`` (its processes share a machine)."""
+
+    @property
+    def line(self) -> tuple[str, str, str]:
+        """What a set shares with the sets that it is held against."""
+        return self.series, self.gpu_model, self.estimator
+
+
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """The repeats of one case in one set."""
 
@@ -159,6 +199,32 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Limits that the GPU metrics of the counted runs show, without repeats."""
     missing: dict[str, str] = {}
     """Name of each figure above that is None → why."""
+
+    @property
+    def row(self) -> GroupRow:
+        """What a series of sets needs of the group."""
+        key = self.key
+        same = msgspec.json.encode(key.only("series"))
+        return GroupRow(
+            set_name=key.set_name,
+            group_id=key.id,
+            series=hashlib.sha256(same).hexdigest()[:16],
+            benchmark=key.benchmark,
+            framework=key.framework,
+            precision=key.precision,
+            case=key.case,
+            gpus=self.plan.world_size,
+            gpu_model=key.gpu_model,
+            estimator=self.estimator,
+            began=self.began[0],
+            ended=self.began[1],
+            latest=self.latest,
+            counted=self.counted,
+            median=None if self.spread is None else self.spread.median,
+            state=self.state,
+            in_progress=self.in_progress,
+            measures="smoke" if self.smoke else "cpu" if self.on_cpu else "speed",
+        )
 
     @property
     def window(self) -> str | None:
@@ -354,29 +420,29 @@ class GroupFilter(msgspec.Struct, frozen=True, kw_only=True):
     precision: str | None = None
     case: str | None = None
 
-    def fits(self, group: Group) -> bool:
+    def fits(self, row: GroupRow) -> bool:
         """True if a group has every value."""
-        return all(getattr(group.key, name) == value for name, value in self._given())
+        return all(getattr(row, name) == value for name, value in self._given())
 
-    def chosen(self, groups: Iterable[Group]) -> list[Group]:
-        """Return the groups that fit.
+    def chosen(self, rows: Iterable[GroupRow]) -> list[GroupRow]:
+        """Return the rows of the groups that fit.
 
         Raises :class:`NotFound` if none of several fits; the error names the existing values, the
         nearest first.
         """
-        groups = list(groups)
-        fitting = [group for group in groups if self.fits(group)]
-        if groups and not fitting:
-            raise self._no_match(groups)
+        rows = list(rows)
+        fitting = [row for row in rows if self.fits(row)]
+        if rows and not fitting:
+            raise self._no_match(rows)
         return fitting
 
     def _given(self) -> list[tuple[str, str]]:
         values = ((name, getattr(self, name)) for name in self.__struct_fields__)
         return [(name, value) for name, value in values if value is not None]
 
-    def _no_match(self, groups: Sequence[Group]) -> NotFound:
+    def _no_match(self, rows: Sequence[GroupRow]) -> NotFound:
         for name, value in self._given():
-            known = sorted({getattr(group.key, name) for group in groups})
+            known = sorted({getattr(row, name) for row in rows})
             if value not in known:
                 return no_run_of(name, value, known)
         words = " and ".join(f"{name} {value}" for name, value in self._given())

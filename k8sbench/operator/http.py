@@ -38,6 +38,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from k8sbench import limits
 from k8sbench.app import catalog, stores
 from k8sbench.app import results as reports
+from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.runs import judged, log_files
 from k8sbench.measure.group import selection
 from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
@@ -47,7 +48,7 @@ from k8sbench.model.kube import MOST_RUNS, TOKEN_HEADER
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
 from k8sbench.operator.controller import OperatorState
-from k8sbench.ports import RunFilter, Store
+from k8sbench.ports import GroupedStore, RunFilter
 from k8sbench.report import document
 from k8sbench.report.document import ListedRun, RunStatus
 
@@ -65,7 +66,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     """Unix seconds."""
 
 
-def runs(store: Store, query: Mapping[str, str]) -> list[ListedRun] | list[RunStatus]:
+def runs(store: GroupedStore, query: Mapping[str, str]) -> list[ListedRun] | list[RunStatus]:
     """Return the newest runs that match, oldest first; ``detail=status`` with all there is.
 
     There are at most :data:`MOST_RUNS`; those before them are asked for with ``until``.
@@ -73,25 +74,26 @@ def runs(store: Store, query: Mapping[str, str]) -> list[ListedRun] | list[RunSt
     matching = store.runs(_filter(query))
     if query.get("detail") == "status":
         return [_recorded(store, run) for run in matching]
-    return judged([document.listed(run) for run in matching], store.runs(RunFilter()))
+    groups = StoredGroups(store, lambda _: None)
+    return judged([document.listed(run) for run in matching], groups)
 
 
-def run(store: Store, text: str) -> RunStatus:
+def run(store: GroupedStore, text: str) -> RunStatus:
     """Return the run of an id, or of a unique beginning of one."""
     return _recorded(store, _find(store, text))
 
 
-def _recorded(store: Store, run: Run) -> RunStatus:
+def _recorded(store: GroupedStore, run: Run) -> RunStatus:
     return document.status(run, log_files=log_files(store, run))
 
 
-def groups(store: Store, query: Mapping[str, str]) -> Any:
+def groups(store: GroupedStore, query: Mapping[str, str]) -> Any:
     """Return the rows of ``results -o json``."""
     report = _report(store, query)
     return document.document(report.results, report.parities)
 
 
-def page(where: str | None, store: Store, query: Mapping[str, str]) -> str:
+def page(where: str | None, store: GroupedStore, query: Mapping[str, str]) -> str:
     """Return the page of ``results -o html``; ``lang=zh`` in Chinese."""
     lang = query.get("lang", "en")
     if lang not in ("en", "zh"):
@@ -102,14 +104,16 @@ def page(where: str | None, store: Store, query: Mapping[str, str]) -> str:
     return reports.page(report, (), where, lambda _: None, lang=lang, files=files)
 
 
-def _files(store: Store, run_id: str) -> list[str]:
+def _files(store: GroupedStore, run_id: str) -> list[str]:
     """List the manifest and the logs of a run's folder."""
     folder = store.folder(run_id)
     paths = [folder / "manifest.yaml", *store.log_files(run_id)]
     return [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
 
 
-def _report(store: Store, query: Mapping[str, str], *, published: bool = False) -> selection.Report:
+def _report(
+    store: GroupedStore, query: Mapping[str, str], *, published: bool = False
+) -> selection.Report:
     asked = _filter(query)
     wanted = selection.Wanted(
         chosen=GroupFilter(benchmark=asked.benchmark, framework=asked.framework),
@@ -118,10 +122,11 @@ def _report(store: Store, query: Mapping[str, str], *, published: bool = False) 
         every=query.get("all") == "true",
     )
     find = catalog.finder(store, lambda _: None)
-    return selection.report(store.runs(RunFilter()), wanted, find=find, published=published)
+    groups = StoredGroups(store, lambda _: None)
+    return selection.report(groups, wanted, find=find, published=published, over_sets=published)
 
 
-def artifacts(store: Store, text: str) -> list[Artifact]:
+def artifacts(store: GroupedStore, text: str) -> list[Artifact]:
     """List the files of a run's folder."""
     folder = store.folder(_find(store, text).run_id)
     names = []
@@ -133,7 +138,7 @@ def artifacts(store: Store, text: str) -> list[Artifact]:
     return names
 
 
-def artifact(store: Store, text: str, name: str) -> Path:
+def artifact(store: GroupedStore, text: str, name: str) -> Path:
     """Return a file of a run's folder, and never one that is elsewhere."""
     folder = store.folder(_find(store, text).run_id).resolve()
     path = (folder / name).resolve()
@@ -142,7 +147,7 @@ def artifact(store: Store, text: str, name: str) -> Path:
     return path
 
 
-def _find(store: Store, text: str) -> Run:
+def _find(store: GroupedStore, text: str) -> Run:
     return store.run(resolve(store.ids(), text, where="in the operator's store"))
 
 

@@ -40,8 +40,6 @@ ROOM_SECONDS = 300.0
 """Interval of measuring the store's size."""
 HELD_SECONDS = 300.0
 """Interval of comparisons with the baseline, unless a run has ended."""
-NEWEST = 500
-"""Runs among which the newest sets are looked for."""
 CASE = ("benchmark", "variant", "framework", "precision", "case", "preset", "pool")
 """Names of what `comparison.labels` returns."""
 
@@ -105,7 +103,7 @@ class Metrics(Collector):
         if is_due:
             self._held = {}
             with contextlib.suppress(BenchError, OSError):
-                held = held_against(state.settings.store, name, NEWEST) if name else {}
+                held = held_against(state.settings.store, name) if name else {}
                 self._held = {_cut(c): h for c, h in [*held.items()][:MOST_CASES]}
         about = "Throughput of the newest complete set of a case, divided by the baseline's."
         yield _family("baseline_ratio", about, {c: h.ratio for c, h in self._held.items()}, CASE)

@@ -5,9 +5,10 @@ All of it comes from the record; no log is read again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from k8sbench.measure.group import grouping, selection, speedup
+from k8sbench.measure.group import selection, speedup
+from k8sbench.measure.group.known import KnownGroups, singles
 from k8sbench.measure.group.selection import Find
 from k8sbench.model.errors import Finding, NotFound
 from k8sbench.model.group import Group, Result
@@ -34,22 +35,23 @@ def text(rows: Iterable[Row], width: int | None = WIDTH) -> str:
     )
 
 
-def of(text: str, runs: Sequence[Run], accept: Collection[str], find: Find) -> Iterator[Row]:
+def of(text: str, known: KnownGroups, find: Find) -> Iterator[Row]:
     """Explain what a text names: a run or a group."""
-    groups = grouping.groups(runs, accept=accept)
     if text.startswith("g-"):  # as the ids of groups do
-        named = [group for group in groups if group.key.id.startswith(text)]
+        named = [row for row in known.rows if row.group_id.startswith(text)]
         if len(named) != 1:
             count = f"{len(named)} groups begin with" if named else "There is no group"
             way = "k8sbench results -o wide shows the groups' ids."
             raise NotFound(f"{count} {text!r}.", way)
-        (result,) = speedup.results(named, among=groups, find=find)
+        groups = known.groups(named)
+        (result,) = speedup.results(groups, among=singles(known, groups), find=find)
         yield from of_group(result)
     else:
-        run_id = selection.run_id(text, runs)
-        run = next(run for run in runs if run.run_id == run_id)
+        run_id = selection.run_id(text, known)
+        sets = known.sets_of([run_id])
+        groups = known.groups(row for row in known.rows if row.set_name in sets)
         group = next(each for each in groups if any(m.run_id == run_id for m in each.members))
-        yield from of_run(run, group)
+        yield from of_run(known.runs[run_id], group)
 
 
 def of_measurement(found: Measurement) -> Iterator[Row]:

@@ -1,7 +1,8 @@
-"""The index of a store: a row for each run, and a row for each case of a set.
+"""The index of a store: a row for each run.
 
 The rows say where to look and hold no run: a run is read from its folder. Their columns are
-documented in ``docs/store.md``, so that people can ask the file with ``sqlite3``.
+documented in ``docs/store.md``, so that people can ask the file with ``sqlite3``. Beside them lie
+the rows of :mod:`.group_index`.
 """
 
 from __future__ import annotations
@@ -47,6 +48,30 @@ CREATE INDEX runs_by_time ON runs (created_at, run_id);
 CREATE INDEX runs_by_benchmark ON runs (benchmark, created_at);
 CREATE INDEX runs_open ON runs (created_at) WHERE NOT closed;
 CREATE INDEX runs_by_log ON runs (log_digest) WHERE log_digest IS NOT NULL;
+CREATE TABLE groups (
+    set_name    TEXT NOT NULL,
+    group_id    TEXT NOT NULL,
+    series      TEXT NOT NULL,
+    benchmark   TEXT NOT NULL,
+    framework   TEXT NOT NULL,
+    precision   TEXT NOT NULL,
+    "case"      TEXT NOT NULL,
+    gpus        INTEGER NOT NULL,
+    gpu_model   TEXT NOT NULL,
+    estimator   TEXT NOT NULL,
+    began       REAL NOT NULL,
+    ended       REAL NOT NULL,
+    latest      REAL NOT NULL,
+    counted     INTEGER NOT NULL,
+    median      REAL,
+    state       TEXT NOT NULL,
+    in_progress INTEGER NOT NULL,
+    measures    TEXT NOT NULL,
+    record      BLOB NOT NULL,
+    PRIMARY KEY (set_name, group_id)
+);
+CREATE INDEX groups_by_id ON groups (group_id);
+CREATE TABLE changed_sets (set_name TEXT PRIMARY KEY, version INTEGER NOT NULL);
 CREATE TABLE damaged (run_id TEXT PRIMARY KEY, reason TEXT NOT NULL);
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
@@ -72,8 +97,10 @@ def layout(db: sqlite3.Connection) -> int:
     if application == APPLICATION and number == LAYOUT:
         # An error where a table or a column is gone.
         db.execute(f"SELECT {_NAMES} FROM runs LIMIT 1")  # noqa: S608
-        db.execute("SELECT run_id, reason FROM damaged LIMIT 1")
-        db.execute("SELECT name, value FROM facts LIMIT 1")
+        db.execute("SELECT record FROM groups LIMIT 1")
+        db.execute("SELECT version FROM changed_sets LIMIT 1")
+        db.execute("SELECT reason FROM damaged LIMIT 1")
+        db.execute("SELECT value FROM facts LIMIT 1")
         return LAYOUT
     if not tables and not application:
         return 0
@@ -147,8 +174,10 @@ def row_of(run: Run) -> dict[str, Any]:
 
 def put(db: sqlite3.Connection, run: Run) -> None:
     """Insert or replace a run's row, which counts only when the run's files exist."""
+    row = row_of(run)
     try:
-        db.execute(_PUT, row_of(run))
+        db.execute(_PUT, row)
+        _set_changed(db, row["set_name"], row["log_digest"])
         db.execute("DELETE FROM damaged WHERE run_id = ?", (run.run_id,))
     except OverflowError as wrong:
         raise StoreError(
@@ -158,13 +187,29 @@ def put(db: sqlite3.Connection, run: Run) -> None:
 
 def delete(db: sqlite3.Connection, run_id: str) -> None:
     """Delete a run's row."""
+    query = "SELECT set_name, log_digest FROM runs WHERE run_id = ?"
+    for row in db.execute(query, (run_id,)).fetchall():
+        _set_changed(db, row["set_name"], row["log_digest"])
     db.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
     db.execute("DELETE FROM damaged WHERE run_id = ?", (run_id,))
 
 
+def _set_changed(db: sqlite3.Connection, set_name: str, log_digest: str | None) -> None:
+    """Note that the groups of a set are to be made anew, and those of sets with the same log."""
+    sets = {set_name}
+    if log_digest is not None:
+        query = "SELECT DISTINCT set_name FROM runs WHERE log_digest = ?"
+        sets.update(name for (name,) in db.execute(query, (log_digest,)))
+    db.executemany(
+        "INSERT INTO changed_sets (set_name, version) VALUES (?, 1)"
+        " ON CONFLICT (set_name) DO UPDATE SET version = version + 1",
+        [(name,) for name in sorted(sets)],
+    )
+
+
 def put_damaged(db: sqlite3.Connection, run_id: str, reason: str) -> None:
     """Put a run whose folder cannot be read; it has no row among the runs."""
-    db.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
+    delete(db, run_id)
     db.execute("REPLACE INTO damaged (run_id, reason) VALUES (?, ?)", (run_id, reason))
 
 

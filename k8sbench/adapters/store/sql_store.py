@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from k8sbench.adapters.store import artifacts, baselines, disk, following, index
 from k8sbench.adapters.store.artifacts import LogWriter, RunFolder
 from k8sbench.adapters.store.database import Database
+from k8sbench.adapters.store.group_index import GroupIndex
 from k8sbench.model import creation
 from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.identity import checked_run_id, checked_set_name
@@ -56,6 +57,11 @@ class SqlStore:
         self.unreadable: dict[str, str] = {}
         """Reason by run id for runs that could not be read."""
         self.claims = disk.FileClaims(root)
+
+    @property
+    def group_index(self) -> GroupIndex:
+        """The groups of the store."""
+        return GroupIndex(self.database, self.readable)
 
     @property
     def identity(self) -> str:
@@ -221,7 +227,7 @@ class SqlStore:
         for run_id in reversed(run_ids):
             if wanted.limit is not None and len(runs) == wanted.limit:
                 break
-            run = (known or {}).get(run_id) or self._readable(run_id)
+            run = (known or {}).get(run_id) or self.readable(run_id)
             if run is not None and index.matches(run, wanted):
                 runs.append(run)
         return runs[::-1]
@@ -330,7 +336,7 @@ class SqlStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _readable(self, run_id: str) -> Run | None:
+    def readable(self, run_id: str) -> Run | None:
         """Read a run; None if it was just removed, or for one in :attr:`unreadable`."""
         folder = self.run_folder(run_id)
         try:
@@ -343,7 +349,7 @@ class SqlStore:
         return run
 
     def _one(self, db: sqlite3.Connection, run_id: str) -> Run:
-        run = self._readable(run_id) if index.has(db, run_id) else None
+        run = self.readable(run_id) if index.has(db, run_id) else None
         if run is not None:
             return run
         if run_id in self.unreadable:

@@ -47,6 +47,10 @@ from k8sbench.report.tables import Column, wrapped
 
 WIDE = ("set", "repeat", "variant", "impl", "preset", "backend", "group", "cause")
 """Titles of the columns that a wide table has besides."""
+SHORT = ("table", "wide")
+"""Formats that end at the newest runs on a terminal."""
+MOST_LISTED = 50
+"""Newest runs that a terminal gets."""
 NOT_RECORDED = "not recorded"
 """Verdict of a run that this store has no record of."""
 
@@ -63,13 +67,19 @@ def list_command(
 ) -> None:
     """List the recorded runs, or all runs of a namespace.
 
-    Oldest first, each with its throughput, or the reason why it has none. A run whose process was
+    Oldest first, each with its throughput, or the reason why it has none; on a terminal the newest
+    50, in a pipe all of them. A run whose process was
     killed is Lost. A run on a cluster that no k8sbench follows has its present state there. With
     -n, --context or --kubeconfig only the runs of that namespace are listed, including those that
     other people have submitted. The runs of an operator in the namespace are among them where it
     answers within two seconds; --store cluster lists only those, and fails without an operator.
     """
-    rows = recorded.list_runs(RunFilter(**wanted), where, access, output.note)
+    is_short = output_format in SHORT and sys.stdout.isatty()
+    limit = MOST_LISTED + 1 if is_short else None
+    rows = recorded.list_runs(RunFilter(**wanted, limit=limit), where, access, output.note)
+    if limit is not None and len(rows) == limit:
+        rows = rows[1:]
+        output.note(f"The newest {MOST_LISTED} runs; for all of them: k8sbench list | less")
     _print_list(rows, output_format, time.time())
 
 

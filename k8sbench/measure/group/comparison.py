@@ -18,14 +18,15 @@ from functools import partial
 
 import msgspec
 
-from k8sbench.measure.group import grouping, history, ratios, sides, t_test
+from k8sbench.measure.group import history, ratios, sides, t_test
 from k8sbench.measure.group.grouping import joined, spread
-from k8sbench.measure.group.history import Between
-from k8sbench.measure.group.sides import Case, Side, case_of, counterparts, differing
+from k8sbench.measure.group.history import Between, Line
+from k8sbench.measure.group.known import KnownGroups
+from k8sbench.measure.group.sides import Side, counterparts, differing
 from k8sbench.measure.group.t_test import ALPHA, Estimate
 from k8sbench.model.compared import Compared, Comparison, Difference, Figures, RateChange
 from k8sbench.model.gpu_metrics import METRICS, GpuMetric
-from k8sbench.model.group import Group
+from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.identity import case_values
 from k8sbench.model.measurement import GpuFigure
 from k8sbench.model.plan import RunPlan
@@ -44,12 +45,12 @@ def compare(
     *,
     limit: float | None = None,
     floor: float = FLOOR,
-    among: Iterable[Group] = (),
+    among: Iterable[GroupRow] = (),
 ) -> Comparison:
     """Compare two sides.
 
     ``limit`` is the share by which the second may be slower, ``floor`` the smallest change of a
-    case without enough earlier sets. These are looked for ``among`` the groups of a store.
+    case without enough earlier sets. These are looked for ``among`` the rows of a store.
     """
     pairs = counterparts(a, b)
     besides = _differences(
@@ -61,22 +62,26 @@ def compare(
     return msgspec.structs.replace(_compared(a, b, limit, floor, among), differences=tuple(besides))
 
 
-def newest_sets(groups: Sequence[Group]) -> Comparison | None:
-    """Compare the newest two sets that share a case; None without such sets."""
-    by_set: dict[str, list[Group]] = {}
-    for group in sorted(groups, key=lambda group: -group.began[1]):
-        by_set.setdefault(group.key.set_name, []).append(group)
+def newest_sets(known: KnownGroups, fitting: Sequence[GroupRow]) -> Comparison | None:
+    """Compare the newest two sets that share a case; None without such sets.
+
+    Only the groups of the ``fitting`` rows are compared.
+    """
+    by_set: dict[str, list[GroupRow]] = {}
+    for row in sorted(fitting, key=lambda row: -row.ended):
+        by_set.setdefault(row.set_name, []).append(row)
     (b, last), *others = by_set.items() if by_set else [("", [])]
-    has = {group.key.only("series") for group in last if group.spread is not None}
+    has = {row.series for row in last if row.median is not None}
     for a, older in others:
-        if any(group.spread is not None and group.key.only("series") in has for group in older):
-            one, two = (Side(name=n, groups=tuple(g), runs={}) for n, g in ((a, older), (b, last)))
-            return _compared(one, two, None, FLOOR, groups)
+        if any(row.median is not None and row.series in has for row in older):
+            one = Side(name=a, groups=tuple(known.groups(older)), runs={})
+            two = Side(name=b, groups=tuple(known.groups(last)), runs={})
+            return _compared(one, two, None, FLOOR, fitting)
     return None
 
 
 def _compared(
-    a: Side, b: Side, limit: float | None, floor: float, among: Iterable[Group]
+    a: Side, b: Side, limit: float | None, floor: float, among: Iterable[GroupRow]
 ) -> Comparison:
     cases = [_beside(mine, theirs) for mine, theirs in counterparts(a, b)]
     _decide(cases, _spreads(a, b, among), limit, floor)
@@ -85,19 +90,20 @@ def _compared(
     )
 
 
-def _spreads(a: Side, b: Side, among: Iterable[Group]) -> dict[Case, Between]:
+def _spreads(a: Side, b: Side, among: Iterable[GroupRow]) -> dict[Line, Between]:
     """Return the spread between the sets that began before the newer side."""
     newer = max((a, b), key=lambda side: max((g.began[1] for g in side.groups), default=0.0))
     own = {group.key.id for group in newer.groups}
     begin = min((group.began[0] for group in newer.groups), default=0.0)
-    every = {group.key.id: group for group in (*a.groups, *b.groups, *among)}
+    sides = (group.row for group in (*a.groups, *b.groups))
+    every = {row.group_id: row for row in (*sides, *among)}
     return history.between(
-        group for name, group in every.items() if name not in own and group.began[0] < begin
+        row for name, row in every.items() if name not in own and row.began < begin
     )
 
 
 def _decide(
-    cases: list[Compared], spreads: dict[Case, Between], limit: float | None, floor: float
+    cases: list[Compared], spreads: dict[Line, Between], limit: float | None, floor: float
 ) -> None:
     """Replace each case that has a ratio by its finding."""
     tested = list[tuple[int, Figures, Figures]]()
@@ -108,7 +114,7 @@ def _decide(
             else:
                 cases[place] = msgspec.structs.replace(case, finding="undecided")
     within = t_test.moderated([_within(a, b) for _, a, b in tested])
-    days = [spreads.get(_case(a)) or spreads.get(_case(b)) for _, a, b in tested]
+    days = [spreads.get(_line(a)) or spreads.get(_line(b)) for _, a, b in tested]
     between = iter(t_test.moderated([one.estimate for one in days if one is not None]))
     tests = [
         _Test(a, b, runs, None if sets is None else next(between))
@@ -168,9 +174,9 @@ def _within(a: Figures, b: Figures) -> Estimate:
     return estimate
 
 
-def _case(side: Figures) -> Case:
+def _line(side: Figures) -> Line:
     # A group without a figure may not have told its GPU.
-    return next(case_of(group) for group in reversed(side.groups) if group.spread is not None)
+    return next(group.row.line for group in reversed(side.groups) if group.spread is not None)
 
 
 def _logs(side: Figures) -> list[float]:
@@ -256,23 +262,25 @@ def labels(plan: RunPlan) -> tuple[str, ...]:
     )
 
 
-def against(kept: Baseline, runs: Sequence[Run]) -> dict[tuple[str, ...], Held]:
+def against(kept: Baseline, known: KnownGroups) -> dict[tuple[str, ...], Held]:
     """Compare the newest set of each case with a baseline, by :func:`labels`.
 
     Sets with active runs are left out, and the baseline's own: they are no news.
     """
     ours = sides.of_baseline(kept)
     own = {run.plan.set_name for run in ours.runs.values()}
-    groups = grouping.groups(runs)
-    newest: dict[Case, Group] = {}
-    for group in sorted(groups, key=lambda group: group.began[1]):
-        if group.spread is None or group.in_progress or group.key.set_name in own:
-            continue
-        if any(not differing(one, group) and not unlike(one, group) for one in ours.groups):
-            newest[group.key.only("series")] = group
-    side = Side(name="", groups=tuple(newest.values()), runs={})
+    newest: dict[str, GroupRow] = {}
+    for row in sorted(known.rows, key=lambda row: row.ended):
+        if row.median is not None and not row.in_progress and row.set_name not in own:
+            newest[row.series] = row
+    groups = [
+        group
+        for group in known.groups(newest.values())
+        if any(not differing(one, group) and not unlike(one, group) for one in ours.groups)
+    ]
+    side = Side(name="", groups=tuple(groups), runs={})
     held: dict[tuple[str, ...], Held] = {}
-    for case in _compared(ours, side, None, FLOOR, groups).cases:
+    for case in _compared(ours, side, None, FLOOR, known.rows).cases:
         if case.ratio is not None:
             is_separated = case.finding in ("faster", "slower")
             held[labels(case.group.plan)] = Held(ratio=case.ratio, is_separated=is_separated)

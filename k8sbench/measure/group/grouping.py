@@ -39,12 +39,14 @@ The reports that we reproduce stay below 2 % with five runs.
 """
 
 
-def groups(runs: Iterable[Run], *, accept: Collection[str] = ()) -> list[Group]:
+def groups(
+    runs: Iterable[Run], *, accept: Collection[str] = (), among: Sequence[Group] = ()
+) -> list[Group]:
     """Group the repeats of each case, check them, and sort the groups by key.
 
-    ``accept`` overrules reasons by id: such a run counts, and the reason stays, marked. All runs of
-    the caller should come in one call, because a log that is counted twice and the 1x1 case of an
-    efficiency may be in another group.
+    ``accept`` overrules reasons by id: such a run counts, and the reason stays, marked. ``among``
+    are 1x1 cases of other runs that an efficiency may refer to. Runs with equal logs belong in one
+    call, because a log counts once.
     """
     candidates = [Candidate(run, frozenset(accept)) for run in unique(runs)]
     rejections.logs_counted_twice(candidates)
@@ -52,14 +54,15 @@ def groups(runs: Iterable[Run], *, accept: Collection[str] = ()) -> list[Group]:
     for candidate in candidates:
         buckets.setdefault(candidate.planned, []).append(candidate)
     made = [_group(planned, members) for planned, members in buckets.items()]
-    return sorted(_check_efficiency(made, frozenset(accept)), key=lambda group: group.key)
+    checked = _check_efficiency(made, frozenset(accept), among)
+    return sorted(checked, key=lambda group: group.key)
 
 
-def rejected(runs: Iterable[Run]) -> dict[str, tuple[str, ...]]:
-    """Return the rejected runs, with the ids of their reasons."""
+def rejected(groups: Iterable[Group]) -> dict[str, tuple[str, ...]]:
+    """Return the rejected runs of groups, with the ids of their reasons."""
     return {
         member.run_id: tuple(reason.id for reason in member.reasons)
-        for group in groups(runs)
+        for group in groups
         for member in group.members
         if member.verdict == "rejected"
     }
@@ -160,8 +163,11 @@ def _key(planned: GroupKey, measured: Sequence[Candidate], effective: str | None
     )
 
 
-def _check_efficiency(made: list[Group], accept: frozenset[str]) -> list[Group]:
-    checked, alone = [], [group for group in made if group.plan.world_size == 1]
+def _check_efficiency(
+    made: list[Group], accept: frozenset[str], among: Sequence[Group]
+) -> list[Group]:
+    checked = []
+    alone = [group for group in (*made, *among) if group.plan.world_size == 1]
     for group in made:
         ratio, base = speedup.scaling(group, alone)
         value = speedup.efficiency(group, ratio).value

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from k8sbench.measure.group import t_test
-from k8sbench.measure.group.sides import Case, Side, case_of
-from k8sbench.measure.group.t_test import ALPHA, Estimate
+from k8sbench.measure.group.t_test import ALPHA, Estimate, Pool
 from k8sbench.model.compared import CaseHistory, Point
-from k8sbench.model.group import Group
+from k8sbench.model.group import Group, GroupRow
 
 FEWEST = 4
 """Sets of a case from which their spread is known."""
@@ -40,6 +37,32 @@ class Between(NamedTuple):
     """Number of sets behind the estimate."""
 
 
+Line = tuple[str, str, str]
+"""What the sets of a case share, see :attr:`.GroupRow.line`."""
+
+
+class Mark(NamedTuple):
+    """A set that differs from those before."""
+
+    change: float | None = None
+    """Median ÷ level of the sets before − 1."""
+    p: float | None = None
+    """p of the change, corrected for the cases of the night."""
+    step: bool = False
+    """True if the next set differs as well: the level changed here."""
+
+
+class Series(NamedTuple):
+    """The sets of a case, judged."""
+
+    rows: tuple[GroupRow, ...]
+    """Oldest first."""
+    marks: Mapping[str, Mark]
+    """Marks of the sets that differ, by group id."""
+    unmarked: str | None
+    """Reason why no set could be judged."""
+
+
 class _Judgement(NamedTuple):
     """Distance of a set from its level."""
 
@@ -51,15 +74,18 @@ class _Judgement(NamedTuple):
 
 
 class _Levels:
-    """The points of a case, added one after the other."""
+    """The sets of a case, added one after the other."""
 
-    def __init__(self, groups: Sequence[Group]) -> None:
-        by_age = sorted(groups, key=lambda group: group.began[0])
-        self.points = [Point(group=group, at=group.began[0]) for group in by_age]
-        spreads = (group.spread for group in by_age)
-        self.logs = [math.nan if one is None else math.log(one.median) for one in spreads]
+    def __init__(self, rows: Sequence[GroupRow]) -> None:
+        self.rows = sorted(rows, key=lambda row: row.began)
+        self.marks: dict[int, Mark] = {}
+        """Marks by place."""
+        medians = (row.median for row in self.rows)
+        self.logs = [math.nan if median is None else math.log(median) for median in medians]
         """Logarithms of the medians; a set without a figure is never added."""
-        self._earlier: list[list[float]] = []
+        self._earlier = Pool(0.0, 0)
+        """Spread within the levels before the present one."""
+        self._earlier_sets = 0
         self._level: list[int] = []
         self._odd = set[int]()
         # The newest sets, if they differ to one side.
@@ -68,14 +94,14 @@ class _Levels:
 
     def between(self) -> Between | None:
         """Return the spread between the sets so far; None if there are too few."""
-        levels = [*self._earlier, self._usual()]
-        estimate = _within(levels)
-        return None if estimate is None else Between(estimate, sum(map(len, levels)))
+        usual = self._usual()
+        estimate = _within(self._earlier.add(usual))
+        return estimate and Between(estimate, self._earlier_sets + len(usual))
 
     def expected(self) -> tuple[Estimate, float] | None:
         """Return the variance of a further set, and the level; None if unknown."""
         usual = self._usual()
-        estimate = _within([*self._earlier, usual])
+        estimate = _within(self._earlier.add(usual))
         return estimate and (estimate.times(1 + 1 / len(usual)), statistics.fmean(usual))
 
     def add(self, place: int, judged: _Judgement | None) -> None:
@@ -90,20 +116,22 @@ class _Levels:
         if judged.p <= SURE:
             self._odd.add(place)
         if len(run) > 1 and self._is_step(run):
-            self._earlier.append(self._usual(run[0]))
+            before = self._usual(run[0])
+            self._earlier = self._earlier.add(before)
+            self._earlier_sets += len(before)
             self._level, self._odd = run, set()
             for other in run[1:]:
-                self._mark(other, change=None, p=None)
-            self._mark(run[0], step=True)
+                self.marks.pop(other, None)
+            self.marks[run[0]] = self.marks.get(run[0], Mark())._replace(step=True)
         elif judged.corrected <= ALPHA:
             self._run = run
-            self._mark(place, change=math.expm1(judged.difference), p=judged.corrected)
+            self.marks[place] = Mark(math.expm1(judged.difference), judged.corrected)
 
     def _is_step(self, run: Sequence[int]) -> bool:
         """True if a run of sets is another level than that before."""
         before, after = self._usual(run[0]), [self.logs[place] for place in run]
         for some, most in ((after[-1:], ALPHA), (after, SURE)):
-            estimate = _within([*self._earlier, before, some])
+            estimate = _within(self._earlier.add(before).add(some))
             apart = statistics.fmean(some) - statistics.fmean(before)
             if estimate is None or estimate.times(1 / len(before) + 1 / len(some)).p(apart) > most:
                 return False
@@ -111,50 +139,76 @@ class _Levels:
 
     def _usual(self, end: float = math.inf) -> list[float]:
         """Return the newest sets of the level before a place."""
-        usual = [place for place in self._level if place < end and place not in self._odd]
-        return [self.logs[place] for place in usual[-MOST:]]
+        usual: list[float] = []
+        for place in reversed(self._level):
+            if len(usual) == MOST:
+                break
+            if place < end and place not in self._odd:
+                usual.append(self.logs[place])
+        return usual[::-1]
 
-    def _mark(self, place: int, **fields: float | None) -> None:
-        self.points[place] = msgspec.structs.replace(self.points[place], **fields)
 
+def judged(rows: Iterable[GroupRow]) -> list[Series]:
+    """Order the sets of each case by when they began, and mark those that differ.
 
-def history(
-    groups: Iterable[Group],
-    since: float = 0.0,
-    shown: Callable[[Group], bool] = lambda _: True,
-) -> list[CaseHistory]:
-    """Order the sets of each case by when they began, and mark the changes.
-
-    Sets that began before ``since`` count for the changes, and are no points. The groups of a night
-    that are not ``shown`` count for the correction.
+    All rows of a night count for its correction, so all rows of a store belong in one call.
     """
-    series = []
-    for case in _judged(groups):
-        points = tuple(p for p in case.points if shown(p.group) and p.group.began[1] >= since)
-        if points:
-            series.append(CaseHistory(points=points, unmarked=_unmarked(case.points)))
-    return series
+    return [
+        Series(
+            rows=tuple(case.rows),
+            marks={case.rows[place].group_id: mark for place, mark in case.marks.items()},
+            unmarked=_unmarked(case.rows),
+        )
+        for case in _levels(rows)
+    ]
 
 
-def between(groups: Iterable[Group]) -> dict[Case, Between]:
+def shown(series: Series, groups: Iterable[Group]) -> CaseHistory:
+    """Return the history of a case with the sets of some of its groups."""
+    by_id = {group.key.id: group for group in groups}
+    points = tuple(
+        Point(
+            group=by_id[row.group_id],
+            at=row.began,
+            **series.marks.get(row.group_id, Mark())._asdict(),
+        )
+        for row in series.rows
+        if row.group_id in by_id
+    )
+    return CaseHistory(points=points, unmarked=series.unmarked)
+
+
+def between(rows: Iterable[GroupRow]) -> dict[Line, Between]:
     """Return the spread between the sets of each case that has enough of them."""
-    found = ((levels, levels.between()) for levels in _judged(groups))
+    found = ((levels, levels.between()) for levels in _levels(rows))
     return {
         # Groups without a figure may not have told their GPU.
-        next(case_of(p.group) for p in levels.points if p.group.spread is not None): spread
+        next(row.line for row in levels.rows if row.median is not None): spread
         for levels, spread in found
         if spread is not None
     }
 
 
-def _judged(groups: Iterable[Group]) -> list[_Levels]:
-    found = list(map(_Levels, Side(name="", groups=tuple(groups), runs={}).cases()))
+def _cases(rows: Iterable[GroupRow]) -> list[list[GroupRow]]:
+    """Return the rows by case, in the order of the cases' newest sets."""
+    by_line: dict[Line, list[GroupRow]] = {}
+    newest: dict[str, Line] = {}
+    for row in sorted(rows, key=lambda row: (row.median is None, -row.ended, row.group_id)):
+        # Without a figure it names no GPU: it belongs to the newest line of its case.
+        line = newest.setdefault(row.series, row.line) if row.median is None else row.line
+        newest.setdefault(row.series, line)
+        by_line.setdefault(line, []).append(row)
+    return [sorted(case, key=lambda row: (row.ended, row.group_id)) for case in by_line.values()]
+
+
+def _levels(rows: Iterable[GroupRow]) -> list[_Levels]:
+    found = list(map(_Levels, _cases(rows)))
     nights: dict[str, list[tuple[_Levels, int]]] = {}
     for levels in found:
-        for place, point in enumerate(levels.points):
-            if point.group.spread is not None and not (point.group.smoke or point.group.on_cpu):
-                nights.setdefault(point.group.key.set_name, []).append((levels, place))
-    for night in sorted(nights.values(), key=lambda its: min(v.points[n].at for v, n in its)):
+        for place, row in enumerate(levels.rows):
+            if row.median is not None and row.measures == "speed":
+                nights.setdefault(row.set_name, []).append((levels, place))
+    for night in sorted(nights.values(), key=lambda its: min(v.rows[n].began for v, n in its)):
         _judge(night)
     return found
 
@@ -164,7 +218,10 @@ def _judge(night: Sequence[tuple[_Levels, int]]) -> None:
     known = [(*at, *expected) for at in night if (expected := at[0].expected()) is not None]
     estimates = t_test.moderated([estimate for *_, estimate, _ in known])
     apart = [levels.logs[place] - level for levels, place, _, level in known]
-    ps = [estimate.p(difference) for estimate, difference in zip(estimates, apart, strict=True)]
+    ps = [
+        estimate.p_if_small(difference)
+        for estimate, difference in zip(estimates, apart, strict=True)
+    ]
     judged = {
         at[:2]: _Judgement(difference, p, corrected)
         for at, difference, p, (corrected, _) in zip(known, apart, ps, t_test.holm(ps), strict=True)
@@ -173,18 +230,17 @@ def _judge(night: Sequence[tuple[_Levels, int]]) -> None:
         levels.add(place, judged.get((levels, place)))
 
 
-def _within(levels: Sequence[Sequence[float]]) -> Estimate | None:
+def _within(pool: Pool) -> Estimate | None:
     """Estimate the variance of a set; None with too few sets."""
-    estimate = t_test.pooled(filter(None, levels))
-    return None if estimate is None or estimate.freedom < FEWEST - 1 else estimate
+    return None if pool.freedom < FEWEST - 1 else pool.estimate()
 
 
-def _unmarked(points: Sequence[Point]) -> str | None:
+def _unmarked(rows: Sequence[GroupRow]) -> str | None:
     """Return why no set of a case could be judged; None if one was."""
-    group, count = points[-1].group, sum(point.group.spread is not None for point in points)
-    if group.smoke:
+    count = sum(row.median is not None for row in rows)
+    if rows[-1].measures == "smoke":
         return "smoke runs are functional tests, not speed measurements"
-    if group.on_cpu:
+    if rows[-1].measures == "cpu":
         return "CPU processes: they share the machine"
     if count <= FEWEST:
         return f"a set is judged by at least {FEWEST} sets before it; there are {max(count - 1, 0)}"

@@ -1,25 +1,28 @@
 """Selection of report rows from the recorded runs.
 
-Groups are made of all runs at hand, because a baseline, a duplicate log or an older set may be
-anywhere among them. Filters apply afterwards, to groups. By default only the latest set of each
-case is shown.
+Filters apply to the rows of all groups; in full are read the groups of the sets that are shown, and
+the 1x1 cases of their speedups. By default only the latest set of each case is shown.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
-from k8sbench.measure.group import grouping, history, ratios, speedup
+from k8sbench.measure.group import comparison, history, known, ratios, speedup
+from k8sbench.measure.group.history import Series
+from k8sbench.measure.group.known import KnownGroups
+from k8sbench.model.compared import CaseHistory, Comparison
 from k8sbench.model.errors import UsageError
 from k8sbench.model.group import (
     OUT_OF_MEMORY,
     Changed,
     Group,
     GroupFilter,
+    GroupRow,
     Newer,
     Parity,
     Result,
@@ -27,7 +30,6 @@ from k8sbench.model.group import (
 )
 from k8sbench.model.identity import GroupKey, check_set, resolve
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
 
 Sort = Literal["case", "throughput", "speedup", "efficiency", "created"]
@@ -69,86 +71,122 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     parities: tuple[Parity, ...]
     older: int = 0
     """Groups that fit too, but belong to an older set of their case."""
-    fitting: tuple[Group, ...] = ()
-    """All that fit, shown or not."""
+    series: tuple[CaseHistory, ...] = ()
+    """The cases of the rows over their sets, if it was asked for."""
+    compared: Comparison | None = None
+    """Comparison of the newest two sets with a common case, if it was asked for."""
 
 
 def report(
-    runs: Sequence[Run],
+    groups: KnownGroups,
     wanted: Wanted,
     *,
-    accept: Collection[str] = (),
     published: bool = False,
     find: Find = lambda _: None,
     is_strict: bool = False,
+    over_sets: bool = False,
 ) -> Report:
-    """Make the rows that are wanted of all runs at hand.
+    """Make the rows that are wanted.
 
     ``is_strict``: filters that nothing of several rows fits are an error that names the nearest.
+    ``over_sets``: also the histories of their cases, and the comparison of the newest two sets.
     """
-    groups = grouping.groups(runs, accept=accept)
+    rows = groups.rows
     if wanted.set_name is not None:
-        newest_first = sorted(groups, key=lambda group: (-group.began[1], group.key.set_name))
-        check_set(wanted.set_name, [group.key.set_name for group in newest_first])
+        newest_first = sorted(rows, key=lambda row: (-row.ended, row.set_name))
+        check_set(wanted.set_name, [row.set_name for row in newest_first])
     if is_strict:
-        wanted.chosen.chosen(groups)
-        run_ids = tuple(run_id(text, runs) for text in wanted.runs)
+        wanted.chosen.chosen(rows)
+        run_ids = tuple(run_id(text, groups) for text in wanted.runs)
         wanted = msgspec.structs.replace(wanted, runs=run_ids)
-    fitting = [group for group in groups if _fits(group, wanted)]
-    if is_strict and groups and not fitting:
-        raise no_run_together(wanted.since, max(group.latest for group in groups))
+    fitting = _fitting(groups, wanted)
+    if is_strict and rows and not fitting:
+        raise no_run_together(wanted.since, max(row.latest for row in rows))
     every = wanted.every or wanted.runs or wanted.set_name is not None or wanted.since is not None
     shown, newer = (fitting, dict[str, Newer]()) if every else latest(fitting)
-    made = speedup.results(shown, among=groups, find=find, published=published)
-    results = sorted(_with_history(made, groups, newer), key=lambda it: _order(it.group.key))
+    sets = {row.set_name for row in shown}
+    of_sets = groups.groups(row for row in rows if row.set_name in sets)
+    ids = {row.group_id for row in shown}
+    made = [group for group in of_sets if group.key.id in ids]
+    among = known.singles(groups, made)
+    results = speedup.results(made, among=among, find=find, published=published)
+    marked = _with_history(results, history.judged(rows), _fastest(of_sets), newer)
+    ordered = sorted(marked, key=lambda it: _order(it.group.key))
     if figure := _FIGURES.get(wanted.sort):
-        results.sort(key=lambda result: -(figure(result) or 0.0))
-    pairs = sorted(ratios.parities(shown), key=lambda it: (*_order(it.paddle.key), it.pytorch.key))
-    return Report(
-        results=tuple(results),
-        parities=tuple(pairs),
-        older=len(fitting) - len(shown),
-        fitting=tuple(fitting),
+        ordered.sort(key=lambda result: -(figure(result) or 0.0))
+    pairs = sorted(ratios.parities(made), key=lambda it: (*_order(it.paddle.key), it.pytorch.key))
+    made_report = Report(
+        results=tuple(ordered), parities=tuple(pairs), older=len(fitting) - len(shown)
+    )
+    if not over_sets:
+        return made_report
+    cases = {row.series for row in shown}
+    series = histories(groups, (row for row in fitting if row.series in cases))
+    return msgspec.structs.replace(
+        made_report,
+        series=tuple(series),
+        compared=comparison.newest_sets(groups, fitting),
     )
 
 
-def run_id(text: str, runs: Sequence[Run]) -> str:
+MOST_SETS = 60
+"""Newest sets of a case that are drawn or printed; all of them are judged."""
+
+
+def histories(
+    groups: KnownGroups, fitting: Iterable[GroupRow], since: float = 0.0
+) -> list[CaseHistory]:
+    """Return the newest sets of each case that has a fitting row.
+
+    Sets that began before ``since`` count for the marks, and are not returned.
+    """
+    chosen = {row.group_id for row in fitting if row.ended >= since}
+    found: list[CaseHistory] = []
+    for series in history.judged(groups.rows):
+        rows = [row for row in series.rows if row.group_id in chosen][-MOST_SETS:]
+        if rows:
+            found.append(history.shown(series, groups.groups(rows)))
+    return sorted(found, key=lambda one: one.group.key)
+
+
+def run_id(text: str, groups: KnownGroups) -> str:
     """Return the full id of a run; a set is an error."""
-    ids = [run.run_id for run in runs]
-    if text not in ids and any(run.plan.set_name == text for run in runs):
+    ids = list(groups.runs)
+    if text not in ids and any(row.set_name == text for row in groups.rows):
         way = f"Its runs: k8sbench results --set {text} -o wide"
         raise UsageError(f"{text!r} is a set, not a run.", way)
     return resolve(ids, text)
 
 
-def latest(groups: Iterable[Group]) -> tuple[list[Group], dict[str, Newer]]:
-    """Return of each case the groups of its latest set, in the order given.
+def latest(rows: Iterable[GroupRow]) -> tuple[list[GroupRow], dict[str, Newer]]:
+    """Return of each case the rows of its latest set, in the order given.
 
     That is the latest that was measured, if any was: runs that go on, or were cancelled or failed
     later, do not hide it. By the ids of such groups comes the newest set, which was not.
     """
-    groups = list(groups)
-    by_case: dict[tuple[object, ...], dict[str, list[Group]]] = {}
-    for group in groups:
-        by_case.setdefault(group.key.only("series"), {}).setdefault(group.key.set_name, []).append(
-            group
-        )
+    rows = list(rows)
+    by_case: dict[str, dict[str, list[GroupRow]]] = {}
+    for row in rows:
+        by_case.setdefault(row.series, {}).setdefault(row.set_name, []).append(row)
     shown, newer = set[str](), dict[str, Newer]()
     for sets in by_case.values():
-        order = sorted(sets, key=lambda name: (max(g.began[1] for g in sets[name]), name))
+        order = sorted(sets, key=lambda name: (max(row.ended for row in sets[name]), name))
         measured = ("valid", "rejected", "unsteady")
-        known = [name for name in order if any(g.state in measured for g in sets[name])]
+        known = [name for name in order if any(row.state in measured for row in sets[name])]
         chosen, last = (known or order)[-1], order[-1]
-        for group in sets[chosen]:
-            shown.add(group.key.id)
+        for row in sets[chosen]:
+            shown.add(row.group_id)
             if last != chosen:
-                state = max(sets[last], key=lambda one: one.began[1]).state
-                newer[group.key.id] = Newer(set_name=last, state=state)
-    return [group for group in groups if group.key.id in shown], newer
+                state = max(sets[last], key=lambda one: one.ended).state
+                newer[row.group_id] = Newer(set_name=last, state=state)
+    return [row for row in rows if row.group_id in shown], newer
 
 
 def _with_history(
-    results: Sequence[Result], groups: Sequence[Group], newer: Mapping[str, Newer]
+    results: Sequence[Result],
+    judged: Iterable[Series],
+    fastest: Mapping[str, int | float],
+    newer: Mapping[str, Newer],
 ) -> Iterator[Result]:
     """Add what other sets and batch sizes of a case say.
 
@@ -157,15 +195,16 @@ def _with_history(
     The history of a result ends with its own set. A set that differed alone, with a later set at
     the old level, is no change.
     """
-    by_id, fastest = dict[str, Changed | None](), _fastest(groups)
-    for series in history.history(groups):
+    by_id = dict[str, Changed | None]()
+    for series in judged:
         step = None
-        for point in series.points:
+        for row in series.rows:
             changed = step
-            if point.change is not None:
-                changed = Changed(since=point.group.key.set_name, ratio=point.change)
-                step = changed if point.step else step
-            by_id[point.group.key.id] = changed
+            mark = series.marks.get(row.group_id)
+            if mark is not None and mark.change is not None:
+                changed = Changed(since=row.set_name, ratio=mark.change)
+                step = changed if mark.step else step
+            by_id[row.group_id] = changed
     for result in results:
         key = result.group.key.id
         yield msgspec.structs.replace(
@@ -181,13 +220,24 @@ def _order(key: GroupKey) -> tuple[object, ...]:
     return (*program, key.amp_dtype, key.replicas * key.processes_per_replica, key)
 
 
-def _fits(group: Group, wanted: Wanted) -> bool:
-    return (
-        wanted.chosen.fits(group)
-        and wanted.set_name in (None, group.key.set_name)
-        and (wanted.since is None or group.latest >= wanted.since)
-        and (not wanted.runs or any(member.run_id in wanted.runs for member in group.members))
-    )
+def _fitting(groups: KnownGroups, wanted: Wanted) -> list[GroupRow]:
+    rows = [
+        row
+        for row in groups.rows
+        if wanted.chosen.fits(row)
+        and wanted.set_name in (None, row.set_name)
+        and (wanted.since is None or row.latest >= wanted.since)
+    ]
+    if not wanted.runs:
+        return rows
+    sets = groups.sets_of(wanted.runs)
+    rows = [row for row in rows if row.set_name in sets]
+    with_runs = {
+        group.key.id
+        for group in groups.groups(rows)
+        if any(member.run_id in wanted.runs for member in group.members)
+    }
+    return [row for row in rows if row.group_id in with_runs]
 
 
 def _fastest(groups: Iterable[Group]) -> dict[str, int | float]:

@@ -14,8 +14,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from k8sbench.measure.group import grouping
+from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model.errors import FIRST_RUN, NotFound, did_you_mean, few
-from k8sbench.model.group import Group
+from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.identity import fields_for
 from k8sbench.model.run import Baseline, Run
 
@@ -110,20 +111,15 @@ def differing(one: Group, two: Group) -> tuple[str, ...]:
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs, groups and baselines that names can refer to."""
+    """Groups and baselines that names can refer to."""
 
-    runs: Mapping[str, Run]
-    groups: Sequence[Group]
+    groups: KnownGroups
     baselines: Mapping[str, Baseline]
 
 
-def known(runs: Sequence[Run], kept: Iterable[Baseline], *, accept: Collection[str] = ()) -> Known:
-    """Group runs and index baselines; later ones replace namesakes."""
-    return Known(
-        runs={run.run_id: run for run in runs},
-        groups=grouping.groups(runs, accept=accept),
-        baselines={baseline.name: baseline for baseline in kept},
-    )
+def known(groups: KnownGroups, kept: Iterable[Baseline]) -> Known:
+    """Index baselines by name beside groups; later ones replace namesakes."""
+    return Known(groups=groups, baselines={baseline.name: baseline for baseline in kept})
 
 
 def of_baseline(kept: Baseline) -> Side:
@@ -135,30 +131,36 @@ def of_baseline(kept: Baseline) -> Side:
 def named(text: str, known: Known) -> Side:
     """Find what a side's text stands for: names, separated by commas."""
     run_ids: set[str] = set()
+    rows: set[GroupRow] = set()
     groups: list[Group] = []
-    runs = {**known.runs}
+    kept_runs: dict[str, Run] = {}
     for part in text.split(","):
         kind, name = _meant(part.strip(), known)
         if kind == "baseline":
             kept = of_baseline(known.baselines[name])
             groups += kept.groups
-            runs |= kept.runs
+            kept_runs |= kept.runs
         elif kind == "run":
             run_ids.add(name)
+            sets = known.groups.sets_of([name])
+            rows |= {row for row in known.groups.rows if row.set_name in sets}
         else:
-            of = [g for g in known.groups if name in (g.key.set_name, g.key.id)]
-            run_ids |= {member.run_id for group in of for member in group.members}
-    groups += chosen(known.groups, run_ids)
-    return Side(name=text, groups=tuple(groups), runs=runs)
+            of = {row for row in known.groups.rows if name in (row.set_name, row.group_id)}
+            rows |= of
+            run_ids |= {m.run_id for group in known.groups.groups(of) for m in group.members}
+    groups += chosen(sorted(known.groups.groups(rows), key=lambda group: group.key), run_ids)
+    members = {member.run_id for group in groups for member in group.members}
+    runs = {run_id: known.groups.runs[run_id] for run_id in members - kept_runs.keys()}
+    return Side(name=text, groups=tuple(groups), runs=runs | kept_runs)
 
 
 def _meant(text: str, known: Known) -> tuple[str, str]:
     """Return the kind and the full name of what a name stands for."""
     names = {
         "baseline": sorted(known.baselines),
-        "set": sorted({group.key.set_name for group in known.groups}),
-        "group": sorted({group.key.id for group in known.groups}),
-        "run": list(known.runs),
+        "set": sorted({row.set_name for row in known.groups.rows}),
+        "group": sorted({row.group_id for row in known.groups.rows}),
+        "run": list(known.groups.runs),
     }
     prefix, _, rest = text.partition(":")
     kinds, name = ((prefix,), rest) if prefix in KINDS and rest else (KINDS, text)

@@ -25,6 +25,10 @@ Logs print step times with three to four digits; equal figures are no closer tha
 """
 
 
+SMALL = 1.95
+"""A t whose p is above :data:`ALPHA`; that of infinitely many degrees of freedom is 1.96."""
+
+
 class Estimate(NamedTuple):
     """A variance of logarithms, and its degrees of freedom."""
 
@@ -40,6 +44,13 @@ class Estimate(NamedTuple):
         square = difference**2 / self.variance
         return _beta(self.freedom / (self.freedom + square), self.freedom / 2, 0.5)
 
+    def p_if_small(self, difference: float) -> float:
+        """Return the two-sided p of a difference, or 1 where it is above :data:`ALPHA` anyway.
+
+        A t below 1.95 is, for any number of degrees of freedom. To say so takes no time.
+        """
+        return self.p(difference) if difference**2 > SMALL**2 * self.variance else 1.0
+
     def critical(self, level: float) -> float:
         """Return the smallest difference whose p is ``level``."""
         return _quantile(level, self.freedom) * math.sqrt(self.variance)
@@ -47,17 +58,31 @@ class Estimate(NamedTuple):
 
 def squares(values: Sequence[float]) -> float:
     """Return the sum of the squared differences from the mean."""
-    mean = statistics.fmean(values)
+    mean = math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values)
+
+
+class Pool(NamedTuple):
+    """Squared differences within groups of logarithms, and their degrees of freedom."""
+
+    squares: float
+    freedom: int
+
+    def add(self, values: Sequence[float]) -> Pool:
+        """Return the pool with a group of values."""
+        if not values:
+            return self
+        return Pool(self.squares + squares(values), self.freedom + len(values) - 1)
+
+    def estimate(self) -> Estimate:
+        """Estimate the variance within the groups; at least one has two values."""
+        return Estimate(max(self.squares / self.freedom, RESOLUTION**2), self.freedom)
 
 
 def pooled(groups: Iterable[Sequence[float]]) -> Estimate | None:
     """Estimate the variance within groups of logarithms; None without two values in a group."""
-    groups = list(groups)
-    freedom = sum(len(values) - 1 for values in groups)
-    if not freedom:
-        return None
-    return Estimate(max(sum(map(squares, groups)) / freedom, RESOLUTION**2), freedom)
+    pool = functools.reduce(Pool.add, groups, Pool(0.0, 0))
+    return pool.estimate() if pool.freedom else None
 
 
 def moderated(estimates: Sequence[Estimate]) -> list[Estimate]:
@@ -70,7 +95,7 @@ def moderated(estimates: Sequence[Estimate]) -> list[Estimate]:
         for one, half in zip(estimates, halves, strict=True)
     ]
     # What the variances differ by more than estimates of one variance do.
-    excess = statistics.variance(logs) - statistics.fmean(map(_trigamma, halves))
+    excess = squares(logs) / (len(logs) - 1) - statistics.fmean(map(_trigamma, halves))
     usual, freedom = math.exp(statistics.fmean(logs)), math.inf
     if excess > 0:
         half = _solved(_trigamma, excess, 1e-3, 1e6)
@@ -150,11 +175,13 @@ def _beta(x: float, a: float, b: float) -> float:
     return front * fraction
 
 
+@functools.lru_cache(4096)
 def _digamma(x: float) -> float:
     step = 1e-4 * x
     return (math.lgamma(x + step) - math.lgamma(x - step)) / (2 * step)
 
 
+@functools.lru_cache(4096)
 def _trigamma(x: float) -> float:
     step = 1e-3 * x
     return (math.lgamma(x + step) - 2 * math.lgamma(x) + math.lgamma(x - step)) / step**2

@@ -33,9 +33,14 @@ def new(rates: Iterable[float] = B, **fields: Any) -> list[Run]:
 
 
 def compared(
-    a: Iterable[Run], b: Iterable[Run], limit: float | None = None, **fields: Any
+    a: Iterable[Run],
+    b: Iterable[Run],
+    limit: float | None = None,
+    among: Iterable[Group] = (),
+    **fields: Any,
 ) -> Comparison:
-    return comparison.compare(side("a", a), side("b", b), limit=limit, **fields)
+    rows = [group.row for group in among]
+    return comparison.compare(side("a", a), side("b", b), limit=limit, among=rows, **fields)
 
 
 def only(a: Iterable[Run], b: Iterable[Run], limit: float | None = None, **fields: Any) -> Compared:

@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from k8sbench.measure.group import comparison, grouping, history
+from k8sbench.measure.group import grouping, history
 from k8sbench.measure.group.t_test import ALPHA
 from k8sbench.model.compared import Compared
 from k8sbench.model.group import Group
 from tests import struct_docs
 from tests.tiers import ROOT
+from tests.unit.measure.grouped import histories, newest_sets
 from tests.unit.measure.nights import nights
 from tests.unit.report.factory import START, repeats
 
@@ -30,7 +31,7 @@ def found(cases: Sequence[Compared]) -> list[str]:
 
 def newest(groups: Sequence[Group]) -> tuple[Compared, ...]:
     """Compare the newest two nights."""
-    compared = comparison.newest_sets(groups)
+    compared = newest_sets(groups)
     assert compared is not None
     return compared.cases
 
@@ -84,7 +85,7 @@ def marked(
     sets = 30
     for _ in range(tries):
         made = nights(draw, sets, level=level, **fields)  # type: ignore[arg-type]
-        series = history.history(made)
+        series = histories(made)
         points = [point for one in series for point in one.points]
         marks += len({p.group.key.set_name for p in points if p.change is not None})
         steps = {one.points.index(p) for one in series for p in one.points if p.step}
@@ -149,8 +150,8 @@ def test_the_newest_two_sets_share_a_case() -> None:
     draw = random.Random(7)
     groups = nights(draw, 2)
     (between,) = grouping.groups(repeats([5.0], set_name="other", benchmark="tsm", at=START + 5e4))
-    compared = comparison.newest_sets([*groups, between])
+    compared = newest_sets([*groups, between])
     assert compared is not None
     assert (compared.a, compared.b) == ("night-000", "night-001")
-    assert comparison.newest_sets([groups[0], between]) is None
-    assert comparison.newest_sets([]) is None
+    assert newest_sets([groups[0], between]) is None
+    assert newest_sets([]) is None

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from k8sbench.measure.group import history
+from k8sbench.measure.group import selection
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.compared import CaseHistory
 from k8sbench.model.run import Run
+from tests.unit.measure.grouped import Grouped, histories
 from tests.unit.measure.nights import night
 from tests.unit.report.factory import START, repeats
 
@@ -19,7 +20,7 @@ def dropped(share: float, sets: int) -> list[float]:
 
 
 def judged(values: Sequence[float]) -> CaseHistory:
-    (found,) = history.history([night(n, "1x8", [value]) for n, value in enumerate(values)])
+    (found,) = histories([night(n, "1x8", [value]) for n, value in enumerate(values)])
     return found
 
 
@@ -75,11 +76,12 @@ def test_many_cases_of_a_night_are_judged_together() -> None:
         for n in range(7)
         for case in range(1, 6)
     ]
-    found = history.history(made)
+    found = histories(made)
     assert len(found) == 5
     assert all(point.change is None for one in found for point in one.points)
     # A filter of the output changes no verdict.
-    shown = history.history(made, shown=lambda group: group.key.case == "1x8")
+    known = Grouped(made)
+    shown = selection.histories(known, [row for row in known.rows if row.case == "1x8"])
     assert [one.points for one in shown] == [
         one.points for one in found if one.group.key.case == "1x8"
     ]
@@ -97,5 +99,5 @@ def sets(levels: list[float], **fields: object) -> list[Run]:
 
 def test_a_history_has_the_sets_in_the_order_of_their_begin_whatever_their_names() -> None:
     runs = [*sets([*FLAT, *dropped(0.05, 6)]), *repeats([7.0], set_name="a-first", at=START - 9e5)]
-    (found,) = history.history(groups(runs))
+    (found,) = histories(groups(runs))
     assert [point.group.key.set_name for point in found.points][:2] == ["a-first", "n00"]

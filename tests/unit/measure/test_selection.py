@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from k8sbench.measure.group.selection import Report, Wanted, report
+from k8sbench.measure.group.selection import Report, Wanted
 from k8sbench.model.group import Newer
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.report import layout
+from tests.unit.measure.grouped import report
 from tests.unit.report.factory import START, run
 
 DAY = 86400.0

@@ -7,13 +7,14 @@ import pytest
 
 from k8sbench.cli.rows import code_of_runs
 from k8sbench.measure.group.grouping import groups
-from k8sbench.measure.group.selection import Report, Wanted, report
+from k8sbench.measure.group.selection import Report, Wanted
 from k8sbench.measure.group.speedup import results
 from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.benchmark_object import ObjectSpec as Asked
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.report import benchmark_status, document, layout
+from tests.unit.measure.grouped import report
 from tests.unit.report.factory import out_of_memory, run
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.measure.group import comparison, history
-from k8sbench.measure.group.selection import Wanted, report
+from k8sbench.measure.group.selection import Wanted
 from k8sbench.measure.run.recorded import Curve
 from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.report.page import Page
 from k8sbench.report.plot import History
+from tests.unit.measure.grouped import report
 from tests.unit.report import example
 from tests.unit.report.factory import START, repeats
 
@@ -87,11 +87,11 @@ def many(benchmarks: int, cases: int, sets: int, *, every: bool = False) -> Page
             at=START + number * 86400,
         )
     ]
-    made = report(runs, Wanted(every=every))
+    made = report(runs, Wanted(every=every), over_sets=True)
     return page(
         results=made.results,
         parities=[],
         histories=[],
-        series=history.history(made.fitting),
-        compared=comparison.newest_sets(made.fitting),
+        series=made.series,
+        compared=made.compared,
     )

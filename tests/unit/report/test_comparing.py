@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.measure.group import comparison, grouping
+from k8sbench.measure.group import grouping
 from k8sbench.model.compared import Comparison
 from k8sbench.model.phase import Phase
 from k8sbench.report import comparing, formats
 from tests import struct_docs
 from tests.tiers import ROOT
 from tests.unit import goldens
+from tests.unit.measure.grouped import newest_sets
 from tests.unit.measure.test_compare import A, B, compared, new, old
 from tests.unit.report.factory import START, repeats, run, smoke
 
@@ -96,7 +97,7 @@ def test_readme_and_the_page_show_what_compare_prints_golden() -> None:
                 set_name=f"night-{night:02}",
                 at=START + 86400 * night,
             )
-    found = comparison.newest_sets(grouping.groups(runs))
+    found = newest_sets(grouping.groups(runs))
     assert found is not None
     printed = comparing.text(found, width=80)
     shown = f"```text\n$ k8sbench compare night-09 night-10\n{printed.strip()}\n```"

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from k8sbench.measure.group.selection import Report, Wanted, report
+from k8sbench.measure.group.selection import Report, Wanted
 from k8sbench.report import document, formats, layout, tables
 from k8sbench.report.columns import Form
 from tests.unit import goldens
+from tests.unit.measure.grouped import report
 from tests.unit.report import example
 
 FOLDER = pathlib.Path(__file__).parent / "golden"

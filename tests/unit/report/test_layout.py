@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from k8sbench.measure.group.selection import Report, Wanted, report
+from k8sbench.measure.group.selection import Report, Wanted
 from k8sbench.model.measurement import DataSet
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import PlannedTraining
@@ -20,6 +20,7 @@ from k8sbench.report import document, formats, layout
 from k8sbench.report.columns import Form
 from k8sbench.report.tables import Cell, text
 from tests.unit import goldens
+from tests.unit.measure.grouped import report
 from tests.unit.report import example
 from tests.unit.report.factory import accuracy, reject, repeats, run, smoke
 

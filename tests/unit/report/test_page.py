@@ -7,12 +7,13 @@ import re
 import msgspec
 import pytest
 
-from k8sbench.measure.group import comparison, grouping, history, speedup
+from k8sbench.measure.group import grouping, speedup
 from k8sbench.measure.run.recorded import curve
 from k8sbench.model.group import Changed
 from k8sbench.model.spec import LogFormat
 from k8sbench.report import layout, page, words
 from k8sbench.report.plot import History
+from tests.unit.measure.grouped import histories, newest_sets
 from tests.unit.measure.nights import nights
 from tests.unit.presence import present
 from tests.unit.report import example, pages
@@ -109,8 +110,8 @@ def test_the_first_sentence_says_what_has_changed_and_the_list_leads_to_the_rows
         days=0.002,
         level=lambda night, case: levels.get(case, 1.0) if night == 9 else 1.0,
     )
-    series = history.history(groups)
-    compared = comparison.newest_sets(groups)
+    series = histories(groups)
+    compared = newest_sets(groups)
     rows = speedup.results([one.group for one in series])
     made = pages.page(results=rows, series=series, compared=compared)
     html = page.html(made)

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.measure.group import history
-from k8sbench.measure.group.selection import Wanted, report
+from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.report import plot
 from k8sbench.report.chart import BarChart, Chart, LineChart, document
 from tests.unit import goldens
+from tests.unit.measure.grouped import histories, report
 from tests.unit.measure.nights import nights
 from tests.unit.presence import present
 from tests.unit.report import example, pages
@@ -81,7 +81,7 @@ def test_a_case_over_its_sets_shows_steps_and_sets_that_differ_once() -> None:
     groups = nights(
         random.Random(7), 15, noise=0.0005, days=0.001, level=lambda night, _: levels[night]
     )
-    (one,) = lines(plot.over_sets(history.history(groups)))
+    (one,) = lines(plot.over_sets(histories(groups)))
     (line,) = one.lines
     steps = [(n, point.step) for n, point in enumerate(line.points) if point.step]
     assert steps == [(9, "−6.8 %")]
@@ -89,7 +89,7 @@ def test_a_case_over_its_sets_shows_steps_and_sets_that_differ_once() -> None:
     assert (line.points[9].kind, line.points[14].kind) == ("slower", "faster")
     assert line.points[9].text.startswith("night-009 (")
     assert all(point.low is not None for point in line.points)
-    assert plot.over_sets(history.history(groups[:1])) == []
+    assert plot.over_sets(histories(groups[:1])) == []
 
 
 def chart(one: LineChart) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from k8sbench.adapters.files import catalog
 from k8sbench.measure import rules as run_rules
 from k8sbench.measure.group import rejections
-from k8sbench.measure.group.selection import Wanted, report
+from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import Finding
 from k8sbench.model.run import Run
 from k8sbench.report import layout, publication, readme
@@ -18,6 +18,7 @@ from k8sbench.report.environment import Given
 from k8sbench.report.publication import Publication
 from k8sbench.report.words import Lang, phrase, texts
 from tests.unit import goldens
+from tests.unit.measure.grouped import report
 from tests.unit.report import example
 from tests.unit.report.factory import run, smoke
 

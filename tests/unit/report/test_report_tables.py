@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from k8sbench.measure.group.selection import Wanted, report
+from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.run import Run
 from k8sbench.report import report_tables
 from tests.unit import goldens
+from tests.unit.measure.grouped import report
 from tests.unit.report.factory import accuracy, run, smoke
 
 CASES = {1: "1x1", 4: "1x4", 8: "1x8", 16: "2x8", 32: "4x8"}

@@ -1,0 +1,120 @@
+"""The groups of a store, made of its runs once and kept in the index.
+
+A group is made anew when a run of its set changes, comes or goes, when another run has the same
+log, and by another version of k8sbench.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from k8sbench import __version__
+from k8sbench.adapters.store import index
+from k8sbench.adapters.store.artifacts import decoded
+from k8sbench.adapters.store.database import Database
+from k8sbench.model.group import Group, GroupRow
+from k8sbench.model.run import Run
+
+MADE_BY = "groups_made_by"
+"""Fact of the index: the version of k8sbench that has made the groups."""
+MOST_NAMES = 500
+"""Names in one query; SQLite has a limit."""
+_COLUMNS = ", ".join(f'"{name}"' for name in GroupRow._fields)
+_PLACES = ", ".join("?" * (len(GroupRow._fields) + 1))
+
+
+class GroupIndex:
+    """Implements :class:`k8sbench.ports.GroupIndex`; ``read`` reads a run, if it can be read."""
+
+    def __init__(self, database: Database, read: Callable[[str], Run | None]) -> None:
+        self._database = database
+        self._read = read
+
+    def changed_sets(self) -> dict[str, int]:
+        """Return the sets whose groups are to be made anew, with the versions of the changes."""
+        with self._database.reading() as db:
+            changed = _versions(db)
+            if index.fact(db, MADE_BY) != __version__:
+                for (name,) in db.execute("SELECT DISTINCT set_name FROM runs"):
+                    changed.setdefault(name, 0)
+        return changed
+
+    def open_sets(self) -> set[str]:
+        """Return the sets with a run that goes on, whose row may be behind its folder."""
+        with self._database.reading() as db:
+            query = "SELECT DISTINCT set_name FROM runs WHERE NOT closed"
+            return {name for (name,) in db.execute(query)}
+
+    def put(self, made: Mapping[str, Sequence[Group]], versions: Mapping[str, int]) -> None:
+        """Keep the groups of some sets, unless a set has changed meanwhile."""
+        with self._database.writing() as db:
+            known = _versions(db)
+            for name, groups in made.items():
+                if known.get(name, 0) != versions[name]:
+                    continue
+                db.execute("DELETE FROM groups WHERE set_name = ?", (name,))
+                db.executemany(
+                    f"INSERT INTO groups ({_COLUMNS}, record) VALUES ({_PLACES})",  # noqa: S608
+                    [(*group.row, msgspec.json.encode(group)) for group in groups],
+                )
+                db.execute("DELETE FROM changed_sets WHERE set_name = ?", (name,))
+
+    def made_by_this_version(self) -> None:
+        """Record that all groups are made by this version of k8sbench."""
+        with self._database.writing() as db:
+            if index.fact(db, MADE_BY) != __version__:
+                index.put_fact(db, MADE_BY, __version__)
+
+    def rows(self) -> list[GroupRow]:
+        """Return the rows of all groups."""
+        with self._database.reading() as db:
+            cursor = db.cursor()
+            cursor.row_factory = None  # half the time of a row with names
+            found = cursor.execute(f"SELECT {_COLUMNS} FROM groups ORDER BY began")  # noqa: S608
+            return list(map(GroupRow._make, found))
+
+    def groups(self, ids: Collection[str]) -> dict[str, Group]:
+        """Return groups by id."""
+        found: dict[str, Group] = {}
+        for some in _pieces(ids):
+            places = ", ".join("?" * len(some))
+            query = f"SELECT group_id, record FROM groups WHERE group_id IN ({places})"  # noqa: S608
+            with self._database.reading() as db:
+                for group_id, record in db.execute(query, some):
+                    found[group_id] = decoded(record, Group, f"The row of group {group_id}")
+        return found
+
+    def sets_of(self, run_ids: Collection[str]) -> set[str]:
+        """Return the names of the sets of some runs."""
+        sets: set[str] = set()
+        for some in _pieces(run_ids):
+            places = ", ".join("?" * len(some))
+            query = f"SELECT DISTINCT set_name FROM runs WHERE run_id IN ({places})"  # noqa: S608
+            with self._database.reading() as db:
+                sets.update(name for (name,) in db.execute(query, some))
+        return sets
+
+    def runs_with_logs(self, digests: Collection[str]) -> Iterator[Run]:
+        """Yield the runs with logs of some digests."""
+        for some in _pieces(digests):
+            places = ", ".join("?" * len(some))
+            query = f"SELECT run_id FROM runs WHERE log_digest IN ({places})"  # noqa: S608
+            with self._database.reading() as db:
+                run_ids = [run_id for (run_id,) in db.execute(query, some)]
+            for run_id in run_ids:
+                if (run := self._read(run_id)) is not None:
+                    yield run
+
+
+def _versions(db: sqlite3.Connection) -> dict[str, int]:
+    found = db.execute("SELECT set_name, version FROM changed_sets")
+    return {row["set_name"]: row["version"] for row in found}
+
+
+def _pieces(names: Iterable[str]) -> Iterator[list[str]]:
+    every = list(names)
+    for begin in range(0, len(every), MOST_NAMES):
+        yield every[begin : begin + MOST_NAMES]

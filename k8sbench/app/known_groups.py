@@ -1,0 +1,168 @@
+"""The groups of a store, and of an operator's runs beside them.
+
+The store keeps its groups. Made anew are those of sets that have changed, those with runs of the
+operator, and all of them where a reason is overruled by ``--accept``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from k8sbench.lifecycle.context import Note
+from k8sbench.measure.group import grouping
+from k8sbench.measure.group.known import singles
+from k8sbench.model.errors import StoreError
+from k8sbench.model.group import Group, GroupRow
+from k8sbench.model.run import Run, merged
+from k8sbench.ports import GroupedStore, RunFilter
+
+AT_ONCE = 200
+"""Sets whose groups are made and kept together."""
+
+
+class StoredGroups:
+    """Implements :class:`~k8sbench.measure.group.known.KnownGroups`."""
+
+    def __init__(
+        self,
+        store: GroupedStore,
+        note: Note,
+        *,
+        lost: Mapping[str, Run] | None = None,
+        theirs: Sequence[Run] = (),
+        accept: Collection[str] = (),
+    ) -> None:
+        self._store = store
+        self._index = store.group_index
+        self._accept = accept
+        self._lost = lost or {}
+        """Lost runs by id, which a store that can only be read has as active ones."""
+        self._theirs: dict[str, list[Run]] = defaultdict(list)
+        """The operator's runs by set."""
+        for run in theirs:
+            self._theirs[run.plan.set_name].append(run)
+        self.runs: Mapping[str, Run] = _Runs(store, {run.run_id: run for run in theirs})
+        self._groups: dict[str, Group] = {}
+        """Groups that were made or read, by id."""
+        self.rows: Sequence[GroupRow] = []
+        self._follow_changes(note)
+        self._add_foreign()
+
+    def groups(self, rows: Iterable[GroupRow]) -> list[Group]:
+        """Return the groups of some rows."""
+        rows = list(rows)
+        unread = [row.group_id for row in rows if row.group_id not in self._groups]
+        self._groups |= self._index.groups(unread)
+        return [self._groups[row.group_id] for row in rows]
+
+    def sets_of(self, run_ids: Collection[str]) -> set[str]:
+        """Return the names of the sets of some runs."""
+        foreign = {
+            name
+            for name, runs in self._theirs.items()
+            if any(run.run_id in run_ids for run in runs)
+        }
+        return foreign | self._index.sets_of(run_ids)
+
+    def _follow_changes(self, note: Note) -> None:
+        """Make the groups of changed sets, and keep those in which nothing goes on."""
+        self.rows = self._index.rows()
+        versions = self._index.changed_sets()
+        still_open = self._index.open_sets()
+        changed = sorted(versions.keys() | still_open)
+        for begin in range(0, len(changed), AT_ONCE):
+            if begin:
+                note(f"note: the rows of {begin} of {len(changed)} sets are made")
+            some = changed[begin : begin + AT_ONCE]
+            made = self._make(some)
+            self._use(made)
+            closed = {name: groups for name, groups in made.items() if name not in still_open}
+            # In a store that can only be read they are made each time.
+            with contextlib.suppress(StoreError):
+                self._index.put(closed, versions)
+                self._forget(closed)
+        if versions:
+            with contextlib.suppress(StoreError):
+                self._index.made_by_this_version()
+
+    def _add_foreign(self) -> None:
+        """Make the groups of sets with runs of an operator, and with the logs of such runs."""
+        if self._accept:
+            sets = {row.set_name for row in self.rows} | set(self._theirs)
+        else:
+            digests = _digests(run for runs in self._theirs.values() for run in runs)
+            alike = self._index.runs_with_logs(digests)
+            sets = set(self._theirs) | {run.plan.set_name for run in alike}
+        if sets:
+            self._use(self._make(sorted(sets)))
+
+    def _use(self, made: Mapping[str, Sequence[Group]]) -> None:
+        """Take groups in place of those that the index has of their sets."""
+        groups = [group for some in made.values() for group in some]
+        others = [row for row in self.rows if row.set_name not in made]
+        self.rows = [*others, *(group.row for group in groups)]
+        self._groups |= {group.key.id: group for group in groups}
+
+    def _forget(self, kept: Mapping[str, Sequence[Group]]) -> None:
+        """Leave out of memory what the index has."""
+        for groups in kept.values():
+            for group in groups:
+                self._groups.pop(group.key.id, None)
+
+    def _make(self, sets: Sequence[str]) -> dict[str, list[Group]]:
+        """Make the groups of some sets of their runs, and of those with the same logs."""
+        recorded = [run for name in sets for run in self._store.runs(RunFilter(set_name=name))]
+        ours = [self._lost.get(run.run_id, run) for run in recorded]
+        theirs = [run for name in sets for run in self._theirs.get(name, ())]
+        runs, _ = merged(ours, theirs)
+        digests = _digests(runs)
+        foreign = (run for some in self._theirs.values() for run in some)
+        alike = [
+            *self._index.runs_with_logs(digests),
+            *(run for run in foreign if not digests.isdisjoint(_digests([run]))),
+        ]
+        every = {run.run_id: run for run in (*alike, *runs)}.values()
+        made = grouping.groups(every, accept=self._accept)
+        lacking = [group for group in made if group.plan.world_size > 1]
+        among = singles(self, lacking) if lacking else []
+        if among:
+            new = {group.key.set_name for group in made}
+            others = [group for group in among if group.key.set_name not in new]
+            made = grouping.groups(every, accept=self._accept, among=others)
+        by_set: dict[str, list[Group]] = {name: [] for name in sets}
+        for group in made:
+            if group.key.set_name in by_set:
+                by_set[group.key.set_name].append(group)
+        return by_set
+
+
+class _Runs(Mapping[str, Run]):
+    """Runs by id; each is read when it is asked for. An operator's count where they say more."""
+
+    def __init__(self, store: GroupedStore, theirs: Mapping[str, Run]) -> None:
+        self._store = store
+        self._theirs = theirs
+        self._read: dict[str, Run] = {}
+
+    def __getitem__(self, run_id: str) -> Run:
+        if run_id not in self._read:
+            ours = self._store.readable(run_id)
+            theirs = self._theirs.get(run_id)
+            both, _ = merged([ours] if ours else [], [theirs] if theirs else [])
+            if not both:
+                raise KeyError(run_id)
+            self._read[run_id] = both[0]
+        return self._read[run_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._store.ids(), *self._theirs)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _digests(runs: Iterable[Run]) -> set[str]:
+    found = (run.measurement.log_digest for run in runs if run.measurement is not None)
+    return {digest for digest in found if digest is not None}

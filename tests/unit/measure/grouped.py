@@ -1,0 +1,50 @@
+"""Groups at hand, in place of a store's."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from k8sbench.measure.group import comparison, grouping, selection
+from k8sbench.measure.group.selection import Report, Wanted
+from k8sbench.model.compared import CaseHistory, Comparison
+from k8sbench.model.group import Group, GroupRow
+from k8sbench.model.run import Run
+
+
+class Grouped:
+    """Implements :class:`k8sbench.measure.group.known.KnownGroups`."""
+
+    def __init__(self, groups: Iterable[Group], runs: Iterable[Run] = ()) -> None:
+        self.runs: Mapping[str, Run] = {run.run_id: run for run in runs}
+        self._groups = {group.key.id: group for group in groups}
+        self.rows: Sequence[GroupRow] = [group.row for group in self._groups.values()]
+
+    def groups(self, rows: Iterable[GroupRow]) -> list[Group]:
+        return [self._groups[row.group_id] for row in rows]
+
+    def sets_of(self, run_ids: Collection[str]) -> set[str]:
+        return {self.runs[run_id].plan.set_name for run_id in run_ids}
+
+
+def grouped(runs: Iterable[Run], *, accept: Collection[str] = ()) -> Grouped:
+    """Group runs."""
+    runs = list(runs)
+    return Grouped(grouping.groups(runs, accept=accept), runs)
+
+
+def report(
+    runs: Iterable[Run], wanted: Wanted, *, accept: Collection[str] = (), **asked: Any
+) -> Report:
+    """Make the rows of some runs."""
+    return selection.report(grouped(runs, accept=accept), wanted, **asked)
+
+
+def histories(groups: Iterable[Group]) -> list[CaseHistory]:
+    """Return the histories of all cases."""
+    known = Grouped(groups)
+    return selection.histories(known, known.rows)
+
+
+def newest_sets(groups: Iterable[Group]) -> Comparison | None:
+    """Compare the newest two sets."""
+    known = Grouped(groups)
+    return comparison.newest_sets(known, known.rows)
