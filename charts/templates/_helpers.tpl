@@ -126,12 +126,6 @@ capabilities: {drop: [ALL]}
 {{/* Variables, mounts and volumes of a container that reads the store. */}}
 {{- define "dlperf.storeEnv" -}}
 - {name: XDG_DATA_HOME, value: /data}
-{{- with .Values.operator.postgresql }}
-{{- if .secretName }}
-# A file, unlike a variable, follows the Secret: the password may be rotated.
-- {name: K8SBENCH_STORE_FILE, value: /run/k8sbench/{{ .secretKey | default "url" }}}
-{{- end }}
-{{- end }}
 {{- with .Values.operator.extraEnv }}
 {{ toYaml . }}
 {{- end }}
@@ -140,9 +134,6 @@ capabilities: {drop: [ALL]}
 {{- define "dlperf.storeMounts" -}}
 - {name: data, mountPath: /data}
 - {name: tmp, mountPath: /tmp}
-{{- if .Values.operator.postgresql.secretName }}
-- {name: store-url, mountPath: /run/k8sbench, readOnly: true}
-{{- end }}
 {{- with .Values.operator.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
@@ -157,10 +148,6 @@ capabilities: {drop: [ALL]}
   {{- end }}
 - name: tmp
   emptyDir: {}
-{{- with .Values.operator.postgresql.secretName }}
-- name: store-url
-  secret: {secretName: {{ . | quote }}}
-{{- end }}
 {{- with .Values.operator.extraVolumes }}
 {{ toYaml . }}
 {{- end }}

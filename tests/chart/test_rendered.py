@@ -246,6 +246,47 @@ def test_what_cannot_be_right_is_refused_by_its_name(
         newest.template(given)
 
 
+NO_CLAIM = {"enabled": False}
+POD = "kubectl --namespace team-a exec deployment/dlperf-operator -- k8sbench"
+DATABASES: dict[str, dict[str, Any]] = {
+    "Remove operator.postgresql from your values"
+    " (with --reset-then-reuse-values: --set operator.postgresql=null).": nested(
+        "operator.postgresql", {"secretName": "k8sbench-store", "secretKey": "uri"}
+    ),
+    "Remove K8SBENCH_STORE in operator.extraEnv from your values.": nested(
+        "operator.extraEnv", [{"name": "K8SBENCH_STORE", "value": "postgresql://db/k8sbench"}]
+    ),
+}
+
+
+@pytest.mark.parametrize("remedy", DATABASES)
+def test_an_upgrade_with_a_database_stops_and_says_where_the_runs_are(
+    helm: Helm, remedy: str
+) -> None:
+    given = merged(examples.OPERATOR, DATABASES[remedy])
+    with pytest.raises(HelmFailed, match="only in its store folder") as caught:
+        helm.template(given)
+    assert remedy in str(caught.value)
+    assert "baselines and run folders are on the claim dlperf-operator already" in str(caught.value)
+    assert f"{POD} results --all --output json > results.json" in str(caught.value)
+
+
+def test_an_upgrade_with_a_database_and_no_claim_asks_for_an_export(newest: Helm) -> None:
+    given = nested("operator", {"postgresql": {"secretName": "a"}, "persistence": NO_CLAIM})
+    with pytest.raises(HelmFailed, match="The store folder has no claim") as caught:
+        newest.template(given)
+    assert "set operator.persistence.enabled=true" in str(caught.value)
+    assert f"{POD} store export - > runs.tar.gz" in str(caught.value)
+
+
+@pytest.mark.parametrize("left", [None, {}, {"secretName": "", "secretKey": "url"}])
+def test_the_defaults_of_a_database_that_reuse_values_keeps_change_nothing(
+    newest: Helm, left: dict[str, str] | None
+) -> None:
+    given = merged(examples.OPERATOR, nested("operator.postgresql", left))
+    assert newest.template(given) == newest.template(examples.OPERATOR)
+
+
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 DASHBOARD = "k8sbench.json"
 

@@ -20,6 +20,11 @@ from tests.unit.chart import values
 from tests.unit.chart.values import CHART
 
 SCHEMA = CHART / "values.schema.json"
+UNKNOWN = {"global", "collector", "operator.postgresql"}
+"""Values that the schema accepts and the chart does not have.
+
+The first is Helm's. A template refuses the others, which earlier versions had, by a sentence.
+"""
 
 
 def rules(text: str, kind: str, name: str = "") -> str:
@@ -95,8 +100,9 @@ def test_every_value_is_described_and_the_schema_knows_no_other() -> None:
 
     def declared(part: dict[str, Any], known: dict[str, Any], above: str) -> None:
         assert part["additionalProperties"] is False, above
-        # What a chart above this one says to all of its parts; a key of 0.3.0, refused by name.
-        assert set(part["properties"]) - {"global", "collector"} == set(known), above
+        assert {above + key for key in part["properties"]} - UNKNOWN == {
+            above + key for key in known
+        }
         for key, value in known.items():
             if above + key not in leaves:
                 declared(part["properties"][key], value, f"{above}{key}.")
