@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests import tiers
-from tests.harness import postgres
 
 STRAY = (
     "KUBECONFIG",
@@ -111,15 +110,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if reporter is not None and not hasattr(config, "workerinput"):
         logs = tiers.corpus_logs()
         reporter.write_line(f"corpus: {len(logs)} logs" if logs else "corpus: absent")
-
-
-@pytest.fixture(scope="session")
-@tiers.needs("postgres")
-def postgres_server() -> Iterator[postgres.Server]:
-    """Yield a PostgreSQL server; each test gets its own database."""
-    server = postgres.Server()
-    yield server
-    server.stop()
 
 
 @pytest.fixture(autouse=True)

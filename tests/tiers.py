@@ -142,12 +142,6 @@ def _gpu_is_here() -> bool:
     return needs.demanded()
 
 
-def _postgres() -> str | None:
-    from tests.harness import postgres
-
-    return postgres.missing()
-
-
 def _prometheus() -> str | None:
     from tests.harness import prometheus
 
@@ -191,7 +185,6 @@ NEEDS: dict[str, Callable[[], str | None]] = {
     "cuda-stub": _cuda_stub,
     "upstream": _frameworks,
     "package": _package,
-    "postgres": _postgres,
     "prometheus": _prometheus,
     "cluster": _cluster,
     "node": _node,

@@ -203,13 +203,12 @@ def test_an_alert_fires_once_its_time_is_over(rules: pathlib.Path, name: str) ->
 
 
 LISTS: dict[str, Any] = {"failure": ""}
-FAILS = {"failure": "The database refused the connection."}
+FAILS = {"failure": "The disk is full."}
 OUTAGES: dict[str, tuple[Sequence[dict[str, Any]], int]] = {
     "the RoleBinding is gone": ([{}], 11),  # the last list counts for 90 s
     "the Lease's binding is gone": ([{"is_leader": False, "waits_for": "You may not."}], 10),
-    "the database's password is wrong": ([FAILS], 10),
-    "... from the start": ([FAILS | {"succeeded_at": None}], 10),
     "the disk is full": ([FAILS], 10),
+    "... from the start": ([FAILS | {"succeeded_at": None}], 10),
     "the disk has room now and then": ([LISTS, FAILS], 10),
     "the API server is away": ([{"is_leader": False, "waits_for": "No answer."}], 10),
 }

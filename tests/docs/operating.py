@@ -18,14 +18,13 @@ TEAM = "team-a"
 """The page's namespace."""
 PLACES = {
     "node": re.compile(r" exec |--store cluster| logs |backup|helm test"),
-    "postgres": re.compile("^pg_"),
     "cluster": re.compile(""),
 }
 """Place → pattern of the commands that run there; first match wins.
 
-``node``: tests/node/test_operator_page.py, with a running operator. ``postgres``:
-tests/unit/store/test_outages.py. ``cluster``: tests/cluster/test_pages.py; the section on Benchmark
-objects: tests/cluster/test_benchmark_objects.py.
+``node``: tests/node/test_operator_page.py, with a running operator. ``cluster``:
+tests/cluster/test_pages.py; the section on Benchmark objects:
+tests/cluster/test_benchmark_objects.py.
 """
 _FILE = re.compile(r"^```yaml\n# (\S+\.yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

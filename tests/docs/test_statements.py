@@ -23,11 +23,9 @@ MODULES = {
     "pyyaml": "yaml",
 }
 """Distribution → the module that is imported, where its name is another."""
-DRIVERS = {"psycopg": "postgresql+psycopg"}
-"""Distribution → its SQLAlchemy URL scheme; nothing else imports it."""
 OF_TESTS = {"kubernetes"}
 """Distributions that only tests import: kubeflow-training's models need a version of it."""
-OPTIONAL = ("postgres", "operator")
+OPTIONAL = ("operator",)
 """Extras whose libraries the product imports where they are installed."""
 MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
@@ -98,10 +96,7 @@ def mentions(row: str, name: str) -> bool:
 
 @pytest.mark.parametrize("name", sorted(runtime()))
 def test_every_dependency_is_imported_and_explained(name: str) -> None:
-    if name in DRIVERS:
-        texts = (path.read_text() for path in (ROOT / "k8sbench" / "adapters").rglob("*.py"))
-        assert any(DRIVERS[name] in text for text in texts)
-    elif name not in OF_TESTS:
+    if name not in OF_TESTS:
         assert MODULES.get(name, name) in imported()
     assert [row for row in libraries() if mentions(row, name)], (
         f"{name} is missing from the table in docs/architecture.md"

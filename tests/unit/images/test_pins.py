@@ -93,5 +93,4 @@ def test_the_operator_s_pins_are_all_that_it_and_its_extra_need() -> None:
     pinned = dockerfiles.requirements("operator")
     for wanted in direct():
         assert wanted.specifier.contains(pinned[canonicalize_name(wanted.name)]), wanted
-    extras = {f"psycopg-{extra}" for wanted in direct() for extra in wanted.extras}
-    assert set(pinned) == closure(*(wanted.name for wanted in direct()), *extras)
+    assert set(pinned) == closure(*(wanted.name for wanted in direct()))

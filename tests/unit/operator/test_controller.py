@@ -55,7 +55,7 @@ def to_the_stop(stop: Stop) -> None:
 
 
 def fails(_: Stop) -> None:
-    raise StoreError("The database is away.")
+    raise StoreError("The disk is full.")
 
 
 def breaks(_: Stop) -> None:
@@ -106,7 +106,7 @@ def test_it_begins_again_whatever_fails(life: Life, monkeypatch: pytest.MonkeyPa
     served = Served(fails, breaks, fails, to_the_stop)
     life.begin(served, monkeypatch)
     served.until(4)
-    assert life.noted("warning: not ready: The database is away.")
+    assert life.noted("warning: not ready: The disk is full.")
     assert life.noted("warning: not ready: an internal error: KeyError: 'a fault of ours'")
     assert life.noted("Traceback (most recent call last):")
     life.until(lambda: life.controller.state.failure == "")

@@ -201,8 +201,8 @@ def test_one_that_waits_is_ready_and_one_that_fails_is_not(get: Get, state: Oper
     late = time.time() - 2 * SUCCESS_SECONDS
     state.look = msgspec.structs.replace(state.look, listed_at=late)
     assert said() == (503, f"the jobs were not listed for 90 s. {problem}\n")
-    state.failure = "The database is away."
-    assert said() == (503, "The database is away.\n")
+    state.failure = "The disk is full."
+    assert said() == (503, "The disk is full.\n")
     state.settings = OperatorSettings(store=__file__)
     answer = get("/api/v1/runs")
     assert (answer.status, "is a file, not a store" in answer.json()["error"]) == (503, True)

@@ -12,14 +12,13 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.spec import SecretKey
 from tests.unit.render import plans
 
-OWN = ("home/dlperf-operator", "home/dlperf-operator-token", "home/store")
+OWN = ("home/dlperf-operator", "home/dlperf-operator-token")
 NAMING: dict[str, dict[str, Any]] = {
     "data": {"data": "pvc:dlperf-operator"},
     "data in a folder": {"data": "pvc:dlperf-operator/k8sbench"},
     "weights": {"weights": "pvc:dlperf-operator/w.pth"},
     "checkpoints": {"checkpoints": "pvc:dlperf-operator"},
     "the token": {"secret_env": {"A": SecretKey(name="dlperf-operator-token", key="token")}},
-    "the database": {"secret_env": {"A": SecretKey(name="store", key="url")}},
 }
 
 
