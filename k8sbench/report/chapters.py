@@ -1,7 +1,7 @@
-"""Chapters of a published report: its analysis, and how to repeat imported rows.
+"""Content of two chapters of a published report: its analysis, and how to repeat imported rows.
 
-The analysis is one paragraph for each program, from its rows and their reasons, and the pairs for
-the table of AMP against FP32.
+The analysis has sentences on each program, from its rows and their reasons, and the pairs for the
+table of AMP against FP32.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from k8sbench.model.group import Group, Result
 from k8sbench.model.planning import filled, placeholders
 from k8sbench.model.spec import BenchmarkSpec, Mode, Upstream, Variant
-from k8sbench.report import columns, formats, tables
+from k8sbench.report import columns, formats
 from k8sbench.report.columns import is_of_case, nearest
 from k8sbench.report.words import Lang, phrase, say, texts
 
@@ -68,22 +70,25 @@ def gains(groups: Sequence[Group]) -> list[Gain]:
     return made
 
 
-def analysis(results: Sequence[Result], names: Mapping[str, str], lang: Lang) -> Iterator[str]:
-    """Yield a paragraph for each program of which something can be said."""
+def analysis(
+    results: Sequence[Result], names: Mapping[str, str], lang: Lang
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield each program with sentences, unless nothing can be said of it."""
     programs: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         key = result.group.key
         programs.setdefault((key.benchmark, key.framework), []).append(result)
     end = "；" if lang == "zh" else "; "
     for program, some in programs.items():
-        rows = ((names[result.group.key.id], list(_of_row(result, lang))) for result in some)
-        of_rows = [f"{row}: {end.join(parts)}" for row, parts in rows if parts]
-        sentences = [*_of_program(some, names, lang), *of_rows]
-        if sentences:
-            yield "\n".join([f"**{' '.join(program)}**", "", *(f"- {one}" for one in sentences)])
+        rows = ((names[result.group.key.id], list(_explain_row(result, lang))) for result in some)
+        on_rows = [f"{row}: {end.join(parts)}" for row, parts in rows if parts]
+        if sentences := [*_explain_program(some, names, lang), *on_rows]:
+            yield " ".join(program), sentences
 
 
-def _of_program(results: Sequence[Result], names: Mapping[str, str], lang: Lang) -> Iterator[str]:
+def _explain_program(
+    results: Sequence[Result], names: Mapping[str, str], lang: Lang
+) -> Iterator[str]:
     """Yield how a program scales and what AMP gains."""
     scaled = [
         say(lang, "scaled", row=names[r.group.key.id], speedup=formats.ratio(r.speedup.value))
@@ -98,7 +103,7 @@ def _of_program(results: Sequence[Result], names: Mapping[str, str], lang: Lang)
         yield say(lang, "gained", ratio="–".join(ends))
 
 
-def _of_row(result: Result, lang: Lang) -> Iterator[str]:
+def _explain_row(result: Result, lang: Lang) -> Iterator[str]:
     """Yield what explains a row's figure."""
     group = result.group
     if left := len(group.members) - group.counted:
@@ -136,13 +141,37 @@ _BARE = re.compile(r"[\w@%+=:,./$-]+")
 """A word that needs no quotes, although it may name a variable."""
 
 
-def repeating(
+class PublishedProgram(msgspec.Struct, frozen=True, kw_only=True):
+    """Published program of imported rows, and how to repeat them with it."""
+
+    benchmark: str
+    name: str
+    """Benchmark, framework and variant."""
+    preparation: list[str]
+    """Commands that check out the program and start its container."""
+    environment: list[tuple[str, str]]
+    """Facts of its environment with their values."""
+    data: str | None
+    """Name of the data; None if the catalog does not know the data."""
+    checksum: list[str]
+    """Command that checks the data, if a checksum is known."""
+    commands: list[str]
+    """Launch command of each row, headed by the row's name."""
+    variables: list[str]
+    """Explanations of the variables in the commands."""
+    without_command: list[str]
+    """Rows whose precision the program does not have."""
+    note: str
+    """Note of the catalog in English; empty without one."""
+
+
+def published_programs(
     results: Sequence[Result],
     specs: Mapping[str, BenchmarkSpec],
     names: Mapping[str, str],
     lang: Lang,
-) -> Iterator[str]:
-    """Yield the blocks on each published program of the imported rows."""
+) -> tuple[list[PublishedProgram], list[str]]:
+    """Return the published programs of the imported rows, and the rows without one."""
     programs: dict[tuple[str, str, str], list[Result]] = {}
     unknown = []
     for result in results:
@@ -155,77 +184,82 @@ def repeating(
             unknown.append(names[key.id])
         else:
             programs.setdefault((key.benchmark, key.framework, key.variant), []).append(result)
-    if programs:
-        yield say(lang, "repeat_lead")
-    for program, some in programs.items():
-        variant = specs[program[0]].variant(*program[1:])
-        assert variant is not None
-        assert variant.upstream is not None
-        yield f"### {' '.join(program)}"
-        yield from _program(variant, variant.upstream, some, names, lang)
-        note = filter(None, (variant.upstream.note, variant.note))
-        text = tables.escaped(" ".join(note))
-        yield text if lang == "en" else say(lang, "notes_of", benchmark=program[0])
-    if unknown:
-        yield say(lang, "no_program", names=", ".join(unknown))
+    found = [_program(program, specs, some, names, lang) for program, some in programs.items()]
+    return found, unknown
 
 
 def _program(
-    variant: Variant,
-    of: Upstream,
+    program: tuple[str, str, str],
+    specs: Mapping[str, BenchmarkSpec],
     results: Sequence[Result],
     names: Mapping[str, str],
     lang: Lang,
-) -> Iterator[str]:
-    address = of.repository if "://" in of.repository else f"https://github.com/{of.repository}"
+) -> PublishedProgram:
+    variant = specs[program[0]].variant(*program[1:])
+    assert variant is not None
+    upstream = variant.upstream
+    assert upstream is not None
+    repository = upstream.repository
+    address = repository if "://" in repository else f"https://github.com/{repository}"
     folder = address.rpartition("/")[2].removesuffix(".git")
-    start = _container(of, is_several=any(r.group.plan.replicas > 1 for r in results))
-    yield _code(
-        f"git clone {address}\ngit -C {folder} checkout {of.commit}", *filter(None, [start])
-    )
-    lines = [(phrase(lang, name), phrase(lang, text)) for name, text in of.environment.items()]
-    table = [f"| {name} | {text} |" for name, text in lines]
-    yield "\n".join([f"| {say(lang, 'item')} | {say(lang, 'value')} |", "| --- | --- |", *table])
-    if (data := variant.data_set) is not None:
-        size = f" ({say(lang, 'samples', samples=data.samples)})" if data.samples else ""
-        yield say(lang, "repeat_data", name=f"{phrase(lang, data.name)}{size}")
-        if data.file and data.md5:
-            yield _code(f'echo "{data.md5}  {data.file}" | md5sum --check')
-    elif of.data == "synthetic":
-        yield say(lang, "repeat_data", name=say(lang, "synthetic_data"))
-    commands = {names[r.group.key.id]: _command(variant, of, r) for r in results}
-    yield _code(*(f"# {row}\n{text}" for row, text in commands.items() if text))
+    checkout = f"git clone {address}\ngit -C {folder} checkout {upstream.commit}"
+    container = _container(upstream, is_several=any(r.group.plan.replicas > 1 for r in results))
+    data = variant.data_set
+    checksum = []
+    if data is not None and data.file and data.md5:
+        checksum.append(f'echo "{data.md5}  {data.file}" | md5sum --check')
+    commands = {names[r.group.key.id]: _command(variant, upstream, r) for r in results}
     used = dict.fromkeys(_VARIABLE.findall("\n".join(commands.values())))
     explained = {name: f"variable_{name.lower()}" for name in used}
     known = [(name, word) for name, word in explained.items() if word in texts()["readme"]]
-    yield "\n".join(f"- `${name}`: {say(lang, word)}" for name, word in known)
-    if lacking := [row for row, text in commands.items() if not text]:
-        yield say(lang, "no_such_command", names=", ".join(lacking))
+    return PublishedProgram(
+        benchmark=program[0],
+        name=" ".join(program),
+        preparation=[checkout, *([container] if container else [])],
+        environment=[
+            (phrase(lang, name), phrase(lang, text)) for name, text in upstream.environment.items()
+        ],
+        data=_data(variant, upstream, lang),
+        checksum=checksum,
+        commands=[f"# {row}\n{text}" for row, text in commands.items() if text],
+        variables=[f"`${name}`: {say(lang, word)}" for name, word in known],
+        without_command=[row for row, text in commands.items() if not text],
+        note=" ".join(filter(None, (upstream.note, variant.note))),
+    )
 
 
-def _container(of: Upstream, *, is_several: bool) -> str | None:
+def _data(variant: Variant, upstream: Upstream, lang: Lang) -> str | None:
+    """Write which data the program reads; None if the catalog does not know the data."""
+    data = variant.data_set
+    if data is None:
+        return say(lang, "synthetic_data") if upstream.data == "synthetic" else None
+    size = f" ({say(lang, 'samples', samples=data.samples)})" if data.samples else ""
+    return f"{phrase(lang, data.name)}{size}"
+
+
+def _container(upstream: Upstream, *, is_several: bool) -> str | None:
     """Write the start of the container with its limits; None without an image."""
-    image = of.environment.get("container", "").partition(" ")[0]
+    image = upstream.environment.get("container", "").partition(" ")[0]
     if not image:
         return None
     words = ["docker run --rm -it --gpus all --network host"]
-    if shm := of.environment.get("/dev/shm"):  # noqa: S108 - a name of the catalog
+    if shm := upstream.environment.get("/dev/shm"):  # noqa: S108 - a name of the catalog
         words.append(f"--shm-size={shm.removesuffix('B').replace(' ', '').lower()}")
-    if of.environment.get("locked memory") == "unlimited":
+    if upstream.environment.get("locked memory") == "unlimited":
         words.append("--ulimit memlock=-1")
     words += ["--device /dev/infiniband"] if is_several else []
     return " ".join([*words, '-v "$DATA:$DATA"', image])
 
 
-def _command(variant: Variant, of: Upstream, result: Result) -> str:
+def _command(variant: Variant, upstream: Upstream, result: Result) -> str:
     """Write the launch command of a row's case; empty if the program has none."""
     plan, window = result.group.plan, variant.window
-    if plan.precision not in of.command:
+    if plan.precision not in upstream.command:
         return ""
-    is_training = columns.trains(result) and "train" in of.added
+    is_training = columns.trains(result) and "train" in upstream.added
     mode: Mode = "train" if is_training else "throughput"
     interval = window.log_interval["one_gpu" if plan.world_size == 1 else "many_gpus"]
-    values = of.values(
+    values = upstream.values(
         placeholders(
             plan.precision,
             plan.batch_size,
@@ -238,23 +272,16 @@ def _command(variant: Variant, of: Upstream, result: Result) -> str:
     )
     fill = functools.partial(filled, values=values)
     words = [
-        *(f"{name}={_quoted(fill(text))}" for name, text in of.env.items()),
-        *map(_quoted, map(fill, of.words(plan.precision, world_size=plan.world_size, mode=mode))),
+        *(f"{name}={_quoted(fill(text))}" for name, text in upstream.env.items()),
+        *map(
+            _quoted,
+            map(fill, upstream.words(plan.precision, world_size=plan.world_size, mode=mode)),
+        ),
     ]
-    return f"cd {of.workdir} && {' '.join(words)}" if of.workdir else " ".join(words)
+    return f"cd {upstream.workdir} && {' '.join(words)}" if upstream.workdir else " ".join(words)
 
 
 def _quoted(word: str) -> str:
     """Quote a word for a shell; Kubernetes' ``$(NAME)`` becomes the shell's ``$NAME``."""
     word = re.sub(r"\$\((\w+)\)", r"$\1", word)
     return word if _BARE.fullmatch(word) else shlex.quote(word)
-
-
-def _code(*parts: str) -> str:
-    return "\n".join(["```sh", "\n\n".join(parts), "```"])
-
-
-def stated_program(environment: Mapping[str, object]) -> str | None:
-    """Return the program and version that a log states, or None."""
-    words = (environment.get("program"), environment.get("program_version"))
-    return " ".join(str(word) for word in words if word) or None

@@ -264,8 +264,6 @@ class Cell(msgspec.Struct, frozen=True):
 
     text: str
     notes: tuple[str, ...] = ()
-    is_markdown: bool = False
-    """True if the text is Markdown, such as a link, and not escaped."""
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -493,8 +491,7 @@ def _with_titles(table: Table) -> Table:
 
 
 def _markdown_line(cells: Iterable[Cell]) -> str:
-    texts = (cell.text if cell.is_markdown else escaped(cell.text) for cell in cells)
-    return f"| {' | '.join(texts)} |"
+    return f"| {' | '.join(escaped(cell.text) for cell in cells)} |"
 
 
 def escaped(text: str) -> str:

@@ -96,6 +96,14 @@ def test_every_reason_and_every_note_of_the_catalog_has_chinese_words() -> None:
     assert english == []
 
 
+def test_every_chapter_has_the_notes_under_its_heading_in_either_language() -> None:
+    for place in (0, 1):
+        notes = "\n\n".join(f"## {WORDS[name][place]}\n\nOn {name}." for name in readme.CHAPTERS)
+        _, *written = readme.split_notes(readme.text(made(some_runs(), notes=notes))).items()
+        expected = [(WORDS[name][0], f"On {name}.") for name in readme.CHAPTERS]
+        assert [(heading, said.split("\n\n")[-1]) for heading, said in written[1:]] == expected
+
+
 def test_a_report_of_functional_tests_says_first_that_it_measures_nothing() -> None:
     def head(runs: list[Run]) -> str:
         return readme.text(made(runs)).split("\n\n")[1]
