@@ -19,15 +19,15 @@ from k8sbench import limits
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
-from k8sbench.adapters.kubernetes.watching.reflector import (
+from k8sbench.adapters.kubernetes.watch_events import (
     ObjectChanged,
     ObjectDeleted,
     ObjectsListed,
-    Reflector,
     WatchEvent,
     WatchFailed,
     WatchWorks,
 )
+from k8sbench.adapters.kubernetes.watching.reflector import Reflector
 from k8sbench.model import benchmark_object, times
 from k8sbench.model.benchmark_object import API_VERSION, KIND, SCHEMA, Benchmark, StatusEvent
 from k8sbench.model.errors import Unreachable, UsageError

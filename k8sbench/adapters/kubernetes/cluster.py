@@ -23,17 +23,18 @@ from k8sbench import limits
 from k8sbench.adapters.kubernetes import job_changes, kinds, listing, ownership
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
-from k8sbench.adapters.kubernetes.watching.followed import Followed
-from k8sbench.adapters.kubernetes.watching.job_reader import JobReader
-from k8sbench.adapters.kubernetes.watching.reflector import (
+from k8sbench.adapters.kubernetes.watch_events import (
     ObjectChanged,
     ObjectDeleted,
     ObjectsListed,
-    Watches,
     WatchEvent,
     WatchFailed,
     WatchWorks,
 )
+from k8sbench.adapters.kubernetes.watching import unwatched
+from k8sbench.adapters.kubernetes.watching.followed import Followed
+from k8sbench.adapters.kubernetes.watching.job_reader import JobReader
+from k8sbench.adapters.kubernetes.watching.reflector import Watches
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.kube import JobOwner, KubeObject, Ownership
 from k8sbench.model.phase import Phase, Transition
@@ -179,11 +180,11 @@ class KubernetesCluster:
 
     def look(self, run: Run) -> Sequence[JobEvent]:
         """Return the states of a job and its replicas; empty without job."""
-        return listing.look(self.api, run)
+        return unwatched.look(self.api, run)
 
     def printed(self, run: Run) -> Iterator[LogLine]:
         """Return the lines printed so far, rank 0's first."""
-        return listing.printed(self.api, run)
+        return unwatched.printed(self.api, run)
 
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
         """Return the events of the followed jobs, in order."""

@@ -1,4 +1,4 @@
-"""API objects by kind: their paths, runs, and the fields that are kept."""
+"""API objects by kind: their paths, selectors, runs, and the fields that are kept."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Container, Mapping
 from typing import Any
 
+from k8sbench.diagnose.job.causes import FREQUENT_SILENT_EVENTS
 from k8sbench.model.benchmark_object import API_VERSION as BENCHMARK_VERSION
 from k8sbench.model.identity import LABEL_DOMAIN, PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS
-from k8sbench.model.kube import RUN_LABEL, KubeObject, annotations_of, labels_of
+from k8sbench.model.kube import MANAGED, RUN_LABEL, KubeObject, annotations_of, labels_of
 
 _API_PATHS = {
     "Benchmark": f"/apis/{BENCHMARK_VERSION}",
@@ -19,6 +20,7 @@ _API_PATHS = {
     "SelfSubjectAccessReview": "/apis/authorization.k8s.io/v1",
 }
 """Kind → path of its API group and version; others: the core API."""
+_EVENT_FIELDS = ",".join(f"reason!={reason}" for reason in FREQUENT_SILENT_EVENTS)
 _RUNTIMES = {kind.runtime.name: kind for kind in KINDS.values() if kind.runtime is not None}
 
 
@@ -35,6 +37,16 @@ def path(kind: str, namespace: str | None = None, name: str = "", subresource: s
         plural = kind.lower() + ("es" if kind.endswith("s") else "s")
     where = f"{root}/namespaces/{namespace}" if namespace else root
     return "/".join(filter(None, (where, plural, name, subresource)))
+
+
+def selectors(kind: str, labels: str = MANAGED) -> tuple[str, str]:
+    """Return label and field selectors of a kind, by default for all runs.
+
+    Users write Benchmark objects, with the labels that they like.
+    """
+    if kind == "Event":
+        return "", _EVENT_FIELDS
+    return "" if kind == "Benchmark" else labels, ""
 
 
 # -- trimming of objects, to save memory with thousands of pods ------------------------------------

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -14,12 +12,6 @@ from k8sbench.adapters.files.catalog import PublishedPools
 from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.adapters.kubernetes.logs import reading
-from k8sbench.adapters.kubernetes.ownership import is_of
-from k8sbench.adapters.kubernetes.watching import reflector
-from k8sbench.adapters.kubernetes.watching.followed import Followed
-from k8sbench.adapters.kubernetes.watching.reflector import ObjectChanged
-from k8sbench.adapters.lines import LogText, Resume
 from k8sbench.diagnose.job import state
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import PLAN_ANNOTATION
@@ -39,8 +31,7 @@ from k8sbench.model.kube import (
 )
 from k8sbench.model.plan import SCHEMA, RunPlan
 from k8sbench.model.pool import NodePool
-from k8sbench.model.run import Run
-from k8sbench.ports import FoundJob, JobEvent, LogLine
+from k8sbench.ports import FoundJob
 from k8sbench.threads import decoder
 
 POOLS, POOLS_KEY = "dlperf-pools", "pools.yaml"
@@ -124,54 +115,9 @@ def _plan(job: KubeObject) -> tuple[RunPlan | None, str]:
     return plan, ""
 
 
-# -- one job -------------------------------------------------------------------------------------
-
-
-def look(api: Api, run: Run) -> Sequence[JobEvent]:
-    """Return the states of a job and its replicas; empty without the job."""
-    followed = _followed(run)
-    with api.explaining(f"job {run.run_id} be read"):
-        job = api.find(kinds.path(followed.kind, api.place.namespace, run.plan.job_name))
-        if job is None or labels_of(job).get(RUN_LABEL) != run.run_id or not is_of(job, run):
-            return ()
-        followed.take(ObjectChanged(followed.kind, kinds.trimmed_job(job)))
-        for kind in ("Pod", "Event"):
-            for found in objects(api, kind, run.run_id):
-                followed.take(ObjectChanged(kind, found))
-        places = workloads(api) if followed.is_queued() else {}
-    now = api.time()
-    reading, _ = followed.read(now, places.get(followed.uid or ""))
-    first = followed.move(reading, now)
-    return [first, *followed.changes(reading, now)]
-
-
-def printed(api: Api, run: Run) -> Iterator[LogLine]:
-    """Yield the lines printed so far, rank 0's first."""
-    namespace, followed = api.place.namespace, _followed(run)
-    with api.explaining(f"the logs of {run.run_id} be read"):
-        followed.take_pods(objects(api, "Pod", run.run_id))
-        _, replicas = followed.read(api.time())
-        for one in replicas:
-            if one.pod is None or not one.started:
-                continue
-            text, resume = LogText(), Resume(None, now=int(time.time() * 1_000_000))
-            path = kinds.path("Pod", namespace, one.pod_name, "log")
-            query = {"container": one.container, "timestamps": "true"}
-            log = api.stream(path, query, silence_s=reading.SILENT_SECONDS)
-            with contextlib.closing(log) as served:
-                for chunk in itertools.chain(served.chunks(), [None]):
-                    for at, line in resume.feed(text.end() if chunk is None else text.feed(chunk)):
-                        assert at is not None
-                        yield LogLine(replica=one.name, at=at / 1_000_000, text=line)
-
-
-def _followed(run: Run) -> Followed:
-    return Followed(run, reported=run.history[-1], since=time.monotonic())
-
-
 def objects(api: Api, kind: str, run_id: str) -> Sequence[KubeObject]:
     """Return all pods, or all events, of a run; raises :class:`ApiFault`."""
-    labels, fields = reflector.selectors(kind, f"{RUN_LABEL}={run_id}")
+    labels, fields = kinds.selectors(kind, f"{RUN_LABEL}={run_id}")
     path, keep = kinds.path(kind, api.place.namespace), kinds.keeper(kind, {run_id})
     return api.list(path, labels=labels, fields=fields, keep=keep)[0]
 

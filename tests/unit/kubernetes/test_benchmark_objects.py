@@ -9,7 +9,7 @@ import pytest
 from k8sbench.adapters.kubernetes import benchmark_objects
 from k8sbench.adapters.kubernetes.benchmark_objects import BenchmarkObjects
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
-from k8sbench.adapters.kubernetes.watching.reflector import (
+from k8sbench.adapters.kubernetes.watch_events import (
     ObjectChanged,
     ObjectDeleted,
     ObjectsListed,

@@ -7,8 +7,9 @@ import pytest
 from k8sbench import limits
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.watch_events import WatchFailed, WatchWorks
 from k8sbench.adapters.kubernetes.watching import reflector
-from k8sbench.adapters.kubernetes.watching.reflector import Watches, WatchFailed, WatchWorks
+from k8sbench.adapters.kubernetes.watching.reflector import Watches
 
 
 @pytest.mark.parametrize("failures", [1, 2, 5, 10, 1000])

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.kubernetes import ownership
-from k8sbench.adapters.kubernetes.watching.reflector import ObjectChanged, ObjectDeleted
+from k8sbench.adapters.kubernetes.watch_events import ObjectChanged, ObjectDeleted
 from k8sbench.diagnose.job import exits, facts, state
 from k8sbench.diagnose.job.facts import DELETED, JobSnapshot
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, JobState

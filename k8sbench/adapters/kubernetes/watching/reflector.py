@@ -14,14 +14,20 @@ import random
 import threading
 import time
 from collections.abc import Callable, Collection, Container, Sequence
-from typing import NamedTuple
 
 from k8sbench import limits
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.diagnose.job.causes import FREQUENT_SILENT_EVENTS
-from k8sbench.model.kube import MANAGED, KubeObject
+from k8sbench.adapters.kubernetes.watch_events import (
+    ObjectChanged,
+    ObjectDeleted,
+    ObjectsListed,
+    WatchEvent,
+    WatchFailed,
+    WatchWorks,
+)
+from k8sbench.model.kube import KubeObject
 
 SILENCE_SECONDS = 10.0
 """Time after the end of a watch was due until its connection is closed."""
@@ -30,60 +36,6 @@ FIRST_PAUSE = 0.5
 _PLURALS = {"Pod": "pods", "Event": "events"}
 _REFUSALS = frozenset({401, 403, 404})
 EXPIRED = frozenset({"Expired", "Gone", "ResourceExpired"})
-_EVENT_FIELDS = ",".join(f"reason!={reason}" for reason in FREQUENT_SILENT_EVENTS)
-
-
-def selectors(kind: str, labels: str = MANAGED) -> tuple[str, str]:
-    """Return label and field selectors of a kind, by default for all runs.
-
-    Users write Benchmark objects, with the labels that they like.
-    """
-    if kind == "Event":
-        return "", _EVENT_FIELDS
-    return "" if kind == "Benchmark" else labels, ""
-
-
-class ObjectChanged(NamedTuple):
-    """An object is new, or not as it was."""
-
-    kind: str
-    object: KubeObject
-
-
-class ObjectDeleted(NamedTuple):
-    """An object is gone."""
-
-    kind: str
-    name: str
-    uid: str
-    object: KubeObject | None
-    """Its last state; None where it was only missing from a list."""
-
-
-class ObjectsListed(NamedTuple):
-    """A list was received completely."""
-
-    kind: str
-    names: frozenset[str]
-    """Names of the kept objects."""
-    started_at: float
-    """Time of the request, monotonic seconds."""
-
-
-class WatchFailed(NamedTuple):
-    """The list or the watch failed; reported at every attempt."""
-
-    kind: str
-    fault: ApiFault
-
-
-class WatchWorks(NamedTuple):
-    """The watch works again."""
-
-    kind: str
-
-
-WatchEvent = ObjectChanged | ObjectDeleted | ObjectsListed | WatchFailed | WatchWorks
 
 
 class Reflector:
@@ -97,7 +49,7 @@ class Reflector:
         on_event: Callable[[WatchEvent], None],
     ) -> None:
         self._kind = kind
-        self._labels, self._fields = selectors(kind)
+        self._labels, self._fields = kinds.selectors(kind)
         self._path = kinds.path(kind, api.place.namespace)
         self._api = api
         self._keep = keep
