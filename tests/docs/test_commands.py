@@ -44,7 +44,7 @@ def test_the_commands_of_a_page_run_in_its_order(
     (tmp_path / ".config" / "k8sbench" / "k8sbench.toml").write_text(SHORT)
     environment = {
         "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
-        "XDG_DATA_HOME": str(tmp_path / "data"),
+        "XDG_DATA_HOME": str(tmp_path / ".local" / "share"),
         "HOME": str(tmp_path),
         "PYTHONWARNINGS": "default",
     }
@@ -81,7 +81,7 @@ def in_a_run(page: str) -> set[str]:
 
 def check_store(page: pathlib.Path, home: pathlib.Path) -> None:
     """A run's folder holds what docs/store.md draws."""
-    run = home / "data" / "k8sbench" / "runs" / "first"
+    run = home / ".local" / "share" / "k8sbench" / "runs" / "first"
     drawn = in_a_run(page.read_text())
     assert {"run.json", "logs/<replica>.log", "measurement.json"} <= drawn
     for name in drawn:

@@ -1,0 +1,169 @@
+"""A store keeps the groups of its runs, and makes those anew that a change is about."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from k8sbench.adapters.store import exchange, group_index
+from k8sbench.adapters.store.opening import open_store
+from k8sbench.adapters.store.sql_store import SqlStore
+from k8sbench.app.known_groups import StoredGroups
+from k8sbench.measure.group import grouping, selection
+from k8sbench.measure.group.selection import Wanted
+from k8sbench.model.errors import Finding, StoreError
+from k8sbench.model.group import Group
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
+from k8sbench.ports import RunFilter
+from tests.unit.report.factory import START, measurement, repeats
+from tests.unit.store.examples import step
+from tests.unit.store.filled import put
+
+
+def night(number: int, *rates: float, **changes: object) -> list[Run]:
+    """Return the runs of a set."""
+    at = START + 86400 * number
+    return repeats(rates or (100.0, 101.0, 99.0), set_name=f"night-{number}", at=at, **changes)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A store with three nights of one case."""
+    put(tmp_path / "store", [run for number in range(3) for run in night(number)])
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def store(root: Path) -> Iterator[SqlStore]:
+    with open_store(str(root)) as opened:
+        yield opened
+
+
+def known(store: SqlStore) -> list[Group]:
+    """Return all groups that an answer knows."""
+    groups = StoredGroups(store, print)
+    return sorted(groups.groups(groups.rows), key=lambda group: group.key)
+
+
+def medians(store: SqlStore) -> dict[str, float | None]:
+    """Return the median of each set."""
+    return {row.set_name: row.median for row in StoredGroups(store, print).rows}
+
+
+def damage(store: SqlStore, runs: Sequence[Run]) -> None:
+    """Make folders unreadable."""
+    for run in runs:
+        (store.folder(run.run_id) / "run.json").write_text("{")
+
+
+def test_kept_groups_are_those_of_all_runs_together(store: SqlStore) -> None:
+    expected = grouping.groups(store.runs(RunFilter()))
+    assert known(store) == expected
+    assert known(store) == expected, "the second time they come from the index"
+    assert [group.row for group in expected] == sorted(StoredGroups(store, print).rows)
+
+
+def test_an_answer_reads_no_folder_of_another_set(store: SqlStore) -> None:
+    before = medians(store)
+    damage(store, store.runs(RunFilter()))
+    assert medians(store) == before
+    report = selection.report(StoredGroups(store, print), Wanted(set_name="night-1"))
+    assert [result.group.key.set_name for result in report.results] == ["night-1"]
+    assert store.unreadable == {}
+
+
+def test_a_change_makes_the_groups_of_its_set_anew_and_no_others(store: SqlStore) -> None:
+    before = medians(store)
+    first, *_ = changed = store.runs(RunFilter(set_name="night-1"))
+    damage(store, [run for run in store.runs(RunFilter()) if run not in changed])
+    store.measured(first.run_id, measurement(105.0, first.plan))
+    after = medians(store)
+    assert after.pop("night-1") != before.pop("night-1")
+    assert after == before
+    assert store.unreadable == {}
+
+
+def test_a_removed_set_has_no_group(store: SqlStore) -> None:
+    medians(store)
+    for run in store.runs(RunFilter(set_name="night-1")):
+        exchange.remove(store, run.run_id)
+    assert medians(store).keys() == {"night-0", "night-2"}
+
+
+def test_a_log_counts_once_in_the_whole_store(root: Path, store: SqlStore) -> None:
+    first, second = (night(n, 100.0, measured={"log_digest": "same"}) for n in (7, 8))
+    put(root, first)
+    assert medians(store)["night-7"] == 100.0
+    put(root, second)
+    assert medians(store)["night-8"] is None
+    exchange.remove(store, first[0].run_id)
+    assert medians(store)["night-8"] == 100.0
+
+
+def test_an_efficiency_refers_to_the_1x1_case_of_another_set(root: Path, store: SqlStore) -> None:
+    put(root, night(7, 10.0, case="1x1"))
+    medians(store)
+    put(root, night(8, 100.0))
+    (group,) = (one for one in known(store) if one.key.set_name == "night-8")
+    assert group.ids("reject") == ("efficiency-above-limit",)
+    put(root, night(9, 70.0))
+    report = selection.report(StoredGroups(store, print), Wanted(set_name="night-9"))
+    assert [result.speedup.value for result in report.results] == [7.0]
+
+
+def test_a_run_that_goes_on_is_as_its_folder_says(root: Path, store: SqlStore) -> None:
+    (run,) = night(7, 100.0)
+    store.record(run.plan, at=run.created_at, process=None)
+    (row,) = (row for row in StoredGroups(store, print).rows if row.set_name == "night-7")
+    assert (row.state, row.in_progress) == ("running", 1)
+    # A killed process has written the folder alone.
+    ended = msgspec.json.encode(step(Phase.SUCCEEDED, run.created_at + 9))
+    with (store.folder(run.run_id) / "events.jsonl").open("ab") as events:
+        events.write(ended + b"\n")
+    (row,) = (row for row in StoredGroups(store, print).rows if row.set_name == "night-7")
+    assert (row.state, row.in_progress) == ("failed", 0)
+
+
+def test_another_version_makes_all_groups_anew(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    medians(store)
+    assert store.group_index.changed_sets() == {}
+    monkeypatch.setattr(group_index, "__version__", "9.9.9")
+    assert store.group_index.changed_sets().keys() == {"night-0", "night-1", "night-2"}
+    medians(store)
+    assert store.group_index.changed_sets() == {}
+
+
+def test_groups_of_a_set_that_changed_meanwhile_are_not_kept(store: SqlStore) -> None:
+    medians(store)
+    index = store.group_index
+    (run, *_) = store.runs(RunFilter(set_name="night-1"))
+    store.measured(run.run_id, measurement(60.0, run.plan))
+    versions = index.changed_sets()
+    store.measured(run.run_id, measurement(50.0, run.plan))
+    index.put({name: [] for name in versions}, versions)
+    assert index.changed_sets().keys() == {"night-1"}
+
+
+def test_overruled_reasons_change_no_kept_group(root: Path, store: SqlStore) -> None:
+    reason = Finding(id="too-few-records", severity="reject", sentence="4 records.")
+    put(root, night(7, 100.0, measured={"verdict": "rejected", "reasons": (reason,)}))
+    assert medians(store)["night-7"] is None
+    accepting = StoredGroups(store, print, accept=("too-few-records",))
+    assert {row.set_name: row.median for row in accepting.rows}["night-7"] == 100.0
+    assert medians(store)["night-7"] is None
+
+
+def test_a_store_that_can_only_be_read_answers_alike(
+    root: Path, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = known(store)
+    put(root, night(7, 50.0))
+    with open_store(str(root)) as reader:
+        reader.database.read_only = StoreError("It can only be read.")
+        assert len(known(reader)) == len(expected) + 1
+        assert medians(reader)["night-7"] == 50.0
+    assert store.group_index.changed_sets().keys() == {"night-7"}
