@@ -436,7 +436,14 @@ def timelines(
     here = (one for one in every if one.run_id in chosen and one.source != stores.SOURCE)
     newest = sorted(here, key=lambda run: -run.created_at)[:MOST_DRAWN]
     with stores.to_read(where, note) as store:
-        runs = [store.run(member.run_id) for member in newest]
+        runs: list[Run] = []
+        for member in newest:
+            run = store.readable(member.run_id)
+            if run is None:
+                why = store.unreadable.get(member.run_id, "it was removed.")
+                note(f"warning: without the steps of {member.run_id}: {why}")
+            else:
+                runs.append(run)
         return [
             _timeline(run, units[run.run_id], functools.partial(store.log_files, run.run_id), note)
             for run in runs

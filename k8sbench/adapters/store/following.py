@@ -21,7 +21,8 @@ FOLDERS = "folders"
 
 def generation(root: Path) -> str:
     """Return what changes whenever a run's folder comes or goes."""
-    with disk.translated(f"read {root / RUNS}"), contextlib.suppress(FileNotFoundError):
+    absent = (FileNotFoundError, NotADirectoryError)
+    with disk.translated(f"read {root / RUNS}"), contextlib.suppress(*absent):
         about = (root / RUNS).stat()
         return f"{about.st_ino} {about.st_mtime_ns}"
     return ""

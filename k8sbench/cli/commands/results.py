@@ -91,7 +91,13 @@ def command(
         )
     scope = StoresRead(where=where, access=access, accept=accept)
     is_published = published or output_format == "html"
-    report = results.results(Wanted(**wanted), scope, output.note, published=is_published)
+    report = results.results(
+        Wanted(**wanted),
+        scope,
+        output.note,
+        published=is_published,
+        over_sets=output_format == "html",
+    )
     if output_format == "html":
         named = wanted["runs"]
         output.write(reports.page(report, named, where, output.note, lang=lang, title=title))

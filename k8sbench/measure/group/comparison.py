@@ -269,16 +269,15 @@ def against(kept: Baseline, known: KnownGroups) -> dict[tuple[str, ...], Held]:
     """
     ours = sides.of_baseline(kept)
     own = {run.plan.set_name for run in ours.runs.values()}
-    newest: dict[str, GroupRow] = {}
+    by_line: dict[Line, GroupRow] = {}
     for row in sorted(known.rows, key=lambda row: row.ended):
         if row.median is not None and not row.in_progress and row.set_name not in own:
-            newest[row.series] = row
-    groups = [
-        group
-        for group in known.groups(newest.values())
-        if any(not differing(one, group) and not unlike(one, group) for one in ours.groups)
-    ]
-    side = Side(name="", groups=tuple(groups), runs={})
+            by_line[row.line] = row
+    newest: dict[str, Group] = {}
+    for group in sorted(known.groups(by_line.values()), key=lambda group: group.began[1]):
+        if any(not differing(one, group) and not unlike(one, group) for one in ours.groups):
+            newest[group.row.series] = group
+    side = Side(name="", groups=tuple(newest.values()), runs={})
     held: dict[tuple[str, ...], Held] = {}
     for case in _compared(ours, side, None, FLOOR, known.rows).cases:
         if case.ratio is not None:
