@@ -99,7 +99,7 @@ class TrainingOfGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupRow(NamedTuple):
-    """What a series of sets needs of a group; ten thousands of them are read at once."""
+    """The part of a group that a series of sets needs; tens of thousands are read at once."""
 
     set_name: str
     group_id: str
@@ -133,7 +133,7 @@ class GroupRow(NamedTuple):
 
     @property
     def line(self) -> tuple[str, str, str]:
-        """What a set shares with the sets that it is held against."""
+        """Values that a set shares with the sets that it is held against."""
         return self.series, self.gpu_model, self.estimator
 
 
@@ -202,7 +202,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def row(self) -> GroupRow:
-        """What a series of sets needs of the group."""
+        """The part of the group that a series of sets needs."""
         key = self.key
         same = msgspec.json.encode(key.only("series"))
         return GroupRow(

@@ -410,7 +410,7 @@ class AddedRun(NamedTuple):
 
     run: Run
     folder: Path
-    """Of :func:`unpacking`."""
+    """A folder of :func:`unpacking`."""
     files: tuple[ImportedFile, ...]
     replaces: tuple[str, ...] = ()
     """Ids of the runs in whose place it comes."""

@@ -38,7 +38,7 @@ class Between(NamedTuple):
 
 
 Line = tuple[str, str, str]
-"""What the sets of a case share, see :attr:`.GroupRow.line`."""
+"""Values that the sets of a case share, see :attr:`.GroupRow.line`."""
 
 
 class Mark(NamedTuple):
