@@ -486,8 +486,8 @@ class GroupIndex(Protocol):
     def sets_of(self, run_ids: Collection[str]) -> set[str]:
         """Return the names of the sets of some runs."""
 
-    def runs_with_logs(self, digests: Collection[str]) -> Iterator[Run]:
-        """Yield the runs with logs of some digests."""
+    def runs_with_logs(self, digests: Collection[str]) -> set[str]:
+        """Return the ids of the runs with logs of some digests."""
 
 
 class GroupedStore(Store, Protocol):

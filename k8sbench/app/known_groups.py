@@ -18,7 +18,7 @@ from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.run import Run, merged
 from k8sbench.ports import GroupedStore, RunFilter
 
-AT_ONCE = 200
+AT_ONCE = 50
 """Sets whose groups are made and kept together."""
 
 
@@ -94,7 +94,7 @@ class StoredGroups:
         else:
             digests = _digests(run for runs in self._theirs.values() for run in runs)
             alike = self._index.runs_with_logs(digests)
-            sets = set(self._theirs) | {run.plan.set_name for run in alike}
+            sets = set(self._theirs) | self._index.sets_of(alike)
         if sets:
             self._use(self._make(sorted(sets)))
 
@@ -118,19 +118,24 @@ class StoredGroups:
         theirs = [run for name in sets for run in self._theirs.get(name, ())]
         runs, _ = merged(ours, theirs)
         digests = _digests(runs)
-        foreign = (run for some in self._theirs.values() for run in some)
-        alike = [
-            *self._index.runs_with_logs(digests),
-            *(run for run in foreign if not digests.isdisjoint(_digests([run]))),
+        every = {run.run_id: run for run in runs}
+        for some in self._theirs.values():
+            for run in some:
+                if not digests.isdisjoint(_digests([run])):
+                    every.setdefault(run.run_id, run)
+        for run_id in self._index.runs_with_logs(digests) - every.keys():
+            if (alike := self._store.readable(run_id)) is not None:
+                every[run_id] = alike
+        made = grouping.groups(every.values(), accept=self._accept)
+        own = {_program(group) for group in made if group.plan.world_size == 1 and group.spread}
+        lacking = [
+            group for group in made if group.plan.world_size > 1 and _program(group) not in own
         ]
-        every = {run.run_id: run for run in (*alike, *runs)}.values()
-        made = grouping.groups(every, accept=self._accept)
-        lacking = [group for group in made if group.plan.world_size > 1]
         among = singles(self, lacking) if lacking else []
         if among:
             new = {group.key.set_name for group in made}
             others = [group for group in among if group.key.set_name not in new]
-            made = grouping.groups(every, accept=self._accept, among=others)
+            made = grouping.groups(every.values(), accept=self._accept, among=others)
         by_set: dict[str, list[Group]] = {name: [] for name in sets}
         for group in made:
             if group.key.set_name in by_set:
@@ -161,6 +166,12 @@ class _Runs(Mapping[str, Run]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def _program(group: Group) -> tuple[str, ...]:
+    """Return what the 1x1 case of a speedup shares with its set's other cases."""
+    key = group.key
+    return key.set_name, key.benchmark, key.framework, key.precision
 
 
 def _digests(runs: Iterable[Run]) -> set[str]:

@@ -17,6 +17,7 @@ import msgspec
 
 from k8sbench import limits
 from k8sbench.app import connections, runs, stores
+from k8sbench.app.known_groups import StoredGroups
 from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.model.errors import BenchError
@@ -237,6 +238,7 @@ class Controller:
 
         try:
             with stores.to_write(settings.store, note=self._reporter.note) as store:
+                StoredGroups(store, self._reporter.note)  # before somebody waits for it
                 for run in store.runs(RunFilter(limit=LATEST)):
                     if run.phase.final:
                         self._closed(run)

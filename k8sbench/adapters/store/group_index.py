@@ -7,7 +7,7 @@ log, and by another version of k8sbench.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -16,7 +16,6 @@ from k8sbench.adapters.store import index
 from k8sbench.adapters.store.artifacts import decoded
 from k8sbench.adapters.store.database import Database
 from k8sbench.model.group import Group, GroupRow
-from k8sbench.model.run import Run
 
 MADE_BY = "groups_made_by"
 """Fact of the index: the version of k8sbench that has made the groups."""
@@ -27,11 +26,10 @@ _PLACES = ", ".join("?" * (len(GroupRow._fields) + 1))
 
 
 class GroupIndex:
-    """Implements :class:`k8sbench.ports.GroupIndex`; ``read`` reads a run, if it can be read."""
+    """Implements :class:`k8sbench.ports.GroupIndex`."""
 
-    def __init__(self, database: Database, read: Callable[[str], Run | None]) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._read = read
 
     def changed_sets(self) -> dict[str, int]:
         """Return the sets whose groups are to be made anew, with the versions of the changes."""
@@ -97,16 +95,15 @@ class GroupIndex:
                 sets.update(name for (name,) in db.execute(query, some))
         return sets
 
-    def runs_with_logs(self, digests: Collection[str]) -> Iterator[Run]:
-        """Yield the runs with logs of some digests."""
+    def runs_with_logs(self, digests: Collection[str]) -> set[str]:
+        """Return the ids of the runs with logs of some digests."""
+        run_ids: set[str] = set()
         for some in _pieces(digests):
             places = ", ".join("?" * len(some))
             query = f"SELECT run_id FROM runs WHERE log_digest IN ({places})"  # noqa: S608
             with self._database.reading() as db:
-                run_ids = [run_id for (run_id,) in db.execute(query, some)]
-            for run_id in run_ids:
-                if (run := self._read(run_id)) is not None:
-                    yield run
+                run_ids.update(run_id for (run_id,) in db.execute(query, some))
+        return run_ids
 
 
 def _versions(db: sqlite3.Connection) -> dict[str, int]:

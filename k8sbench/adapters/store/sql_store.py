@@ -61,7 +61,7 @@ class SqlStore:
     @property
     def group_index(self) -> GroupIndex:
         """The groups of the store."""
-        return GroupIndex(self.database, self.readable)
+        return GroupIndex(self.database)
 
     @property
     def identity(self) -> str:
