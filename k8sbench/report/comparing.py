@@ -248,7 +248,7 @@ def _quiet_line(quiet: Sequence[Compared], where: str) -> list[str]:
         return []
     count = counted(len(quiet), "more case", ("differs", "differ"))
     between = formats.signed_range(min(changes), max(changes), " to ")
-    return [f"{count} by {between}, no more than they vary; {where}."]
+    return [f"{count} by {between}, within usual variation; {where}."]
 
 
 def _row(case: Compared, name: str) -> tuple[Cell, ...]:

@@ -401,7 +401,7 @@ def causes(table: Table, most: int | None = None) -> tuple[list[list[int]], list
         for note in listed
     ]
     if left_out:
-        lines.append((None, f"and {left_out} causes more: k8sbench explain RUN names all of a run"))
+        lines.append((None, f"and {left_out} more causes: k8sbench explain RUN names all of a run"))
     marks = [
         [n for n, note in enumerate(some, 1) if place in found[note].rows]
         for place in range(len(table.rows))

@@ -135,7 +135,7 @@ def test_a_comment_for_a_pull_request_shows_the_changes_and_folds_the_rest(
     assert [line.split(" | ")[0] for line in shown.splitlines() if line.startswith("| r")] == [
         "| resnet50 pytorch fp32 1x8"
     ]
-    assert "\n1 more case differs by ±0.0 %, no more than they vary; below are all.\n" in shown
+    assert "\n1 more case differs by ±0.0 %, within usual variation; below are all.\n" in shown
     assert folded.startswith("<summary>3 cases</summary>\n\n| case |")
     assert folded.count("\n| resnet50") == 3
     assert folded.endswith("\n\n</details>\n")
