@@ -57,7 +57,7 @@ def operator_of(api: Api) -> ServingOperator | None:
     """
     from k8sbench.adapters.kubernetes import operator_proxy
 
-    return operator_proxy.seen(api)
+    return operator_proxy.find_operator(api)
 
 
 def _silence(operator: ServingOperator) -> str:

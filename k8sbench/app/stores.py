@@ -422,4 +422,4 @@ def opened_operator(
     with contextlib.closing(connections.connect(access)) as api:
         api.check_answers(seconds)
         api.retry_s = seconds
-        yield operator_proxy.found(api)
+        yield operator_proxy.connect_operator(api)

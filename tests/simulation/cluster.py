@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from k8sbench.adapters.kubernetes.watching import job_reader
+from k8sbench.adapters.kubernetes.watching import end_detector
 from k8sbench.diagnose.job import facts
 from k8sbench.model import creation
 from k8sbench.model.errors import (
@@ -611,7 +611,7 @@ class SimulatedCluster(Connection):
             )
             for name in job.lines
         ]
-        if job_reader.must_list_pods(replicas, job.end.at, follow.pods_listed_at):
+        if end_detector.must_list_pods(replicas, job.end.at, follow.pods_listed_at):
             follow.pods_listed_at = follow.pods_at = self._world.now
 
     def _ending(self, run_id: str, at: float, cause_id: str) -> JobEvent:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.kubernetes.watching import job_reader
+from k8sbench.adapters.kubernetes.watching import end_detector
 from k8sbench.diagnose.job.exits import REPLICA_FAILED
 from k8sbench.lifecycle import context, decide, executor, requests, serving, submitting
 from k8sbench.lifecycle.context import ActiveRun, How, Outcome, RunContext
@@ -154,7 +154,7 @@ BREAKS: dict[str, list[tuple[Any, str, Any]]] = {
         (context, "is_final", is_final),
         (ActiveRun, "_take_end", end_before_the_last_line),
     ],
-    "a run ends before its pods are listed": [(job_reader, "must_list_pods", lambda *_: False)],
+    "a run ends before its pods are listed": [(end_detector, "must_list_pods", lambda *_: False)],
     "a job is created before its run is recorded": [(SimulatedStore, "record", record_later)],
     "what is left of a job is forgotten": [
         (JobRequests, "_take_deleted", forget_what_is_left),

@@ -2,9 +2,9 @@
 
 One list and watch per kind of object covers any number of jobs (:mod:`.watching.reflector`), a
 bounded number of streams reads their logs (:mod:`.logs.streams`), and nodes and queues are queried
-only while a job waits for them (:mod:`.watching.job_reader`). All results go through one queue
+only while a job waits for them (:mod:`.watching.end_detector`). All results go through one queue
 to the one thread that calls :meth:`KubernetesCluster.wait`, which keeps the objects of each job
-(:mod:`.watching.followed`) and returns the new events. Nothing is polled.
+(:mod:`.watching.followed`) and returns the new events. Only nodes and queues are polled.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from k8sbench.adapters.kubernetes.watch_events import (
     WatchWorks,
 )
 from k8sbench.adapters.kubernetes.watching import unwatched
+from k8sbench.adapters.kubernetes.watching.end_detector import EndDetector
 from k8sbench.adapters.kubernetes.watching.followed import Followed
-from k8sbench.adapters.kubernetes.watching.job_reader import JobReader
 from k8sbench.adapters.kubernetes.watching.reflector import Watches
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.kube import JobOwner, KubeObject, Ownership
@@ -102,7 +102,7 @@ class KubernetesCluster:
             is_away=lambda: bool(self._watches.failing),
         )
         self._requests, self._sent = Threads(REQUESTS), set[Future[None]]()
-        self._reader = JobReader(
+        self._end_detector = EndDetector(
             api,
             self._watches,
             self._logs,
@@ -346,7 +346,7 @@ class KubernetesCluster:
         events: list[JobEvent] = []
         for run_id in changed:
             if (followed := self._jobs.get(run_id)) is not None:
-                events += self._reader.read(followed)
+                events += self._end_detector.read(followed)
                 if followed.is_over:
                     self.release(run_id)
         return events

@@ -49,7 +49,7 @@ PLACE_ANNOTATION = f"{LABEL_DOMAIN}/operator"
 VERSION_ANNOTATION = f"{LABEL_DOMAIN}/operator-version"
 
 
-def seen(api: Api) -> ServingOperator | None:
+def find_operator(api: Api) -> ServingOperator | None:
     """Return the operator that serves the namespace; None without one.
 
     Retries for a few seconds, then raises :class:`BenchError`. A Lease without a place belongs to
@@ -128,12 +128,12 @@ class _File(msgspec.Struct):
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def found(api: Api) -> OperatorProxy | None:
+def connect_operator(api: Api) -> OperatorProxy | None:
     """Return the operator that serves the namespace; None without one.
 
     Raises :class:`BenchError` if that cannot be known.
     """
-    operator = seen(api)
+    operator = find_operator(api)
     if operator is None:
         return None
     with api.explaining("the operator's token be read"):

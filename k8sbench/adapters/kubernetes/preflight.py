@@ -70,7 +70,7 @@ def ask(
     selector = ",".join(f"{key}={value}" for key, value in plan.pool.selector.items())
     queries: dict[str, Callable[[], Any]] = {
         "version": lambda: str(api.get("/version")["gitVersion"]),
-        # Where an operator serves, its users need no right to create jobs.
+        # If an operator serves the namespace, users need no right to create jobs.
         "refusals": lambda: {
             kind: _refusal(api, job)
             for kind, job in ours.items()
@@ -203,7 +203,7 @@ def _deployment(api: Api, program: Operator) -> KubeObject | None:
 
 def _serving(api: Api) -> ServingOperator | Unknown | None:
     try:
-        return operator_proxy.seen(api)
+        return operator_proxy.find_operator(api)
     except BenchError as error:
         return Unknown(error.message.rstrip("."))
 

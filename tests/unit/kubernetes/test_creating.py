@@ -157,19 +157,19 @@ def test_of_many_jobs_what_changes_is_read_now_and_then(
     monkeypatch.setattr(time, "monotonic", lambda: moment)
     here: Any = KubernetesCluster(Mock())
     here._jobs = {f"seg-{number}": Mock(is_over=False, look_at=None) for number in range(jobs)}
-    here._reader = Mock()
-    here._reader.read.return_value = []
+    here._end_detector = Mock()
+    here._end_detector.read.return_value = []
     found = []
     for _ in range(2):
         here._reread({"seg-1"})
         here._read_all()
-        found.append(here._reader.read.call_count)
+        found.append(here._end_detector.read.call_count)
     assert found == reads
     if here._changed:
         moment += here._timeout(None)
         assert 100 < moment <= 100 + cluster.MOST_READ_SECONDS
     here._read_all()
-    assert here._reader.read.call_count == 2
+    assert here._end_detector.read.call_count == 2
     assert not here._changed
 
 

@@ -11,8 +11,8 @@ from k8sbench.adapters.kubernetes import listing
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.logs.streams import Failing
 from k8sbench.adapters.kubernetes.watch_events import ObjectChanged, ObjectDeleted
+from k8sbench.adapters.kubernetes.watching.end_detector import logs_to_wait_for
 from k8sbench.adapters.kubernetes.watching.followed import Followed
-from k8sbench.adapters.kubernetes.watching.job_reader import logs_to_wait_for
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
 from k8sbench.model import creation
 from k8sbench.model.creation import created

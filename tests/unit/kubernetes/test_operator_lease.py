@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.kubernetes import operator_proxy
-from k8sbench.adapters.kubernetes.operator_proxy import seen
+from k8sbench.adapters.kubernetes.operator_proxy import find_operator
 from k8sbench.model import times
 from k8sbench.model.kube import ServingOperator
 from tests.unit.kubernetes.servers import Act, answer, reached, saying, serving
@@ -36,7 +36,7 @@ def status(code: int, **headers: str) -> Act:
 
 def look(folder: Path, *acts: Act) -> ServingOperator | None:
     with serving(*acts) as server, reached(folder, f"http://{server}") as api:
-        return seen(api)
+        return find_operator(api)
 
 
 @pytest.mark.parametrize(("age", "is_alive"), [(5, True), (29, True), (31, False), (7200, False)])

@@ -221,7 +221,7 @@ def test_names_of_an_operator_stay_parts_of_a_path(tmp_path: Path, token: dict[s
         reached(tmp_path, f"http://{address}") as api,
         pytest.raises(Unreachable, match="holds no token that can be sent"),
     ):
-        operator_proxy.found(api)
+        operator_proxy.connect_operator(api)
     assert asked == [b"GET /api/v1/namespaces/a%3F/secrets/b%2Fc%23-token"]
 
 

@@ -86,23 +86,23 @@ class Log(msgspec.Struct, eq=False):
     """True if the last stream began at the mark and ended without fault."""
     is_new: bool = False
     """True if the next answer begins after the mark."""
-    looked_back: bool = False
-    """True if the previous container's log was requested or lacks nothing."""
+    previous_read: bool = False
+    """True if the previous container's log was read or need not be read."""
     gap: str | None = None
     """Reason for missing lines before the next one; None without a gap."""
     rest: list[StampedLine] = []
     """Unterminated end of the last answer."""
     why: str = ""
     """The last fault."""
-    is_node_s_word: bool = False
-    """True if the node named the fault, not a server on the way."""
+    fault_from_kubelet: bool = False
+    """True if the kubelet returned the fault, not a proxy."""
     failing_since: float | None = None
     """First failed request since the last new line, monotonic seconds."""
     failures: int = 0
     """Requests that failed since then."""
     tries: int = 0
     """Answers since the last failure."""
-    looked_at: LogMark | None = None
+    mark_at_last_fetch: LogMark | None = None
     """Mark of the last fetch that found less than the stream."""
 
 
@@ -154,7 +154,7 @@ class LogReader:
             end = self._read_previous(log)
         if end is End.BROKEN:
             return end
-        log.looked_back = True
+        log.previous_read = True
         if end is End.EMPTY:
             log.gap = None if log.is_intact else ROTATED
         elif end is not End.COMPLETE and log.last[0] not in {"", log.uid}:
@@ -194,7 +194,7 @@ class LogReader:
         with log.held:
             end = End.COMPLETE
             if log.mark is None:
-                if log.restarts and not log.looked_back:
+                if log.restarts and not log.previous_read:
                     end = self.look_back(log)
             elif not log.is_new:
                 end = self.read(log)
@@ -250,7 +250,7 @@ class LogReader:
         rest = text.end()
         if text.error is not None:
             log.is_intact = log.is_intact and not follow
-            end = self._failed(log, text.error.strip(), None, is_node_s_word=True)
+            end = self._failed(log, text.error.strip(), None, fault_from_kubelet=True)
             since = log.failing_since or math.inf
             is_final = previous and time.monotonic() - since >= limits.now.log_previous
             return End.UNAVAILABLE if is_final else end
@@ -304,15 +304,15 @@ class LogReader:
             why = f"its node {missing[1]} is not part of the cluster"
         if fault.status == 403:
             why = f"{why.rstrip('.')} (it takes the permission get on pods/log)"
-        return self._failed(log, why, fault.status, is_node_s_word=fault.status == 400)
+        return self._failed(log, why, fault.status, fault_from_kubelet=fault.status == 400)
 
-    def _failed(self, log: Log, why: str, status: int | None, *, is_node_s_word: bool) -> End:
+    def _failed(self, log: Log, why: str, status: int | None, *, fault_from_kubelet: bool) -> End:
         """Record a failed request; report it once per run and status."""
         now = time.monotonic()
-        log.why, log.is_node_s_word = why.rstrip("."), is_node_s_word
+        log.why, log.fault_from_kubelet = why.rstrip("."), fault_from_kubelet
         log.failures += 1
         since = log.failing_since = log.failing_since or now
-        is_reported = status is None and not is_node_s_word and self._is_away()
+        is_reported = status is None and not fault_from_kubelet and self._is_away()
         is_due = (status == 403 or now - since >= limits.now.fault_note) and not is_reported
         if is_due and (log.run_id, status) not in self._noted:
             self._noted.add((log.run_id, status))

@@ -122,7 +122,7 @@ class LogStreams:
             log = logs.get(replica)
             fresh = log is None
             if log is None:
-                log = Log(run_id, replica, mark, looked_back=mark is not None)
+                log = Log(run_id, replica, mark, previous_read=mark is not None)
                 logs[replica], log.leads = log, rank == 0
             elif log.is_over and (uid, restarts) != (log.uid, log.restarts):
                 log.is_over = log.is_done = False  # a new pod, or started again
@@ -169,7 +169,7 @@ class LogStreams:
             known = [at for at in since if at is not None]
             if not left or len(known) < len(left):
                 return None
-            may_exist = (log for log in left if log.exists or not log.is_node_s_word)
+            may_exist = (log for log in left if log.exists or not log.fault_from_kubelet)
             return Failing(max(known), {log.replica: log.why for log in may_exist})
 
     def give_up(self, run_id: str) -> None:
@@ -290,7 +290,7 @@ class LogStreams:
         Returns after how many seconds to try again, or None: everything that exists was read.
         """
         end = End.COMPLETE
-        if log.mark is None and log.restarts and not log.looked_back:
+        if log.mark is None and log.restarts and not log.previous_read:
             end = self._reader.look_back(log)
         before = log.mark
         if end is not End.BROKEN:
@@ -312,8 +312,8 @@ class LogStreams:
         found = end is End.COMPLETE and log.mark is not None
         if not found and log.stream is not None and end is not End.BROKEN:
             # The node has rotated the log away, but the stream reads the old file to its end.
-            log.tries = 1 if log.mark != log.looked_at else log.tries
-            log.looked_at = log.mark
+            log.tries = 1 if log.mark != log.mark_at_last_fetch else log.tries
+            log.mark_at_last_fetch = log.mark
             if log.tries < STREAM_FETCHES:
                 return limits.now.log_look
             log.turn += 1

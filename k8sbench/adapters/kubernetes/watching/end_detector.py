@@ -39,7 +39,7 @@ FACTS_SECONDS = 600.0
 """Age at which a node's facts are read again."""
 
 
-class JobReader:
+class EndDetector:
     """Turns a job's observed state into events, on the waiting thread."""
 
     def __init__(
