@@ -19,6 +19,7 @@ from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.log_statements import Case
 from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.rank_sums import FEWEST_RECORDS
+from k8sbench.measure.run.record_kinds import RecordKind
 from k8sbench.model.errors import Finding, Severity
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import counted
@@ -206,12 +207,13 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
     if others:
         text = f"The log holds more than one run: {'; '.join(others)}."
         yield rules.TWO_RUNS.finding(text, [place for of in others.values() for place in of])
-    if rank.odd["back"]:
+    back = rank.odd[RecordKind.BACK]
+    if back:
         text = (
-            f"Iterations go back {_times(rank.odd['back'].count)} without a restart: "
+            f"Iterations go back {_times(back.count)} without a restart: "
             "the log holds more than one run."
         )
-        yield rules.TWO_RUNS.finding(text, rank.odd["back"].places)
+        yield rules.TWO_RUNS.finding(text, back.places)
     missing = rank.missing
     if missing:
         text = (
@@ -223,14 +225,15 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
             text = f"{text[:-1]}, {100 * share:.2f} % of the window."
             severity = "warn"
         yield rules.ITERATIONS_MISSING.finding(text, missing.places, severity)
-    if rank.odd["repeated"]:
+    repeated = rank.odd[RecordKind.REPEATED]
+    if repeated:
         text = "Training lines of the same iterations come more than once and count once."
-        yield rules.REPEATED_LINES.finding(text, rank.odd["repeated"].places)
-    if rank.odd["redone"] or case.log.restarts:
-        again = f", {_times(rank.odd['redone'].count)} going back" if rank.odd["redone"] else ""
+        yield rules.REPEATED_LINES.finding(text, repeated.places)
+    redone = rank.odd[RecordKind.REDONE]
+    if redone or case.log.restarts:
+        again = f", {_times(redone.count)} going back" if redone else ""
         yield rules.RESTARTED.finding(
-            f"The run was restarted{again}.",
-            [*case.log.restarts, *rank.odd["redone"].places],
+            f"The run was restarted{again}.", [*case.log.restarts, *redone.places]
         )
     span = rank.tally.span
     between = span.last - span.first + 1 if span else 0

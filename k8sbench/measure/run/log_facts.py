@@ -20,6 +20,7 @@ from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.gpu_series import TrainerSeries
 from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.rank_sums import FEWEST_RECORDS, CountedSteps
+from k8sbench.measure.run.record_kinds import RecordKind
 from k8sbench.model.errors import InputError
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Place, Record
@@ -349,7 +350,7 @@ class LogFacts:
             rank.total = next((other.total for other in others), None)
         elif record.shape is not rank.shape and record.shape.numbering != rank.shape.numbering:
             # Lines of another generation's shape: another run's, and no part of this one.
-            rank.odd["back"].add(Occurrence(file, record, rank.position))
+            rank.odd[RecordKind.BACK].add(Occurrence(file, record, rank.position))
             return
         before, now = self._marks_before.get(source, _NO_MARKS), self._marks
         # Our trainers extend a run until its GPU metrics cover enough time.
@@ -408,9 +409,9 @@ class LogFacts:
                 if value != first:
                     places = [*self.place(name), place]
                     self.other_runs.setdefault(f"{name} {first} and {value}", places)
-        if header is not None and rank.replay == "back":
+        if header is not None and rank.replay is RecordKind.BACK:
             self.other_runs.setdefault("a second header", [header])
-        elif header is not None and rank.replay != "repeated":
+        elif header is not None and rank.replay is not RecordKind.REPEATED:
             # It goes on where it was: programs that print nothing of it resumed the run.
             self.restarts.append(header)
 

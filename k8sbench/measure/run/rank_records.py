@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import Literal
 
 import msgspec
 
 from k8sbench.measure.run.arrival import Arrivals
+from k8sbench.measure.run.epochs import Epochs, Placement
 from k8sbench.measure.run.evidence import Occurrence, Occurrences
 from k8sbench.measure.run.log_clock import LogClock
 from k8sbench.measure.run.printed_means import Covered, LastMeans, RunningMean
 from k8sbench.measure.run.rank_sums import CountedSteps, Distances, Entry, Epoch, RankSums
+from k8sbench.measure.run.record_kinds import RecordKind, Situation, classify
 from k8sbench.model.sample import Mark, Record
 
 FIRST = 40
@@ -26,71 +27,34 @@ ROUNDED = 1e-4
 """Relative error of a number of steps that follows from printed numbers."""
 
 
-Replay = Literal["repeated", "redone", "back"]
-"""Cause of a record that does not advance the iteration.
+class Incoming(msgspec.Struct, frozen=True, gc=False):
+    """A record, and the log's statements since the record before."""
 
-``repeated``: a copy, or another rank's. ``redone``: the program was restarted. ``back``: unknown.
-"""
+    record: Record
+    file: str
+    events: bool
+    """True if an evaluation or a checkpoint lay before the record."""
+    restart: bool
+    """True if the program, or the file, began anew before the record."""
 
 
-class Epochs:
-    """Iterations of a run before each of its epochs."""
+class Advance(msgspec.Struct, frozen=True, gc=False):
+    """A record that advances the iteration, and the stretch since the record before."""
 
-    def __init__(self, first: Record) -> None:
-        numbering = first.shape.numbering
-        self.restart = numbering != "run"
-        """True if iterations restart in each epoch, as far as known."""
-        self._decided = numbering is not None
-        self.first = first.shape.first_epoch_of(first)
-        self.bases: dict[int, int] = {}
-        """Epoch → iterations before it."""
-        self._total = 0
-        """Iterations of the latest epoch, which may differ by one; 0 if not stated."""
-        self.current: int | None = None
-
-    def turns(self, record: Record, previous: int) -> bool:
-        """True if iterations restart at a record, in another epoch.
-
-        ``previous`` is the iteration of the record before.
-        """
-        before, epoch = self.current, record.epoch
-        if not self._decided and before is not None and epoch is not None and epoch > before:
-            self._decided, self.restart = True, record.iteration <= previous
-        return self.restart and epoch != before
-
-    def labelled(self, record: Record, previous: int, usual: int) -> Record:
-        """Correct the label of an epoch's first line, where it still is that of the epoch before.
-
-        Some programs count the epoch after they print. ``previous`` is the iteration of the record
-        before, ``usual`` the iterations from one record to the next.
-        """
-        epoch, total = record.epoch, record.total
-        if epoch is None or epoch != self.current or not (total and usual and self.restart):
-            return record
-        # An iteration that this epoch's lines may have had would be a line that stands again.
-        is_new = record.iteration % usual != previous % usual
-        if is_new and previous <= total and 0 < record.iteration == previous + usual - total:
-            return msgspec.structs.replace(record, epoch=epoch + 1)
-        return record
-
-    def turn(self, record: Record, position: int) -> tuple[int, bool]:
-        """Switch to a record's epoch; return its base, and True if new.
-
-        The base is the number of iterations before it. ``position`` is the run's last iteration so
-        far.
-        """
-        number, total = record.epoch or 0, record.total or 0
-        self.current = record.epoch
-        if not self.bases:
-            # A log that begins in a later epoch: only the total shows where that lies.
-            base = max(number - self.first, 0) * total
-        elif number > (last := max(self.bases)):
-            base = max(self.bases[last] + (self._total or total) * (number - last), position)
-        else:
-            return self.bases.get(number, 0), False
-        self.bases[number] = base
-        self._total = total
-        return base, True
+    line: Occurrence
+    distance: int
+    """Iterations since the record before, as numbered in the log."""
+    gained: int
+    """Iterations of the run since the furthest record."""
+    own: Covered
+    """Iterations that the record's number covers, and their time."""
+    events: bool
+    restart: bool
+    """True if the program was restarted since the furthest record."""
+    undisturbed: bool
+    """True if the log shows nothing but training in the stretch."""
+    changes_epoch: bool
+    """True if the two records are of different epochs."""
 
 
 class RankRecords:
@@ -122,8 +86,6 @@ class RankRecords:
         """Line of the previous record, and the smallest distance of two."""
         self.position = 0
         """Last iteration of the run that a record covered."""
-        self._base = 0
-        """Iterations of the run before this epoch."""
         self._previous = 0
         """Iteration of the record before, as numbered in the log."""
         self._mean, self._means = RunningMean(shape), LastMeans(shape)
@@ -135,9 +97,10 @@ class RankRecords:
         """True once the program or the file began anew between two records."""
         self.unprinted = 0
         """Iterations that ran, but whose lines a restart lost."""
-        self._pending: tuple[Record, str, bool, bool] | None = None
-        self.replay: Replay | None = None
-        """Cause of the current replay; None if the log advances."""
+        self._pending: Incoming | None = None
+        """The first record, until the second shows how many iterations it covers."""
+        self.replay: RecordKind | None = None
+        """Kind of the current replay; None if the log advances."""
         # A shorter epoch, or run, has one line, at its end.
         every = every and min(every, first.total or every)
         self.distances = Distances(shape, window, every)
@@ -148,8 +111,8 @@ class RankRecords:
         self.total: int | None = None
         """Planned iterations of the run, or of the epoch; None if not stated."""
         self.all_records = 0
-        """Those that led further."""
-        self.odd: defaultdict[Replay, Occurrences] = defaultdict(Occurrences)
+        """Records that advanced the iteration."""
+        self.odd: defaultdict[RecordKind, Occurrences] = defaultdict(Occurrences)
         self.sums = RankSums(shape, window)
         self.tally, self.clock = self.sums.tally, LogClock(shape)
         self.arrivals = Arrivals(shape)
@@ -163,29 +126,31 @@ class RankRecords:
         ``restart``: the program, or the file, began anew there.
         """
         self.total = record.total or self.total
+        new = Incoming(record, file, events, restart)
         if self._pending is not None:
-            first, self._pending = self._pending, None
-            self._add(*first, _distance(first[0], record))
+            first = self._pending
+            self._pending = None
+            self._add(first, _distance(first.record, record))
         elif self.all_records == 0 and record.steps is None and not (self._running or self._single):
             # How many iterations it covers shows in the distance to the second record.
-            self._pending = (record, file, events, restart)
+            self._pending = new
             return
-        stamp, last = record.stamp, self.clock.latest
-        earlier = stamp is not None and last is not None and self.clock.at(stamp) < last
-        if not (restart or self.replay or earlier):
+        if not (restart or self.replay or self._is_older(record)):
             record = self.epochs.labelled(record, self._previous, self.usual)
-        self._add(record, file, events, restart)
+            new = Incoming(record, file, events, restart)
+        self._add(new)
 
     def close(self) -> None:
         """The log is over."""
         if self._pending is not None:
-            first, self._pending = self._pending, None
-            self._add(*first)
+            first = self._pending
+            self._pending = None
+            self._add(first)
 
     def end_epoch_at(self, iteration: int) -> None:
         """Take the end of an epoch that the log states outside its records."""
         if self.all_records and self.replay is None:
-            self.position = max(self.position, self._base + iteration)
+            self.position = max(self.position, self.epochs.base + iteration)
 
     def resume_after(self, iteration: int) -> None:
         """Record a restart from a checkpoint after ``iteration``.
@@ -207,7 +172,7 @@ class RankRecords:
             return
         self.sums.epoch.ended = True
         tally, window = self.tally, self.window
-        begin = self._base + self.shape.skips
+        begin = self.epochs.base + self.shape.skips
         end = begin + steps
         if self._running:
             whole = self._previous <= self.shape.skips
@@ -217,7 +182,7 @@ class RankRecords:
                 return
             if end - covered >= window.warmup and end <= window.end:
                 tally.extend(end, covered, time)
-            self._previous, self._mean.printed = end - self._base, Covered(steps, total)
+            self._previous, self._mean.printed = end - self.epochs.base, Covered(steps, total)
         elif begin >= window.warmup and end <= window.end and self.fits(steps):
             # The unit is that of printed rates: seconds per sample, times iterations.
             tally.add_epoch(begin + 1, end, total / self._batch)
@@ -225,11 +190,11 @@ class RankRecords:
 
     def _end_sampled_epoch(self, mean: float | None) -> None:
         """Add an epoch by the mean of all its steps, where the lines leave steps out."""
-        end = self._base + (self.total or 0)
-        if self.replay is None and self.samples_steps and mean and end > self._base:
+        end = self.epochs.base + (self.total or 0)
+        if self.replay is None and self.samples_steps and mean and end > self.epochs.base:
             self.sums.epoch.ended = True
-            if self._base >= self.window.warmup and end <= self.window.end:
-                self.tally.add_epoch(self._base + 1, end, mean * (end - self._base))
+            if self.epochs.base >= self.window.warmup and end <= self.window.end:
+                self.tally.add_epoch(self.epochs.base + 1, end, mean * (end - self.epochs.base))
 
     def steps_of(self, mark: Mark) -> int | None:
         """Return the steps of an epoch's total: sum ÷ mean, or samples ÷ batch."""
@@ -265,97 +230,208 @@ class RankRecords:
         epoch = (record.epoch or 0) <= min(self.epochs.bases, default=math.inf)
         return epoch and record.iteration <= self._opening_position
 
-    def _add(
-        self, record: Record, file: str, events: bool, restart: bool, upto: int | None = None
-    ) -> None:
-        opens = self.all_records == 0
-        epoch = self.epochs.current
-        undisturbed = (self._follows(record) or self.shape.events_known) and not events
-        furthest = (self._previous, self._mean.printed)
-        turns = self.epochs.turns(record, self._previous) and self._turn(
-            record, file, opens=opens, restart=restart
+    def _add(self, new: Incoming, upto: int | None = None) -> None:
+        """Add a record by its kind.
+
+        ``upto``: the most iterations that it can cover; None if not known.
+        """
+        self.epochs.learn(new.record, self._previous)
+        epoch = self.epochs.place(new.record, self.position)
+        kind = self._classify(new, epoch)
+        undisturbed = self._is_undisturbed(new)
+        match kind:
+            case RecordKind.NEXT:
+                self._add_next(self._advance(new, epoch, undisturbed, upto))
+            case RecordKind.FIRST:
+                self._add_first(self._advance(new, epoch, undisturbed, upto), epoch)
+            case RecordKind.NEW_EPOCH:
+                self._add_new_epoch(self._advance(new, epoch, undisturbed, upto))
+            case RecordKind.DUPLICATE:
+                self._add_duplicate(new, epoch)
+            case RecordKind.REPEATED | RecordKind.REDONE | RecordKind.BACK:
+                self._add_replayed(new, epoch, kind)
+
+    def _classify(self, new: Incoming, epoch: Placement) -> RecordKind:
+        record = new.record
+        position = epoch.base + record.iteration
+        is_opening = position == self._opening_position
+        is_older = self._is_older(record) and not (is_opening and self._ended_before(record))
+        situation = Situation(
+            position=position,
+            furthest=self.position,
+            is_first=self.all_records == 0,
+            is_new_epoch=epoch.is_new,
+            replay=self.replay,
+            restart=new.restart,
+            is_opening=is_opening,
+            has_stamp=record.stamp is not None,
+            is_older=is_older,
         )
-        position = self._base + (iteration := record.iteration)
-        if position <= self.position and not turns:
-            self._furthest = self._furthest if self.replay else furthest
-            self._look_back(record, file, position, restart)
-            return
+        return classify(situation)
+
+    def _is_older(self, record: Record) -> bool:
+        """True if a record's stamp lies before the latest one."""
+        stamp, latest = record.stamp, self.clock.latest
+        return stamp is not None and latest is not None and self.clock.at(stamp) < latest
+
+    def _advance(
+        self, new: Incoming, epoch: Placement, undisturbed: bool, upto: int | None
+    ) -> Advance:
+        """Move to a record that advances the iteration; return the stretch up to it."""
+        record = new.record
+        changes_epoch = record.epoch != self.epochs.current
+        if epoch.switches:
+            self._switch_epoch(new, epoch)
+        restart = new.restart
         if self.replay is not None:
-            # Caught up with where the log had been: from here on it is new.
-            restart |= self.replay != "repeated"
-            self._end_replay(turns=turns)
-        distance = iteration - self._previous
-        printed = covered, time = self._covers(record, distance, upto)
-        between = position - self.position
-        line = Occurrence(file, record, position)
-        if opens:
-            self._open_late(position - covered)
-            self._opening_position = position
-            self.opening = None if restart else Occurrence(file, record, position - covered)
-        else:
-            self._count_distance(line, distance, turns=turns, events=events)
+            # The first new record after a replay has its cause, too.
+            restart |= self.replay is not RecordKind.REPEATED
+            self._end_replay(is_new_epoch=epoch.is_new)
+        position = epoch.base + record.iteration
+        distance = record.iteration - self._previous
+        return Advance(
+            line=Occurrence(new.file, record, position),
+            distance=distance,
+            gained=position - self.position,
+            own=self._covers(record, distance, upto),
+            events=new.events,
+            restart=restart,
+            undisturbed=undisturbed,
+            changes_epoch=changes_epoch,
+        )
+
+    def _add_first(self, new: Advance, epoch: Placement) -> None:
+        """Begin the log with its first record."""
+        line = new.line
+        begin = line.position - new.own.iterations
+        self._open_late(begin)
+        self._opening_position = line.position
+        self.opening = None if new.restart else Occurrence(line.file, line.record, begin)
+        self._count(new, even=False, in_epoch=not epoch.is_new, explained=True)
+
+    def _add_next(self, new: Advance) -> None:
+        self.resumed |= new.restart
+        self._count_distance(new, is_new_epoch=False)
+        explained = new.events or new.restart or new.changes_epoch or bool(new.line.record.holds)
+        self._count(new, even=new.undisturbed, in_epoch=True, explained=explained)
+
+    def _add_new_epoch(self, new: Advance) -> None:
+        self.resumed |= new.restart
+        self._count_distance(new, is_new_epoch=True)
+        self._count(new, even=False, in_epoch=False, explained=True)
+
+    def _add_duplicate(self, new: Incoming, epoch: Placement) -> None:
+        """Note a copy of the record before, which changes nothing else."""
+        if epoch.switches:
+            self._switch_epoch(new, epoch)
+        self.odd[RecordKind.REPEATED].add(Occurrence(new.file, new.record, self.position))
+
+    def _add_replayed(self, new: Incoming, epoch: Placement, kind: RecordKind) -> None:
+        """Note the first record of a replay, and follow the log through it."""
+        record = new.record
+        furthest = (self._previous, self._mean.printed)
+        if epoch.switches:
+            self._switch_epoch(new, epoch)
+        if self.replay is None:
+            self.replay = kind
+            self._furthest = furthest
+            self.odd[kind].add(Occurrence(new.file, record, epoch.base + record.iteration))
+        self._previous = record.iteration
+        if self._running:
+            self._mean.replace(record)
+        if record.stamp is not None and kind is not RecordKind.REPEATED:
+            self.clock.latest = self.clock.at(record.stamp)
+
+    def _count(self, new: Advance, *, even: bool, in_epoch: bool, explained: bool) -> None:
+        """Count a record that advances the iteration.
+
+        ``even``: steps take about the same time since the record before. ``in_epoch``: no epoch
+        ends there. ``explained``: the log states more than training there.
+        """
+        line = new.line
+        record, position = line.record, line.position
         self.all_records += 1
-        self.position, self._previous = position, iteration
+        self.position = position
+        self._previous = record.iteration
         self.epochs.current = record.epoch
-        self.resumed |= restart and not opens
-        # Between two epochs an evaluation lies in no record's time.
-        holds = events and (self.shape.holds_events or distance <= self.last) and not turns
-        steady = not (record.holds or restart or holds or self._unsteady)
-        even = undisturbed and not (opens or turns)
         passed = self.clock.advance(record.stamp, record.paused)
-        alone = steady and even and passed is not None
+        # Between two epochs an evaluation lies in no record's time.
+        in_its_time = self.shape.holds_events or new.distance <= self.last
+        holds = new.events and in_its_time and in_epoch
+        steady = not (record.holds or new.restart or holds or self._unsteady)
+        time = self._unrolled(new, passed, even=even)
         if self.last:
-            own, clock = Covered(covered, time), passed if undisturbed and not restart else None
-            covered, time = self._means.unroll(
-                position, own, clock, size=self._averaged(record), even=even, restart=restart
-            )
-            self._unsteady = not (covered or steady)
-            if distance <= self.last:
-                printed, alone = (covered, time), alone and self._means.exact
-        if 0 < self.last < between == covered:
-            alone = between == distance  # the lines leave steps out, which the stamps do not
-        else:
-            alone = alone and (printed[0] == distance or self._single)
-        counts = 0 < covered <= position - self.window.warmup and position <= self.window.end
+            self._unsteady = not (time.iterations or steady)
+        printed = time if self.last and new.distance <= self.last else new.own
         at = None if record.stamp is None else self.clock.latest
-        if position - covered < self.window.warmup:
+        begin = position - time.iterations
+        if begin < self.window.warmup:
             self.tally.open(line, at)
-        passed = 0.0 if restart or passed is None else passed
+        is_alone = steady and even and passed is not None
+        is_inside = self.window.warmup <= begin and position <= self.window.end
         entry = Entry(
             line=line,
-            distance=distance,
-            covered=covered,
-            time=time,
+            distance=new.distance,
+            covered=time.iterations,
+            time=time.seconds,
             printed=printed,
             at=at,
-            passed=passed,
-            counts=counts,
+            passed=0.0 if new.restart or passed is None else passed,
+            counts=time.iterations > 0 and is_inside,
             steady=steady,
-            compares=alone,
-            explained=opens or events or restart or bool(record.holds) or record.epoch != epoch,
+            compares=self._compares(new, time, printed, is_alone=is_alone),
+            explained=explained,
         )
         if self.all_records <= FIRST:
             self._first.append(entry)
         self._take(entry)
+
+    def _unrolled(self, new: Advance, passed: float | None, *, even: bool) -> Covered:
+        """Return what a record adds, where the printed means overlap.
+
+        ``passed`` is the time since the record before by the clock.
+        """
+        if not self.last:
+            return new.own
+        return self._means.unroll(
+            new.line.position,
+            new.own,
+            passed if new.undisturbed and not new.restart else None,
+            size=self._averaged(new.line.record),
+            even=even,
+            restart=new.restart,
+        )
+
+    def _compares(self, new: Advance, time: Covered, printed: Covered, *, is_alone: bool) -> bool:
+        """True if only the record lies between the last two stamps.
+
+        ``is_alone``: the log shows nothing else there.
+        """
+        if 0 < self.last < new.gained == time.iterations:
+            # The lines leave steps out, which the stamps do not.
+            return new.gained == new.distance
+        if self.last and new.distance <= self.last and not self._means.exact:
+            return False
+        return is_alone and (printed.iterations == new.distance or self._single)
 
     def _take(self, entry: Entry) -> None:
         self.sums.add(entry)
         self.clock.compare(entry)
         self.arrivals.add(entry)
 
-    def _count_distance(
-        self, line: Occurrence, distance: int, *, turns: bool, events: bool
-    ) -> None:
+    def _count_distance(self, new: Advance, *, is_new_epoch: bool) -> None:
         """Count the iterations from one record to the next."""
-        record = line.record
-        if distance == self.distances.usual and not turns and record.steps is None:
+        record, distance = new.line.record, new.distance
+        if distance == self.distances.usual and not is_new_epoch and record.steps is None:
             self.distances.same()
             return
-        of_epoch = record.epoch == self.epochs.current or turns
+        of_epoch = record.epoch == self.epochs.current or is_new_epoch
         if of_epoch or record.steps or distance >= 2 * self.usual:
             # Else the last few iterations of an epoch are in no line, where they are counted on.
-            ends = self.epochs.restart and record.iteration == record.total and not turns
-            missed = self.distances.add(distance, line, turns=turns, ends=ends, events=events)
+            ends = self.epochs.restart and record.iteration == record.total and not is_new_epoch
+            missed = self.distances.add(
+                distance, new.line, turns=is_new_epoch, ends=ends, events=new.events
+            )
             self.sums.epoch.complete &= not missed
 
     def _open_late(self, begin: int) -> None:
@@ -388,60 +464,47 @@ class RankRecords:
             self._take(msgspec.structs.replace(entry, counts=counts))
         return True
 
-    def _end_replay(self, *, turns: bool) -> None:
-        if self.replay == "repeated" and not turns:
+    def _end_replay(self, *, is_new_epoch: bool) -> None:
+        """Note that the log has caught up: from here on its iterations are new."""
+        if self.replay is RecordKind.REPEATED and not is_new_epoch:
             self._previous, self._mean.printed = self._furthest
         self.replay = None
 
+    def _is_undisturbed(self, new: Incoming) -> bool:
+        """True if the log shows nothing but training between two records."""
+        follows = self._follows(new.record)
+        return (follows or self.shape.events_known) and not new.events
+
     def _follows(self, record: Record) -> bool:
         """True if no other lines than usual stand between two records."""
-        lines, self._line = record.line - self._line, record.line
+        lines = record.line - self._line
+        self._line = record.line
         self._closest = min(self._closest, lines if lines > 0 else math.inf)
         return lines == self._closest
 
-    def _turn(self, record: Record, file: str, *, opens: bool, restart: bool) -> bool:
-        """Switch to a record's epoch; True if it is new."""
+    def _switch_epoch(self, new: Incoming, epoch: Placement) -> None:
+        """Go to a record's epoch, in which iterations restart."""
+        record = new.record
         number, total = record.epoch or 0, record.total or 0
+        opens = self.all_records == 0
         last = max(self.epochs.bases, default=number)
-        self._base, new = self.epochs.turn(record, self.position)
-        if new and not opens:
-            tail = total - self._previous
-            if self.replay is None and self.usual and (tail >= self.usual or number > last + 1):
-                missing = max(tail, self.usual)
-                line = Occurrence(file, record, self.position + missing)
-                self.distances.gap(missing + self.usual, line, self.usual)
-                self.sums.epoch.complete = False
-        if new:
+        self.epochs.switch(record, epoch)
+        if epoch.is_new:
+            if not opens and self.replay is None:
+                self._count_lost_end(new, skips_epoch=number > last + 1)
             self.sums.epoch = Epoch(record.epoch)
-        goes_on = new and number - 1 in self.epochs.bases and not (opens or restart or self.replay)
-        self._mean.turn(total, goes_on=goes_on)
+        is_next = epoch.is_new and number - 1 in self.epochs.bases
+        self._mean.turn(total, goes_on=is_next and not (opens or new.restart or self.replay))
         self._previous = 0
-        return new
 
-    def _look_back(self, record: Record, file: str, position: int, restart: bool) -> None:
-        """Handle a record that does not advance the iteration.
-
-        It is a copy, was redone after a restart, or the log goes back: three different findings.
-        """
-        line = Occurrence(file, record, position)
-        if self.replay is None:
-            if position == self.position and not restart:
-                self.odd["repeated"].add(line)
-                return
-            stamp, last = record.stamp, self.clock.latest
-            earlier = stamp is not None and last is not None and self.clock.at(stamp) < last
-            if earlier and position == self._opening_position and self._ended_before(record):
-                earlier = False
-            if earlier or (restart and stamp is None and position == self._opening_position):
-                self.replay = "repeated"
-            else:
-                self.replay = "redone" if restart else "back"
-            self.odd[self.replay].add(line)
-        self._previous = record.iteration
-        if self._running:
-            self._mean.replace(record)
-        if record.stamp is not None and self.replay != "repeated":
-            self.clock.latest = self.clock.at(record.stamp)
+    def _count_lost_end(self, new: Incoming, *, skips_epoch: bool) -> None:
+        """Note a gap if the last records of the epoch before are missing."""
+        tail = (new.record.total or 0) - self._previous
+        if self.usual and (tail >= self.usual or skips_epoch):
+            missing = max(tail, self.usual)
+            line = Occurrence(new.file, new.record, self.position + missing)
+            self.distances.gap(missing + self.usual, line, self.usual)
+            self.sums.epoch.complete = False
 
     def _ended_before(self, record: Record) -> bool:
         """True if an earlier run of about this length had ended before."""
@@ -450,23 +513,22 @@ class RankRecords:
             return False
         return first - stamp > max(last - first, 0.0)
 
-    def _covers(self, record: Record, distance: int, upto: int | None) -> tuple[int, float]:
+    def _covers(self, record: Record, distance: int, upto: int | None) -> Covered:
         """Iterations that a record covers, and the time of all of them together."""
         if self._running:
             return self._mean.unroll(record, self._previous)
         pace = (self._by_rate and record.rate and 1 / record.rate) or record.seconds or 0.0
         if record.steps is not None:
             # After a restart some of its steps may be in an earlier record, too.
-            covered = min(record.steps, self._base + record.iteration - self.position)
-            return covered, covered * pace
-        if self._single:
-            return 1, pace
-        if self.last:
+            covered = min(record.steps, self.epochs.base + record.iteration - self.position)
+        elif self._single:
+            return Covered(1, pace)
+        elif self.last:
             covered = min(self._averaged(record), upto or distance)
-            return covered, covered * pace
-        limit = min(upto or self.distances.usual, self.distances.stated or distance)
-        covered = min(distance, limit) if limit else distance
-        return covered, covered * pace
+        else:
+            limit = min(upto or self.distances.usual, self.distances.stated or distance)
+            covered = min(distance, limit) if limit else distance
+        return Covered(covered, covered * pace)
 
     def _averaged(self, record: Record) -> int:
         """Return the iterations that a mean of the ``last`` covers."""

@@ -9,8 +9,8 @@ import msgspec
 
 from k8sbench.measure import rules, verdict
 from k8sbench.measure.run import evidence, expectation, integrity, measuring
+from k8sbench.measure.run.epochs import Epochs
 from k8sbench.measure.run.log_facts import OpenedLog
-from k8sbench.measure.run.rank_records import Epochs
 from k8sbench.model import times
 from k8sbench.model.errors import Finding, InputError
 from k8sbench.model.kinds import kind_of
@@ -112,17 +112,21 @@ def curve(plan: RunPlan, blocks: Iterable[str]) -> Curve:
     """Read the training lines of the log of the replica that prints them."""
     steps: list[tuple[int, float | None]] = []
     epochs: Epochs | None = None
-    base = position = previous = 0
+    position = previous = 0
     source = ""
     for item in FamilyLog(blocks, [family_of(plan.log, plan.framework)]):
         if not isinstance(item, Record) or (epochs and item.source != source):
             continue  # a file may hold the lines of several ranks
-        epochs, source = epochs or Epochs(item), item.source
-        if epochs.turns(item, previous):
-            base, _ = epochs.turn(item, position)
+        epochs = epochs or Epochs(item)
+        source = item.source
+        epochs.learn(item, previous)
+        epoch = epochs.place(item, position)
+        if epoch.switches:
+            epochs.switch(item, epoch)
         previous = item.iteration
-        position = max(position, base + previous)
-        steps.append((base + previous, rate(item, plan)))
+        iteration = epoch.base + item.iteration
+        position = max(position, iteration)
+        steps.append((iteration, rate(item, plan)))
     return Curve(
         iterations=tuple(iteration for iteration, _ in steps),
         rates=tuple(printed for _, printed in steps),
