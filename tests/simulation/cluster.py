@@ -31,8 +31,9 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
+from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.store import Disk
-from tests.simulation.world import BEGIN, Process, Violation, World
+from tests.simulation.world import BEGIN, Process, World
 
 REPLICAS = ("master-0", "worker-0")
 RACE_SECONDS = 120.0
@@ -232,13 +233,22 @@ class Namespace:
         assert job is not None
         last, before = map(int, lines[-2].text.split()) if len(lines) > 1 else (attempt, -1)
         if last > attempt:
-            raise Violation(f"{disk.name}: {run_id} goes back to attempt {attempt}.")
+            raise Violation(
+                Invariant.ATTEMPTS_IN_ORDER,
+                f"{disk.name}: {run_id} goes back to attempt {attempt}.",
+            )
         before = before if last == attempt else -1
         if before >= number:
-            raise Violation(f"{disk.name}: line {number} of {run_id} {replica} comes twice.")
+            raise Violation(
+                Invariant.LINES_ONCE,
+                f"{disk.name}: line {number} of {run_id} {replica} comes twice.",
+            )
         for missing in range(before + 1, number):
             if job.lines[replica][missing] not in job.lost:
-                raise Violation(f"{disk.name}: line {missing} of {run_id} {replica} is missing.")
+                raise Violation(
+                    Invariant.NO_LINE_LOST,
+                    f"{disk.name}: line {missing} of {run_id} {replica} is missing.",
+                )
 
     def unread(self, disk: Disk, job: Job) -> list[str]:
         """Return the lines of a job that a store lacks and could have had."""
@@ -257,9 +267,13 @@ class Namespace:
         is_late = self.world.now > job.taken_at + RACE_SECONDS
         was_open = not run.phase.final or run.history[-1].at > job.taken_at
         if job.owner.store != disk.name and is_late and was_open:
-            raise Violation(f"{disk.name}: {run_id} is measured; it is {job.owner.store}'s.")
+            raise Violation(
+                Invariant.OWN_JOBS, f"{disk.name}: {run_id} is measured; it is {job.owner.store}'s."
+            )
         if (left := self.unread(disk, job)) and not gaps:
-            raise Violation(f"{disk.name}: {run_id} is measured without {left[:3]}.")
+            raise Violation(
+                Invariant.MEASURED_WHOLE, f"{disk.name}: {run_id} is measured without {left[:3]}."
+            )
 
     def check_removal(self, disk: Disk, job: Job) -> None:
         """Check that no job is deleted with logs unread, unless requested."""
@@ -268,7 +282,10 @@ class Namespace:
         # see it, and whose logs could not be read.
         is_wanted |= disk.rows[job.run_id].history[-1].cause_id in {"cancelled", "timeout"}
         if not is_wanted and (left := self.unread(disk, job)):
-            raise Violation(f"{disk.name}: job {job.run_id} is deleted without {left[:3]}.")
+            raise Violation(
+                Invariant.LOGS_FIRST,
+                f"{disk.name}: job {job.run_id} is deleted without {left[:3]}.",
+            )
 
 
 class _Follow(msgspec.Struct, kw_only=True, eq=False):
@@ -343,12 +360,17 @@ class SimulatedCluster(Connection):
         known = None if run is None else run.job_uid_of(job.attempt)
         if job.is_copy and known not in {None, job.uid}:
             copy = f"a copy of {job.run_id}"
-            raise Violation(f"{self._disk.name}: {copy} is taken for the run's job.")
+            raise Violation(
+                Invariant.NO_COPY, f"{self._disk.name}: {copy} is taken for the run's job."
+            )
 
     def _check_alone(self, run_id: str) -> None:
         holder = self._disk.claimed.get(run_id)
         if holder is not None and holder is not self._process:
-            raise Violation(f"{self._process.name} acts on {run_id}, which {holder.name} follows.")
+            raise Violation(
+                Invariant.ONE_PROCESS,
+                f"{self._process.name} acts on {run_id}, which {holder.name} follows.",
+            )
 
     def _check_ours(self, job: Job) -> None:
         self._check_copy(job)
@@ -394,7 +416,7 @@ class SimulatedCluster(Connection):
 
     def _new(self, plan: RunPlan, attempt: int) -> Job:
         if plan.run_id not in self._disk.rows:
-            raise Violation(f"Job {plan.run_id} is on no record.")
+            raise Violation(Invariant.RECORDED_FIRST, f"Job {plan.run_id} is on no record.")
         owner = JobOwner(store=self._disk.name, host=self._disk.name)
         return self._namespace.new(plan, attempt, owner, self._process)
 
@@ -510,7 +532,10 @@ class SimulatedCluster(Connection):
             return f"It is {job.owner.host}'s."
         if not job.is_over(self._world.now):
             if job.gone_at is None and self._disk.rows[run_id].phase is Phase.SUCCEEDED:
-                raise Violation(f"{self._disk.name}: job {run_id} is deleted while it runs.")
+                raise Violation(
+                    Invariant.NOT_WHILE_RUNNING,
+                    f"{self._disk.name}: job {run_id} is deleted while it runs.",
+                )
             self._cancel(run_id, "It was deleted.", "deleted")
             return None
         self._namespace.check_removal(self._disk, job)

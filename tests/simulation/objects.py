@@ -19,8 +19,9 @@ from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import conditions, is_true
 from k8sbench.model.run import Run
 from tests.simulation.cluster import Connection, Namespace
+from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.store import Disk
-from tests.simulation.world import Process, Violation
+from tests.simulation.world import Process
 
 LONGEST_LAG = 30.0
 """Seconds for which a watch of objects may be late."""
@@ -131,16 +132,24 @@ class ObjectServer:
         going_on = [run.run_id for run in self.rows(uid) if not run.is_closed]
         # With an older record jobs may come late of which the process had not heard.
         if _is_complete(changed) and going_on and not self.has_lost_store:
-            raise Violation(f"Benchmark {benchmark.name} is complete; {going_on} go on.")
+            raise Violation(
+                Invariant.COMPLETE_LAST,
+                f"Benchmark {benchmark.name} is complete; {going_on} go on.",
+            )
         after = msgspec.structs.replace(known, status=_merged(known.status, status))
         if _is_complete(known) and known.is_over and not _is_complete(after):
-            raise Violation(f"Benchmark {benchmark.name} was complete, and is not any more.")
+            raise Violation(
+                Invariant.STAYS_COMPLETE,
+                f"Benchmark {benchmark.name} was complete, and is not any more.",
+            )
 
     def expire(self, known: Benchmark) -> None:
         """Delete an object at the end of its time."""
         expires = known.expires_at
         if expires is None or self.world.now < expires - 91.0:  # a clock may jump
-            raise Violation(f"Benchmark {known.name} is deleted before its time.")
+            raise Violation(
+                Invariant.KEPT_IN_TIME, f"Benchmark {known.name} is deleted before its time."
+            )
         if known.uid in self.found:
             self._remove(self.found[known.uid])
 
@@ -165,7 +174,9 @@ class ObjectServer:
         again = name in {uid.rpartition("-")[0] for uid in self.cancelled}
         is_wanted |= self.has_lost_store and again
         if not is_wanted:
-            raise Violation(f"{run.run_id} is cancelled; nobody wants that.")
+            raise Violation(
+                Invariant.CANCEL_REQUESTED, f"{run.run_id} is cancelled; nobody wants that."
+            )
 
     def check_the_end(self, expected: Mapping[str, int]) -> None:
         """Check that each object is complete and agrees with the store.
@@ -175,19 +186,25 @@ class ObjectServer:
         for uid, benchmark in self.found.items():
             status, runs = benchmark.status, self.rows(uid)
             if not _is_complete(benchmark) or status["observedGeneration"] != benchmark.generation:
-                raise Violation(f"Benchmark {benchmark.name} is not complete: {status}")
+                raise Violation(
+                    Invariant.OBJECTS_COMPLETE,
+                    f"Benchmark {benchmark.name} is not complete: {status}",
+                )
             if uid in self.forgotten:
                 continue
             if len(runs) < expected[uid] and uid not in self.cancelled:
                 found = f"{len(runs)} runs of {expected[uid]}"
-                raise Violation(f"Benchmark {benchmark.name} has {found}.")
+                raise Violation(Invariant.ALL_RUNS, f"Benchmark {benchmark.name} has {found}.")
             numbered = sorted(runs, key=lambda run: benchmark.number_of(run.run_id) or 0)
             recorded = [(run.run_id, str(run.phase), run.attempt) for run in numbered]
             said = [(run["name"], run["phase"], run["attempt"]) for run in status["runs"]]
             if self.has_lost_store:  # runs of jobs that came late are on record since
                 recorded = [one for one in recorded if one in said]
             if said != recorded or status["summary"]["runs"].split("/")[0] != str(len(said)):
-                raise Violation(f"Benchmark {benchmark.name} says {said}; on record: {recorded}")
+                raise Violation(
+                    Invariant.STATUS,
+                    f"Benchmark {benchmark.name} says {said}; on record: {recorded}",
+                )
 
 
 def _is_complete(benchmark: Benchmark) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 from k8sbench.lifecycle import decide
+from tests.simulation.invariants import Violation
 from tests.simulation.schedule import DECIDE, Schedule
 from tests.simulation.with_operator import WithOperator
 from tests.simulation.without_operator import WithoutOperator
-from tests.simulation.world import Violation
 
 OPERATED = 0.6
 """Share of the schedules whose namespace has an operator."""
@@ -31,7 +31,8 @@ def play(seed: int) -> Schedule:
         schedule.run()
     except Violation as violation:
         tail = "\n".join(schedule.world.trace[-60:])
-        raise Violation(f"seed {seed}: {violation}\n{tail}") from violation
+        details = f"seed {seed}: {violation.details}\n{tail}"
+        raise Violation(violation.invariant, details) from violation
     finally:
         decide.decide = DECIDE
     return schedule

@@ -14,8 +14,9 @@ from k8sbench.lifecycle.decide import RecordedRun, View, state_of
 from k8sbench.model.errors import BenchError
 from k8sbench.model.run import Location, Run
 from tests.simulation.cluster import Job, Namespace, SimulatedCluster
+from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.store import Disk, SimulatedStore
-from tests.simulation.world import BEGIN, Calls, Process, Violation, World
+from tests.simulation.world import BEGIN, Calls, Process, World
 from tests.unit.lifecycle.played import objects, planned_case
 from tests.unit.store.examples import TRAINING, measurement
 
@@ -130,11 +131,16 @@ class Schedule:
     def check_closed(self) -> None:
         """Check that all runs are closed, and no job is left."""
         if left := self.open():
-            raise Violation(f"{left[0].run_id} is {left[0].phase} when all has calmed down.")
+            raise Violation(
+                Invariant.RUNS_CLOSED,
+                f"{left[0].run_id} is {left[0].phase} when all has calmed down.",
+            )
         for job in self.left():
             disks = [disk for disk in self.namespace.disks if job.run_id in disk.rows]
             phases = {disk.name: str(disk.rows[job.run_id].phase) for disk in disks}
-            raise Violation(f"Job {job.run_id} is left on the cluster; it is {phases}.")
+            raise Violation(
+                Invariant.NO_JOB_LEFT, f"Job {job.run_id} is left on the cluster; it is {phases}."
+            )
 
     def watched(self, record: RecordedRun, view: View, now: float) -> decide.Action:
         """Decide, and count which cell of the table that is."""

@@ -21,7 +21,8 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Baseline, Location, Run, Wish
 from k8sbench.model.run import Process as FollowingProcess
 from k8sbench.ports import LogLine, LogMark, RunFilter
-from tests.simulation.world import Process, Violation, World
+from tests.simulation.invariants import Invariant, Violation
+from tests.simulation.world import Process, World
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Namespace
@@ -157,7 +158,9 @@ class SimulatedStore:
                 raise RepeatTaken("The repeat is taken.")
         runs = self.disk.rows.values()
         if sum(not run.phase.final or bool(run.measurement) for run in runs) >= self.disk.most:
-            raise Violation(f"{plan.run_id} is one more run than was asked for.")
+            raise Violation(
+                Invariant.NO_EXTRA_RUN, f"{plan.run_id} is one more run than was asked for."
+            )
         created = Transition(phase=Phase.CREATED, at=at, cause="Recorded; nothing was started yet.")
         run = Run(
             plan=plan,
@@ -180,7 +183,7 @@ class SimulatedStore:
         image: str | None = None,
     ) -> Run:
         self.write(f"move to {transition.phase}")
-        run = self.disk.rows[run_id]
+        run = self._row(run_id)
         if run.phase.final:
             return run
         wishes = run.wishes
@@ -197,7 +200,7 @@ class SimulatedStore:
 
     def wish(self, run_id: str, wish: Wish) -> Run:
         self.write(f"wish to {wish.kind}")
-        run = self.disk.rows[run_id]
+        run = self._row(run_id)
         if wish.kind == "cancel" and run.phase.final:
             return run
         others = tuple(other for other in run.wishes if other.kind != wish.kind)
@@ -206,8 +209,10 @@ class SimulatedStore:
     def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
         self.write(f"fulfilled: {kind}")
         if kind == "cancel":  # no simulated cluster refuses it
-            raise Violation(f"{self.disk.name}: that {run_id} is to end is forgotten.")
-        run = self.disk.rows[run_id]
+            raise Violation(
+                Invariant.CANCEL_KEPT, f"{self.disk.name}: that {run_id} is to end is forgotten."
+            )
+        run = self._row(run_id)
         left = tuple(wish for wish in run.wishes if wish.kind != kind)
         return self._put(run, wishes=left)
 
@@ -220,7 +225,7 @@ class SimulatedStore:
         location: Location | None,
     ) -> Run:
         self.write("reopen")
-        run = self.disk.rows[plan.run_id]
+        run = self._row(plan.run_id)
         again = creation.again(at)
         if not creation.may_be_submitted_again(run):
             again = creation.continued(plan, run.attempt, at)
@@ -232,15 +237,20 @@ class SimulatedStore:
 
     def measured(self, run_id: str, measurement: Measurement) -> Run:
         self.write("measured")
-        run = self.disk.rows[run_id]
+        run = self._row(run_id)
         if run.measurement is not None:
-            raise Violation(f"{run_id} is measured twice in store {self.disk.name}.")
+            raise Violation(
+                Invariant.MEASURED_ONCE, f"{run_id} is measured twice in store {self.disk.name}."
+            )
         self.disk.namespace.check_measured(self.disk, run_id, gaps=measurement.records)
         self.disk.world.note(f"{self._process.name}: {run_id} measured")
         return self._put(run, measurement=measurement)
 
     def run(self, run_id: str) -> Run:
         self._process.effect("read")
+        return self._row(run_id)
+
+    def _row(self, run_id: str) -> Run:
         if run_id not in self.disk.rows:
             raise NotFound(f"There is no run {run_id}.")
         return self.disk.rows[run_id]

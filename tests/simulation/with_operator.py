@@ -21,10 +21,11 @@ from k8sbench.model.kube import OPERATOR
 from k8sbench.model.phase import LOGS_INCOMPLETE
 from k8sbench.model.run import Run
 from tests.simulation.cluster import Connection, Job
+from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.objects import ObjectServer, SimulatedObjects
 from tests.simulation.schedule import CASE, FAULTY_SECONDS, TRAINING_CASE, Schedule
 from tests.simulation.store import Disk, SimulatedStore
-from tests.simulation.world import BEGIN, Calls, Process, Violation
+from tests.simulation.world import BEGIN, Calls, Process
 from tests.unit.lifecycle.played import Silent
 
 CALM_SECONDS = 7200.0
@@ -239,7 +240,10 @@ class WithOperator(Schedule):
             and (not other.is_closed or _is_valid(other))
         ]
         if len(counting) >= self._repeats[uid]:
-            raise Violation(f"{run.run_id} is one more than was asked for, beside {counting}.")
+            raise Violation(
+                Invariant.NO_EXTRA_RUN,
+                f"{run.run_id} is one more than was asked for, beside {counting}.",
+            )
 
     def _check_turn(self, objects: SimulatedObjects, run: Run) -> None:
         """Check that the turn of a run has come, restarting runs included."""
@@ -253,7 +257,9 @@ class WithOperator(Schedule):
         }
         most = objects.limit(name)
         if len(active - {run.run_id}) >= most:
-            raise Violation(f"{run.run_id} begins beside {active} of set {name}; limit {most}.")
+            raise Violation(
+                Invariant.LIMIT, f"{run.run_id} begins beside {active} of set {name}; limit {most}."
+            )
 
     def _check_new(self, job: Job) -> None:
         """Check that a new job is wanted, and the set allows it."""
@@ -264,14 +270,17 @@ class WithOperator(Schedule):
         if job.by.began_at > cancelled_at and uid not in (
             self.server.unread | self.server.forgotten
         ):
-            raise Violation(f"{job.run_id} gets a job after its object was cancelled.")
+            raise Violation(
+                Invariant.NO_JOB_AFTER_CANCEL,
+                f"{job.run_id} gets a job after its object was cancelled.",
+            )
         run = self._disk.rows.get(job.run_id)
         is_unknown = run is None or creation.waits_for_turn(run)
         if self.server.has_lost_store and is_unknown:
             self._late.add(job.uid)
         live = self._live(name)
         if len(live) > self.server.most.get(name, 1):
-            raise Violation(f"{live} of set {name} run at a time.")
+            raise Violation(Invariant.LIMIT, f"{live} of set {name} run at a time.")
 
     def _live(self, set_name: str) -> set[str]:
         """Return the runs of a set whose jobs have not ended.

@@ -19,6 +19,7 @@ import msgspec
 from greenlet import getcurrent, greenlet
 
 from k8sbench.threads import Threads
+from tests.simulation.invariants import Invariant, Violation
 
 T = TypeVar("T")
 
@@ -30,10 +31,6 @@ MOST_STEPS = 20_000
 
 class Killed(BaseException):
     """The process has ended; nothing after this is done by it."""
-
-
-class Violation(AssertionError):
-    """An invariant does not hold."""
 
 
 class Faults(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +133,7 @@ class World:
         while self._queue and not is_over():
             self.steps += 1
             if self.steps > MOST_STEPS:
-                raise Violation(f"It does not end within {MOST_STEPS} steps.")
+                raise Violation(Invariant.ENDS, f"It does not end within {MOST_STEPS} steps.")
             at, _, sleeper = heapq.heappop(self._queue)
             self.now = max(self.now, at)
             if not sleeper.dead:
