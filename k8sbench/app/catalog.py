@@ -287,7 +287,7 @@ def kept(
     return tuple(fitting)
 
 
-def that_fit(planned: Sequence[PlannedCase], api: Api, note: Note) -> tuple[PlannedCase, ...]:
+def drop_too_large(planned: Sequence[PlannedCase], api: Api, note: Note) -> tuple[PlannedCase, ...]:
     """Drop cases that need more nodes than the pool has.
 
     Each is noted. If nodes may not be listed, all cases stay. Raises :class:`DoesNotFit` if no case

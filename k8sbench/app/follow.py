@@ -21,7 +21,7 @@ from k8sbench.adapters import processes
 from k8sbench.app import connections, objects, results, stores
 from k8sbench.app.connections import now, on_cluster
 from k8sbench.app.results import RunRows
-from k8sbench.app.runs import find, run_seen, to_act_on
+from k8sbench.app.runs import find, find_run_to_change, run_seen
 from k8sbench.lifecycle import collecting, requests
 from k8sbench.lifecycle.context import Note, Reporter, RunContext, Stop
 from k8sbench.lifecycle.decide import is_final
@@ -64,8 +64,8 @@ def watch(
                 return objects.follow(
                     place[0], wanted.benchmark, access, reporter, stop, wanted.run_id
                 )
-    with stores.to_write(where, note=reporter.note) as store:
-        run = to_act_on(store, text, access, reporter.note, records=True)
+    with stores.open_writable(where, note=reporter.note) as store:
+        run = find_run_to_change(store, text, access, reporter.note, records=True)
         if run.source != stores.SOURCE:
             run = Follower(store, access, reporter, stop, options).follow(run)
         return results.rows(store, [run], reporter.note)
@@ -108,11 +108,13 @@ def _end_own(
 ) -> None:
     """End runs of this store."""
     wish = _to_cancel() if kind == "cancel" else by_name(now())
-    with stores.to_write(where, note=reporter.note) as store:
+    with stores.open_writable(where, note=reporter.note) as store:
         store.check_writable()
         follower = Follower(store, access, reporter, stop)
         # All are found before the first one is touched.
-        found = [to_act_on(store, text, access, reporter.note, records=True) for text in runs]
+        found = [
+            find_run_to_change(store, text, access, reporter.note, records=True) for text in runs
+        ]
         for run_id, run in {run.run_id: run for run in found}.items():
             if run.source == stores.SOURCE and run.is_closed:
                 continue  # which was noted

@@ -329,7 +329,7 @@ def _rows(
     runs = [run for run in own if run_id in {None, run.run_id}]
     for run in runs:
         shown.end(run)
-    with stores.to_read(stores.NOWHERE, shown.reporter.note) as store:
+    with stores.open_readonly(stores.NOWHERE, shown.reporter.note) as store:
         return results.rows(store, runs, shown.reporter.note, among=there)
 
 

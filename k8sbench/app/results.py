@@ -214,7 +214,7 @@ def history(
 
 def held_against(where: str | None, name: str) -> dict[tuple[str, ...], Held]:
     """Compare the newest set of each case with a baseline, if there is one."""
-    with stores.to_read(where, lambda _: None) as store:
+    with stores.open_readonly(where, lambda _: None) as store:
         kept = next((one for one in store.baselines() if one.name == name), None)
         if kept is None:
             return {}
@@ -230,7 +230,7 @@ def save_baseline(
 ) -> Baseline:
     """Keep the runs of a side that count, under a name."""
     checked_set_name(name, "baseline")
-    with stores.to_write(where, create=False, note=note) as store:
+    with stores.open_writable(where, create=False, note=note) as store:
         groups = StoredGroups(store, note)
         side = sides.named(",".join(texts), sides.known(groups, store.baselines()))
         valid = [m.run_id for g in side.groups for m in g.members if m.rate is not None]
@@ -253,7 +253,7 @@ def save_baseline(
 def list_baselines(scope: StoresRead, note: Note) -> list[BaselineInfo]:
     """List baselines by name, an operator's after local ones."""
     insist = scope.where == stores.CLUSTER
-    with stores.to_read(stores.NOWHERE if insist else scope.where, note) as store:
+    with stores.open_readonly(stores.NOWHERE if insist else scope.where, note) as store:
         here = {baseline.name: baseline_info(baseline, "here") for baseline in store.baselines()}
     theirs = stores.operator_baselines(scope.access, note, insist=insist)
     there = [baseline_info(one, stores.SOURCE) for one in theirs if one.name not in here]
@@ -262,7 +262,7 @@ def list_baselines(scope: StoresRead, note: Note) -> list[BaselineInfo]:
 
 def remove_baseline(name: str, where: str | None) -> None:
     """Remove a baseline; the runs that it was made of stay."""
-    with stores.to_write(where, create=False) as store:
+    with stores.open_writable(where, create=False) as store:
         store.remove_baseline(name)
 
 
@@ -435,7 +435,7 @@ def timelines(
     every = (member for group in groups for member in group.members)
     here = (one for one in every if one.run_id in chosen and one.source != stores.SOURCE)
     newest = sorted(here, key=lambda run: -run.created_at)[:MOST_DRAWN]
-    with stores.to_read(where, note) as store:
+    with stores.open_readonly(where, note) as store:
         runs: list[Run] = []
         for member in newest:
             run = store.readable(member.run_id)

@@ -81,7 +81,7 @@ def look_up(store: Store, text: str, access: ClusterAccess, *, records: bool = F
     return collecting.recorded(job, here) if records else job.as_run(here.location)
 
 
-def to_act_on(
+def find_run_to_change(
     store: Store,
     text: str,
     access: ClusterAccess,
@@ -163,7 +163,7 @@ def run_seen(
     insist = where == stores.CLUSTER
     found = None
     missing = NotFound(f"The operator has no such run: {text}.")
-    with stores.to_read(stores.NOWHERE if insist else where, note) as store:
+    with stores.open_readonly(stores.NOWHERE if insist else where, note) as store:
         if not insist:
             try:
                 found = look_up(store, text, access)
@@ -189,7 +189,7 @@ def list_runs(
     """
     insist = where == stores.CLUSTER
     place, jobs = None, list[FoundJob]()
-    with stores.to_read(stores.NOWHERE if insist else where, note) as store:
+    with stores.open_readonly(stores.NOWHERE if insist else where, note) as store:
         ours = stores.recorded_runs(store, wanted)
         if access.named and not insist:
             with connections.glance(connections.connect(access)) as cluster:
@@ -395,7 +395,7 @@ def plan_object(
     site = catalog.target_on_cluster(api, request, pool).site
     planned: Sequence[PlannedCase] = catalog.prepare(_specs(benchmark), request, site, note)
     if request.all_cases:
-        planned = catalog.that_fit(planned, api, note)
+        planned = catalog.drop_too_large(planned, api, note)
     if nodes := benchmark.wanted.nodes:
         planned = [case.on_node(node) for case in planned for node in nodes]
     for case in planned:  # a mistake in the last one must not show after hours
@@ -440,7 +440,7 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
     """
     results.check_accepted(options.accept)
     result = CollectResult()
-    with stores.to_write(options.store, note=reporter.note) as store:
+    with stores.open_writable(options.store, note=reporter.note) as store:
         for location, run_ids in _by_location(store, options, result, reporter.note).items():
             api = connections.connect(options.access, location)
             with on_cluster(store, api, reporter.note, options) as context, stop:
@@ -484,7 +484,7 @@ def _by_location(
     """
     locations: dict[Location | None, dict[str, None]] = {} if options.runs else {None: {}}
     for text in options.runs:
-        run = to_act_on(store, text, options.access, note)
+        run = find_run_to_change(store, text, options.access, note)
         if run.source == stores.SOURCE:
             (result.closed if run.is_closed else result.going_on).append(run)
             continue

@@ -85,7 +85,7 @@ class StoresRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextlib.contextmanager
-def to_write(
+def open_writable(
     where: str | None, *, create: bool = True, note: Note = lambda _: None
 ) -> Iterator[SqlStore]:
     """Open a store for writing; None is the default folder.
@@ -102,7 +102,7 @@ def to_write(
 
 
 @contextlib.contextmanager
-def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
+def open_readonly(where: str | None, note: Note) -> Iterator[SqlStore]:
     """Open a store for reading; a missing store reads as empty.
 
     Notes unreadable parts at the end. Creates no store.
@@ -117,7 +117,7 @@ def to_read(where: str | None, note: Note) -> Iterator[SqlStore]:
 
 def is_recorded(where: str | None, text: str) -> bool:
     """Return True if a run's id begins with a text."""
-    with to_read(where, lambda _: None) as store:
+    with open_readonly(where, lambda _: None) as store:
         return any(run_id.startswith(text) for run_id in store.ids())
 
 
@@ -132,7 +132,7 @@ def with_operator(
     from k8sbench.app.known_groups import StoredGroups
 
     insist = scope.where == CLUSTER
-    with to_read(NOWHERE if insist else scope.where, note) as store:
+    with open_readonly(NOWHERE if insist else scope.where, note) as store:
         lost = reconcile(store)
         theirs = operator_runs(scope.access, note, insist=insist, **query)
         yield store, StoredGroups(store, note, lost=lost, theirs=theirs, accept=scope.accept)
@@ -199,7 +199,7 @@ def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, not
     """
     from k8sbench.adapters.store import disk, exchange
 
-    with to_read(where, note) as store:
+    with open_readonly(where, note) as store:
         run_ids = []
         ids = store.ids()
         for run_id in chosen(current_runs(store), ids, texts or ids):
@@ -227,7 +227,7 @@ def import_runs(file: BinaryIO, shown: str, where: str | None) -> tuple[list[str
     """
     from k8sbench.adapters.store import exchange
 
-    with to_write(where) as store:
+    with open_writable(where) as store:
         return exchange.import_runs(store, file, shown)
 
 
@@ -250,7 +250,7 @@ def import_collected(
             # Requests to the cluster are the operator's own.
             (incoming / run_id / "wishes.json").unlink(missing_ok=True)
 
-    with to_write(where, note=note) as store:
+    with open_writable(where, note=note) as store:
         return exchange.import_folders(store, fetch, "the operator")
 
 
@@ -267,7 +267,7 @@ def remove(
     """
     from k8sbench.adapters.store import exchange
 
-    with to_write(where, create=False, note=note) as store, ExitStack() as stack:
+    with open_writable(where, create=False, note=note) as store, ExitStack() as stack:
         store.runs(RunFilter())
         damaged = [text for text in texts if text in store.unreadable]
         named = [text for text in texts if text not in damaged]

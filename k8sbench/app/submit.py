@@ -16,15 +16,15 @@ from k8sbench.app.objects import Created
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import (
     Agree,
-    How,
     Note,
     Outcome,
+    OutcomeKind,
     Reporter,
     RunContext,
     Stop,
     mark_lost_runs,
 )
-from k8sbench.lifecycle.requests import Gathering
+from k8sbench.lifecycle.requests import GpuMetricsFetcher
 from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model import creation, times
 from k8sbench.model.errors import FEW, BenchError, NotFound, Unreachable, UsageError
@@ -120,7 +120,7 @@ def submit(
         planned = catalog.kept(planned, cluster.missing_framework, reporter.note)
         _check_agreed(planned, request, agree)
     if target.api is not None and request.all_cases and not request.wait:
-        planned = catalog.that_fit(planned, target.api, reporter.note)
+        planned = catalog.drop_too_large(planned, target.api, reporter.note)
     return run(planned, request, target, reporter, stop)
 
 
@@ -159,7 +159,7 @@ def run(
         set_name = checked_set_name(request.run_id or new_set_name())
         request = msgspec.structs.replace(request, set_name=set_name)
     with (
-        stores.to_write(request.store, note=reporter.note) as store,
+        stores.open_writable(request.store, note=reporter.note) as store,
         _opened(target, request, store, reporter.note) as context,
         submitting.held_set(store.claims, request.joined_set, resumes=request.resume is not None),
     ):
@@ -180,7 +180,7 @@ def run(
             done = submitting.submit(cases_to_run, context, reporter, stop, request)
             return _detached(done, stop)
         reporter.expect(len(cases_to_run), len(finished), request.parallel)
-        gathering = Gathering(context, reporter)
+        gathering = GpuMetricsFetcher(context, reporter)
         with stop:
             done = submitting.submit(cases_to_run, context, reporter, stop, request, gathering)
             outcomes = list(done)
@@ -228,12 +228,12 @@ def _followed(
 ) -> Run:
     """Return the run; one of another process is watched to its end."""
     run = outcome.run
-    if outcome.how is How.FOLLOWED_ELSEWHERE:
+    if outcome.how is OutcomeKind.FOLLOWED_ELSEWHERE:
         from k8sbench.app import follow
 
         options = FollowOptions(keep=request.keep, wait=request.wait, prometheus=connections.NONE)
         return follow.Follower(store, request.access, reporter, stop, options).follow(run)
-    if outcome.how is How.OVER_BEFORE:
+    if outcome.how is OutcomeKind.OVER_BEFORE:
         own_set = run.plan.set_name
         of_set = "" if own_set == request.joined_set else f" of set {own_set}"
         reporter.note(f"Run {run.run_id}{of_set} was over before, and is not run again.")
@@ -252,7 +252,7 @@ def check_names(request: SubmitRequest) -> None:
 
 def _check_resumed(request: SubmitRequest, set_name: str) -> None:
     """Reject a set that the store does not have."""
-    with stores.to_read(request.store, lambda _: None) as store:
+    with stores.open_readonly(request.store, lambda _: None) as store:
         sets = [run.plan.set_name for run in reversed(store.runs(RunFilter()))]
     check_set(set_name, sets)
 

@@ -16,9 +16,9 @@ from k8sbench import limits
 from k8sbench.lifecycle import requests
 from k8sbench.lifecycle.context import (
     Agree,
-    How,
     Note,
     Outcome,
+    OutcomeKind,
     Reporter,
     Rules,
     RunContext,
@@ -26,7 +26,7 @@ from k8sbench.lifecycle.context import (
     Until,
 )
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
-from k8sbench.lifecycle.requests import Gathering
+from k8sbench.lifecycle.requests import GpuMetricsFetcher
 from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, NotFound, OwnedElsewhere, Unreachable, UsageError
 from k8sbench.model.phase import Phase
@@ -64,7 +64,7 @@ class CollectResult(msgspec.Struct, kw_only=True):
         if isinstance(outcome.error, BenchError):
             reporter.note(f"warning: run {run.run_id} is passed over: {outcome.error}")
             self.failed[run.run_id] = outcome.error
-        elif outcome.how is How.LEFT:
+        elif outcome.how is OutcomeKind.LEFT:
             self.going_on.append(run)
         elif run.phase.final:
             self.closed.append(run)
@@ -171,7 +171,7 @@ def collect(
     options: FollowOptions = NO_OPTIONS,
     *,
     follow: bool,
-    gathering: Gathering | None = None,
+    gathering: GpuMetricsFetcher | None = None,
 ) -> CollectResult:
     """Close the runs whose jobs are over; with ``follow`` also wait for the others.
 
@@ -179,7 +179,7 @@ def collect(
     it waits for GPU metrics. Asked to stop it returns early, with the runs that go on.
     """
     going_on = set[str]() if follow else _going_on(runs, context)
-    gathering, result = gathering or Gathering(context, reporter), CollectResult()
+    gathering, result = gathering or GpuMetricsFetcher(context, reporter), CollectResult()
     until = Until.OVER if follow else Until.LOOKED_AT
     rules = Rules(keep=options.keep, wait=options.wait, until=until, passes_over=True)
     executor = Executor(context, reporter, rules, gathering)
@@ -233,7 +233,7 @@ def cancel(run: Run, context: RunContext, reporter: Reporter, stop: Stop) -> Run
                     waited = times.duration(limits.now.read_before_cancel + END_SECONDS)
                     raise Unreachable(f"The job of run {run.run_id} has not ended in {waited}.")
                 outcomes = executor.step(LOOK_SECONDS)
-                closed += [one.run for one in outcomes if one.how is How.CLOSED]
+                closed += [one.run for one in outcomes if one.how is OutcomeKind.CLOSED]
     return closed[0] if closed else None
 
 

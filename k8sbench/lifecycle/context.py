@@ -135,7 +135,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """True if a cancellation that the cluster rejects is an error, not a note."""
 
 
-class How(enum.Enum):
+class OutcomeKind(enum.Enum):
     """Way in which this process finished with a run."""
 
     CLOSED = "closed"
@@ -158,7 +158,7 @@ class Outcome(msgspec.Struct, frozen=True):
     """One run, and how this process finished with it."""
 
     run: Run
-    how: How
+    how: OutcomeKind
     error: BaseException | None = None
     """Reason why the job was refused, or the run passed over; else None."""
 
@@ -226,7 +226,7 @@ def _lost(store: Store, run: Run, *, now: float) -> Run:
 
 
 T = TypeVar("T")
-Here = tuple[RunContext, Reporter, Rules]
+RunScope = tuple[RunContext, Reporter, Rules]
 """The context, reporter and rules of an executor."""
 GAPS = "log-gaps.json"
 """Artifact of a run: the gaps in its archived logs."""
@@ -259,7 +259,7 @@ class ActiveRun:
         self,
         run: Run,
         view: View,
-        here: Here,
+        here: RunScope,
         *,
         wish: Wish | None = None,
         archive: LogArchive | None = None,
@@ -288,7 +288,7 @@ class ActiveRun:
         self.request: PendingRequest | None = None
 
     @classmethod
-    def resumed(cls, run: Run, here: Here) -> ActiveRun:
+    def resumed(cls, run: Run, here: RunScope) -> ActiveRun:
         """Resume a run that may have a job."""
         context, run_id = here[0], run.run_id
         store = context.store
@@ -304,7 +304,7 @@ class ActiveRun:
         return cls(run, view, here, wish=wish, archive=store.archive(run_id))
 
     @classmethod
-    def ended(cls, run: Run, here: Here) -> ActiveRun:
+    def ended(cls, run: Run, here: RunScope) -> ActiveRun:
         """Make an active run of one that is over.
 
         It is measured, or its job deleted, if another process left that undone.
@@ -337,7 +337,7 @@ class ActiveRun:
         record.keep, record.wait = keep, wait
         return is_changed
 
-    def outcome(self, how: How, error: BaseException | None = None) -> Outcome:
+    def outcome(self, how: OutcomeKind, error: BaseException | None = None) -> Outcome:
         """Return the run's outcome."""
         return Outcome(self.run, how, error)
 
@@ -391,7 +391,7 @@ class ActiveRun:
         if not self.run.restarts:
             survives, now = self.record.survives, self.context.clock()
             self.move(creation.refusal(self.run_id, error, now, survives=survives))
-        return self.outcome(How.REFUSED, error)
+        return self.outcome(OutcomeKind.REFUSED, error)
 
     def far_enough(self) -> Outcome | None:
         """Return the outcome if the run stops at the new job."""
@@ -399,7 +399,7 @@ class ActiveRun:
         if not is_restarted and self.rules.until is not Until.CREATED:
             return None
         self.context.cluster.release(self.run_id)
-        return self.outcome(How.LEFT if is_restarted else How.CREATED)
+        return self.outcome(OutcomeKind.LEFT if is_restarted else OutcomeKind.CREATED)
 
     def restart(self) -> None:
         """Record that another attempt follows, and begin it."""
@@ -491,7 +491,7 @@ class ActiveRun:
         if self.rules.until is Until.LOOKED_AT:
             cause = self.run.history[-1].cause
             self.reporter.note(f"{cause} Collect it again in {times.duration(left_s)}.")
-            return self.outcome(How.LEFT)
+            return self.outcome(OutcomeKind.LEFT)
         if self.tries == 0:
             self.reporter.note(
                 f"The cluster has no job {run_id}. It is looked for another"

@@ -22,8 +22,8 @@ from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.context import (
     INTERRUPTED,
     ActiveRun,
-    How,
     Outcome,
+    OutcomeKind,
     Reporter,
     Rules,
     RunContext,
@@ -31,7 +31,7 @@ from k8sbench.lifecycle.context import (
     Until,
 )
 from k8sbench.lifecycle.decide import ActionKind, JobView, View, state_of
-from k8sbench.lifecycle.requests import Gathering, JobRequests
+from k8sbench.lifecycle.requests import GpuMetricsFetcher, JobRequests
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.measurement import Measurement
@@ -53,10 +53,10 @@ class Executor:
         context: RunContext,
         reporter: Reporter,
         rules: Rules | None = None,
-        gathering: Gathering | None = None,
+        gathering: GpuMetricsFetcher | None = None,
     ) -> None:
         self.context, self.reporter, self._rules = context, reporter, rules or Rules()
-        self._gathering = gathering or Gathering(context, reporter)
+        self._gathering = gathering or GpuMetricsFetcher(context, reporter)
         self._here = context, reporter, self._rules
         self._requests = JobRequests(context)
         self._survives = context.cluster.jobs_outlive_us
@@ -156,7 +156,7 @@ class Executor:
             if not self._rules.passes_over:
                 raise
             store.claims.release(run_id)
-            self._outcomes.append(Outcome(run, How.PASSED_OVER, error))
+            self._outcomes.append(Outcome(run, OutcomeKind.PASSED_OVER, error))
         except BenchError:
             # The cluster does not answer: it can be resumed again.
             if run_id in self._runs:
@@ -236,7 +236,7 @@ class Executor:
         self._take_answers(self._requests.pending.values())
         # What is still to be deleted is on record.
         to_delete = self._requests.to_delete.values()
-        self._outcomes += [active.outcome(How.CLOSED) for active in to_delete]
+        self._outcomes += [active.outcome(OutcomeKind.CLOSED) for active in to_delete]
         return self._hand_over()
 
     def _hand_over(self) -> list[Outcome]:
@@ -385,7 +385,7 @@ class Executor:
             if active.view.deletes:
                 self._requests.to_delete[active.run_id] = active
             else:
-                self._settle(active, active.outcome(How.CLOSED))
+                self._settle(active, active.outcome(OutcomeKind.CLOSED))
 
     # -- how it ends ----------------------------------------------------------------------------
 
@@ -421,7 +421,7 @@ class Executor:
                 self._leave(active)
             with contextlib.suppress(ValueError):
                 self._over.remove(active)
-            self._outcomes.append(active.outcome(How.PASSED_OVER, error))
+            self._outcomes.append(active.outcome(OutcomeKind.PASSED_OVER, error))
 
 
 def _may_have_finished(run: Run) -> bool:

@@ -24,8 +24,8 @@ from k8sbench import limits
 from k8sbench.lifecycle import context
 from k8sbench.lifecycle.context import (
     ActiveRun,
-    How,
     Outcome,
+    OutcomeKind,
     PendingRequest,
     Reporter,
     RunContext,
@@ -354,7 +354,7 @@ class JobRequests:
             active.view.deletes = False
             if why is not None:
                 note(f"{run_id} stays on the cluster: {why}")
-        return active.outcome(How.CLOSED)
+        return active.outcome(OutcomeKind.CLOSED)
 
 
 def _note_unread(active: ActiveRun, why: str) -> None:
@@ -410,7 +410,7 @@ class _Owed(msgspec.Struct, kw_only=True):
     """Start of that request, Unix seconds."""
 
 
-class Gathering:
+class GpuMetricsFetcher:
     """The GPU metrics of the runs that one command follows; does nothing without sources."""
 
     def __init__(self, context: RunContext, reporter: Reporter) -> None:

@@ -23,9 +23,9 @@ import msgspec
 
 from k8sbench import limits
 from k8sbench.lifecycle import collecting, context, requests
-from k8sbench.lifecycle.context import How, Reporter, Rules, RunContext, Stop
+from k8sbench.lifecycle.context import OutcomeKind, Reporter, Rules, RunContext, Stop
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
-from k8sbench.lifecycle.requests import Gathering
+from k8sbench.lifecycle.requests import GpuMetricsFetcher
 from k8sbench.lifecycle.submitting import PlannedCase, keep_benchmark, reopened, repeats
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark
@@ -452,7 +452,7 @@ class Serving:
     ) -> None:
         self._context, self._clock, self._reporter = context, context.clock, reporter
         self._note_once = lru_cache(MOST_NOTES)(reporter.note)
-        self._gathering = Gathering(context, reporter)
+        self._gathering = GpuMetricsFetcher(context, reporter)
         self._executor = Executor(context, reporter, Rules(passes_over=True), self._gathering)
         self._benchmarks = Benchmarks(objects, context, self._executor, reporter, plan)
         self._put_off: dict[str, tuple[float, float]] = {}
@@ -486,13 +486,13 @@ class Serving:
         for outcome in self._executor.step(seconds):
             run = outcome.run
             self._benchmarks.take([run])
-            if outcome.how is How.LEFT:
+            if outcome.how is OutcomeKind.LEFT:
                 continue
             if isinstance(outcome.error, BenchError):
                 self._note_once(f"warning: run {run.run_id} is passed over: {outcome.error}")
             elif run.phase.final:
                 closed.append(run)
-            if outcome.how is How.CLOSED and run.phase.final and not run.wishes:
+            if outcome.how is OutcomeKind.CLOSED and run.phase.final and not run.wishes:
                 self._put_off.pop(run.run_id, None)
             else:
                 self._put_it_off(run.run_id)

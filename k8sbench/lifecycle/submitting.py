@@ -18,8 +18,8 @@ from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import (
     BENCHMARK,
     INTERRUPTED,
-    How,
     Outcome,
+    OutcomeKind,
     Reporter,
     Rules,
     RunContext,
@@ -28,7 +28,7 @@ from k8sbench.lifecycle.context import (
     mark_lost_runs,
 )
 from k8sbench.lifecycle.executor import Executor
-from k8sbench.lifecycle.requests import Gathering
+from k8sbench.lifecycle.requests import GpuMetricsFetcher
 from k8sbench.model import creation, times
 from k8sbench.model.errors import (
     BenchError,
@@ -185,7 +185,7 @@ def submit(
     reporter: Reporter,
     stop: Stop,
     request: SubmitRequest,
-    gathering: Gathering | None = None,
+    gathering: GpuMetricsFetcher | None = None,
 ) -> Iterator[Outcome]:
     """Run cases; yields each run when closed, measured if it succeeded.
 
@@ -233,7 +233,7 @@ class _Submission:
             closed = outcome.run
             yield outcome
         yield from self._finished(executor.stop_creating())
-        refused = [outcome.run for outcome in self._others if outcome.how is How.REFUSED]
+        refused = [outcome.run for outcome in self._others if outcome.how is OutcomeKind.REFUSED]
         is_cut = closed is not None and closed.history[-1].cause_id == INTERRUPTED
         unclosed = executor.unclosed()
         if self._stop.cause is not None and (self._waiting or unclosed or refused or is_cut):
@@ -247,7 +247,7 @@ class _Submission:
         if not self._waiting or not self._executor.has_room:
             return False
         outcome = self._start(self._waiting.popleft())
-        if outcome.how is not How.CREATED:
+        if outcome.how is not OutcomeKind.CREATED:
             self._others.append(outcome)
         elif self._request.detach:
             self._begun.append(outcome.run)
@@ -260,9 +260,9 @@ class _Submission:
         detaches does not ask for it.
         """
         for outcome in outcomes:
-            if outcome.how is How.REFUSED:
+            if outcome.how is OutcomeKind.REFUSED:
                 self._take_refused(outcome)
-            elif outcome.how is not How.LEFT or not self._request.detach:
+            elif outcome.how is not OutcomeKind.LEFT or not self._request.detach:
                 yield outcome
 
     def _take_refused(self, outcome: Outcome) -> None:
@@ -297,7 +297,7 @@ class _Submission:
                     raise
             else:
                 self._create(run, case)
-                return Outcome(run, How.CREATED)
+                return Outcome(run, OutcomeKind.CREATED)
         return self._join(existing, case)
 
     def _existing(self, case: PlannedCase, run_id: str | None) -> Run | None:
@@ -336,25 +336,27 @@ class _Submission:
             )
         elif existing.owes_measurement:
             is_ours = self._executor.take(existing)
-            return Outcome(existing, How.CREATED if is_ours else How.FOLLOWED_ELSEWHERE)
+            return Outcome(
+                existing, OutcomeKind.CREATED if is_ours else OutcomeKind.FOLLOWED_ELSEWHERE
+            )
         elif not _may_go_on(existing, plan):
-            return Outcome(existing, How.OVER_BEFORE)
+            return Outcome(existing, OutcomeKind.OVER_BEFORE)
         goes_on = existing.phase.final or self._survives
         if not (goes_on and store.claims.claim(run_id)):
-            return Outcome(existing, How.FOLLOWED_ELSEWHERE)
+            return Outcome(existing, OutcomeKind.FOLLOWED_ELSEWHERE)
         # Another process may have gone on with it since it was read.
         existing = store.run(run_id)
         if _may_go_on(existing, plan):
             existing = self._reopened(existing, plan)
         elif existing.phase.final:
             store.claims.release(run_id)
-            return Outcome(existing, How.OVER_BEFORE)
+            return Outcome(existing, OutcomeKind.OVER_BEFORE)
         elif creation.is_known_created(existing) or creation.is_restarting(existing):
             self._executor.take(existing)
-            return Outcome(existing, How.CREATED)
+            return Outcome(existing, OutcomeKind.CREATED)
         # A job that exists is found, and not created again.
         self._create(existing, case)
-        return Outcome(existing, How.CREATED)
+        return Outcome(existing, OutcomeKind.CREATED)
 
     def _reopened(self, run: Run, plan: RunPlan) -> Run:
         """Reopen a finished run; a training continues as its next attempt."""

@@ -237,7 +237,7 @@ class Controller:
                         self._reporter.note(f"The logs of {runs} were removed (--keep-logs-for).")
 
         try:
-            with stores.to_write(settings.store, note=self._reporter.note) as store:
+            with stores.open_writable(settings.store, note=self._reporter.note) as store:
                 StoredGroups(store, self._reporter.note)  # before somebody waits for it
                 for run in store.runs(RunFilter(limit=LATEST)):
                     if run.phase.final:

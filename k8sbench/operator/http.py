@@ -241,7 +241,7 @@ def application(
                 raise StoreError("The operator is busy.", "Try again.")
             try:
                 where = state.settings.store
-                with stores.to_read(where, lambda _: None) as store:
+                with stores.open_readonly(where, lambda _: None) as store:
                     found = read(store, **named) if named else read(store, query)
             finally:
                 reads.release()

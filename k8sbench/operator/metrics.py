@@ -152,7 +152,7 @@ class Metrics(Collector):
 
 def room(where: str | None) -> tuple[int, int]:
     """Return a store's size and its disk's free space in bytes."""
-    with stores.to_read(where, lambda _: None) as store:
+    with stores.open_readonly(where, lambda _: None) as store:
         root = store.root
     files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
     return sum(path.stat().st_size for path in files), shutil.disk_usage(root).free

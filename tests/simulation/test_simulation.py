@@ -19,7 +19,7 @@ import pytest
 from k8sbench.adapters.kubernetes.watching import end_detector
 from k8sbench.diagnose.job.exits import REPLICA_FAILED
 from k8sbench.lifecycle import context, decide, executor, requests, serving, submitting
-from k8sbench.lifecycle.context import ActiveRun, How, Outcome, RunContext
+from k8sbench.lifecycle.context import ActiveRun, Outcome, OutcomeKind, RunContext
 from k8sbench.lifecycle.decide import JobView, RecordedRun, RunState, View
 from k8sbench.lifecycle.requests import JobRequests
 from k8sbench.lifecycle.serving import Benchmarks
@@ -124,7 +124,7 @@ def repeat_all(runs: Sequence[Run]) -> dict[str, submitting.Repeats]:
 
 def forget_what_is_left(_: JobRequests, active: ActiveRun, __: Future[Any]) -> Outcome:
     active.view.deletes = False
-    return active.outcome(How.CLOSED)
+    return active.outcome(OutcomeKind.CLOSED)
 
 
 def delete_by_name_alone(context: RunContext, run_id: str) -> Any:

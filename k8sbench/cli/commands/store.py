@@ -30,7 +30,7 @@ def command() -> None:
 @store_option
 def info(where: str | None) -> None:
     """Show the store's place and number of runs."""
-    with stores.to_read(where, output.note) as store:
+    with stores.open_readonly(where, output.note) as store:
         try:
             identity = "none: it is not made yet" if store.absent else store.identity
         except StoreError as error:  # of a disk that is full, or can only be read
@@ -147,7 +147,7 @@ def prune(keep: str, dry_run: bool, where: str | None) -> None:
     Their rows and measurements stay. Prints the ids of these runs.
     """
     keep_s = stores.keep_seconds(keep)
-    with stores.to_write(where, create=False, note=output.note) as store:
+    with stores.open_writable(where, create=False, note=output.note) as store:
         done, kept = stores.prune(store, keep_s, dry_run=dry_run)
     output.write_names(done)
     for run_id, why in kept.items():

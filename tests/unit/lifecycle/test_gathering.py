@@ -14,7 +14,7 @@ import msgspec
 from k8sbench.adapters.metrics.trainer import TrainerSource
 from k8sbench.lifecycle import collecting, requests, serving, submitting
 from k8sbench.lifecycle.context import RunContext, Stop
-from k8sbench.lifecycle.requests import Gathering
+from k8sbench.lifecycle.requests import GpuMetricsFetcher
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, SourceName
 from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.phase import Phase, ReplicaState
@@ -92,7 +92,7 @@ class Bench:
             metric_sources=sources,
             accept=accept,
         )
-        self.gathering = Gathering(self.context, self.reporter)
+        self.gathering = GpuMetricsFetcher(self.context, self.reporter)
         self.gathering.wait = self.wait
 
     def submit(self, cases: int = 1, device: str = "cuda", **asked: Any) -> list[Run]:

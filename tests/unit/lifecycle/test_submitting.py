@@ -16,7 +16,7 @@ from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.connections import run_context
 from k8sbench.lifecycle import submitting
-from k8sbench.lifecycle.context import MANIFEST, How, Stop
+from k8sbench.lifecycle.context import MANIFEST, OutcomeKind, Stop
 from k8sbench.model import creation
 from k8sbench.model.errors import Interrupted, NoRoom, StoreError, Unreachable, UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION, WAITS_ANNOTATION
@@ -152,7 +152,7 @@ def test_joining_a_run_that_another_process_follows_is_an_outcome_and_no_error(
     for detach in (False, True):
         cluster = FakeCluster(outlives=True)
         (joined,) = outcomes(store, cluster, run_id="mine", detach=detach)
-        assert (joined.run, joined.how) == (created, How.FOLLOWED_ELSEWHERE)
+        assert (joined.run, joined.how) == (created, OutcomeKind.FOLLOWED_ELSEWHERE)
         assert cluster.created == []
 
 
