@@ -468,10 +468,11 @@ class GroupIndex(Protocol):
     def open_sets(self) -> set[str]:
         """Return the sets with a run that goes on."""
 
-    def put(self, made: Mapping[str, Sequence[Group]], versions: Mapping[str, int]) -> None:
-        """Keep the groups of some sets, unless a set has changed since its version.
+    def put(self, made: Mapping[str, Sequence[Group]], versions: Mapping[str, int]) -> list[str]:
+        """Keep the groups of some sets, less those that have changed since their versions.
 
-        Raises :class:`~k8sbench.model.errors.StoreError` where the store can only be read.
+        Returns the names of the sets whose groups are kept. Raises
+        :class:`~k8sbench.model.errors.StoreError` where the store can only be read.
         """
 
     def made_by_this_version(self) -> None:

@@ -51,11 +51,11 @@ class StoredGroups:
         self._add_foreign()
 
     def groups(self, rows: Iterable[GroupRow]) -> list[Group]:
-        """Return the groups of some rows."""
+        """Return the groups of some rows, less those that were removed meanwhile."""
         rows = list(rows)
         unread = [row.group_id for row in rows if row.group_id not in self._groups]
         self._groups |= self._index.groups(unread)
-        return [self._groups[row.group_id] for row in rows]
+        return [self._groups[row.group_id] for row in rows if row.group_id in self._groups]
 
     def sets_of(self, run_ids: Collection[str]) -> set[str]:
         """Return the names of the sets of some runs."""
@@ -68,9 +68,10 @@ class StoredGroups:
 
     def _follow_changes(self, note: Note) -> None:
         """Make the groups of changed sets, and keep those in which nothing goes on."""
-        self.rows = self._index.rows()
+        # Before the rows: what changes meanwhile is as new in them.
         versions = self._index.changed_sets()
         still_open = self._index.open_sets()
+        self.rows = self._index.rows()
         changed = sorted(versions.keys() | still_open)
         for begin in range(0, len(changed), AT_ONCE):
             if begin:
@@ -81,8 +82,8 @@ class StoredGroups:
             closed = {name: groups for name, groups in made.items() if name not in still_open}
             # In a store that can only be read they are made each time.
             with contextlib.suppress(StoreError):
-                self._index.put(closed, versions)
-                self._forget(closed)
+                kept = self._index.put(closed, versions)
+                self._forget(group for name in kept for group in made[name])
         if versions:
             with contextlib.suppress(StoreError):
                 self._index.made_by_this_version()
@@ -105,11 +106,10 @@ class StoredGroups:
         self.rows = [*others, *(group.row for group in groups)]
         self._groups |= {group.key.id: group for group in groups}
 
-    def _forget(self, kept: Mapping[str, Sequence[Group]]) -> None:
+    def _forget(self, kept: Iterable[Group]) -> None:
         """Leave out of memory what the index has."""
-        for groups in kept.values():
-            for group in groups:
-                self._groups.pop(group.key.id, None)
+        for group in kept:
+            self._groups.pop(group.key.id, None)
 
     def _make(self, sets: Sequence[str]) -> dict[str, list[Group]]:
         """Make the groups of some sets of their runs, and of those with the same logs."""

@@ -46,8 +46,12 @@ class GroupIndex:
             query = "SELECT DISTINCT set_name FROM runs WHERE NOT closed"
             return {name for (name,) in db.execute(query)}
 
-    def put(self, made: Mapping[str, Sequence[Group]], versions: Mapping[str, int]) -> None:
-        """Keep the groups of some sets, unless a set has changed meanwhile."""
+    def put(self, made: Mapping[str, Sequence[Group]], versions: Mapping[str, int]) -> list[str]:
+        """Keep the groups of some sets, less those that have changed since their versions.
+
+        Returns the names of the sets whose groups are kept.
+        """
+        kept: list[str] = []
         with self._database.writing() as db:
             known = _versions(db)
             for name, groups in made.items():
@@ -59,6 +63,8 @@ class GroupIndex:
                     [(*group.row, msgspec.json.encode(group)) for group in groups],
                 )
                 db.execute("DELETE FROM changed_sets WHERE set_name = ?", (name,))
+                kept.append(name)
+        return kept
 
     def made_by_this_version(self) -> None:
         """Record that all groups are made by this version of k8sbench."""

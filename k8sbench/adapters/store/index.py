@@ -176,8 +176,9 @@ def put(db: sqlite3.Connection, run: Run) -> None:
     """Insert or replace a run's row, which counts only when the run's files exist."""
     row = row_of(run)
     try:
+        _note_change(db, run.run_id)
         db.execute(_PUT, row)
-        _set_changed(db, row["set_name"], row["log_digest"])
+        _note_change(db, run.run_id)
         db.execute("DELETE FROM damaged WHERE run_id = ?", (run.run_id,))
     except OverflowError as wrong:
         raise StoreError(
@@ -187,23 +188,21 @@ def put(db: sqlite3.Connection, run: Run) -> None:
 
 def delete(db: sqlite3.Connection, run_id: str) -> None:
     """Delete a run's row."""
-    query = "SELECT set_name, log_digest FROM runs WHERE run_id = ?"
-    for row in db.execute(query, (run_id,)).fetchall():
-        _set_changed(db, row["set_name"], row["log_digest"])
+    _note_change(db, run_id)
     db.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
     db.execute("DELETE FROM damaged WHERE run_id = ?", (run_id,))
 
 
-def _set_changed(db: sqlite3.Connection, set_name: str, log_digest: str | None) -> None:
-    """Note that the groups of a set are to be made anew, and those of sets with the same log."""
-    sets = {set_name}
-    if log_digest is not None:
-        query = "SELECT DISTINCT set_name FROM runs WHERE log_digest = ?"
-        sets.update(name for (name,) in db.execute(query, (log_digest,)))
-    db.executemany(
-        "INSERT INTO changed_sets (set_name, version) VALUES (?, 1)"
+def _note_change(db: sqlite3.Connection, run_id: str) -> None:
+    """Note that the groups of a run's set are to be made anew, and those of sets with its log."""
+    db.execute(
+        "INSERT INTO changed_sets (set_name, version)"
+        " SELECT DISTINCT alike.set_name, 1 FROM runs"
+        " JOIN runs AS alike"
+        " ON alike.run_id = runs.run_id OR alike.log_digest = runs.log_digest"
+        " WHERE runs.run_id = ?"
         " ON CONFLICT (set_name) DO UPDATE SET version = version + 1",
-        [(name,) for name in sorted(sets)],
+        (run_id,),
     )
 
 

@@ -102,6 +102,14 @@ def test_a_log_counts_once_in_the_whole_store(root: Path, store: SqlStore) -> No
     assert medians(store)["night-8"] == 100.0
 
 
+def test_a_run_that_is_measured_anew_frees_the_log_that_it_had(root: Path, store: SqlStore) -> None:
+    first, second = (night(n, 100.0, measured={"log_digest": "same"}) for n in (7, 8))
+    put(root, [*first, *second])
+    assert medians(store)["night-8"] is None
+    store.measured(first[0].run_id, measurement(100.0, first[0].plan, log_digest="another"))
+    assert medians(store)["night-8"] == 100.0
+
+
 def test_an_efficiency_refers_to_the_1x1_case_of_another_set(root: Path, store: SqlStore) -> None:
     put(root, night(7, 10.0, case="1x1"))
     medians(store)
@@ -144,8 +152,19 @@ def test_groups_of_a_set_that_changed_meanwhile_are_not_kept(store: SqlStore) ->
     store.measured(run.run_id, measurement(60.0, run.plan))
     versions = index.changed_sets()
     store.measured(run.run_id, measurement(50.0, run.plan))
-    index.put({name: [] for name in versions}, versions)
+    assert index.put({name: [] for name in versions}, versions) == []
     assert index.changed_sets().keys() == {"night-1"}
+
+
+def test_an_answer_survives_a_change_while_it_is_made(root: Path, store: SqlStore) -> None:
+    groups = StoredGroups(store, print)
+    put(root, night(3, 100.0, measured={"gpu_model": "NVIDIA A100-SXM4-40GB"}))
+    other = StoredGroups(store, print)
+    for run in store.runs(RunFilter(set_name="night-1")):
+        exchange.remove(store, run.run_id)
+    medians(store)
+    assert {group.key.set_name for group in groups.groups(groups.rows)} == {"night-0", "night-2"}
+    assert len(other.groups(other.rows)) == 3
 
 
 def test_overruled_reasons_change_no_kept_group(root: Path, store: SqlStore) -> None:
