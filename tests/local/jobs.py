@@ -2,8 +2,6 @@
 
 import itertools
 import os
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent
 from tests.unit.local import examples
+from tests.waiting import wait_until
 
 PATIENCE = 60.0
 """Seconds until a wait counts as failed. Nothing else is asserted of the time."""
@@ -26,10 +25,7 @@ _numbers = itertools.count()
 
 def wait_for(condition: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
     """Look until ``condition`` holds."""
-    deadline = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {patience:g} s for {what}"
-        threading.Event().wait(0.01)
+    wait_until(condition, what, patience)
 
 
 def living(are_meant: Callable[[psutil.Process], bool]) -> list[psutil.Process]:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -115,7 +115,7 @@ def test_pairs_are_verified_as_upstream_does_it(ranks: int, size: int, missing: 
     weight = np.random.default_rng(1).standard_normal((3 * SIZE * SIZE, 16)).astype(np.float32)
     linear.weight.set_value(weight)
     network = paddle.nn.Sequential(paddle.nn.Flatten(), linear)
-    files: Any = mock.Mock(validation=Pairs(SAME))
+    files: Any = SimpleNamespace(validation=Pairs(SAME))
     evaluation = arcface_paddle.evaluation(files)
     each = []
     for numbers in batches(COUNT, ranks, size):

@@ -12,7 +12,6 @@ import threading
 import time
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -26,10 +25,29 @@ from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION
 from k8sbench.model.kube import JobOwner, Ownership
+from k8sbench.model.phase import Phase, Transition
 from tests.unit.kubernetes import objects
 from tests.unit.kubernetes.objects import JOB, condition, job, stamp
 from tests.unit.presence import present
 from tests.unit.render import plans
+
+
+def silent_api() -> Api:
+    """Make an API to which nothing is sent."""
+    place = SimpleNamespace(namespace="team")
+    api = SimpleNamespace(place=place, explaining=contextlib.nullcontext, time=time.time)
+    return cast(Api, api)
+
+
+class Reader:
+    """Counts the reads of jobs; each has nothing new."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def read(self, *_: object, **__: object) -> list[object]:
+        self.reads += 1
+        return []
 
 
 def unsent() -> ApiFault:
@@ -111,18 +129,22 @@ def test_a_job_that_is_not_seen_yet_is_cancelled_by_its_uid(
     monkeypatch: pytest.MonkeyPatch, known: str | None, is_ours: bool
 ) -> None:
     monkeypatch.setattr(ownership, "look_for", lambda *_: (("PyTorchJob", job()), None))
-    monkeypatch.setattr(job_changes, "cancel", cancel := Mock())
-    here: Any = KubernetesCluster(Mock(explaining=contextlib.nullcontext))
-    here._jobs = {JOB: Mock(ended_at=None, found=None, uid=known)}
+    cancelled: list[object] = []
+    monkeypatch.setattr(job_changes, "cancel", lambda *_, **__: cancelled.append(JOB))
+    here: Any = KubernetesCluster(silent_api())
+    reported = Transition(phase=Phase.RUNNING, at=0.0, cause="It runs.")
+    followed = SimpleNamespace(ended_at=None, found=None, uid=known, reported=reported)
+    here._jobs = {JOB: followed}
     here.cancel(JOB, "Cancelled by hand.", "cancelled")
-    assert cancel.called is is_ours
+    assert cancelled == [JOB] * is_ours
 
 
 HANGING = """
-import threading, unittest.mock
+import threading
+from types import SimpleNamespace
 from k8sbench.adapters.kubernetes import cluster
 cluster.CLOSE_SECONDS = 0.1
-here = cluster.KubernetesCluster(unittest.mock.Mock())
+here = cluster.KubernetesCluster(SimpleNamespace(place=SimpleNamespace(namespace="team")))
 here._start(threading.Event().wait)
 here.close()
 """
@@ -133,10 +155,14 @@ def test_a_request_that_is_not_answered_does_not_hold_up_the_end_of_the_program(
 
 
 def test_a_request_that_fails_by_a_fault_of_ours_is_noted_and_others_go_on() -> None:
-    here = KubernetesCluster(Mock())
+    here = KubernetesCluster(silent_api())
     done = threading.Event()
+
+    def refused() -> None:
+        raise ApiFault(500, "", "busy")
+
     here._start({}.popitem)  # type: ignore[arg-type]
-    here._start(Mock(side_effect=ApiFault(500, "", "busy")))
+    here._start(refused)
     here._start(done.set)
     here.close()
     (event,) = here.wait(0.0)
@@ -155,21 +181,21 @@ def test_of_many_jobs_what_changes_is_read_now_and_then(
 ) -> None:
     moment = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: moment)
-    here: Any = KubernetesCluster(Mock())
-    here._jobs = {f"seg-{number}": Mock(is_over=False, look_at=None) for number in range(jobs)}
-    here._end_detector = Mock()
-    here._end_detector.read.return_value = []
+    here: Any = KubernetesCluster(silent_api())
+    followed = SimpleNamespace(is_over=False, look_at=None)
+    here._jobs = {f"seg-{number}": followed for number in range(jobs)}
+    here._end_detector = reader = Reader()
     found = []
     for _ in range(2):
         here._reread({"seg-1"})
         here._read_all()
-        found.append(here._end_detector.read.call_count)
+        found.append(reader.reads)
     assert found == reads
     if here._changed:
         moment += here._timeout(None)
         assert 100 < moment <= 100 + cluster.MOST_READ_SECONDS
     here._read_all()
-    assert here._end_detector.read.call_count == 2
+    assert reader.reads == 2
     assert not here._changed
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -15,9 +14,10 @@ from k8sbench.lifecycle.serving import Benchmarks
 from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
+from k8sbench.model.kube import JobIdentity
 from k8sbench.model.phase import Phase
-from k8sbench.model.run import GPU_OUT_OF_MEMORY
-from k8sbench.ports import RunFilter, Store
+from k8sbench.model.run import GPU_OUT_OF_MEMORY, Run
+from k8sbench.ports import Manifest, RunFilter, Store
 from tests.unit.lifecycle import played
 from tests.unit.lifecycle.played import FakeCluster, FakeObjects, Silent, at, context, planned_case
 from tests.unit.store.examples import TRAINING
@@ -98,13 +98,18 @@ def test_a_run_that_waits_for_its_turn_has_its_objects_on_record(
     store: Store, objects: FakeObjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An operator of another version, which creates the job, mounts the trainers they name."""
-    rendered = Mock(return_value=())
-    monkeypatch.setattr(played, "objects", rendered)
+    rendered: set[str] = set()
+
+    def render(run: Run, _: JobIdentity) -> tuple[Manifest, ...]:
+        rendered.add(run.run_id)
+        return ()
+
+    monkeypatch.setattr(played, "objects", render)
     operator = Operator(store, FakeCluster(outlives=True), objects)
     objects.create("a", repeats=2)
     operator.passes()
     assert operator.cluster.created == ["a-1"]
-    assert {call.args[0].run_id for call in rendered.call_args_list} == {"a-1", "a-2"}
+    assert rendered == {"a-1", "a-2"}
 
 
 def test_the_smallest_limit_of_a_set_counts_over_all_its_objects(

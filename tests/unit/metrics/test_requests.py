@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
-from unittest.mock import Mock
 
 import pytest
 
@@ -58,9 +57,19 @@ class Server:
         return json.dumps({"status": "success", "data": {"result": [row]}}).encode()
 
 
-def finder(*ways: Way, why: str = "") -> Mock:
-    """Looks for a cluster's Prometheus."""
-    return Mock(return_value=ways, side_effect=PrometheusFault(why) if why else None)
+class Finder:
+    """Looks for a cluster's Prometheus; counts the calls."""
+
+    def __init__(self, *ways: Way, why: str = "") -> None:
+        self.ways = ways
+        self.why = why
+        self.calls = 0
+
+    def __call__(self) -> tuple[Way, ...]:
+        self.calls += 1
+        if self.why:
+            raise PrometheusFault(self.why)
+        return self.ways
 
 
 def way(server: Server) -> Way:
@@ -74,7 +83,7 @@ def wanted(number: int = 0) -> SeriesQuery:
 
 def test_a_thousand_runs_ask_for_nodes_once_and_three_times_for_each() -> None:
     server = Server()
-    find = finder(way(server))
+    find = Finder(way(server))
     source = PrometheusSource(find)
 
     def one(number: int) -> int:
@@ -83,7 +92,7 @@ def test_a_thousand_runs_ask_for_nodes_once_and_three_times_for_each() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(one, range(RUNS))) == RUNS
-    assert find.call_count == 1
+    assert find.calls == 1
     assert server.asked["nodes"] == 1
     assert (server.asked["owned"], server.asked["samples"]) == (2 * RUNS, RUNS)
 
@@ -91,17 +100,17 @@ def test_a_thousand_runs_ask_for_nodes_once_and_three_times_for_each() -> None:
 @pytest.mark.parametrize("is_found", [False, True])
 def test_where_there_is_none_a_thousand_runs_look_for_it_once(is_found: bool) -> None:
     server = Server(is_there=False)
-    find = finder(way(server)) if is_found else finder(why="There is none.")
+    find = Finder(way(server)) if is_found else Finder(why="There is none.")
     source = PrometheusSource(find)
     for number in range(RUNS):
         assert source.settles_in(wanted(number)) == 0.0
         assert not source.fetch(wanted(number)).series
-    assert (find.call_count, server.asked.total()) == (1, int(is_found))
+    assert (find.calls, server.asked.total()) == (1, int(is_found))
 
 
 def test_one_that_was_away_is_asked_again_after_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(is_there=False)
-    source = PrometheusSource(finder(way(server)))
+    source = PrometheusSource(Finder(way(server)))
     assert "403" in source.fetch(wanted()).missing["*"]
     server.is_there = True
     assert "403" in source.fetch(wanted()).missing["*"]
@@ -111,7 +120,7 @@ def test_one_that_was_away_is_asked_again_after_some_time(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(("scrapes", "seconds"), [(60, 5.0), (10, 30.0), (0, 30.0)])
 def test_the_last_sample_is_awaited_no_longer_than_needed(scrapes: int, seconds: float) -> None:
-    source = PrometheusSource(finder(way(Server(scrapes=scrapes))))
+    source = PrometheusSource(Finder(way(Server(scrapes=scrapes))))
     assert source.settles_in(wanted()) == seconds
 
 
@@ -122,14 +131,14 @@ def test_of_several_that_which_has_gpu_metrics_is_asked() -> None:
             return b'{"status": "success", "data": {"result": [{"metric": {}, "value": [0, "0"]}]}}'
 
     away, other, has = Server(is_there=False), Other(), Server()
-    source = PrometheusSource(finder(way(away), way(other), way(has)))
+    source = PrometheusSource(Finder(way(away), way(other), way(has)))
     assert source.fetch(wanted()).series
     assert (away.asked.total(), other.asked.total(), has.asked["samples"]) == (1, 1, 1)
 
 
 def test_series_without_a_sample_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Server, "samples", ())
-    found = PrometheusSource(finder(way(Server()))).fetch(wanted())
+    found = PrometheusSource(Finder(way(Server()))).fetch(wanted())
     assert not found.series
     none = "Prometheus mon/p:web has no sample of the run's GPUs in its window."
     assert found.missing["*"] == none
@@ -141,7 +150,7 @@ def test_a_refusal_of_the_api_server_is_a_whole_sentence() -> None:
         f'services "p:web" is forbidden: User "{user}" cannot get resource "services/proxy" in API'
         ' group "" in the namespace "mon"'
     )
-    source = PrometheusSource(finder(way(Server(is_there=False, refusal=refusal))))
+    source = PrometheusSource(Finder(way(Server(is_there=False, refusal=refusal))))
     assert source.fetch(wanted()).missing["*"] == (
         "Prometheus mon/p:web cannot be asked:"
         f" User {user} may not get services/proxy in namespace mon."

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -17,6 +17,7 @@ from k8sbench.model.errors import StoreError
 from k8sbench.operator.controller import Controller, OperatorSettings
 from tests.harness.cluster.limits import shorten
 from tests.unit.lifecycle.played import Silent
+from tests.waiting import wait_until
 
 SECONDS = 30.0
 
@@ -39,7 +40,7 @@ class Served:
         with self.changed:
             self.began += 1
             self.changed.notify_all()
-        look([Mock(listed_at=1.0, open_runs=list, problem="")], {})
+        look([SimpleNamespace(listed_at=1.0, open_runs=list, problem="")], {})
         (self.times.pop(0) if len(self.times) > 1 else self.times[0])(args[-1])
 
     def until(self, times: int) -> None:
@@ -49,9 +50,7 @@ class Served:
 
 def to_the_stop(stop: Stop) -> None:
     """Serve until it is asked to stop."""
-    asked = threading.Event()
-    while stop.cause is None:
-        asked.wait(0.01)
+    wait_until(lambda: stop.cause is not None, "the request to stop")
 
 
 def fails(_: Stop) -> None:
@@ -83,12 +82,7 @@ class Life:
         return any(text in note for note in self.reporter.reported)
 
     def until(self, condition: Callable[[], bool]) -> None:
-        waited = threading.Event()
-        for _ in range(3000):
-            if condition():
-                return
-            waited.wait(0.01)
-        raise AssertionError(self.reporter.reported)
+        wait_until(condition, lambda: self.reporter.reported, SECONDS)
 
 
 @pytest.fixture
