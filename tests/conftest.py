@@ -109,7 +109,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and not hasattr(config, "workerinput"):
         logs = tiers.corpus_logs()
-        reporter.write_line(f"corpus: {len(logs)} logs" if logs else "corpus: absent")
+        found = f"{len(logs)} logs" if logs else f"absent; {tiers.CORPUS_SHOWS}"
+        reporter.write_line(f"corpus: {found}")
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,10 @@
 A test that fails runs again at the end, alone and in one process. If it passes then, it is flaky:
 the last line names it, and a file keeps the output of both runs. A run with at most ``MOST_FLAKY``
 such tests passes. With more failures the second run could change nothing, so there is none.
+
+The second run and its file are for the project's own checks before a push (``.ci/run``): a machine
+under load may fail one test of a server by its time limit. A flaky test is a defect to be mended,
+and no proof that the code is right.
 """
 
 import json

@@ -4,10 +4,16 @@ A test belongs to the tiers that each ``@pytest.mark.tier(NAME)`` names, that it
 and of every fixture that it uses; to none (``unit``) otherwise. Where a need is missing the test is
 skipped with the reason, and the run's summary names the tier; so does ``python -m tests.tiers``,
 with which ``make tests`` ends. With ``K8SBENCH_REQUIRE_TIERS=all`` (as CI sets it) or a
-list of names, a missing need is a failure instead. "all" is all that this machine can have: the log
-corpus cannot be installed, only given, so the last line of the run says whether it was there; a GPU
-cannot either, so its tier is demanded where there is one, and Paddle's part of it, which no wheel
-has for every GPU, only by its name.
+list of names, a missing need is a failure instead. "all" is all that this machine can have.
+
+A GPU cannot be installed, so its tier is demanded where there is one. No wheel of Paddle fits every
+GPU, so Paddle's part of that tier is demanded only by its name.
+
+The log corpus cannot be installed either, and its logs are not part of the repository. Its tier
+proves the headline figures: ``measure`` gives the figure of the corpus's index for each real log,
+and the reports, declared formats and imports of those logs are as recorded. Without the corpus none
+of this is shown, and only made-up logs and excerpts are read. The skipped tests and the last line
+of the run say so.
 """
 
 import functools
@@ -159,6 +165,8 @@ def corpus() -> pathlib.Path:
     return pathlib.Path(given) if given else ROOT.parent / "shared" / "logs"
 
 
+CORPUS_SHOWS = "not shown: `measure` gives the known figures of real logs"
+"""Statement for a run without the corpus."""
 MADE_UP = "SYNTHETIC_"
 """Start of the names of made-up logs."""
 
@@ -173,7 +181,7 @@ def _corpus() -> str | None:
     return (
         None
         if (corpus() / "INDEX.md").is_file()
-        else f"no real logs at {corpus()} (K8SBENCH_LOG_CORPUS)"
+        else f"no real logs at {corpus()} (K8SBENCH_LOG_CORPUS); {CORPUS_SHOWS}"
     )
 
 
