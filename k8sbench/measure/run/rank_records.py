@@ -391,7 +391,8 @@ class RankRecords:
 
         ``passed`` is the time since the record before by the clock.
         """
-        if not self.last:
+        if not self.last or new.own.iterations <= 0:
+            # A damaged line, such as one of iteration 0, covers nothing.
             return new.own
         return self._means.unroll(
             new.line.position,

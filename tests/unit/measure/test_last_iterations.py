@@ -178,6 +178,13 @@ def test_a_line_at_the_end_of_an_epoch_is_no_shorter_interval() -> None:
     assert ids(measured([*lines[:7], *lines[8:]], warmup=20), "reject") == ["iterations-missing"]
 
 
+def test_a_damaged_line_of_iteration_0_covers_nothing() -> None:
+    lines = lines_of("mmengine_epochs.log")
+    damaged = next(n for n, line in enumerate(lines) if "Epoch(train)  [3][ 50/120]" in line)
+    lines[damaged] = lines[damaged].replace("[3][ 50/120]", "[3][0/120]")
+    assert "iterations-missing" in ids(mmengine(lines, warmup=20), "reject")
+
+
 @pytest.mark.parametrize(
     ("lines", "family"),
     [
