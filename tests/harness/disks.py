@@ -1,4 +1,4 @@
-"""Small disks of a test's own, which can be full."""
+"""Small disks of a test's own, which can be full or only be read."""
 
 import contextlib
 import os
@@ -27,6 +27,16 @@ def small(place: Path, size: str) -> Iterator[Path]:
 
 def grow(disk: Path, size: str) -> None:
     subprocess.run(["mount", "-o", f"remount,size={size}", str(disk)], check=True)
+
+
+@contextlib.contextmanager
+def only_read(disk: Path) -> Iterator[None]:
+    """Let a disk only be read for a while."""
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
 
 
 @contextlib.contextmanager

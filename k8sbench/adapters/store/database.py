@@ -127,12 +127,18 @@ def open_file(folder: Path, name: str = DATABASE) -> Database:
     transaction that meets it.
     """
     path = folder / name
-    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise _not_writable(folder)
+    check_writable(folder, name)
     # SQLite makes it for all to read, and the files beside it with its own mode.
     with contextlib.suppress(OSError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     return Database(_uri(path), str(folder))
+
+
+def check_writable(folder: Path, name: str = DATABASE) -> None:
+    """Raise :class:`NotWritable` if a folder or its database cannot be written."""
+    path = folder / name
+    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise _not_writable(folder)
 
 
 def open_to_read(folder: Path) -> Database:

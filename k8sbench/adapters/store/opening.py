@@ -114,6 +114,7 @@ def _build(root: Path, tell: Tell, *, is_forced: bool) -> dict[str, str]:
 
     Returns the reasons why runs cannot be read, by run id.
     """
+    database.check_writable(root)
     with disk.locked(root):
         if not is_forced:
             with contextlib.suppress(DamagedDatabase):

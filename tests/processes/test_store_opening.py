@@ -1,0 +1,73 @@
+"""A store on a disk that can only be read, and an index that several processes need at once."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from k8sbench.adapters.store.opening import open_store
+from k8sbench.model.errors import StoreError
+from k8sbench.ports import RunFilter
+from tests.harness import children, disks
+from tests.tiers import ROOT
+from tests.unit.store.examples import NOW, fill, plan
+
+RUNS = ["seg-1", "seg-2", "seg-3"]
+
+
+@pytest.mark.parametrize("left", ["by a closed process", "by a killed process", "without an index"])
+def test_a_store_on_a_disk_that_can_only_be_read(tmp_path: pathlib.Path, left: str) -> None:
+    with disks.small(tmp_path / "disk", "10m") as disk:
+        root = disk / "store"
+        if left == "by a killed process":
+            subprocess.run([sys.executable, "-c", FILLS_AND_DIES, root, ROOT], check=False)
+            assert (root / "k8sbench.db-wal").stat().st_size > 0
+        else:
+            with open_store(str(root)) as store:
+                fill(store, *RUNS)
+        if left == "without an index":
+            (root / "k8sbench.db").unlink()
+        with disks.only_read(disk), open_store(str(root)) as store:
+            assert [run.run_id for run in store.runs(RunFilter())] == RUNS
+            assert store.next_repeat("nightly", store.run("seg-1").case_key) == 4
+            with pytest.raises(StoreError, match="can only be read"):
+                store.record(plan("seg-4", repeat=4), at=NOW, process=None)
+
+
+FILLS_AND_DIES = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[2])
+from k8sbench.adapters.store.opening import open_store
+from tests.unit.store.examples import fill
+store = open_store(sys.argv[1])
+fill(store, "seg-1", "seg-2", "seg-3")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+OPENS = """
+import sys
+from k8sbench.adapters.store import opening
+opening.SHOWN_EVERY = 1
+print("ready", flush=True)
+sys.stdin.readline()
+told = []
+with opening.open_store(sys.argv[1], tell=told.append) as store:
+    print(len(store.ids()), len(told))
+"""
+
+
+def test_one_of_several_processes_builds_the_index_and_the_others_wait(
+    tmp_path: pathlib.Path,
+) -> None:
+    root = tmp_path / "store"
+    with open_store(str(root)) as store:
+        fill(store, *(f"seg-{number}" for number in range(40)))
+    (root / "k8sbench.db").unlink()
+    processes = [children.ready(OPENS, root) for _ in range(3)]
+    children.begin(*processes)
+    ends = [process.communicate(timeout=300) for process in processes]
+    assert [err for _, err in ends] == ["", "", ""]
+    found = sorted(tuple(map(int, out.split())) for out, _ in ends)
+    assert found == [(40, 0), (40, 0), (40, 39)]
+    assert not list(root.glob("*.new*"))
