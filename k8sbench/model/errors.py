@@ -271,7 +271,6 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
     "torch": ("torch==2.10.0", "numpy<2", "pillow>=10"),
     "paddle": ("paddlepaddle==2.6.2", "numpy<2", "pillow>=10", "setuptools<81"),
     "operator": (
-        "psycopg[binary]>=3.1,<4",
         "starlette>=1.10,<2",
         "uvicorn>=0.54,<1",
     ),
