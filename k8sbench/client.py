@@ -260,7 +260,9 @@ class _Work:
     """A thread that follows a run."""
 
     def __init__(self, work: Callable[[Any, _Progress, Stop], object], what: object) -> None:
-        self._stop, self._run_ids, self._told = Stop(), list[str](), threading.Event()
+        self._stop = Stop()
+        self._run_ids = list[str]()
+        self._told = threading.Event()
         # A job on a cluster goes on when the interpreter ends.
         call = partial(work, what, _Progress(self._record), self._stop)
         self._done = Threads().start(call, "client")

@@ -72,7 +72,8 @@ class LineSplitter:
         return [self._text(state) for state in states if state]
 
     def _text(self, state: bytes) -> str:
-        cut, self._cut = self._cut + max(0, len(state) - LIMIT), 0
+        cut = self._cut + max(0, len(state) - LIMIT)
+        self._cut = 0
         text = state[:LIMIT].decode(errors=self._errors)
         return f"{text} [k8sbench: line cut, {cut} more bytes]" if cut else text
 
@@ -156,7 +157,8 @@ class LogText:
         if self._head is None:
             self._feed(piece, found, ended=ended)
         elif ended or len(self._head) + len(piece) >= LONGEST_STAMP:
-            head, self._head = self._head + piece, None
+            head = self._head + piece
+            self._head = None
             self._begin(head, found, ended=ended)
         else:
             self._head += piece

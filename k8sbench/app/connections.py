@@ -214,7 +214,8 @@ def on_cluster(
     with contextlib.closing(api):
         api.check_answers(limits.now.api_answer)
         with contextlib.closing(KubernetesCluster(api, owner=owner)) as cluster:
-            cluster.note, cluster.create_s = note, create_s or cluster.create_s
+            cluster.note = note
+            cluster.create_s = create_s or cluster.create_s
             _check_place(run, cluster)
             yield run_context(
                 store,

@@ -158,7 +158,8 @@ class Follower(msgspec.Struct, frozen=True):
         closed raises :class:`Interrupted`; the run goes on.
         """
         store, stop, note = self.store, self.stop, self.reporter.note
-        owes, is_ours = bool(run.wishes), False
+        owes = bool(run.wishes)
+        is_ours = False
         with stop:
             while (owes or not run.is_closed) and stop.cause is None:
                 owes = False

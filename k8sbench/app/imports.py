@@ -215,7 +215,8 @@ def import_logs(
         taken: list[MeasuredLog] = []
         copies = {}
         for number, names in enumerate(runs):
-            folder, first = incoming / f"import-{number}", next(iter(names))
+            folder = incoming / f"import-{number}"
+            first = next(iter(names))
             try:
                 files = exchange.copied(folder, names)
                 at = {str(folder / file.kept_as): file.name for file in files}
@@ -363,8 +364,10 @@ def _planned(
     """Plan the runs to add, and find those already recorded."""
     from k8sbench.adapters.store import exchange
 
-    planned, gone = _Planned([], [], []), set[str]()
-    ids, now = set(store.ids()), connections.now()
+    planned = _Planned([], [], [])
+    gone = set[str]()
+    ids = set(store.ids())
+    now = connections.now()
     plans = list[tuple[MeasuredLog, RunPlan, list[Run]]]()
     for log in taken:
         first, second = log.run_ids

@@ -385,7 +385,8 @@ class _Shown:
 
     def _check_alive(self, name: str) -> None:
         """Raise :class:`Unreachable` if the operator was silent for too long."""
-        now, why = time.monotonic(), ""
+        now = time.monotonic()
+        why = ""
         try:
             operator = operator_of(self._api)
         except BenchError as error:
@@ -406,7 +407,8 @@ class _Shown:
         for event in self._cluster.wait(seconds):
             if not event.run_id and event.note is not None:
                 self.reporter.note(event.note)
-            run, step = self._followed.get(event.run_id), event.transition
+            run = self._followed.get(event.run_id)
+            step = event.transition
             # How a run ended is the operator's to say: it deletes jobs.
             if run is not None and (step is None or not step.phase.final):
                 self.reporter.on_event(run, event)

@@ -205,7 +205,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return shell_complete(cli, {}, "k8sbench", COMPLETE, instruction)
     args = list(sys.argv[1:] if argv is None else argv)
     end = args.index("--") if "--" in args else len(args)
-    debug, output.quiet = "--debug" in args[:end], "--quiet" in args[:end]
+    debug = "--debug" in args[:end]
+    output.quiet = "--quiet" in args[:end]
     args = [word for word in args[:end] if word not in {"--debug", "--quiet"}] + args[end:]
     try:
         code = cli.main(args=args, prog_name="k8sbench", standalone_mode=False)

@@ -179,7 +179,8 @@ def collect(
     it waits for GPU metrics. Asked to stop it returns early, with the runs that go on.
     """
     going_on = set[str]() if follow else _going_on(runs, context)
-    gathering, result = gathering or GpuMetricsFetcher(context, reporter), CollectResult()
+    gathering = gathering or GpuMetricsFetcher(context, reporter)
+    result = CollectResult()
     until = Until.OVER if follow else Until.LOOKED_AT
     rules = Rules(keep=options.keep, wait=options.wait, until=until, passes_over=True)
     executor = Executor(context, reporter, rules, gathering)

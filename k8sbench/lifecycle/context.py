@@ -290,7 +290,8 @@ class ActiveRun:
     @classmethod
     def resumed(cls, run: Run, here: RunScope) -> ActiveRun:
         """Resume a run that may have a job."""
-        context, run_id = here[0], run.run_id
+        context = here[0]
+        run_id = run.run_id
         store = context.store
         if creation.is_restarting(run):
             # Who recorded it may have been killed before this, and another store have gone on.
@@ -389,7 +390,8 @@ class ActiveRun:
         A restarted run already has that on record.
         """
         if not self.run.restarts:
-            survives, now = self.record.survives, self.context.clock()
+            survives = self.record.survives
+            now = self.context.clock()
             self.move(creation.refusal(self.run_id, error, now, survives=survives))
         return self.outcome(OutcomeKind.REFUSED, error)
 
@@ -466,7 +468,8 @@ class ActiveRun:
 
     def _take_end(self, end: Transition) -> Outcome | None:
         """Handle the end of the job, its absence, or unreadable logs."""
-        run, now = self.run, self.context.clock()
+        run = self.run
+        now = self.context.clock()
         if not end.phase.final:
             self.view.job = JobView.UNREADABLE
             self.record_end(end)
@@ -484,7 +487,8 @@ class ActiveRun:
 
     def _look_again(self, missing: Transition | None) -> Outcome | None:
         """Schedule another look for a missing job that may still appear."""
-        now, run_id = self.context.clock(), self.run_id
+        now = self.context.clock()
+        run_id = self.run_id
         if missing is not None:
             self.move(missing)
         left_s = creation.settles_in(self.run, now)

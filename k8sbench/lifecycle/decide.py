@@ -297,11 +297,13 @@ def _left_alone(record: RecordedRun, view: View, now: float) -> Transition | Non
     None: the job does not stay.
     """
     if now >= view.asked_to_end_at + CANCEL_SECONDS and record.wish is not None:
-        minutes, wish = times.duration(CANCEL_SECONDS), record.run.ended_by(record.wish)
+        minutes = times.duration(CANCEL_SECONDS)
+        wish = record.run.ended_by(record.wish)
         cause = f"{wish.cause} For {minutes} its job could not be cancelled; it may go on."
         cause_id = wish.cause_id
     elif record.keep and now >= time_limit(record, view):
-        cause, cause_id = f"{_too_long(record)}; its pods go on (--keep).", "timeout"
+        cause = f"{_too_long(record)}; its pods go on (--keep)."
+        cause_id = "timeout"
     else:
         return None
     return Transition(
@@ -330,7 +332,8 @@ def known_end(record: RecordedRun, reported: Transition) -> Transition:
 
 def is_restarted(record: RecordedRun, end: Transition, now: float) -> bool:
     """Return True if another attempt follows this end."""
-    run, time_is_up = record.run, time_is_up_at(record.run)
+    run = record.run
+    time_is_up = time_is_up_at(record.run)
     return (
         record.wish is None
         and not record.keep  # the job is to stay

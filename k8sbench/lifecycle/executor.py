@@ -55,7 +55,9 @@ class Executor:
         rules: Rules | None = None,
         gathering: GpuMetricsFetcher | None = None,
     ) -> None:
-        self.context, self.reporter, self._rules = context, reporter, rules or Rules()
+        self.context = context
+        self.reporter = reporter
+        self._rules = rules or Rules()
         self._gathering = gathering or GpuMetricsFetcher(context, reporter)
         self._here = context, reporter, self._rules
         self._requests = JobRequests(context)
@@ -126,7 +128,8 @@ class Executor:
     def create(self, run: Run, rules: Rules | None = None) -> None:
         """Create a recorded run's job and follow it, by its own ``rules`` if given."""
         here = self.context, self.reporter, rules or self._rules
-        archive, view = self.context.store.archive(run.run_id), View(job=JobView.NOT_ASKED)
+        archive = self.context.store.archive(run.run_id)
+        view = View(job=JobView.NOT_ASKED)
         self._begin(ActiveRun(run, view, here, archive=archive))
 
     def follow_by(self, run_id: str, *, keep: bool, wait: bool) -> None:
@@ -240,7 +243,8 @@ class Executor:
         return self._hand_over()
 
     def _hand_over(self) -> list[Outcome]:
-        outcomes, self._outcomes = self._outcomes, []
+        outcomes = self._outcomes
+        self._outcomes = []
         return outcomes
 
     def stop_creating(self) -> list[Outcome]:
@@ -308,7 +312,8 @@ class Executor:
         self._wishes_at = now + limits.now.poll
         with contextlib.suppress(StoreError):  # a database may be away for a while
             for run in self.context.store.runs(RunFilter(wished=True)):
-                active, wish = self._runs.get(run.run_id), run.wish("cancel")
+                active = self._runs.get(run.run_id)
+                wish = run.wish("cancel")
                 if active is not None and active.record.wish is None and wish is not None:
                     active.record.wish = wish
                     self._changed[run.run_id] = None
@@ -321,7 +326,8 @@ class Executor:
         while self._due and self._due[0][0] <= now:
             self._changed[heapq.heappop(self._due)[1]] = None
         while self._changed:
-            changed, self._changed = self._changed, {}
+            changed = self._changed
+            self._changed = {}
             for run_id in changed:
                 if (active := self._runs.get(run_id)) is not None:
                     with self._guarded(active):
@@ -330,7 +336,9 @@ class Executor:
 
     def _work(self, active: ActiveRun) -> None:
         """Record and carry out the next step of an unfinished run."""
-        now, run_id, outcome = self.context.clock(), active.run_id, None
+        now = self.context.clock()
+        run_id = active.run_id
+        outcome = None
         step = decide.advance(active.record, active.view, now)
         if step is not None and step.phase.final:
             active.end(step)

@@ -198,7 +198,9 @@ class JobRequests:
         self._send(active, "create", call, self._take_created)
 
     def _take_created(self, active: ActiveRun, answer: Future[str | None]) -> Outcome | None:
-        error, now, run = answer.exception(), self._context.clock(), active.run
+        error = answer.exception()
+        now = self._context.clock()
+        run = active.run
         if active.is_over:
             return None  # its end was seen before the answer came
         if error is None:
@@ -259,7 +261,8 @@ class JobRequests:
                 return None
             active.move(creation.created(self._context.clock()))
         cluster.resume(active.run, store.log_marks(run.run_id))
-        active.view.job, active.view.next_at = JobView.WATCHED, -math.inf
+        active.view.job = JobView.WATCHED
+        active.view.next_at = -math.inf
         if active.view.read_by > -math.inf:
             self._send(active, "printed", partial(self._printed, run), self._take_printed)
         return active.far_enough()
@@ -289,7 +292,9 @@ class JobRequests:
 
     def cancel(self, active: ActiveRun, cause: str, cause_id: str) -> None:
         """Cancel a job; a run without a job ends at once."""
-        run_id, now, store = active.run_id, self._context.clock(), self._context.store
+        run_id = active.run_id
+        now = self._context.clock()
+        store = self._context.store
         if active.request is not None:  # it is still being read
             seconds = times.duration(limits.now.read_before_cancel)
             _note_unread(active, f"that takes longer than {seconds}.")
@@ -482,7 +487,9 @@ class GpuMetricsFetcher:
         free = FETCHES - sum(one.work is not None for one in self._owed.values())
         for run_id, one in list(self._owed.items()):
             if one.work is not None and one.work.done():
-                work, one.work, free = one.work, None, free + 1
+                work = one.work
+                one.work = None
+                free += 1
                 if one.due is not None:
                     del self._owed[run_id]
                     self._complete(one.run, one.wanted, work.result())
@@ -514,7 +521,8 @@ class GpuMetricsFetcher:
         until the metrics are available, as far as the sources have said. Metrics that are not
         fetched by a stop request can be collected later.
         """
-        began, announced = self._context.clock(), False
+        began = self._context.clock()
+        announced = False
         with stop:
             while self._owed and stop.cause is None:
                 self.step()

@@ -138,7 +138,8 @@ class Benchmarks:
             return
         self.take(self._executor.runs())
         unread = {uid for uid, benchmark in current.items() if benchmark is None}
-        is_read, self._unread = bool(self._unread - unread), unread
+        is_read = bool(self._unread - unread)
+        self._unread = unread
         if self._seen is None or is_read or not current.keys() >= set(self._seen):
             self._seen = current.keys() if self._end_orphans(current, now) else None
         else:
@@ -177,7 +178,8 @@ class Benchmarks:
                     self._context.store.wish(run.run_id, left_over(now))
 
     def _note_problem(self) -> None:
-        problem, self._said = self._objects.problem, self._objects.problem or self._said
+        problem = self._objects.problem
+        self._said = self._objects.problem or self._said
         if problem and problem != self._said:
             self._reporter.note(f"warning: {problem}")
 
@@ -228,7 +230,8 @@ class Benchmarks:
         """End a run that has not ended; one without a job ends at once."""
         if run.wish("cancel") is not None:
             return run
-        now, store = self._context.clock(), self._context.store
+        now = self._context.clock()
+        store = self._context.store
         wish = Wish(kind="cancel", at=now, cause=cause, cause_id=CANCELLED)
         if not creation.waits_for_turn(run):
             return self._executor.cancel(run.run_id, wish)
@@ -265,7 +268,8 @@ class Benchmarks:
             self._record(known, work.result())
         except UsageError as error:
             if known.runs:  # what was planned before goes on
-                known.planned, known.retried = len(known.runs), wanted.retry
+                known.planned = len(known.runs)
+                known.retried = wanted.retry
             else:
                 known.problem, known.retried = error, wanted.retry
         except BenchError as error:
@@ -288,7 +292,8 @@ class Benchmarks:
         """
         benchmark, store = known.benchmark, self._context.store
         known.runs |= self._recorded(benchmark)  # an attempt that failed may have left some
-        counting, broken_off = list(known.runs.values()), defaultdict[str, list[Run]](list)
+        counting = list(known.runs.values())
+        broken_off = defaultdict[str, list[Run]](list)
         if known.retried < benchmark.wanted.retry:
             has = repeats(counting)
             counting = [run for one in has.values() for run in (*one.finished, *one.open)]
@@ -316,12 +321,14 @@ class Benchmarks:
                 number += 1
                 run = self._recorded_run(benchmark, benchmark.run_id(number), case)
             known.runs[run.run_id] = run
-        known.planned, known.problem = len(known.runs), None
+        known.planned = len(known.runs)
+        known.problem = None
         known.retried = benchmark.wanted.retry
 
     def _in_turn(self, benchmark: Benchmark, run_id: str) -> Run:
         """Record that a run waits for its turn."""
-        parallel, now = benchmark.wanted.parallel, self._context.clock()
+        parallel = benchmark.wanted.parallel
+        now = self._context.clock()
         step = creation.in_turn(parallel, benchmark.set_name, now)
         return self._context.store.move(run_id, step)
 
@@ -384,9 +391,11 @@ class Benchmarks:
         if known.writes is not None:
             if not known.writes.done():
                 return
-            error, known.writes = known.writes.exception(), None
+            error = known.writes.exception()
+            known.writes = None
             if error is not None:
-                known.status, known.write_at = {}, now + AGAIN_SECONDS
+                known.status = {}
+                known.write_at = now + AGAIN_SECONDS
                 self._reporter.note(f"warning: {error}")
         benchmark = known.benchmark
         if now < known.write_at:
@@ -402,7 +411,8 @@ class Benchmarks:
             status = self._status(known, now)
         is_due = status != known.status or now >= known.repeat_at
         if is_due and benchmark_status.differs(status, benchmark.status):
-            known.status, known.repeat_at = status, now + AGAIN_SECONDS
+            known.status = status
+            known.repeat_at = now + AGAIN_SECONDS
             events = tuple(benchmark_status.events(benchmark.status, status))
             known.writes = self._start_write(self._objects.write, benchmark, status, events)
 
@@ -413,7 +423,8 @@ class Benchmarks:
         planned = known.planned if known.is_planned else None
         facts = known.benchmark, planned, known.retried, known.problem, *runs
         if facts != known.facts or now >= known.make_at:
-            known.facts, known.make_at = facts, now + AGAIN_SECONDS
+            known.facts = facts
+            known.make_at = now + AGAIN_SECONDS
             known.made = benchmark_status.status_of(
                 known.benchmark,
                 runs,
@@ -511,7 +522,8 @@ class Serving:
             if self.listed_at is None:
                 for run in collecting.owed_runs(self._context):
                     self._gathering.add(run)
-            self.listed_at, self.problem = self._clock(), ""
+            self.listed_at = self._clock()
+            self.problem = ""
         except BenchError as error:
             if str(error) != self.problem:
                 self._reporter.note(f"warning: new jobs are not seen for now: {error}")

@@ -94,7 +94,8 @@ def reopened(run: Run, plan: RunPlan, context: RunContext) -> Run:
 
     Raises :class:`RepeatTaken` if a longer plan is another case that the set has already.
     """
-    store, had_job = context.store, not creation.may_be_submitted_again(run)
+    store = context.store
+    had_job = not creation.may_be_submitted_again(run)
     if had_job:
         # Restarts that it had do not count against those that are allowed from here on.
         plan = msgspec.structs.replace(plan, max_restarts=plan.max_restarts + run.attempt)
@@ -133,7 +134,8 @@ def held_set(claims: Claims, set_name: str, *, resumes: bool) -> Iterator[None]:
 
     Raises :class:`UsageError` where another process holds what is needed.
     """
-    needed, mine = PLACES if resumes else 1, 0
+    needed = PLACES if resumes else 1
+    mine = 0
     with contextlib.ExitStack() as places:
         for number in range(PLACES):
             place = f"set {set_name} {number}"
@@ -403,13 +405,17 @@ class _Submission:
 
     def _interrupted(self, runs: Sequence[Run]) -> Interrupted:
         """Build the final error: states of the runs, and how to continue."""
-        request, cause, not_started = self._request, self._stop.cause, len(self._waiting)
+        request = self._request
+        cause = self._stop.cause
+        not_started = len(self._waiting)
         resuming = f"Resume: {request.resuming()}"
         if not runs:
             is_begun = self._context.store.runs(RunFilter(set_name=request.joined_set))
             way = resuming if is_begun else "Run the same command again."
             return Interrupted(f"{cause}: nothing was started.", way)
-        names, first, is_one = few([run.run_id for run in runs]), runs[0], len(runs) == 1
+        names = few([run.run_id for run in runs])
+        first = runs[0]
+        is_one = len(runs) == 1
         left = f" {not_started} more were not started." if not_started else ""
         if not self._survives:
             state = f"; it is {first.phase}" if is_one else ""
@@ -420,7 +426,9 @@ class _Submission:
             return Interrupted(f"{cause}: {latest.cause}{left}", latest.action or resuming)
         jobs, follow, run_id = "their jobs go", "collect --all --follow", "RUN"
         if is_one:
-            jobs, follow, run_id = "its job goes", f"watch {names}", names
+            jobs = "its job goes"
+            follow = f"watch {names}"
+            run_id = names
         way = f"Come back with: k8sbench {follow}; end it with: k8sbench cancel {run_id}."
         way += f" {resuming}" if not_started else ""
         return Interrupted(f"{cause}: detached from {names}; {jobs} on.{left}", way)
@@ -431,7 +439,9 @@ class _Submission:
         Local runs end with this process. A second Ctrl-C, which does not wait for processes, counts
         as a cancellation, not as a failure.
         """
-        runs, context, stop = self._executor.unclosed(), self._context, self._stop
+        runs = self._executor.unclosed()
+        context = self._context
+        stop = self._stop
         if self._survives:
             if runs and isinstance(error, BenchError) and stop.cause is None:
                 which = runs[0].run_id if len(runs) == 1 else "--all"

@@ -82,7 +82,8 @@ def beyond_peak(
     is unknown, the limit is that of the fastest possible format.
     """
     gpu_model = measurement.gpu_model or gpu_model
-    peak, parameters = peak_of(gpu_model), measurement.parameters
+    peak = peak_of(gpu_model)
+    parameters = measurement.parameters
     if model is None or peak is None or not measurement.gpus or measurement.device == "cpu":
         return None
     if measurement.environment.get("preset") == "smoke" or (
@@ -90,7 +91,8 @@ def beyond_peak(
         and abs(parameters - model.parameters) > SAME_MODEL * model.parameters
     ):
         return None
-    limit, tf32 = peak.fp16, measurement.environment.get("option.tf32")
+    limit = peak.fp16
+    tf32 = measurement.environment.get("option.tf32")
     if measurement.precision_effective in ("fp32", "tf32"):
         # Our trainers switch TF32 off unless they are asked for it.
         is_off = tf32 != "True" if measurement.impl == "k8sbench" else tf32 == "False"

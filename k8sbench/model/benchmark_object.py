@@ -202,7 +202,8 @@ def object_of(
         }
     )
     # An absent field is None, and a list of none has no items that the schema would take.
-    given, usual = msgspec.to_builtins(wanted), msgspec.to_builtins(ObjectSpec())
+    given = msgspec.to_builtins(wanted)
+    usual = msgspec.to_builtins(ObjectSpec())
     order = ("set", "benchmark", "file", *usual)
     spec = {name: given[name] for name in order if given[name] != usual[name]}
     if pool is not None:

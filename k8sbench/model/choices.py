@@ -172,7 +172,8 @@ def single_cases(
 def shape(case: PlanChoices, size: Preset, notes: list[str]) -> tuple[int, int]:
     """Return replicas, and processes (GPUs, if any) per replica."""
     request, pool = case.request, case.site.pool
-    local, there = case.site.backend == "local", pool.gpus_per_node
+    local = case.site.backend == "local"
+    there = pool.gpus_per_node
     replicas = request.replicas or 1
     if case.device == "cpu":
         processes = request.gpus or 1
@@ -210,7 +211,9 @@ def _check_room(
 
     Processes of a smoke run may share cores, because nobody compares its speed. They need memory.
     """
-    cores, free, count = case.site.cores or 1, case.site.memory_gib, replicas * processes
+    cores = case.site.cores or 1
+    free = case.site.memory_gib
+    count = replicas * processes
     smoke = case.variant.smoke if size == "smoke" else None
     each = smoke.memory_gib if smoke is not None else None
     if each is None:
@@ -376,7 +379,8 @@ def image(
     case: PlanChoices, trainers_digest: str | None
 ) -> tuple[str | None, str, TrainersBy | None]:
     """Return the image, its origin, and how our trainers reach it."""
-    request, ours = case.request, case.impl == "k8sbench"
+    request = case.request
+    ours = case.impl == "k8sbench"
     if case.site.backend == "local":
         return None, "local run: no image", "configmap" if ours else None
     if request.image:

@@ -274,7 +274,8 @@ def is_longer(asked: RunPlan, before: RunPlan) -> bool:
 
 def check_same_case(wanted: RunPlan, existing: RunPlan) -> None:
     """Raise :class:`UsageError` unless a plan may take up an existing run."""
-    there, asked = case_values(existing), case_values(wanted)
+    there = case_values(existing)
+    asked = case_values(wanted)
     differing = [name for name in fields_for("case") if there.get(name) != asked.get(name)]
     if LENGTHENED.issuperset(differing) and is_longer(wanted, existing):
         differing = []

@@ -184,7 +184,8 @@ def image_failure(
     content = None if image is None else table.content(image)
     if content is None:
         return None
-    build, capability = table.build(content), table.capability(gpu_model or "")
+    build = table.build(content)
+    capability = table.capability(gpu_model or "")
     if build is None or capability is None or has_kernels(build, capability):
         return None
     known = table.image(content.framework, "public")

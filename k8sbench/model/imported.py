@@ -180,7 +180,8 @@ def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: 
     impl: Any = measurement.impl if measurement.impl in get_args(Impl) else "unknown"
     fields = planning.of_case(loaded, variant, device, nodes_and_gpus)
     fields["spec_source"] = readable(fields["spec_source"])
-    model, length = fields["fingerprint"], measurement.environment.get("option.sequence_length")
+    model = fields["fingerprint"]
+    length = measurement.environment.get("option.sequence_length")
     grows = model is not None and model.position_gmac is not None and length is not None
     return RunPlan(
         **fields,
@@ -227,7 +228,8 @@ def shape(measurement: Measurement, origin: LogOrigin, notes: list[str]) -> Shap
     """
     if origin.shape is not None:
         return origin.shape
-    gpus, nodes = measurement.gpus, measurement.environment.get("replicas")
+    gpus = measurement.gpus
+    nodes = measurement.environment.get("replicas")
     if gpus is None:
         raise _unknown("number of GPUs", "--gpus", origin)
     if nodes is not None and str(nodes).isdecimal() and int(nodes) > 0 and gpus % int(nodes) == 0:
@@ -276,7 +278,8 @@ def doubles(logs: Sequence[MeasuredLog], known: Sequence[Run]) -> list[InputErro
             None,
         )
         if first is not None:
-            message, action = f"is the same log as {first.origin.file}.", "Give each log once."
+            message = f"is the same log as {first.origin.file}."
+            action = "Give each log once."
         elif other is not None:
             message = f"is in set {other.plan.set_name} already."
             action = f"A log counts once: leave it out, or {_removed(other)}"
@@ -323,7 +326,9 @@ def is_unchanged(run: Run, plan: RunPlan, measurement: Measurement) -> bool:
 
 def check_same(run: Run, plan: RunPlan, file: str) -> None:
     """Reject a log whose run is there with another case."""
-    was, now, set_name = case_values(run.plan), case_values(plan), run.plan.set_name
+    was = case_values(run.plan)
+    now = case_values(plan)
+    set_name = run.plan.set_name
     differing = sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
     if differing:
         raise InputError(

@@ -312,7 +312,8 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         of the job, ``processes`` of each, ``address`` and ``port`` of the rendezvous, ``pod_ip``.
         ``{world_size}`` counts all processes; ``processes`` that are no number count as one.
         """
-        processes, replicas = str(values["processes"]), int(str(values["replicas"]))
+        processes = str(values["processes"])
+        replicas = int(str(values["replicas"]))
         per_replica = int(processes) if re.fullmatch(r"[+-]?\d+", processes) else 1
         return filled(self.variables, {**values, "world_size": replicas * per_replica})
 

@@ -68,7 +68,8 @@ class Unit(NamedTuple):
 
 def counted(word: str) -> tuple[float, str]:
     """Return the factor and noun of ``Ktokens``, ``img`` or ``K``."""
-    first, rest = word[:1], word[1:].strip().lower()
+    first = word[:1]
+    rest = word[1:].strip().lower()
     if word.lower() not in NOUNS and first in MANY and (not rest or rest in NOUNS):
         return MANY[first], NOUNS.get(rest, "")
     return 1.0, NOUNS.get(word.lower(), word)

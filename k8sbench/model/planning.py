@@ -69,7 +69,8 @@ def make_plan(
     amp_dtype = choices.amp_dtype(case)
     batch_size = choices.batch_size(case, size, notes)
     data = training.data(case)
-    weights, checkpoints = training.weights(case), training.checkpoints(case)
+    weights = training.weights(case)
+    checkpoints = training.checkpoints(case)
     planned = training.training(case, size, world_size, data, notes)
     window = training.fitted(choices.window(case, size, world_size, notes), planned)
     options = choices.options(case, size)
@@ -266,8 +267,10 @@ def _with_command(
 
 def _values(draft: RunPlan) -> dict[str, int | float | str]:
     """Return the values of the placeholders of a plan's command."""
-    is_here, kind = draft.backend == "local", default_kind(draft.framework, draft.kind)
-    window, hosts = draft.window, kind.hosts(draft.run_id, draft.replicas)
+    is_here = draft.backend == "local"
+    kind = default_kind(draft.framework, draft.kind)
+    window = draft.window
+    hosts = kind.hosts(draft.run_id, draft.replicas)
     return placeholders(
         draft.precision,
         draft.batch_size,

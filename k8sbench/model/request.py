@@ -145,7 +145,8 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
         """Raise UsageError for options that no benchmark or cluster allows."""
         check_batch_sizes(",".join(map(str, self.batch_sizes)), self.batch_sizes)
         for name, flag in FLAGS.items():
-            value, bounds = getattr(self, name), flag.bounds
+            value = getattr(self, name)
+            bounds = flag.bounds
             if bounds is not None and value is not None and not bounds[0] <= value <= bounds[1]:
                 raise UsageError(
                     f"--{name.replace('_', '-')} {value} is out of range.",
@@ -191,7 +192,8 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
             (self, usual, FLAGS),
         ):
             for name, flag in flags.items():
-                value, option = getattr(struct, name), option_names(name, flag)[-1]
+                value = getattr(struct, name)
+                option = option_names(name, flag)[-1]
                 if name in _OF_ONE_CALL or value == getattr(defaults, name):
                     continue
                 if name == "batch_sizes":
@@ -419,7 +421,8 @@ _LACKING: dict[str, frozenset[str]] = {
 """Framework or trainer → options that it lacks."""
 SPEED_ALONE = frozenset({"allreduce", "gpt"})
 """Trainers that evaluate nothing, and so have no ``--mode train``."""
-_YES, _NO = ("true", "on", "yes"), ("false", "off", "no")
+_YES = ("true", "on", "yes")
+_NO = ("false", "off", "no")
 
 
 def parsed_speed_options(texts: Iterable[str]) -> dict[str, Option]:
@@ -450,7 +453,8 @@ def _value(name: str, text: str | None) -> Option:
             and least <= int(text) <= LARGEST_OPTION
         ):
             return int(text)
-        needed, example = f"a whole number from {least} to {LARGEST_OPTION}", "8"
+        needed = f"a whole number from {least} to {LARGEST_OPTION}"
+        example = "8"
     else:
         if text is None or text.lower() in _YES:
             return True

@@ -185,5 +185,6 @@ def _groups(
         names = notation.compiled(pattern).groupindex if isinstance(pattern, str) else pattern
     except InputError as error:
         return None, [f"is not a regular expression: {error}"]
-    unknown, what = sorted({*names} - {*known}), ", ".join(known) or "none"
+    unknown = sorted({*names} - {*known})
+    what = ", ".join(known) or "none"
     return {*names}, [f"has a group named {name}; known: {what}" for name in unknown]

@@ -227,7 +227,8 @@ A variable, so that the commands of repeats are equal.
 
 def data(case: PlanChoices) -> str:
     """Return the plan's ``data`` for the chosen options."""
-    asked, ours = case.request.data, case.impl == "k8sbench"
+    asked = case.request.data
+    ours = case.impl == "k8sbench"
     if asked == "synthetic" or (ours and asked in OWN_DATA):
         return asked
     if asked in OWN_DATA:

@@ -81,7 +81,8 @@ class Metrics(Collector):
         if state is None:
             return
         with self._lock:
-            cases, queued = dict(self._cases), dict(self._queued)
+            cases = dict(self._cases)
+            queued = dict(self._queued)
         rates = {labels: rate for labels, (rate, _) in cases.items() if rate is not None}
         about = "Of the last run of a case."
         yield _family("throughput_samples_per_second", about, rates, CASE)
@@ -96,7 +97,8 @@ class Metrics(Collector):
 
     def _against_the_baseline(self, state: OperatorState) -> Iterator[Metric]:
         """Compare the newest sets; drop series of unreadable data."""
-        name, now = state.settings.baseline or "", time.monotonic()
+        name = state.settings.baseline or ""
+        now = time.monotonic()
         with self._lock:
             is_due = now - self._held_at >= HELD_SECONDS
             self._held_at = now if is_due else self._held_at

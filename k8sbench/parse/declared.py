@@ -92,7 +92,8 @@ def family(declared: LogFormat, framework: str | None) -> Family:
             convert=_of_one_step,
         )
     metric = (declared.metric or "", declared.metric_unit)
-    evaluation, checkpoint = _compiled(declared.evaluation), _compiled(declared.checkpoint)
+    evaluation = _compiled(declared.evaluation)
+    checkpoint = _compiled(declared.checkpoint)
     return Family(
         name=declared.name,
         title=f"the declared format {declared.name}",
@@ -107,7 +108,8 @@ def family(declared: LogFormat, framework: str | None) -> Family:
 
 def _of_one_step(texts: dict[str, Any]) -> None:
     """Add the second time of a step, and divide the time of several by their number."""
-    seconds, steps = number_in(texts.get("step_seconds")), positive(texts.get("steps"))
+    seconds = number_in(texts.get("step_seconds"))
+    steps = positive(texts.get("steps"))
     if "added_seconds" in texts and seconds is not None:
         added = number_in(texts["added_seconds"])
         seconds = None if added is None else seconds + added
@@ -199,9 +201,11 @@ class _DeclaredReader(TotalsReader):
         for summary in self._summary.finditer(line.text) if self._summary else ():
             yield from _unread(line, summary)
             groups = summary.groupdict()
-            rate, seconds = positive(groups.get("rate")), positive(groups.get("step_seconds"))
+            rate = positive(groups.get("rate"))
+            seconds = positive(groups.get("step_seconds"))
             if self._counts_steps and rate is not None:
-                seconds, rate = 1.0 / rate, None
+                seconds = 1.0 / rate
+                rate = None
             values = {
                 "whole_run_rate": rate,
                 "whole_run_seconds": seconds,
@@ -283,7 +287,8 @@ def matches(
                 for expression in tried:
                     expression.try_line(whole + 1, text, quote)
             if len(rest) < len(line):
-                whole, rest = whole + 1, ""
+                whole += 1
+                rest = ""
     return whole + bool(rest), tried
 
 
@@ -379,7 +384,8 @@ def _time(name: str) -> Unit:
 def _rate(found: re.Match[str], word: str) -> Unit:
     scale, noun = counted(word)
     is_card = noun.lower() in _CARDS
-    per_card, noun = is_card or bool(found["card"]), "" if is_card else noun
+    per_card = is_card or bool(found["card"])
+    noun = "" if is_card else noun
     return Unit(scale / SECONDS[found["time"].lower()], noun, per_card=per_card)
 
 
@@ -449,7 +455,8 @@ class Converted:
             if number_in(plain) is None:
                 self.problems.append(Problem(name, text, NOT_A_NUMBER))
             return plain
-        is_time, own = name != "rate", None
+        is_time = name != "rate"
+        own = None
         # A total is of all steps, and a group may tell how many a time is of.
         is_one = is_time and name != "elapsed" and "steps" not in self._numbers.groupindex
         if number_in(plain) is None and (parts := _SPLIT.fullmatch(plain)):
@@ -458,7 +465,8 @@ class Converted:
         ahead, behind = self._around(name)
         near = own or after(behind, is_time=is_time)[0]
         label = None if near and near.noun else before(ahead, is_time=is_time)
-        found, number = near or label, number_in(plain)
+        found = near or label
+        number = number_in(plain)
         # The declared unit is that of the rate, or of the time where there is none.
         is_declared = is_time == unit.is_time and name in {"rate", "step_seconds"}
         if number is None:

@@ -152,16 +152,19 @@ class RecordRule(msgspec.Struct, frozen=True):
         """
         text = texts.get
         iteration = _whole(text("iteration"), MOST_ITERATIONS)
-        rate, seconds = positive(text("rate")), positive(text("step_seconds"))
+        rate = positive(text("rate"))
+        seconds = positive(text("step_seconds"))
         mean = positive(text("mean_seconds"))
         if self.counts_steps and rate is not None:
-            seconds, rate = 1.0 / rate, None
+            seconds = 1.0 / rate
+            rate = None
         if self.shape.averaged == "running" and "mean_seconds" not in texts:
             seconds, mean = None, seconds
         time = mean if self.shape.averaged == "running" else seconds
         if iteration is None or (rate if self.shape.number == "rate" else time) is None:
             return None
-        loss, stamp = number_in(text("loss")), text("stamp")
+        loss = number_in(text("loss"))
+        stamp = text("stamp")
         if loss is None and (middle := text("middle")) and (found := _LOSS.search(middle)):
             loss = number_in(found["loss"])
         return Record(
@@ -287,7 +290,8 @@ class EvaluationRule(msgspec.Struct, frozen=True):
         for match in self.pattern.finditer(line.text):
             yield line.mark("evaluation", match[0])
             groups = match.groupdict()
-            value, stamp = number_in(groups.get("value")), groups.get("stamp")
+            value = number_in(groups.get("value"))
+            stamp = groups.get("stamp")
             if value is not None:
                 yield Evaluation(
                     line=line.number,

@@ -156,7 +156,8 @@ def _values(line: TrainingLine, reading: Reading, count: int) -> dict[str, str |
     else:
         expression = quoted(expressions.written(line.lines, columns, stamp))
     numbers = [value / _samples_of_step(line, reading) for value in line.steps.column.values]
-    first, every = int(numbers[0]), max(round(line.every / _samples_of_step(line, reading)), 1)
+    first = int(numbers[0])
+    every = max(round(line.every / _samples_of_step(line, reading)), 1)
     is_single = reading.averaged == "step"
     return {
         "line": clean(line.lines[0]),

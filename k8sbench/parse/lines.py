@@ -183,9 +183,11 @@ def _without_prefixes(line: str, number: int) -> CleanLine:
         return CleanLine(number, line)
     source = received = ""
     if line.startswith("[pod/") and (match := _POD.match(line)):
-        source, line = match[1], line[match.end() :]
+        source = match[1]
+        line = line[match.end() :]
     if line[10:11] == "T" and (match := _RECEIVED.match(line)):
-        received, line = match[1], line[match.end() :]
+        received = match[1]
+        line = line[match.end() :]
     if line.startswith(("[default", "[rank")):
         match = _TORCHRUN.match(line)
     elif line[:1].isdigit():
@@ -193,5 +195,6 @@ def _without_prefixes(line: str, number: int) -> CleanLine:
     else:
         match = None
     if match:
-        source, line = match[1], line[match.end() :]
+        source = match[1]
+        line = line[match.end() :]
     return CleanLine(number, line, source, received)

@@ -201,7 +201,8 @@ def _labelled(
     line: str, spans: Sequence[tuple[int, int]], texts: Sequence[Sequence[str]]
 ) -> Iterator[NumberColumn]:
     """Yield a column for each number, with its label and unit."""
-    at, ends = 0, [*(begin for begin, _ in spans[1:]), len(line)]
+    at = 0
+    ends = [*(begin for begin, _ in spans[1:]), len(line)]
     for index, (begin, end) in enumerate(spans):
         gap, behind = line[at:begin], line[end : ends[index]]
         is_of = index > 0 and re.fullmatch(r" *(?:/|of) *", gap) is not None
@@ -209,13 +210,15 @@ def _labelled(
         label = label.lstrip(")\"' [:.-(")
         kind = Kind.OF if is_of else _kind(label)
         unit, used = _beside(label, kind, behind)
-        rest, is_label = behind[used:].strip(), False
+        rest = behind[used:].strip()
+        is_label = False
         if label and gap.endswith(f"{label} ") and index + 1 < len(spans) and not rest:
             # ``loss 3.9 tokens/s 52001``: a label, as that before.
             following = line[spans[index + 1][1] : ends[index + 1]]
             is_label = not _owns_unit(following, index + 2 == len(spans))
         if used and (is_label or rest[:1] in {":", "="}):
-            unit, used = declared.before(label, is_time=kind == Kind.SECONDS), 0
+            unit = declared.before(label, is_time=kind == Kind.SECONDS)
+            used = 0
         if used and kind in {Kind.BARE, Kind.OF, Kind.OTHER} and behind[:used].strip() not in MANY:
             is_noise = kind == Kind.OTHER and _NOT.search(_words(label)) is not None
             is_rate = unit and (

@@ -106,7 +106,8 @@ class FamilyLog:
         texts = frozenset(
             (*_SHARED, *reader.needles, *([family.opening] if family.opening else []))
         )
-        opening, others = family.opening, texts - {family.opening}
+        opening = family.opening
+        others = texts - {family.opening}
         for number, text in self._lines.holding(texts):
             if opening and opening in text and not any(other in text for other in others):
                 yield from self._begun_again(family, (number, text))

@@ -157,7 +157,8 @@ def _row(group: Group, runs: Sequence[Run], now: float) -> dict[str, Any]:
 
 def _run(run: Run, groups: Sequence[Group]) -> dict[str, Any]:
     members = {member.run_id: member for group in groups for member in group.members}
-    member, latest = members.get(run.run_id), run.history[-1]
+    member = members.get(run.run_id)
+    latest = run.history[-1]
     rate = None if member is None else member.rate
     return _given(
         name=run.run_id,

@@ -133,7 +133,8 @@ def svg(chart: Chart) -> str:
 
 def document(charts: Sequence[Chart]) -> bytes:
     """Draw charts below each other as an SVG file."""
-    groups, top = [], 0.0
+    groups = []
+    top = 0.0
     for chart in charts:
         group, height = _drawn(chart)
         group.set("transform", f"translate(0 {_n(top)})")
@@ -186,7 +187,8 @@ def _bars(group: ET.Element, chart: BarChart, top: float) -> float:
         length = _n(bar.figure.x * room)
         ET.SubElement(part, "path", {"d": f"M0 {_n(top)}h{length}v10h-{length}z"})
         if bar.figure.low is not None and bar.figure.high is not None:
-            low, high = _n(bar.figure.low * room), _n(bar.figure.high * room)
+            low = _n(bar.figure.low * room)
+            high = _n(bar.figure.high * room)
             _path(part, f"M{low} {_n(top + 2)}v6m0-3H{high}m0-3v6", "text")
         for mark in bar.marks:
             place = _titled(group, mark.text, "soft")
@@ -203,9 +205,11 @@ def _lines(group: ET.Element, chart: LineChart, top: float) -> float:
     points = [point for line in chart.lines for point in line.points]
     heights = [p.y for p in points]
     heights += [end for p in points for end in (p.low, p.high) if end is not None]
-    across, ups = _ticks([p.x for p in points], chart), _ticks(heights, chart, is_up=True)
+    across = _ticks([p.x for p in points], chart)
+    ups = _ticks(heights, chart, is_up=True)
     left = 8 + LETTER * max(len(_figure(tick)) for tick in ups)
-    right, bottom = chart.width - 10, top + chart.height
+    right = chart.width - 10
+    bottom = top + chart.height
     x = _scale([*across, *(p.x for p in points)], left, right, is_log=chart.ticks is not None)
     y = _scale([*ups, *heights], bottom, top + 4, is_log=chart.ticks is not None)
     if chart.shade is not None:
@@ -240,7 +244,8 @@ def _line(
         places = " ".join(f"{_n(x(point.x))} {_n(y(point.y))}" for point in drawn)
         _path(part, f"M{places}", dashes=line.dashes, is_wide=True)
     for point in drawn if line.shape != "none" else ():
-        at, height = x(point.x), y(point.y)
+        at = x(point.x)
+        height = y(point.y)
         if point.step:
             _path(part, f"M{_n(at)} {_n(ends[0])}V{_n(ends[1])}", "soft", dashes="3 3")
             _label(part, at - 4, ends[0] + 10, point.step, "end", point.kind)
@@ -273,18 +278,22 @@ def _ticks(values: Sequence[float], chart: LineChart, *, is_up: bool = False) ->
     """Choose ticks: those of the chart, else round numbers around the values."""
     if chart.ticks is not None:
         return list(chart.ticks)
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     if is_up and chart.from_zero:
         low = 0.0
     if high == low:
-        low, high = low - (abs(low) * 0.01 or 1.0), high + (abs(high) * 0.01 or 1.0)
+        low = low - (abs(low) * 0.01 or 1.0)
+        high = high + (abs(high) * 0.01 or 1.0)
     rough = (high - low) / 4
     power = 10.0 ** math.floor(math.log10(rough))
     size = next(power * part for part in (1, 2, 5, 10) if power * part >= rough * 0.999)
     if not is_up:
-        first, last = math.ceil(low / size), math.floor(high / size)
+        first = math.ceil(low / size)
+        last = math.floor(high / size)
     else:
-        first, last = math.floor(low / size), math.ceil(high / size)
+        first = math.floor(low / size)
+        last = math.ceil(high / size)
     return [round(number * size, 12) for number in range(first, last + 1)]
 
 

@@ -168,7 +168,8 @@ def _verdict(result: Result) -> Cell:
 
     Dropped iterations are counted in a column of their own, with the reasons.
     """
-    group, notes = result.group, list[str]()
+    group = result.group
+    notes = list[str]()
     parts = [state(group)]
     for mark in marks(group):
         words, _, meaning = mark.partition(": ")
@@ -203,7 +204,8 @@ def _of_sets(result: Result) -> dict[str, str]:
 
 def _full_verdict(result: Result) -> Cell:
     """Write the verdict with ids of findings and missing GPU metrics."""
-    cell, group = _verdict(result), result.group
+    cell = _verdict(result)
+    group = result.group
     text = cell.text
     if ids := group.ids("reject"):
         text += f"{': ' if group.spread is None else '; left out: '}{', '.join(ids)}"
@@ -308,7 +310,8 @@ def _beside(result: Result) -> Cell:
 
     A line below the table tells why there is no deviation.
     """
-    published, deviation = _published(result), _deviation(result)
+    published = _published(result)
+    deviation = _deviation(result)
     if deviation.text == ABSENT:
         return published
     sign, _, why = deviation.text.partition("≠ ")

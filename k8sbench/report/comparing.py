@@ -299,7 +299,8 @@ def _abilities(compared: Comparison, names: Sequence[str]) -> Iterable[str]:
     spread = f", with the spread between {counts} earlier sets" if sets else ""
     yield f"Interval: of the change, at 95 %{over}{spread}."
     (least, one), (most, other) = min(known), max(known)
-    first, last = formats.percent(least), formats.percent(most)
+    first = formats.percent(least)
+    last = formats.percent(most)
     some = first if first == last else f"{first} ({one}) to {last} ({other})"
     yield f"Least change that these runs can show: {some}."
 

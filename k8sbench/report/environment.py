@@ -92,7 +92,8 @@ def _mapping(value: object, what: str, file: str) -> dict[str, object]:
 
 
 def _facts_of(values: Mapping[str, object], file: str) -> dict[str, str]:
-    known, made = _ids(), {}
+    known = _ids()
+    made = {}
     for name, value in values.items():
         each = value if isinstance(value, list) else [value]
         written = [one for one in each if isinstance(one, str)]

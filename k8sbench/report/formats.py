@@ -168,7 +168,8 @@ def deviation(one: Deviation) -> str | None:
 
 def signed_range(low: float, high: float, to: str = "…") -> str:
     """Write two deviations, or one if they look the same: ``−6.9…−5.9 %``."""
-    least, most = signed_percent(low), signed_percent(high)
+    least = signed_percent(low)
+    most = signed_percent(high)
     return least if least == most else f"{least.removesuffix(' %')}{to}{most}"
 
 

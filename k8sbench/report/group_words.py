@@ -174,7 +174,8 @@ def _evidence(reason: Finding) -> str:
     """Name the first place; ``-o json`` has them all."""
     if not reason.evidence:
         return ""
-    first, more = reason.evidence[0], len(reason.evidence) - 1
+    first = reason.evidence[0]
+    more = len(reason.evidence) - 1
     return f" See {first.file}:{first.line}{f' and {more} more' if more else ''}."
 
 
@@ -219,11 +220,13 @@ def word(group: Group, title: str) -> str:
 
 def telling(rows: Iterable[object], more: Mapping[str, Sequence[str]]) -> list[str]:
     """Select what tells rows apart that are equal so far, in order."""
-    told, kept = list(rows), list[str]()
+    told = list(rows)
+    kept = list[str]()
     for title, texts in more.items():
         longer = list(zip(told, texts, strict=True))
         if len(set(longer)) > len(set(told)):
-            told, kept = [*longer], [*kept, title]
+            told = [*longer]
+            kept = [*kept, title]
     return kept
 
 
@@ -375,7 +378,8 @@ def _rule(held: NodeLimits) -> str:
     kind = f"{held.alike[0]}: " if held.alike and held.alike[0] != "-" else ""
     parts = [f"{kind}median {formats.rate(held.centre)} of {counted(held.nodes, 'node')}"]
     if held.limit is not None and held.noise is not None:
-        noise, limit = formats.percent(held.noise), formats.percent(held.limit)
+        noise = formats.percent(held.noise)
+        limit = formats.percent(held.limit)
         parts.append(f"noise {noise}, slow is more than {limit} below")
     text = ", ".join(parts) + "."
     return f"{text} {held.reason}" if held.reason else text

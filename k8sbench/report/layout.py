@@ -46,7 +46,8 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
 
     def cell(column: ResultColumn, result: Result) -> Cell:
         """Write a cell; the throughput has notes that no heading or line gives."""
-        made, group = column.cell(result), result.group
+        made = column.cell(result)
+        group = result.group
         if column.title != "throughput" or made.text == ABSENT:
             return made
         if form != "table":

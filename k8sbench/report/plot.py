@@ -187,7 +187,8 @@ def _scaling(title: str, rows: Sequence[Sequence[Result]], lang: str) -> LineCha
 
 def _speedup(result: Result) -> Dot:
     """Place a speedup, with the interval of its throughput."""
-    speedup, spread = result.speedup.value or 0.0, result.group.spread
+    speedup = result.speedup.value or 0.0
+    spread = result.group.spread
     text = f"{result.group.key.case}: {formats.ratio(speedup)}"
     if spread is None or spread.low is None or spread.high is None:
         return Dot(_gpus(result), speedup, text)

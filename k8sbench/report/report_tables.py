@@ -224,7 +224,8 @@ def _by_precision(columns: Mapping[str, ReportCell], *, is_english: bool = False
                 for gpus in rows.counts(precision)
             ]
             if lines and any(result.group.plan.precision == precision for result in rows.results):
-                lang, unit = "en" if is_english else rows.lang, rows.results[0].group.unit
+                lang = "en" if is_english else rows.lang
+                unit = rows.results[0].group.unit
                 made.append(_table(precision.upper(), [*columns], lines, lang, unit))
         return made
 

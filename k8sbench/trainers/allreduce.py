@@ -64,7 +64,8 @@ def _measure(here: Session, journal: Journal) -> None:
     plan = StepPlan(
         common.warmup, common.iterations, common.log_interval, common.min_steady_seconds
     )
-    timer, gpu_samples = StepTimer(plan, sync=here.sync), nvml.Sampler(journal)
+    timer = StepTimer(plan, sync=here.sync)
+    gpu_samples = nvml.Sampler(journal)
     gpu_samples.start(here.gpu_names())
     here.wait_for_all()
     timer.start()

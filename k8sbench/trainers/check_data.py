@@ -103,7 +103,8 @@ def _missing(name: str, folder: Path, *, deep: bool) -> Iterator[str]:
         for sentence in files.left_out:
             say(f"Note: {sentence}")
     for part, samples in (("train", files.training), ("val", files.validation)):
-        held, published = len(samples), module.SAMPLES[part]
+        held = len(samples)
+        published = module.SAMPLES[part]
         if held != published and not is_drawn:
             say(f"Note: {part}: {held:,} of {published:,} samples of the published set.")
         for number in range(0, held, 1 if deep else max(held // SPREAD, 1)):
@@ -114,7 +115,8 @@ def _missing(name: str, folder: Path, *, deep: bool) -> Iterator[str]:
                     yield str(error)
     if is_drawn:
         try:
-            have, drawn = _files(folder), int(json.loads(marker.read_text())["files"])
+            have = _files(folder)
+            drawn = int(json.loads(marker.read_text())["files"])
         except (ValueError, KeyError, TypeError):
             yield f"{marker}: not as it was written"
             return

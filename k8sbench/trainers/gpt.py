@@ -36,7 +36,9 @@ SIZES = {"gpt2": (12, 12), "gpt2-medium": (24, 16), "gpt2-large": (36, 20), "gpt
 POSITIONS = 1024  # the longest sequence
 # nanoGPT's train.py; its iterations are changes of the weights.
 BASE_LR, LR_WARMUP, LR_STEPS = 6e-4, 2000, 600_000
-BETAS, WEIGHT_DECAY, CLIP_NORM = (0.9, 0.95), 0.1, 1.0
+BETAS = (0.9, 0.95)
+WEIGHT_DECAY = 0.1
+CLIP_NORM = 1.0
 
 
 def main(argv: Sequence[str] | None = None) -> None:

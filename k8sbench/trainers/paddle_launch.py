@@ -157,7 +157,8 @@ def _end_with_the_launcher() -> None:
 
 def place(given: Mapping[str, str], hostname: str) -> NodePlace:
     """Return the node's ranks by the operator's variables; exits without them."""
-    nodes, here = _count(given, "PADDLE_NNODES"), _count(given, "PADDLE_NPROC_PER_NODE")
+    nodes = _count(given, "PADDLE_NNODES")
+    here = _count(given, "PADDLE_NPROC_PER_NODE")
     if nodes == 1:
         return NodePlace(0, here, here, None)
     job = re.escape(given.get("PADDLE_JOB_ID", ""))
@@ -312,7 +313,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     wait_for_name(master.rpartition(":")[0].strip("[]"), wake, received)
     if received:
         return 128 + received[0]
-    gpus, command = has_gpus(os.environ), [sys.executable, *arguments]
+    gpus = has_gpus(os.environ)
+    command = [sys.executable, *arguments]
     ranks: list[Rank] = []
     try:
         for local in range(at.here):

@@ -67,7 +67,8 @@ def write(folder: Path, files: Mapping[str, Content], former: Mapping[str, str])
     with disk.translated(f"write the report {folder}", "-o"):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".k8sbench-") as name:
-            begun, sums = Path(name), []
+            begun = Path(name)
+            sums = []
             for path, content in sorted(files.items()):
                 new = begun / path
                 new.parent.mkdir(parents=True, exist_ok=True)

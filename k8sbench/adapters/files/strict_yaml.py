@@ -205,7 +205,8 @@ def _fault(kind: Any, value: Any, path: Path) -> _Fault | None:
             faults = (_fault(get_args(arm)[0], item, (*path, i)) for i, item in enumerate(value))
         if fault := next(filter(None, faults), None):
             return fault
-    name, is_ = _spelled(path), f"is {_short(json.dumps(value, ensure_ascii=False))}"
+    name = _spelled(path)
+    is_ = f"is {_short(json.dumps(value, ensure_ascii=False))}"
     if get_origin(arms[0]) is Literal:
         known = [str(item) for item in get_args(arms[0])]
         near = did_you_mean(str(value), known).strip()

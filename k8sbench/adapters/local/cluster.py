@@ -175,7 +175,8 @@ class LocalCluster(Cluster):
                         disk.make_folder((mounts / volume / name).parent)
                         with disk.create(mounts / volume / name) as file:
                             file.write(content)
-                home, work = launch.home(plan), (folder / WORK).resolve()
+                home = launch.home(plan)
+                work = (folder / WORK).resolve()
                 if home is not None:
                     for replica in job.replicas:
                         make_working_folder(work / replica.name, home)
@@ -287,10 +288,12 @@ def free_memory_gib() -> float:
 
 def site() -> tuple[Site, str]:
     """Return this machine, its GPUs as a pool of one node, and its devices in words."""
-    found, pool = machine_gpus(), CPU_POOL
+    found = machine_gpus()
+    pool = CPU_POOL
     devices = f"no GPU ({found.reason})"
     if found.gpus:
-        count, model = len(found.gpus), found.gpus[0].model
+        count = len(found.gpus)
+        model = found.gpus[0].model
         pool = msgspec.structs.replace(pool, gpus_per_node=count, gpu_model=model)
         devices = f"{count} × {model}"
     here = Site(backend="local", pool=pool, cores=machine_cores(), memory_gib=free_memory_gib())

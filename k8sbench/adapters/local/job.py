@@ -219,7 +219,8 @@ class LocalJob:
             self._go_on(max(0.0, min(left, TICK)))
             if left <= 0:
                 break
-        events, self._events = self._events, []
+        events = self._events
+        self._events = []
         self.is_over = self.final is not None
         return events
 

@@ -69,7 +69,9 @@ A user's ``--data`` may be in ``/tmp``; TMPDIR is a folder of the replica.
 def read_job(manifests: Sequence[Mapping[str, Any]], *, node: str) -> ManifestJob:
     """Read the job and the ConfigMaps that it mounts; ``node`` is this machine's name."""
     job = next(object_ for object_ in manifests if object_["kind"] in KINDS)
-    name, kind, spec = job["metadata"]["name"], KINDS[job["kind"]], job["spec"]
+    name = job["metadata"]["name"]
+    kind = KINDS[job["kind"]]
+    spec = job["spec"]
     configs = {
         object_["metadata"]["name"]: object_["data"] for object_ in manifests if object_ is not job
     }
@@ -87,7 +89,8 @@ def read_job(manifests: Sequence[Mapping[str, Any]], *, node: str) -> ManifestJo
         volumes = {volume["name"]: volume for volume in pod.get("volumes", ())}
         places: dict[str, str] = {}
         for mount in container.get("volumeMounts", ()):
-            path, volume = mount["mountPath"].rstrip("/"), volumes[mount["name"]]
+            path = mount["mountPath"].rstrip("/")
+            volume = volumes[mount["name"]]
             if "configMap" in volume:
                 places[path] = f"{{mounts}}/{volume['name']}"
                 source = volume["configMap"]

@@ -165,7 +165,8 @@ class PrometheusSource(MetricSource):
                 sizes = [len(row.values) for row in rows]
                 at = end
                 # There may be no series, or series without samples.
-                most, every = max([1, *sizes]), max(1, sum(sizes))
+                most = max([1, *sizes])
+                every = max(1, sum(sizes))
                 seconds *= min(GROWTH, POINTS / most, SAMPLES / every)
         series = [Labelled(dict(labels), *sampled) for labels, sampled in samples.items()]
         return sorted((row for row in series if row.at), key=lambda row: sorted(row.labels.items()))
@@ -354,12 +355,15 @@ def _of_gpu(
 
 def _joined(rows: Sequence[Labelled]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Join the best series with earlier and later ones of a restarted exporter."""
-    at, values = tuple(rows[0].at), tuple(rows[0].values)
+    at = tuple(rows[0].at)
+    values = tuple(rows[0].values)
     for row in rows[1:]:
         if row.at[-1] < at[0]:
-            at, values = (*row.at, *at), (*row.values, *values)
+            at = (*row.at, *at)
+            values = (*row.values, *values)
         elif row.at[0] > at[-1]:
-            at, values = (*at, *row.at), (*values, *row.values)
+            at = (*at, *row.at)
+            values = (*values, *row.values)
     return at, values
 
 

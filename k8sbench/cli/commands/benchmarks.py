@@ -66,7 +66,8 @@ def command(benchmark: str | None, output_format: str) -> None:
     """
     if benchmark is None:
         every = catalog.benchmarks()
-        documents, names = map(_document, every), [loaded.spec.name for loaded in every]
+        documents = map(_document, every)
+        names = [loaded.spec.name for loaded in every]
         rows = [row for loaded in every for row in _rows(loaded)]
         output.write_items(output_format, COLUMNS, rows, [*documents], names)
         return

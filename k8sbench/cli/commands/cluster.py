@@ -255,7 +255,8 @@ def operator_command(
     from k8sbench.operator.controller import Controller, settings
 
     asked = settings(given)
-    stop, figures = SignalStop(), metrics.Metrics()
+    stop = SignalStop()
+    figures = metrics.Metrics()
     reporter = progress.LogLines(time.time, log_format)
     leading = runs.leadership(name, asked.namespaces, reporter.note)
     controller = Controller(asked, leading, reporter, figures.closed)

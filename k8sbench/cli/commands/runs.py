@@ -116,7 +116,8 @@ def _table(rows: Sequence[ListedRun], now: float, *, wide: bool) -> str:
         columns = [msgspec.structs.replace(column, optional=0) for column in columns]
         for title in WIDE:
             cell = functools.partial(_text, "set_name" if title == "set" else title)
-            is_whole, is_number = title in {"set", "group"}, title == "repeat"
+            is_whole = title in {"set", "group"}
+            is_number = title == "repeat"
             columns.append(Column(title.upper(), cell, right=is_number, whole=is_whole))
     columns.append(Column("RESTARTS", _restarts, right=True, optional=7))
     if any(row.source != "here" for row in rows):
@@ -335,7 +336,8 @@ def logs_command(run: str, timestamps: bool, since: float | None, **given: Any) 
     """
     sys.stdout.flush()
     # As bytes, because logs may hold invalid text.
-    out, is_terminal = sys.stdout.buffer, sys.stdout.isatty()
+    out = sys.stdout.buffer
+    is_terminal = sys.stdout.isatty()
     lines = follow.logs(run, note=output.note, stop=SignalStop(), **given)
     with output.piped(), contextlib.closing(lines):
         for line in lines:

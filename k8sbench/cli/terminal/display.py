@@ -99,7 +99,8 @@ class Display(Progress):
         return self._drawn
 
     def _of_runs(self, width: int, room: int) -> RenderableType:
-        now, runs = self._clock(), [*self._runs.values()]
+        now = self._clock()
+        runs = [*self._runs.values()]
         words = sweep_words(self._sweep, now) if self._sweep is not None else ""
         return drawn(runs, self._ended, len(self._left), now, width, room, words)
 

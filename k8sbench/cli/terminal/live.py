@@ -67,7 +67,8 @@ class Output:
     @property
     def last(self) -> Record | None:
         """The latest step; None before the first."""
-        unread, self._unread = self._unread, []
+        unread = self._unread
+        self._unread = []
         for line in unread:
             self._take(line)
         return self._recent[-1][1] if self._recent else None

@@ -157,7 +157,9 @@ def _outside(facts: Facts, replica: Replica) -> Finding | None:
     """Return an ending by the kernel, the node or the cluster, if any."""
     reason = str(replica.status.get("reason") or "")
     by, message = _disruption(replica)
-    ending, names, cause_id = replica.ending, facts.names(replica), by or causes.ended_by(reason)
+    ending = replica.ending
+    names = facts.names(replica)
+    cause_id = by or causes.ended_by(reason)
     if replica.tainted and (
         replica.ended or replica.ready
     ):  # its node goes on, and ends it in order

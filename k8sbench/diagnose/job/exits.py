@@ -180,7 +180,8 @@ def lost_its_peer(lines: Sequence[str]) -> bool:
 
 def failed_by_itself(lines: Sequence[str]) -> bool:
     """True if the lines hold an error that no other replica explains."""
-    rank, line = _first_rank(lines), telling(lines)
+    rank = _first_rank(lines)
+    line = telling(lines)
     is_error = _is_error(line) or bool(_killed_by(lines)) if rank is None else rank.is_error
     return is_error and not _LOST_PEER.search(line)
 
@@ -221,7 +222,8 @@ def _silent(replicas: Sequence[Ended]) -> Failure | None:
 
 def _of_replica(failed: Ended) -> tuple[str, str]:
     """The sentence and the id where only the replica is known."""
-    line, how = _last_message(failed.last), ending_text(failed.code)
+    line = _last_message(failed.last)
+    how = ending_text(failed.code)
     if failed.code != _KILLED_CODE and KILL not in _killed_by(failed.last):
         return f"{failed.replica} {how}{_quoted(line)}", cause_id(failed.code, line)
     if failed.code != _KILLED_CODE:

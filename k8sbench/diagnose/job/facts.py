@@ -268,7 +268,8 @@ def look(seen: JobSnapshot, plan: RunPlan, now: float) -> Facts:
     """Sort what was seen by replica."""
     job = seen.job or {}
     uid = (job.get("metadata") or {}).get("uid")
-    kind, made = kind_of(plan), first_seen(job) or 0.0
+    kind = kind_of(plan)
+    made = first_seen(job) or 0.0
     own = tuple(
         event
         for event in seen.events

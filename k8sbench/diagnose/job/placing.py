@@ -93,7 +93,8 @@ def _queue(facts: Facts) -> tuple[Finding, float | None]:
     if _UNUSABLE.search(why) or (_NEVER.search(why) and _LATER not in why):
         cause_id = "queue-unusable"
     elif is_true(evicted) or why.startswith("Preempted"):
-        cause_id, why = "queue-evicted", str(evicted.get("message") or why)
+        cause_id = "queue-evicted"
+        why = str(evicted.get("message") or why)
     else:
         cause_id = "queued"
     # Its place changes with other jobs, of which none of its own events tells.
@@ -179,7 +180,8 @@ def unstarted(facts: Facts) -> Iterator[Finding | float]:
 def _waiting(
     facts: Facts, replica: Replica, status: KubeObject, waiting: KubeObject
 ) -> Iterator[Finding | float]:
-    reason, message = str(waiting.get("reason", "")), str(waiting.get("message") or "")
+    reason = str(waiting.get("reason", ""))
+    message = str(waiting.get("message") or "")
     means = causes.waiting(reason)
     if means is Waiting.IMAGE:
         yield _image(facts, replica, status, reason, message)
@@ -197,7 +199,8 @@ def _image(
     facts: Facts, replica: Replica, status: KubeObject, reason: str, message: str
 ) -> Finding:
     """Say why an image is not there."""
-    is_init, where = status is not replica.main, facts.names(replica)
+    is_init = status is not replica.main
+    where = facts.names(replica)
     containers = replica.spec.get("initContainers" if is_init else "containers") or [{}]
     image = str(status.get("image") or containers[0].get("image", ""))
     why = quoted(message.rpartition("failed to ")[2] if "failed to " in message else message)

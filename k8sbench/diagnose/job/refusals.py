@@ -56,7 +56,8 @@ def _newest_refusal(facts: Facts, replica: Replica) -> str | None:
     for event in facts.events_of(Event.POD_REFUSED):
         message = _EVENT.sub("", message_of(event))
         about = _POD.search(message)
-        kind, job = kind_of(facts.plan), facts.plan.job_name
+        kind = kind_of(facts.plan)
+        job = facts.plan.job_name
         if about is None or kind.replica_of(about["pod"], job) == replica.name:
             return message
     return None

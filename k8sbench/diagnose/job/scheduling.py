@@ -127,7 +127,8 @@ def unscheduled(facts: Facts) -> Iterator[Finding | float]:
 def _unscheduled(
     facts: Facts, message: str, replicas: Sequence[Replica]
 ) -> Iterator[Finding | float]:
-    first, report = replicas[0], read(message)
+    first = replicas[0]
+    report = read(message)
     where = facts.names(first) | {"replicas": names(replicas)}
     if missing := _NO_CLAIM.search(message):
         words = {"claim": missing["claim"], "why": "it does not exist"}

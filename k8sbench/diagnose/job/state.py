@@ -240,11 +240,14 @@ def _calm(facts: Facts, phase: Phase) -> str:
         case Phase.RUNNING if not any(replica.ended for replica in replicas):
             return f"{_all(replicas)} run{'s' * (len(replicas) == 1)}."
         case Phase.RUNNING:
-            what, count = "have ended", sum(replica.ended for replica in replicas)
+            what = "have ended"
+            count = sum(replica.ended for replica in replicas)
         case Phase.STARTING:
-            what, count = "have started", sum(replica.started for replica in replicas)
+            what = "have started"
+            count = sum(replica.started for replica in replicas)
         case _:
-            what, count = "have a node", sum(replica.node is not None for replica in replicas)
+            what = "have a node"
+            count = sum(replica.node is not None for replica in replicas)
     return f"{count} of {counted(len(replicas), 'replica')} {what}."
 
 

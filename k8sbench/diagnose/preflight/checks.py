@@ -141,7 +141,8 @@ def _serving(facts: PreflightFacts) -> Iterator[Subject]:
 
 
 def _job_kinds(facts: PreflightFacts) -> Iterator[Subject]:
-    groups, served = known(facts.groups), known(facts.kinds)
+    groups = known(facts.groups)
+    served = known(facts.kinds)
     for program in (facts.operator, *facts.operator.needs):
         if program.group not in groups:
             yield Subject(lacks=program)
@@ -163,7 +164,8 @@ def _admission(facts: PreflightFacts) -> Iterator[Subject]:
 def _operator(facts: PreflightFacts) -> Iterator[Subject]:
     for program in (facts.operator, *facts.operator.needs):
         if (found := known(facts.deployments.get(program.name))) is not None:
-            meta, replicas = found["metadata"], found["spec"].get("replicas", 1)
+            meta = found["metadata"]
+            replicas = found["spec"].get("replicas", 1)
             available = found.get("status", {}).get("availableReplicas", 0)
             where = f"{meta['namespace']}/{meta['name']}"
             image = _container(found, program).get("image", "unknown")
@@ -199,7 +201,8 @@ def _quota(facts: PreflightFacts) -> Iterator[Subject]:
     needs = {"pods": amount(str(replicas))}
     for name, need in nodes.replica(facts.plan).items():
         needs |= dict.fromkeys((name, f"requests.{name}", f"limits.{name}"), need * replicas)
-    short, seen = [], []
+    short = []
+    seen = []
     for quota in known(facts.quotas):
         used = quota.get("status", {}).get("used", {})
         for key, hard in quota.get("status", {}).get("hard", {}).items():
@@ -214,7 +217,8 @@ def _quota(facts: PreflightFacts) -> Iterator[Subject]:
 def _nodes(facts: PreflightFacts) -> Iterator[Subject]:
     if _is_denied(facts, "nodes"):
         return
-    plan, of_pool = facts.plan, known(facts.nodes)
+    plan = facts.plan
+    of_pool = known(facts.nodes)
     refusals = {name_of(node): nodes.refusal(node, plan) for node in of_pool}
     away = [f"{name} ({why})" for name, why in refusals.items() if why is not None]
     more = ", …" if len(away) > MOST_NAMES else ""
@@ -241,7 +245,9 @@ def _gpu_resource(facts: PreflightFacts) -> Iterator[Subject]:
 
 
 def _gpu_metrics(facts: PreflightFacts) -> Iterator[Subject]:
-    source, missing, fault = facts.prometheus, [], "no Prometheus was asked"
+    source = facts.prometheus
+    missing = []
+    fault = "no Prometheus was asked"
     if source is not None:
         names = {*source.fields}
         fault = source.fault or f"{source.name} has no field of DCGM"
@@ -256,7 +262,8 @@ def _gpu_metrics(facts: PreflightFacts) -> Iterator[Subject]:
 
 
 def _claims(facts: PreflightFacts) -> Iterator[Subject]:
-    several, written = facts.plan.replicas > 1, claims(facts.plan)
+    several = facts.plan.replicas > 1
+    written = claims(facts.plan)
     for name, found in facts.claims.items():
         claim = {} if found is None or isinstance(found, Unknown) else found
         status = claim.get("status", {})
@@ -293,7 +300,8 @@ def _queue_nodes(facts: PreflightFacts) -> Iterator[Subject]:
     """
     if _is_denied(facts, "clusterqueues") or _is_denied(facts, "resourceflavors"):
         return
-    flavors, pool = known(facts.flavors), facts.plan.pool
+    flavors = known(facts.flavors)
+    pool = facts.plan.pool
     keys = {key for labels in flavors.values() for key in labels}
     wanted = {key: value for key, value in pool.selector.items() if key in keys}
     if flavors and not any(wanted.items() <= labels.items() for labels in flavors.values()):

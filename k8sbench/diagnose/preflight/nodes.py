@@ -89,7 +89,8 @@ def _closed(node: KubeObject) -> str | None:
 
 def remark(node: KubeObject, resource: str) -> str | None:
     """Return the remark for runs on a node; None for whole NVIDIA GPUs."""
-    labels, there = labels_of(node), labels_of(node).get("nvidia.com/gpu.count", "")
+    labels = labels_of(node)
+    there = labels_of(node).get("nvidia.com/gpu.count", "")
     more = resource == "nvidia.com/gpu" and there.isdigit() and int(there)
     is_shared = more and allocatable(node, resource) > more
     return gpu_remark(resource, labels) or (SHARED if is_shared else None)
@@ -97,7 +98,8 @@ def remark(node: KubeObject, resource: str) -> str | None:
 
 def replica(plan: RunPlan) -> dict[str, Decimal]:
     """Return what one replica asks for, by resource."""
-    shares, pool = max(1, plan.gpus_per_replica), plan.pool
+    shares = max(1, plan.gpus_per_replica)
+    pool = plan.pool
     needs = {pool.gpu_resource: Decimal(plan.gpus_per_replica)} if plan.gpus_per_replica else {}
     needs["cpu"] = amount(pool.cpu_per_gpu) * shares
     needs["memory"] = amount(pool.memory_per_gpu) * shares
@@ -205,7 +207,8 @@ def _strangers(kind: _Kind, nodes: Sequence[KubeObject]) -> list[str]:
 
 def _pool(kind: _Kind, nodes: Sequence[KubeObject], strangers: Sequence[str]) -> dict[str, Any]:
     """Build the pool of nodes that are alike."""
-    labels, selector = labels_of(nodes[0]), dict(kind.selector)
+    labels = labels_of(nodes[0])
+    selector = dict(kind.selector)
     product = labels.get(PRODUCT, next(iter(selector.values()), ""))
     part = kind.resource.partition("/mig-")[2] or labels.get(GKE_PART, "")
     cores, memory = (min(allocatable(node, name) for node in nodes) for name in ("cpu", "memory"))

@@ -89,11 +89,13 @@ def _model(case: Case) -> Iterator[Finding]:
 
 def _gpus(case: Case) -> Iterator[Finding]:
     log, expected = case.log, case.log.expected
-    logged, stated = log.whole("gpus"), dict(log.facts.get("gpus", {}))
+    logged = log.whole("gpus")
+    stated = dict(log.facts.get("gpus", {}))
     if expected.gpus is None:
         # It may count nodes: whoever gives the number knows better.
         stated |= log.facts.get("gpus_by_environment", {})
-    given, ranks = f"{counted(case.gpus, 'GPU', ('was', 'were'))} given", len(log.ranks)
+    given = f"{counted(case.gpus, 'GPU', ('was', 'were'))} given"
+    ranks = len(log.ranks)
     if expected.gpus is not None and expected.gpus == expected.named.gpus:
         given = f"the log's name says {counted(case.gpus, 'GPU')}"
     if logged is not None and logged != case.gpus:
@@ -182,7 +184,9 @@ def _batch(case: Case) -> Iterator[Finding]:
 
 def _redundancy(case: Case) -> Iterator[Finding]:
     """Yield contradictions among the log's own statements of its batch."""
-    log, rank, batch = case.log, case.rank, log_statements.batch(case.log) or case.batch
+    log = case.log
+    rank = case.rank
+    batch = log_statements.batch(case.log) or case.batch
     printed = (batch or 0) * (log.sequence_length or 1) / (log.conversion or 1)
     if (
         rank is not None
@@ -209,7 +213,8 @@ def _redundancy(case: Case) -> Iterator[Finding]:
         elif batch != log.whole("micro_batch"):
             # Nobody can tell the batch of one GPU of a model that several share.
             yield rules.BATCH_SIZE.finding(f"{text} The log's counts.", where, severity="warn")
-    possible, size = log_statements.possible_samples(log), log.airank.samples
+    possible = log_statements.possible_samples(log)
+    size = log.airank.samples
     steps = rank.total if rank is not None else None
     if possible is not None and size and steps and batch and batch * case.gpus not in possible:
         text = (
@@ -246,7 +251,8 @@ def _by_name(case: Case) -> str:
 def _confirmed(case: Case) -> bool:
     """True if the log confirms GPUs × batch, both known independently."""
     # The case's batch may follow from what the log states of the job, by the GPUs.
-    gpus, batch = case.log.expected.gpus, log_statements.batch(case.log)
+    gpus = case.log.expected.gpus
+    batch = log_statements.batch(case.log)
     if batch is None or gpus is None:
         return False
     return log_statements.certain_samples(case.log) == batch * gpus
@@ -254,8 +260,10 @@ def _confirmed(case: Case) -> bool:
 
 def _precision(case: Case) -> Iterator[Finding]:
     log, expected = case.log, case.log.expected
-    wanted, logged = expected.precision, log.fact("precision")
-    half, effective = log.fact("amp_dtype"), log.fact("precision_effective")
+    wanted = expected.precision
+    logged = log.fact("precision")
+    half = log.fact("amp_dtype")
+    effective = log.fact("precision_effective")
     assumed = None if logged else log.fact("precision_assumed")
     default = log.fact("precision_default")
     if wanted and logged and wanted != logged:
@@ -311,7 +319,8 @@ def _named_batch(case: Case) -> Iterator[Finding]:
 
 def _named_precision(case: Case) -> Iterator[Finding]:
     log, named = case.log, case.log.expected.named
-    logged, half = log.fact("precision"), log.fact("amp_dtype")
+    logged = log.fact("precision")
+    half = log.fact("amp_dtype")
     assumed = None if logged else log.fact("precision_assumed")
     if named.precision is None:
         return

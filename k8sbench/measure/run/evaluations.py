@@ -167,7 +167,8 @@ class TrainingFacts:
 
     def mark(self, mark: Mark, file: str) -> None:
         """Take an event between the steps."""
-        values, place = mark.values, evidence.place(file, mark.line, mark.text)
+        values = mark.values
+        place = evidence.place(file, mark.line, mark.text)
         if mark.kind == "broken":
             self._broken.setdefault((str(values.get("part")), str(values.get("path"))), place)
         elif mark.kind == "checkpoint":

@@ -281,7 +281,8 @@ def split_precision(precision: str | None) -> tuple[str | None, str | None]:
 def named_values(said: Mapping[str, Any]) -> NamedValues:
     """Return what a name says (:func:`.imported.from_name`) as values of the log."""
     precision, amp_dtype = split_precision(said.get("precision"))
-    nodes, gpus = None, said.get("gpus")
+    nodes = None
+    gpus = said.get("gpus")
     if "case" in said:
         nodes, each = choices.parse_case(said["case"])
         gpus = nodes * each

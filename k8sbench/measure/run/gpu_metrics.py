@@ -377,9 +377,11 @@ def _judgement(
 ) -> str | None:
     """Return the bottleneck as a sentence with its figures; None if unclear."""
     known = {name: figure.value for name, figure in figures.items() if figure.coverage >= COVERED}
-    waiting, busy = measurement.data_fraction, known.get("gpu_utilization")
+    waiting = measurement.data_fraction
+    busy = known.get("gpu_utilization")
     link = _busiest_link(measurement, known) if plan.world_size > 1 else None
-    dram, watts = known.get("dram_active", 0.0), known.get("power")
+    dram = known.get("dram_active", 0.0)
+    watts = known.get("power")
     limit = _number(measurement, "power_limit_w")
     text = None
     if waiting is not None and busy is not None and waiting >= WAITING and busy < IDLE:
@@ -394,7 +396,8 @@ def _judgement(
     elif dram >= DRAM_BOUND:
         text = f"Memory-bandwidth-bound: device memory was busy {100 * dram:.0f} % of the time."
     elif watts is not None and limit and watts >= POWER_BOUND * limit:
-        clock, most = known.get("sm_clock"), _number(measurement, "clock_sm_max_mhz")
+        clock = known.get("sm_clock")
+        most = _number(measurement, "clock_sm_max_mhz")
         at = f", at {clock:.0f} of {most:.0f} MHz" if clock and most else ""
         text = f"Power-bound: the GPUs drew {watts:.0f} W of their limit of {limit:.0f} W{at}."
     return text
@@ -405,7 +408,8 @@ def _busiest_link(
 ) -> tuple[str, float, float] | None:
     """Return the busiest link, its utilization, and bytes/s of one direction."""
     links = _number(measurement, "nvlinks")
-    generation, width = _number(measurement, "pcie_generation"), _number(measurement, "pcie_width")
+    generation = _number(measurement, "pcie_generation")
+    width = _number(measurement, "pcie_width")
     lane = PCIE_LANE_BYTES.get(int(generation or 0))
     most = {"nvlink": (links or 0) * NVLINK_BYTES, "pcie": (lane or 0) * (width or 0)}
     rates = {

@@ -92,16 +92,21 @@ def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> Wi
 
 def _samples(inside: Samples, interval: float) -> int:
     """Count the samples; a scrape that repeats a value does not count."""
-    count, last, kept = 0, -interval, None
+    count = 0
+    last = -interval
+    kept = None
     for at, value in inside:
         if value != kept or (at - last) * SLACK >= interval:
-            count, last, kept = count + 1, at, value
+            count += 1
+            last = at
+            kept = value
     return count
 
 
 def _weights(at: Sequence[float], start: float, end: float, interval: float) -> list[float]:
     """Seconds of the steady part that each sample stands for."""
-    half, longest = interval / 2, STALE * interval * SLACK
+    half = interval / 2
+    longest = STALE * interval * SLACK
     gaps = [b - a for a, b in pairwise(at)]
     parts = [gap / 2 if gap <= longest else half for gap in gaps]
     first, last = (

@@ -188,7 +188,8 @@ def _cut_at_the_edges(rank: RankRecords, asked: int) -> int:
     first, last = rank.tally.first_iteration, rank.tally.last_iteration
     if first is None or last is None:
         return 0
-    begin, end = rank.window.warmup, rank.window.warmup + asked
+    begin = rank.window.warmup
+    end = rank.window.warmup + asked
     ahead = first - 1 - begin
     behind = end - last if rank.position > end else 0
     return sum(lost for lost in (ahead, behind) if 0 < lost < rank.usual)
@@ -387,7 +388,8 @@ def _epoch_summary(case: Case) -> Iterator[Finding]:
     for mark, place, records, mean_rate in case.log.epoch_ends:
         if records < FEWEST_RECORDS or not mean_rate:
             continue
-        stated, every = mark.number("records_rate"), mark.number("all_steps_rate")
+        stated = mark.number("records_rate")
+        every = mark.number("all_steps_rate")
         # The iterations after the last record, fewer than one record has, are in the summary alone.
         if stated and not math.isclose(stated, mean_rate, rel_tol=EPOCH_SUMMARY + 1 / records):
             text = f"The log says a mean rate of {stated:.5g} for its epoch, its lines say"

@@ -169,11 +169,13 @@ class LogClock:
             return
         self._add_training(entry)
         steps, time = entry.printed
-        back, timed = entry.passed < -self._resolution - LAG, entry.time == entry.passed
+        back = entry.passed < -self._resolution - LAG
+        timed = entry.time == entry.passed
         size = (back, abs(entry.passed))
         if size > self._size and steps > 0 and (back or entry.compares or timed):
             printed = time / steps * max(entry.distance, entry.covered)
-            self._largest, self._size = Step(entry.line, entry.passed, printed, timed), size
+            self._largest = Step(entry.line, entry.passed, printed, timed)
+            self._size = size
         if back:
             self._back.add(entry.line)
             return
@@ -237,7 +239,8 @@ class LogClock:
             return
         share, digit = self._tolerance
         ends = (2 * self._resolution + LAG) * math.sqrt(self._stretches)
-        printed, clock = self._time * unit, self._clock
+        printed = self._time * unit
+        clock = self._clock
         allowed = ends + digit / 2 * self._iterations + share * max(printed, clock)
         # Those that are left out may have been slower: they hold what loaders and logging take.
         if (printed if self._leaves_out else max(printed, clock)) > min(printed, clock) + allowed:
@@ -267,13 +270,15 @@ class LogClock:
             power = math.log10(self._clock / (self._time * unit))
             if round(power) in UNITS and abs(power - round(power)) < ABOUT:
                 return UNITS[round(power)]
-        printed, passed = self._largest.printed * unit, self._largest.passed
+        printed = self._largest.printed * unit
+        passed = self._largest.passed
         hours = round((passed - printed) / HOUR)
         # An evaluation may lie before a step back.
         near = HOUR / 4 if passed < 0 else MINUTE + OTHERS.share * printed
         if not 1 <= abs(hours) <= HOURS or abs(passed - printed - hours * HOUR) > near:
             return ""
-        way, by = "forward" if hours > 0 else "back", counted(abs(hours), "hour")
+        way = "forward" if hours > 0 else "back"
+        by = counted(abs(hours), "hour")
         return f"the clock was set {way} by {by}, as for daylight saving time"
 
 
@@ -282,8 +287,10 @@ def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> It
     if unit is None or tally.stamped is None:
         return
     first, last = tally.stamped
-    seconds, steps = first.seconds_to(last), last.position - first.position
-    iterations, time = last.iterations - first.iterations, last.time - first.time
+    seconds = first.seconds_to(last)
+    steps = last.position - first.position
+    iterations = last.iterations - first.iterations
+    time = last.time - first.time
     if tally.all_steps and tally.span is not None:
         iterations, time = tally.span.iterations, tally.span.time
     if seconds <= 0 or iterations <= 0:

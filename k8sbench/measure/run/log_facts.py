@@ -270,7 +270,8 @@ class LogFacts:
         if self.expected.unit is None or not isinstance(self.expected.format, str):
             return 1.0
         counted = self.fact("unit") or self.family.unit
-        tokens, length = self.unit.startswith("tokens"), self.stated_length
+        tokens = self.unit.startswith("tokens")
+        length = self.stated_length
         if counted.startswith("tokens") == tokens:
             return 1.0
         if length is None:
@@ -344,7 +345,8 @@ class LogFacts:
                 self.facts["planned_epochs"].setdefault(str(record.epochs), place)
             window = self._choose_window(record)
             others = () if self._marks.restarts else self.ranks.values()
-            last, every = self.whole("window_size"), self.whole("log_interval")
+            last = self.whole("window_size")
+            every = self.whole("log_interval")
             rank = self.ranks[source] = RankRecords(record, window, source, last, every)
             rank.warms_up = self.expected.warmup is None and self.family is not OURS
             rank.total = next((other.total for other in others), None)
@@ -352,7 +354,8 @@ class LogFacts:
             # Lines of another generation's shape: another run's, and no part of this one.
             rank.odd[RecordKind.BACK].add(Occurrence(file, record, rank.position))
             return
-        before, now = self._marks_before.get(source, _NO_MARKS), self._marks
+        before = self._marks_before.get(source, _NO_MARKS)
+        now = self._marks
         # Our trainers extend a run until its GPU metrics cover enough time.
         other_total = record.total != rank.total and rank.total and record.total
         if other_total and rank.epochs.restart and record.epoch is not None:
@@ -399,7 +402,8 @@ class LogFacts:
 
     def _compare(self, rank: RankRecords, *, resumed: bool) -> None:
         """Compare a further header with the first, knowing its first record."""
-        anew, header = self._anew or {}, self._header
+        anew = self._anew or {}
+        header = self._header
         self._anew = self._header = None
         names = SAME_RUN if resumed else (*SAME_RUN, "planned_iterations")
         for name in names:
@@ -453,7 +457,8 @@ class LogFacts:
         elif kind == "summary":
             self._summarise(mark, file)
         elif kind == "unread":
-            name, place = str(values["name"]), evidence.place(file, mark.line, mark.text)
+            name = str(values["name"])
+            place = evidence.place(file, mark.line, mark.text)
             why = f"{values['text']!r}, {values['why']}"
             text, place, count = self.unread.get(name, (why, place, 0))
             self.unread[name] = (text, place, count + 1)
@@ -484,13 +489,17 @@ class LogFacts:
 
     def _forget_attempt(self) -> None:
         """Forget what the attempt before measured: without checkpoints the next one does it all."""
-        self._marks, self._count, self.summary, self.finished = _Marks(), 0, None, False
+        self._marks = _Marks()
+        self._count = 0
+        self.summary = None
+        self.finished = False
         for of_attempt in (self.ranks, self.rank_times, self._marks_before, self._received):
             of_attempt.clear()
         self.clock_sets.clear()
 
     def _rank(self, mark: Mark) -> None:
-        host, number = mark.values.get("host"), mark.number("rank")
+        host = mark.values.get("host")
+        number = mark.number("rank")
         times = {n: x for n in _TIMES if (x := mark.number(n)) is not None and math.isfinite(x)}
         if number is not None and len(times) == len(_TIMES):
             rank = int(number)
@@ -517,7 +526,8 @@ class LogFacts:
             own = self.whole("warmup") if self.family is OURS else None
             if own is not None and (warmup is None or expected.window_by_catalog):
                 # Our own logs name the planned window; it is more exact than the catalog's default.
-                warmup, iterations = own, None if self.trains else self.whole("iterations")
+                warmup = own
+                iterations = None if self.trains else self.whole("iterations")
             if warmup is None:
                 warmup = 0 if first is None else self._usual_warmup(first)
             self.window = CountedSteps(
@@ -528,7 +538,8 @@ class LogFacts:
     def _usual_warmup(self, first: Record) -> int:
         """The family's warm-up; of a short run not more than leaves something to measure."""
         assert self.family is not None
-        every, total = self.whole("log_interval") or 0, first.total
+        every = self.whole("log_interval") or 0
+        total = first.total
         if total is None and 1 < first.iteration < every:
             total = first.iteration  # only the end of an epoch is printed before the interval's
         planned = self.planned_iterations(total, by_epoch=first.shape.numbering != "run")
@@ -540,7 +551,8 @@ class LogFacts:
 
         ``total`` is what a line states: of the run, or with ``by_epoch`` of an epoch.
         """
-        epochs, logged = self.whole("planned_epochs"), self.whole("planned_iterations")
+        epochs = self.whole("planned_epochs")
+        logged = self.whole("planned_iterations")
         if not by_epoch:
             return total or logged
         return logged if epochs is None or total is None else epochs * total
@@ -550,7 +562,8 @@ class LogFacts:
         if self.family is OURS:
             stated = (self.fact("benchmark"), self.fact("variant"))
             return expected.if_stated and stated == (expected.benchmark, expected.variant)
-        model, family = (self.fact("model") or "").lower(), self.family and self.family.name
+        model = (self.fact("model") or "").lower()
+        family = self.family and self.family.name
         is_named = expected.format == family and any(n in model for n in expected.logged_models)
         return expected.if_stated and is_named
 

@@ -80,7 +80,8 @@ def arithmetic(log: LogFacts, missing: dict[str, str]) -> Arithmetic | None:
         for name, values in sorted(log.facts.items())
         if name.startswith(_TYPES)
     }
-    digest, by = log.fact("arithmetic.digest"), log.fact("arithmetic.by")
+    digest = log.fact("arithmetic.digest")
+    by = log.fact("arithmetic.by")
     if not types:
         missing["arithmetic"] = "The log does not state which operations computed in which type."
     elif digest != arithmetic_digest(types) or by not in {"seen", "derived"}:
@@ -95,7 +96,8 @@ def data_set(log: LogFacts) -> DataSet | None:
     name = log.fact("data.name")
     if name is None:
         return None
-    train, val = log.whole("data.train"), log.whole("data.val")
+    train = log.whole("data.train")
+    val = log.whole("data.val")
     return DataSet(name=name, digest=log.fact("data.digest"), train=train, val=val)
 
 
@@ -175,7 +177,8 @@ def planned_iterations(log: LogFacts) -> int | None:
 
 def share_that_ran(summary: Mark) -> float:
     """Return the steps that ran ÷ those that a summary's rate is of."""
-    ran, planned = summary.number("ran"), summary.number("planned")
+    ran = summary.number("ran")
+    planned = summary.number("planned")
     return ran / planned if ran and planned else 1.0
 
 
@@ -192,7 +195,8 @@ def possible_samples(log: LogFacts, unit: float = 1) -> range | None:
     rank, known = log.rank, log.airank.samples
     if rank is None or known is None or not rank.epochs.restart:
         return None
-    samples, steps = known[0], rank.total or 0
+    samples = known[0]
+    steps = rank.total or 0
     if steps < 2:
         return None
     return range(math.ceil(samples / (steps + 1) / unit), int(samples // (steps - 1) // unit) + 1)
@@ -200,7 +204,8 @@ def possible_samples(log: LogFacts, unit: float = 1) -> range | None:
 
 def stated_samples(log: LogFacts) -> float | None:
     """Return a step's samples as the log states them, also in tokens."""
-    tokens, length = log.whole("tokens_per_step"), log.stated_length
+    tokens = log.whole("tokens_per_step")
+    length = log.stated_length
     if log.whole("global_batch") is not None:
         return log.whole("global_batch")
     if tokens is not None and (length or not isinstance(log.expected.format, str)):
@@ -316,7 +321,8 @@ class TimeToTrain(msgspec.Struct, frozen=True, kw_only=True):
 
 def time_to_train(log: LogFacts) -> TimeToTrain:
     """Return the time to train, or why there is none."""
-    target, evaluations = log.expected.target, log.airank.percent()
+    target = log.expected.target
+    evaluations = log.airank.percent()
     own = list(log.training.evaluations.values())
     if log.family is OURS:
         evaluations = own

@@ -81,7 +81,9 @@ def judge(sources: Iterable[OpenedLog], candidates: Sequence[Expectation]) -> Ju
     measured and rejected, with its reasons.
     """
     log = _read(sources, candidates)
-    found, stated, unfit = _measurement(log), log.stated, list[str]()
+    found = _measurement(log)
+    stated = log.stated
+    unfit = list[str]()
     applied = stated or log.expected
     if stated is not None:
         plain, family, log.expected = found, log.expected, stated
@@ -115,7 +117,8 @@ def _read(sources: Iterable[OpenedLog], expected: Expectation | Sequence[Expecta
 
 
 def _with_gpu_metrics(measurement: Measurement, log: LogFacts) -> Measurement:
-    fetched, steady = log.gpu_series.fetched(), measurement.steady
+    fetched = log.gpu_series.fetched()
+    steady = measurement.steady
     if steady is None or not fetched.series:
         return measurement
     wanted = SeriesQuery(
@@ -179,7 +182,8 @@ def _measurement(log: LogFacts) -> Measurement:
 def _case(log: LogFacts, missing: dict[str, str]) -> Case:
     """Settle GPUs, batch and units, and compute the throughput."""
     assert log.family is not None
-    expected, batch = log.expected, log_statements.batch(log)
+    expected = log.expected
+    batch = log_statements.batch(log)
     rank = None if _by_summary(log) else log.rank
     logged = log.whole("gpus")
     gpus = expected.gpus or logged
@@ -409,7 +413,8 @@ def _whole_run(
 ) -> Throughput | None:
     assert log.whole_run is not None
     mark, _ = log.whole_run
-    rate, seconds = mark.number("whole_run_rate"), mark.number("whole_run_seconds")
+    rate = mark.number("whole_run_rate")
+    seconds = mark.number("whole_run_seconds")
     if rate is not None and log.conversion is None:
         missing["throughput"] = log_statements.NO_LENGTH
         return None
@@ -491,10 +496,12 @@ def _nothing_in(log: LogFacts) -> InputError:
         )
     if log.untrained:
         raise _untrained(log.untrained, file)
-    asked, every = " or ".join(family.name for family in log.families), ", ".join(FAMILIES)
+    asked = " or ".join(family.name for family in log.families)
+    every = ", ".join(FAMILIES)
     others = f"; --format auto tries {every}"
     if len({family.name for family in log.families}) == len(FAMILIES):
-        asked, others = f"any family ({every})", ""
+        asked = f"any family ({every})"
+        others = ""
     return InputError(
         f"no training line of {asked} found.",
         f"Check that it is the complete log of a training{others}. {DECLARE}",

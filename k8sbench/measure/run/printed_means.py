@@ -53,7 +53,8 @@ class RunningMean:
         """Return what a record adds; ``previous`` is the iteration of the epoch's one before."""
         if previous == 0:
             self._untimed = int(self._shape.skips > 0 and record.iteration == 2)
-        before, self.printed = self.printed, self._of(record)
+        before = self.printed
+        self.printed = self._of(record)
         if previous <= self._shape.skips < record.iteration:
             # The mean began anew in between, or here.
             return self.printed
@@ -118,7 +119,9 @@ class LastMeans:
             self._begin(end)
             self._latest = end
             return own
-        pace, begin, last = own.seconds / own.iterations, max(end - size, 0), self._ends[-1]
+        pace = own.seconds / own.iterations
+        begin = max(end - size, 0)
+        last = self._ends[-1]
         (begun, exact), found = self._time_at(begin), NOTHING
         if self._by_rate or self._latest != last or (passed or 0.0) < 0:
             passed = None

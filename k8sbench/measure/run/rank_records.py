@@ -88,7 +88,8 @@ class RankRecords:
         """Last iteration of the run that a record covered."""
         self._previous = 0
         """Iteration of the record before, as numbered in the log."""
-        self._mean, self._means = RunningMean(shape), LastMeans(shape)
+        self._mean = RunningMean(shape)
+        self._means = LastMeans(shape)
         self._unsteady = False
         """True if a line whose time does not follow holds more than training."""
         self._furthest = (0, self._mean.printed)
@@ -114,7 +115,8 @@ class RankRecords:
         """Records that advanced the iteration."""
         self.odd: defaultdict[RecordKind, Occurrences] = defaultdict(Occurrences)
         self.sums = RankSums(shape, window)
-        self.tally, self.clock = self.sums.tally, LogClock(shape)
+        self.tally = self.sums.tally
+        self.clock = LogClock(shape)
         self.arrivals = Arrivals(shape)
         self._first: list[Entry] = []
         """The first entries, for :meth:`shorten`."""
@@ -167,7 +169,8 @@ class RankRecords:
         if self.last:
             self._end_sampled_epoch(mark.number("mean_seconds"))
             return
-        total, steps = mark.number("sum_seconds"), self.steps_of(mark)
+        total = mark.number("sum_seconds")
+        steps = self.steps_of(mark)
         if self.replay is not None or steps is None or total is None or self.sums.epoch.ended:
             return
         self.sums.epoch.ended = True
@@ -198,7 +201,8 @@ class RankRecords:
 
     def steps_of(self, mark: Mark) -> int | None:
         """Return the steps of an epoch's total: sum ÷ mean, or samples ÷ batch."""
-        total, mean = mark.number("sum_seconds") or 0.0, mark.number("mean_seconds") or 0.0
+        total = mark.number("sum_seconds") or 0.0
+        mean = mark.number("mean_seconds") or 0.0
         rate = mark.number("all_steps_rate") or mark.number("mean_rate") or 0.0
         if not 0 < total < math.inf:
             return None
@@ -486,7 +490,8 @@ class RankRecords:
     def _switch_epoch(self, new: Incoming, epoch: Placement) -> None:
         """Go to a record's epoch, in which iterations restart."""
         record = new.record
-        number, total = record.epoch or 0, record.total or 0
+        number = record.epoch or 0
+        total = record.total or 0
         opens = self.all_records == 0
         last = max(self.epochs.bases, default=number)
         self.epochs.switch(record, epoch)

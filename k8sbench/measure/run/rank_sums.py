@@ -187,7 +187,8 @@ class Tally:
         if entry.at is not None:
             last = Stamped(position, entry.at, self.iterations, self.time, self._paused)
             self.stamped = (self.stamped[0] if self.stamped else last, last)
-        averaged, by_rate = self._shape.averaged, self._shape.number == "rate"
+        averaged = self._shape.averaged
+        by_rate = self._shape.number == "rate"
         if own_time <= 0 and averaged != "last":
             # The last digit of a running mean is more than the record's time. What it lacks the
             # next one has: the sums need both, and it has no rate of its own.
@@ -411,7 +412,8 @@ class RankSums:
             epoch.rates += record.rate
             seconds = record.seconds or record.mean_seconds
             if seconds is not None and seconds > self._longest:
-                self._longest, self.batch = seconds, record.rate * seconds
+                self._longest = seconds
+                self.batch = record.rate * seconds
         if entry.counts:
             self.tally.count(entry)
 

@@ -135,7 +135,8 @@ def curve(plan: RunPlan, blocks: Iterable[str]) -> Curve:
 
 def rate(record: Record, plan: RunPlan) -> float | None:
     """Return samples per second of the whole job; None where the line has none."""
-    printed, seconds = record.rate, record.seconds or record.mean_seconds
+    printed = record.rate
+    seconds = record.seconds or record.mean_seconds
     if printed is not None and record.shape.per == "card":
         return printed * plan.world_size
     if printed is None and seconds:

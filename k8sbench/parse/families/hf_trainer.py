@@ -163,7 +163,8 @@ class _HfTrainerReader(LineReader):
     def _bar(self, line: CleanLine) -> Iterator[Item]:
         for match in _BAR.finditer(line.text):
             hours, minutes, seconds = (int(match[name] or 0) for name in _CLOCK)
-            done, total = int(match["done"]), int(match["total"])
+            done = int(match["done"])
+            total = int(match["total"])
             self._latest_total = total
             elapsed = 3600 * hours + 60 * minutes + seconds
             if done and total == self._total:
@@ -183,9 +184,11 @@ class _HfTrainerReader(LineReader):
             self._recorded = _Bar(done, elapsed, done)
             if before is None:
                 return
-            steps, time = done, max(elapsed, 1)
+            steps = done
+            time = max(elapsed, 1)
         else:
-            steps, time = done - before.last, elapsed - before.elapsed
+            steps = done - before.last
+            time = elapsed - before.elapsed
             if steps == 0 or time - self._evaluating < SECONDS_APART:
                 return
             self._recorded = before._replace(last=done, elapsed=elapsed)
@@ -228,7 +231,8 @@ class _HfTrainerReader(LineReader):
 
     def _by_epochs(self, planned: int, epochs: float) -> int | None:
         """Return the last step by the epochs that are done; None if not known."""
-        examples, batch = self._head.get("examples"), self._head.get("batch")
+        examples = self._head.get("examples")
+        batch = self._head.get("batch")
         in_epochs = self._head.get("epochs", 0)
         if not (examples and batch and 0 < epochs < MOST_EPOCHS and 0 < in_epochs < MOST_EPOCHS):
             return None  # a data set without a length has no epochs

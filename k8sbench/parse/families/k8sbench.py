@@ -120,13 +120,15 @@ def _items(line: CleanLine, event: dict[str, Any]) -> Iterator[Item]:
 
 
 def _record(line: CleanLine, event: dict[str, Any]) -> Iterator[Record]:
-    step, steps = _whole(event.get("step")), _whole(event.get("steps"))
+    step = _whole(event.get("step"))
+    steps = _whole(event.get("steps"))
     seconds = _number(event.get("seconds"))
     if step is None or step < 1 or steps is None or not 1 <= steps <= step:
         return
     if seconds is None or not 0 < seconds < math.inf:
         return
-    holds, paused = event.get("holds"), _number(event.get("paused_seconds"))
+    holds = event.get("holds")
+    paused = _number(event.get("paused_seconds"))
     yield Record(
         line=line.number,
         text=line.text,
@@ -148,7 +150,8 @@ def _record(line: CleanLine, event: dict[str, Any]) -> Iterator[Record]:
 
 def _evaluation(line: CleanLine, event: dict[str, Any]) -> Iterator[Evaluation]:
     """Its headline first, then its other figures; none that is no finite number."""
-    headline, unit = str(event.get("metric")), event.get("unit")
+    headline = str(event.get("metric"))
+    unit = event.get("unit")
     named: dict[str, Any] = {headline: None} | _object(event, "figures")
     figures = named | {headline: event.get("value")}
     for name, value in figures.items():
@@ -185,7 +188,8 @@ def _mark(
 
 
 def _gpu_samples(line: CleanLine, event: dict[str, Any]) -> GpuSamples | None:
-    rank, at = _whole(event.get("rank")), _numbers(event.get("at"))
+    rank = _whole(event.get("rank"))
+    at = _numbers(event.get("at"))
     if rank is None or not at or None in at:
         return None
     values = {name: _numbers(event[name]) for name in event.keys() & gpu_metrics.BY_ID.keys()}

@@ -66,7 +66,8 @@ def _titan(texts: dict[str, Any]) -> None:
 
 def _mesh(stated: Mapping[str, Fact]) -> Iterator[Fact]:
     """Derive the GPUs from the sizes of a mesh: ``2, 4`` or ``pp=2, dp_shard=4``."""
-    mesh, gpus = stated.get("_mesh"), 1
+    mesh = stated.get("_mesh")
+    gpus = 1
     if mesh is not None and "gpus" not in stated:
         for size in re.findall(r"\d+", mesh.value):
             gpus *= int(size)
@@ -172,7 +173,8 @@ _NANOCHAT_RECORD = padded(
 
 def _nanochat(texts: dict[str, Any]) -> None:
     in_units(1e-3, "step_seconds", "rate")(texts)
-    rate, seconds = texts.pop("rate"), texts["step_seconds"]
+    rate = texts.pop("rate")
+    seconds = texts["step_seconds"]
     texts["step_samples"] = rate and seconds and 1e3 * rate * seconds
 
 
@@ -335,7 +337,8 @@ class _OlmoReader(LineReader):
         return ()
 
     def _rate(self, line: CleanLine) -> Iterator[Item]:
-        found, (rule, *_) = _OLMO_RATE.search(line.text), self._family.records
+        found = _OLMO_RATE.search(line.text)
+        rule, *_ = self._family.records
         step = self._steps.get(line.source)
         if found and step:
             record = rule.built(line, found[0], step | {"rate": plain_number(found["rate"])})
@@ -496,7 +499,8 @@ def clock_seconds(text: str | None) -> float | None:
 
 
 def _factory(texts: dict[str, Any]) -> None:
-    rate, tokens = number_in(texts["mean_rate"]), number_in(texts["all_samples"])
+    rate = number_in(texts["mean_rate"])
+    tokens = number_in(texts["all_samples"])
     # To a hundredth of a token per second, where the clock has whole seconds.
     texts["elapsed"] = tokens / rate if rate and tokens else clock_seconds(texts["elapsed"])
 

@@ -70,7 +70,8 @@ def _flag(name: str, **says: str) -> Any:
 
 def _of_arguments(stated: Mapping[str, Fact]) -> Iterator[Fact]:
     """Derive the job's batch of the first generation, which states that of one model replica."""
-    each, gpus = stated.get("_replica_batch"), stated.get("gpus")
+    each = stated.get("_replica_batch")
+    gpus = stated.get("gpus")
     if each is not None and gpus is not None and "global_batch" not in stated:
         parallel = int(stated["_model_parallel"].value) if "_model_parallel" in stated else 1
         replicas = int(gpus.value) // max(parallel, 1)

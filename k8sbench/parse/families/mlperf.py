@@ -102,7 +102,9 @@ class _MlperfReader(LineReader):
             return
         if not isinstance(event, dict) or not isinstance(event.get("metadata"), dict):
             return
-        key, about, at = event.get("key"), event["metadata"], _number(event.get("time_ms"))
+        key = event.get("key")
+        about = event["metadata"]
+        at = _number(event.get("time_ms"))
         if key in {"submission_benchmark", "global_batch_size", "train_samples"}:
             self._facts[key] = event.get("value")
         elif key in {"eval_start", "eval_stop"}:
@@ -218,7 +220,9 @@ def _speeds(
     event: Mapping[str, Any], of_block: Callable[..., Iterator[_Speed]]
 ) -> Iterator[_Speed]:
     """Yield what an event says of the speed."""
-    key, value, about = event.get("key"), event.get("value"), event["metadata"]
+    key = event.get("key")
+    value = event.get("value")
+    about = event["metadata"]
     count = next((n for name in _COUNTS if (n := _number(about.get(name))) is not None), None)
     place = (key, about.get("file"), about.get("lineno"))
     if key in {"block_start", "block_stop"}:

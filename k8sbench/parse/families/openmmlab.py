@@ -127,7 +127,8 @@ class _MmsegReader(LineReader):
 
     def rules(self) -> list[LineRule]:
         by_iteration, by_epoch, in_json, *others = super().rules()
-        numbered, counted = self._correcting(by_iteration), self._correcting(in_json)
+        numbered = self._correcting(by_iteration)
+        counted = self._correcting(in_json)
         # An evaluation is in the time of its own line: it comes before the record.
         return [*others, numbered, by_epoch, counted]
 
@@ -317,7 +318,8 @@ class _MmengineReader(LineReader):
     def facts(self, line: CleanLine) -> Iterator[Fact]:
         yield from super().facts(line)
         if match := _SECTION.match(line.text):
-            self._section, self._part = match["name"], ""
+            self._section = match["name"]
+            self._part = ""
         elif match := _PART.match(line.text):
             self._part = match["name"]
         place = f"{self._section}.{self._part}"

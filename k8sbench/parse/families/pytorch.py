@@ -188,7 +188,8 @@ def _parameter(pattern: str, **says: str) -> FactRule:
 
 
 def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:
-    prof, no_amp = stated.get("_prof"), stated.get("_no_amp")
+    prof = stated.get("_prof")
+    no_amp = stated.get("_no_amp")
     if prof is not None:
         # --prof N stops before it prints iteration N of an epoch.
         epochs = int(stated["_epochs"].value) if "_epochs" in stated else 1

@@ -140,7 +140,8 @@ _ROUNDED_STEP = padded(r"\bstep:\d+[KMB]")
 
 
 def _lerobot(texts: dict[str, Any]) -> None:
-    update, data = number_in(texts["update_seconds"]), number_in(texts["data_seconds"])
+    update = number_in(texts["update_seconds"])
+    data = number_in(texts["data_seconds"])
     texts["step_seconds"] = (update or 0.0) + (data or 0.0)
 
 

@@ -17,7 +17,8 @@ _JOB_BATCH = re.compile(r"\b(?:global|total|effective)(?: train)? batch(?: size)
 
 def count_samples(line: TrainingLine, reading: Reading) -> None:
     """Find steps that are numbered by samples: rate × seconds is what a line adds."""
-    rate, stamp = reading.groups.get("rate"), line.steps.stamp
+    rate = reading.groups.get("rate")
+    stamp = line.steps.stamp
     if rate is None or stamp is None or reading.sample == "tokens":
         return
     if reading.unit.split("/")[0].endswith("steps") or reading.facts.job_batch == 1:
@@ -85,15 +86,18 @@ def _without_weaker(facts: StatedFacts, each: float | None) -> StatedFacts:
 
 def _batch(reading: Reading, of_lines: float | None, column: NumberColumn | None) -> Batch:
     """Return the batch to propose, and what states it."""
-    facts, length = reading.facts, reading.facts.length or 1
+    facts = reading.facts
+    length = reading.facts.length or 1
     job = of_lines
     why = (
         f"The lines state {job:.6g} per step of the job ({column.words})." if column and job else ""
     )
     if job is None and (total := facts.numbers.get("global_batch")) is not None:
-        job, why = total, f"The log states {total} per step of the job."
+        job = total
+        why = f"The log states {total} per step of the job."
     if job is None and (tokens := facts.numbers.get("tokens_per_step")) is not None:
-        job, why = tokens / length, f"The log states {tokens} tokens per step of the job."
+        job = tokens / length
+        why = f"The log states {tokens} tokens per step of the job."
     if column is not None and noun_of(column) == "tokens" and job is not None:
         if facts.length is None and facts.batch is not None:
             return Batch(facts.batch, None, why, "")

@@ -109,8 +109,11 @@ def of_lines(lines: Sequence[str], *, batch: int | None, gpus: int | None) -> St
 
 def _with_batch(facts: StatedFacts) -> StatedFacts:
     """Settle the batch of one GPU, and drop a statement that a stronger one contradicts."""
-    numbers, total, gpus = facts.numbers, facts.numbers.get("global_batch"), facts.gpus
-    each, steps = numbers.get("batch_size"), numbers.get("accumulation", 1)
+    numbers = facts.numbers
+    total = facts.numbers.get("global_batch")
+    gpus = facts.gpus
+    each = numbers.get("batch_size")
+    steps = numbers.get("accumulation", 1)
     if steps > 1:
         # A step of the optimizer has several such batches.
         facts = facts.without("batch_size")

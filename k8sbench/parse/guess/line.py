@@ -114,11 +114,13 @@ def declared_unit(column: NumberColumn) -> str:
 
 def is_step_time(line: TrainingLine, column: NumberColumn) -> bool:
     """True unless the numbers are totals, or the time of a whole line."""
-    values, scale = column.values, scale_of(column)
+    values = column.values
+    scale = scale_of(column)
     if min(values) < 0 or max(values) <= 0:
         return False
     pairs = list(itertools.pairwise(values))
-    grows, falls = all(a < b for a, b in pairs), all(a > b for a, b in pairs)
+    grows = all(a < b for a, b in pairs)
+    falls = all(a > b for a, b in pairs)
     moves = len(pairs) > 2 and (grows or falls) and max(values) > 1.5 * min(values)
     if (line.varied and moves) or max(values) * scale > LONGEST_TIME:
         return False
@@ -146,7 +148,8 @@ _MEAN = re.compile(r"\S{0,4} *\( *\d")
 
 def rank_of(column: NumberColumn) -> tuple[int, ...]:
     """Order of preference: samples of the job, then seconds, then steps."""
-    label, noun = column.label, column.unit.noun if column.unit else ""
+    label = column.label
+    noun = column.unit.noun if column.unit else ""
     is_rate = column.kind == Kind.RATE
     known = (
         column.unit is not None

@@ -44,7 +44,8 @@ class Steps(NamedTuple):
     @property
     def pairs(self) -> list[tuple[int, float, float]]:
         """Return index of a line, steps since the line before, and seconds by the stamps."""
-        values, found = self.column.values, list[tuple[int, float, float]]()
+        values = self.column.values
+        found = list[tuple[int, float, float]]()
         seconds = self.stamp.seconds if self.stamp else ()
         for line, (before, now) in enumerate(itertools.pairwise(values), 1):
             passed = seconds[line] - seconds[line - 1] if line < len(seconds) else 0.0

@@ -185,7 +185,8 @@ def _rate_unit(column: NumberColumn) -> tuple[str, str]:
 
 def products_of(rate: Reading, time: Reading) -> list[float]:
     """Return rate × time of each line."""
-    speed, column = rate.groups["rate"], time.groups["step_seconds"]
+    speed = rate.groups["rate"]
+    column = time.groups["step_seconds"]
     scale = (speed.unit.scale if speed.unit else 1.0) * scale_of(column)
     return [v * t * scale for v, t in zip(speed.values, column.values, strict=True)]
 

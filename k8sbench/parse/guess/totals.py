@@ -54,7 +54,8 @@ def totals_so_far(line: TrainingLine) -> Iterator[NumberColumn]:
 
 
 def _total(line: TrainingLine, elapsed: NumberColumn, rank: tuple[int, ...], why: str) -> Reading:
-    values, scale = elapsed.values, scale_of(elapsed)
+    values = elapsed.values
+    scale = scale_of(elapsed)
     seconds = [0.0] * len(values)
     for number, distance, _ in line.steps.pairs:
         seconds[number] = (values[number] - values[number - 1]) * scale / distance
@@ -82,7 +83,8 @@ def total_of(line: TrainingLine, reading: Reading) -> Reading | None:
     """Return the totals that a reading is the mean of; None if it is of an interval."""
     if not line.steps.goes_on or "added_seconds" in reading.groups or "steps" in reading.groups:
         return None
-    rate, time = reading.groups.get("rate"), reading.groups.get("step_seconds")
+    rate = reading.groups.get("rate")
+    time = reading.groups.get("step_seconds")
     for elapsed in _elapsed(line):
         if rate is not None:
             scale = rate.unit.scale if rate.unit else 1.0

@@ -66,7 +66,8 @@ def open_set(folder: Path, augment: Augment | None = None, *, classes: int = CLA
 
     A sample with a label of `classes` or more (but 255) is broken.
     """
-    parts, sizes = {}, []
+    parts = {}
+    sizes = []
     for part in SAMPLES:
         pictures = _listed(_folder(folder, PICTURE, part), PICTURE)
         labels = _listed(_folder(folder, LABELS, part), LABELS)
@@ -180,10 +181,14 @@ def blocks(random: np.random.Generator, classes: int, height: int, width: int) -
 TRIES, LARGEST_SHARE = 10, 0.75
 """Draws of mmsegmentation's RandomCrop, while one class has this share."""
 # Its PhotoMetricDistortion; hue in steps of 2°.
-BRIGHTNESS, CONTRAST, SATURATION, HUE = 32, (0.5, 1.5), (0.5, 1.5), 18
+BRIGHTNESS = 32
+CONTRAST = (0.5, 1.5)
+SATURATION = (0.5, 1.5)
+HUE = 18
 # RandomDistort of PaddleSeg without arguments; hue in steps of which a full turn has 256.
 ENHANCERS = ("Brightness", "Contrast", "Color")
-DISTORTION, PADDLE_HUE = (0.5, 1.5), 18
+DISTORTION = (0.5, 1.5)
+PADDLE_HUE = 18
 PADDLE_SCALES = (0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
 
 
@@ -209,7 +214,8 @@ class Crop:
 
     def of(self, image: Image.Image) -> Image.Image:
         """The window of a picture: bilinear; of labels, which have one band, the nearest."""
-        across, down = image.width / self.full[1], image.height / self.full[0]
+        across = image.width / self.full[1]
+        down = image.height / self.full[0]
         return image.transform(
             (self.width, self.height),
             Image.Transform.AFFINE,
@@ -225,7 +231,8 @@ def mmseg(
 
     Padding is the nearest colour to the mean instead of the mean.
     """
-    image, classes = Image.fromarray(picture), Image.fromarray(labels)
+    image = Image.fromarray(picture)
+    classes = Image.fromarray(labels)
     ratio = random.uniform(0.5, 2.0)
     scale = min(int(side * ratio) / side for side in labels.shape)
     height, width = (int(side * scale + 0.5) for side in labels.shape)

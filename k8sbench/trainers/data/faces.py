@@ -92,7 +92,8 @@ def open_set(folder: Path, *, size: int = SIZE, classes: int = CLASSES) -> Files
 
 
 def _list(folder: Path) -> Path:
-    own, plsc = folder / "train.txt", folder / "label.txt"
+    own = folder / "train.txt"
+    plsc = folder / "label.txt"
     return plsc if plsc.exists() and not own.exists() else own
 
 

@@ -25,7 +25,9 @@ from k8sbench.trainers.parts.samples import Array, DataError, Files
 ENDINGS = (".jpeg", ".jpg", ".png")
 CLASSES = 1000
 SAMPLES = {"train": 1_281_167, "val": 50_000}
-AREA, RATIO, TRIES = (0.08, 1.0), (3 / 4, 4 / 3), 10
+AREA = (0.08, 1.0)
+RATIO = (3 / 4, 4 / 3)
+TRIES = 10
 
 
 def crop_box(width: int, height: int, random: np.random.Generator) -> tuple[int, int, int, int]:
@@ -33,7 +35,8 @@ def crop_box(width: int, height: int, random: np.random.Generator) -> tuple[int,
     for _ in range(TRIES):
         area = width * height * random.uniform(*AREA)
         ratio = math.exp(random.uniform(math.log(RATIO[0]), math.log(RATIO[1])))
-        columns, rows = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        columns = round(math.sqrt(area * ratio))
+        rows = round(math.sqrt(area / ratio))
         if 0 < columns <= width and 0 < rows <= height:
             top = int(random.integers(height - rows + 1))
             left = int(random.integers(width - columns + 1))
@@ -41,13 +44,15 @@ def crop_box(width: int, height: int, random: np.random.Generator) -> tuple[int,
     # All of the picture, or the middle of one that is too long.
     columns = min(width, round(height * RATIO[1]))
     rows = min(height, round(width / RATIO[0]))
-    left, top = (width - columns) // 2, (height - rows) // 2
+    left = (width - columns) // 2
+    top = (height - rows) // 2
     return left, top, left + columns, top + rows
 
 
 def to_train(image: decoding.Picture, size: int, random: np.random.Generator) -> Array:
     """A random part of `image`, resized and mirrored or not: uint8 [3, size, size]."""
-    box, mirrored = crop_box(*image.size, random), random.random() < 0.5
+    box = crop_box(*image.size, random)
+    mirrored = random.random() < 0.5
     part = image.crop(box).resize((size, size), Image.Resampling.BILINEAR)
     return decoding.pixels(decoding.mirrored(part) if mirrored else part)
 
@@ -78,7 +83,8 @@ def open_set(folder: Path, *, size: int = 224, classes: int = CLASSES) -> Files:
         raise DataError(f"{folder}: val has the class {unknown[0]}, which train has not")
 
     def part(name: str, *, training: bool) -> decoding.Listed:
-        names, labels = [], []
+        names = []
+        labels = []
         for kind, pictures in listings[name].items():
             names += [f"{kind}/{picture}" for picture, _ in pictures]
             labels += [list(known).index(kind)] * len(pictures)

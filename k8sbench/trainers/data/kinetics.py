@@ -61,7 +61,8 @@ def crop_box(width: int, height: int, size: int, random: np.random.Generator) ->
     ]
     columns, rows = sizes[random.integers(len(sizes))]
     right, down = PLACES[random.integers(len(PLACES))]
-    left, top = right * ((width - columns) // 4), down * ((height - rows) // 4)
+    left = right * ((width - columns) // 4)
+    top = down * ((height - rows) // 4)
     return left, top, left + columns, top + rows
 
 
@@ -108,7 +109,8 @@ def _decoded(folder: str, indices: Iterable[int]) -> Iterator[decoding.Picture]:
     size, before = None, 0
     for index in indices:
         if index != before:  # a short clip has one frame many times
-            picture, before = decoding.picture(_frame(folder, index)), index
+            picture = decoding.picture(_frame(folder, index))
+            before = index
         if picture.size != (size := size or picture.size):
             raise BrokenSample(folder, "its frames have several sizes")
         yield picture

@@ -81,7 +81,8 @@ def cityscapes(folder: Path, *, pictures: int = 16, size: Size = (64, 128), seed
 def _scene(size: Size, random: np.random.Generator) -> tuple[Array, Array]:
     """Blocks of the classes, each in its colour."""
     drawn = blocks(random, len(STREET_CLASSES), *size)
-    labels, colours = np.full(256, IGNORE, np.uint8), np.zeros((256, 3))
+    labels = np.full(256, IGNORE, np.uint8)
+    colours = np.zeros((256, 3))
     for number, label in enumerate(STREET_CLASSES):
         labels[number], colours[number] = label, _hue(number / len(STREET_CLASSES))
     return _noisy(colours[drawn], random), labels[drawn]
@@ -104,8 +105,10 @@ def imagenet(folder: Path, *, pictures: int = 64, size: Size = (64, 80), seed: i
 def _pattern(size: Size, label: int, classes: int, random: np.random.Generator) -> Array:
     """A field of one hue, crossed by darker stripes: horizontal, vertical, both or none."""
     rows, columns = np.mgrid[0 : size[0], 0 : size[1]]
-    period, offset = random.integers(8, 13), random.integers(8)
-    lying, standing = ((rows + offset) % period < 3), ((columns + offset) % period < 3)
+    period = random.integers(8, 13)
+    offset = random.integers(8)
+    lying = (rows + offset) % period < 3
+    standing = (columns + offset) % period < 3
     stripes = (lying, standing, lying | standing, lying & False)[label % 4]
     field = np.tile(_hue(label / classes) * random.uniform(0.75, 1.0), (*size, 1))
     field[stripes] *= 0.45
@@ -158,7 +161,8 @@ def faces(folder: Path, *, pictures: int = 64, size: Size = (112, 112), seed: in
     _write(folder / "train.txt", "".join(lines))
     # Of ten folds, each with as many equal as different pairs.
     pairs = 20 * max(1, _validation(pictures) // 20)
-    encoded, same = [], []
+    encoded = []
+    same = []
     for pair in range(pairs):
         random = _random(seed, _VAL, pair)
         person = pair // 2 % people

@@ -68,7 +68,8 @@ class Sequences:
 
 def open_set(folder: Path, *, length: int = LENGTH, vocabulary: int = VOCABULARY) -> Files:
     """The data set in `folder`; raises `DataError`."""
-    parts, listed = {}, []
+    parts = {}
+    listed = []
     for name in SAMPLES:
         path = folder / f"{name}.bin"
         parts[name] = Sequences(path, length, vocabulary, 0)

@@ -158,7 +158,8 @@ class Gather(PyLayer):
         """Sum of the shards' gradients, of this rank's rows, times the world size."""
         gradient = gradient.clone()  # the collective works in place
         distributed.all_reduce(gradient)
-        rank, world = distributed.get_rank(), distributed.get_world_size()
+        rank = distributed.get_rank()
+        world = distributed.get_world_size()
         mine = gradient.shape[0] // world
         return gradient[rank * mine : (rank + 1) * mine] * world
 

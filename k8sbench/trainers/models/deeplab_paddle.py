@@ -281,7 +281,8 @@ class MmsegDeepLab(DeepLab):
     def __init__(self, classes: int = 19, *, layout: str = "NCHW", width_divisor: int = 1) -> None:
         super().__init__(layout=layout, width_divisor=width_divisor)
         low, _, third, _ = self.backbone.channels
-        width, narrow = self.width, AUXILIARY // width_divisor
+        width = self.width
+        narrow = AUXILIARY // width_divisor
         self.project = self.conv(width * (len(ASPP_RATES) + 2), width, 3)
         self.low_level = self.conv(low, LOW_LEVEL, 1)
         self.decoder = nn.Sequential(

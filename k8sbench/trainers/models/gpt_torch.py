@@ -24,7 +24,8 @@ class Block(nn.Module):
     def __init__(self, channels: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.norm_1, self.norm_2 = nn.LayerNorm(channels), nn.LayerNorm(channels)
+        self.norm_1 = nn.LayerNorm(channels)
+        self.norm_2 = nn.LayerNorm(channels)
         self.attend = nn.Linear(channels, 3 * channels)
         self.attended = nn.Linear(channels, channels)
         self.widen = nn.Linear(channels, 4 * channels)

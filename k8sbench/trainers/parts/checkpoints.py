@@ -105,7 +105,8 @@ class Checkpoints:
             for path in (*own.rglob("*"), own):
                 _to_disk(path)
 
-        failed, finish = None, partial(self._finish, part, step, facts)
+        failed = None
+        finish = partial(self._finish, part, step, facts)
         for act, by_all in ((begin, False), (fill, True), (finish, False)):
             try:
                 if by_all or self.rank == 0:
@@ -305,7 +306,9 @@ def restore_state(common: Path, own: Path, run: Any) -> None:
     Model and sharded layer are as they were built, on their device, and the optimizer has taken no
     step yet. Raises KeyError, ValueError or RuntimeError where they are others.
     """
-    here, state, mine = run.here, _read_arrays(common / COMMON), _read_arrays(own / OWN)
+    here = run.here
+    state = _read_arrays(common / COMMON)
+    mine = _read_arrays(own / OWN)
     parts = [("model", here.trained(run.bare), state), ("model", here.statistics(run.bare), mine)]
     if run.sharded is not None:
         parts.append(("sharded", here.trained(run.sharded), mine))

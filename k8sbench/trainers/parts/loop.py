@@ -217,7 +217,8 @@ class Loop(abc.ABC, Generic[S]):
         """
         if self.here.settings.weights is None:
             return None
-        path, tensors = Path(self.here.settings.weights), self.bare.state_dict()
+        path = Path(self.here.settings.weights)
+        tensors = self.bare.state_dict()
         if not any("backbone." in name for name in tensors):
             refuse("--weights: this trainer's model takes none; it begins from scratch")
         loaded = weights.load(path, tensors, self.here.saved, self.here.put)
@@ -256,7 +257,9 @@ class Loop(abc.ABC, Generic[S]):
         PaddleSeg and PLSC. A recipe that is PyTorch's twin reads them where that does, so that the
         frameworks are compared and not the order.
         """
-        work, fixed, whole = self.work, self.fixed_scale, self.whole(self.timer.steps + 1)
+        work = self.work
+        fixed = self.fixed_scale
+        whole = self.whole(self.timer.steps + 1)
         self.set_rate(lr)
         watch.at()
         sharded = () if self.sharded is None else (self.sharded,)
@@ -350,14 +353,17 @@ class Loop(abc.ABC, Generic[S]):
         self._finish()
 
     def _report(self, record: StepRecord, lr: float) -> None:
-        loss, memory = statistics.fmean(self.losses), self.here.memory_mib()
+        loss = statistics.fmean(self.losses)
+        memory = self.here.memory_mib()
         self.losses.clear()
         evaluates = self.course.evaluates(record.step)
         self.journal.step(record, loss=loss, lr=lr, memory_mib=memory, evaluates=evaluates)
 
     def _finish(self) -> None:
         watch.at("at its end")
-        here, timer, window = self.here, self.timer, self.timer.window()
+        here = self.here
+        timer = self.timer
+        window = self.timer.window()
         more: dict[str, object] = {}
         if self.broken is not None:
             more["broken_samples"] = len(self.broken.of_all(here.total))

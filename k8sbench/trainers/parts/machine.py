@@ -97,7 +97,8 @@ def cuda_identity(index: int) -> tuple[str | None, str | None]:
     except OSError:
         return None, None
     device = ctypes.c_int()
-    address, uuid = ctypes.create_string_buffer(32), (ctypes.c_ubyte * 16)()
+    address = ctypes.create_string_buffer(32)
+    uuid = (ctypes.c_ubyte * 16)()
     if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), index):
         return None, None
     known = driver.cuDeviceGetPCIBusId(address, len(address), device) == 0

@@ -99,5 +99,6 @@ def verification_accuracy(distances: Array, same: Array) -> float:
 
 
 def _shares(part: Array, whole: Array) -> Array:
-    part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
+    part = np.asarray(part, np.float64)
+    whole = np.asarray(whole, np.float64)
     return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)

@@ -94,14 +94,16 @@ class Nvml:
 
     def switch(self, name: str, device: c_void_p) -> bool | None:
         """True if a switch such as ECC or MIG is on."""
-        now, after_reboot = c_int(), c_int()
+        now = c_int()
+        after_reboot = c_int()
         types = c_void_p, POINTER(c_int), POINTER(c_int)
         ended = self._call(name, types, device, byref(now), byref(after_reboot))
         return bool(now.value) if ended else None
 
     def processes(self, device: c_void_p) -> int | None:
         """Number of processes that compute on a GPU."""
-        count, types = c_uint(0), (c_void_p, POINTER(c_uint), c_void_p)
+        count = c_uint(0)
+        types = (c_void_p, POINTER(c_uint), c_void_p)
         name = "nvmlDeviceGetComputeRunningProcesses_v3"  # of driver 510 and later
         code = self._code(name, types, device, byref(count), None)
         return int(count.value) if code in (_SUCCESS, _INSUFFICIENT_SIZE) else None
@@ -191,7 +193,8 @@ class Sampler:
     def _run(self, library: Nvml, device: c_void_p) -> None:
         divided = library.switch("nvmlDeviceGetMigMode", device)
         names = [name for name in METRICS if not divided or name in OF_EACH_PART]
-        due, goes_on = time.monotonic(), True
+        due = time.monotonic()
+        goes_on = True
         while goes_on:
             # Asked to stop during the wait it takes one sample more.
             goes_on = not self._stopping.is_set()
@@ -217,7 +220,8 @@ class Sampler:
             if known:
                 place = {"rank": self._journal.place.rank, "every": self._every, "at": self._at}
                 self._journal.event("gpu", {**place, **known})
-            self._at, self._values = [], {}
+            self._at = []
+            self._values = {}
 
 
 def _asked(library: Nvml, device: c_void_p, metric: str) -> float | None:

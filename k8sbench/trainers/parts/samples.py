@@ -160,7 +160,8 @@ class TrainingBatches:
                 mine = first + self.place.rank * self.batch_size
                 places = np.arange(mine, mine + self.batch_size, dtype=np.uint64)
                 yield [(epoch, int(number)) for number in permuted(places, self.samples, keys)]
-            epoch, step = epoch + 1, 0
+            epoch += 1
+            step = 0
 
 
 ROUNDS = 4

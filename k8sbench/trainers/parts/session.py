@@ -71,7 +71,8 @@ class Session(abc.ABC):
 
     def attend(self) -> None:
         """Let this rank's watch meet that of rank 0, before anything takes long."""
-        place, leader = self.place, ("", 0)
+        place = self.place
+        leader = ("", 0)
         if not place.first:
             leader = (self.meeting_point[0], self._wait_for_first())
         # Compiling takes minutes, in which there is no sign of life.
@@ -114,7 +115,8 @@ class Session(abc.ABC):
     def wait_by_store(self) -> None:
         """Return once every rank has called this, for as long as that takes."""
         calls = next(self.rounds) * self.place.world_size
-        began, met = time.monotonic(), self.store.add(MET, 1)
+        began = time.monotonic()
+        met = self.store.add(MET, 1)
         while met < calls:
             time.sleep(min((time.monotonic() - began) / 10, 0.05))
             met = self.store.add(MET, 0)
@@ -255,7 +257,8 @@ class Session(abc.ABC):
         Ends the run if /dev/shm is too small for them.
         """
         self._kept += kept_bytes(reader, batches, self.settings.workers)
-        system, here = os.statvfs(SHARED), int(str(self.libraries()["local_world_size"] or 1))
+        system = os.statvfs(SHARED)
+        here = int(str(self.libraries()["local_world_size"] or 1))
         size, free = (count * system.f_frsize for count in (system.f_blocks, system.f_bavail))
         if self._kept * here > size or self._kept > free:
             refuse(

@@ -292,7 +292,8 @@ def parser(program: str, description: str, defaults: Defaults) -> Parser:
         lacking.add("share_gpu")
     for entry in fields(Settings):
         if entry.name not in lacking:
-            how, default = dict(entry.metadata), own.get(entry.name, entry.default)
+            how = dict(entry.metadata)
+            default = own.get(entry.name, entry.default)
             if entry.name == "recipe":
                 how["choices"] = defaults.recipes
             if default is not None and default is not False:

@@ -181,7 +181,8 @@ class StepTimer:
         if ends_record or self._sync_each_step:
             self._sync()
         now = self._clock()
-        seconds, wait = now - self._step_began, self._data_wait
+        seconds = now - self._step_began
+        wait = self._data_wait
         if self.plan.warm < self.steps <= self.plan.window_end:
             self.step_seconds.append(seconds)
         self._step_began, self._data_wait = now, 0.0

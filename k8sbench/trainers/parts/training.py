@@ -103,10 +103,12 @@ class Training:
             refuse(
                 f"{checkpoint.folder} is of step {checkpoint.step}: a run of {steps} ends before"
             )
-        here, common = self.run.here, checkpoint.of(0)
+        here = self.run.here
+        common = checkpoint.of(0)
         own = checkpoint.of(here.place.rank)
         checkpoints.restore_state(common, own, self.run)
-        target, self.reached = self.reached.target, Reached(**checkpoint.facts["reached"])
+        target = self.reached.target
+        self.reached = Reached(**checkpoint.facts["reached"])
         if self.reached.target != target:  # what was reached is another one
             self.reached.target, self.reached.target_seconds = target, None
         self.resumed = True
@@ -188,8 +190,10 @@ class Training:
             for name, value in (evaluation.figures(total) if counted else {}).items()
         }
         self.broken.of_all(run.here.total)
-        now, elapsed = time.time(), self.watch.seconds()
-        value, target = figures.get(evaluation.metric), settings.target
+        now = time.time()
+        elapsed = self.watch.seconds()
+        value = figures.get(evaluation.metric)
+        target = settings.target
         # What some of the samples reach says nothing of all of them.
         is_whole = counted == len(self.files.validation)
         reached = None if target is None else is_whole and value is not None and value >= target
@@ -275,7 +279,8 @@ class Training:
 
     def finish(self, window: RankWindow) -> Mapping[str, object]:
         """Write the last lines; the summary's fields."""
-        now, told = time.time(), self.reached
+        now = time.time()
+        told = self.reached
         self._airank("test_finish", now)
         self._airank_seconds("total_use_time", self.watch.seconds(), now)
         settings, place = self.run.here.settings, self.run.here.place
@@ -332,7 +337,9 @@ class Stopwatch:
         wall: Callable[[], float] = time.time,
         boot: Callable[[], str | None] = boot_id,
     ) -> None:
-        self._monotonic, self._wall, self.boot = monotonic, wall, boot()
+        self._monotonic = monotonic
+        self._wall = wall
+        self.boot = boot()
         self.origin = monotonic()
         self._ahead = wall() - self.origin
         self._needs_wall = False

@@ -164,7 +164,8 @@ class _Watch:
     def __init__(self, pid: int, page: mmap.mmap, pipe: int, server: socket.socket) -> None:
         self.pid, self.page, self.pipe, self.server = pid, page, pipe, server
         self.rank = self.ranks = 0  # of no job yet
-        self.leader, self.limit = ("", 0), LIMIT
+        self.leader = ("", 0)
+        self.limit = LIMIT
         self.signs: dict[int, Sign] = {}
         self.ended: set[int] = set()
         self.unwatched: set[int] = set()
@@ -172,7 +173,9 @@ class _Watch:
         self.whose: dict[socket.socket, int] = {}
         self.heard = 0.0  # of rank 0's watch
         self.loaders: list[int] = []
-        self.head, self.since, self.looked = b"", time.monotonic(), time.monotonic()
+        self.head = b""
+        self.since = time.monotonic()
+        self.looked = time.monotonic()
         self.kill_at: float | None = None
 
     def run(self) -> None:
@@ -213,7 +216,9 @@ class _Watch:
         if loader is not None:
             self.loaders.append(loader)
             return
-        self.rank, self.ranks, self.limit = job["rank"], job["ranks"], LIMIT * job["times"]
+        self.rank = job["rank"]
+        self.ranks = job["ranks"]
+        self.limit = LIMIT * job["times"]
         self.leader = job["leader"][0], job["leader"][1]
         for peer in list(self.rests):
             self._drop(peer)
@@ -265,7 +270,8 @@ class _Watch:
         if self.kill_at is not None and now > self.kill_at:
             self._kill()
         head = self.page[: _HEAD.size]
-        pause, self.looked = now - self.looked, now
+        pause = now - self.looked
+        self.looked = now
         if head != self.head or pause > MUTE:  # the watch itself was stopped, or starved
             self.head, self.since = head, now
         if self.ranks == 0 or self.kill_at is not None:

@@ -64,7 +64,8 @@ class Publisher(NamedTuple):
             return None
         layer = 0 if dimensions == 4 else 1
         if match["part"] is not None:
-            place, stage = _PLACES.get(match["part"], -1), int(match["stage"])
+            place = _PLACES.get(match["part"], -1)
+            stage = int(match["stage"])
             names = (self.shortcut if place < 0 else self.part)[layer].format(
                 stage=stage, layer=stage + 1, block=match["block"], place=place, number=place + 1
             )
