@@ -211,7 +211,10 @@ def import_logs(
     runs, failures = _find(logs, options)
     if not runs:
         return ImportedLogs(failures=tuple(failures))
-    with stores.open_writable(where) as store, exchange.unpacking(store.root) as incoming:
+    with (
+        stores.open_writable(where, note=note) as store,
+        exchange.unpacking(store.root) as incoming,
+    ):
         taken: list[MeasuredLog] = []
         copies = {}
         for number, names in enumerate(runs):

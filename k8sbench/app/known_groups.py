@@ -126,21 +126,22 @@ class StoredGroups:
         for run_id in self._index.runs_with_logs(digests) - every.keys():
             if (alike := self._store.readable(run_id)) is not None:
                 every[run_id] = alike
-        made = grouping.groups(every.values(), accept=self._accept)
-        own = {_program(group) for group in made if group.plan.world_size == 1 and group.spread}
-        lacking = [
-            group for group in made if group.plan.world_size > 1 and _program(group) not in own
-        ]
-        among = singles(self, lacking) if lacking else []
-        if among:
-            new = {group.key.set_name for group in made}
-            others = [group for group in among if group.key.set_name not in new]
-            made = grouping.groups(every.values(), accept=self._accept, among=others)
+        made = grouping.groups(every.values(), accept=self._accept, singles=self._singles)
         by_set: dict[str, list[Group]] = {name: [] for name in sets}
         for group in made:
             if group.key.set_name in by_set:
                 by_set[group.key.set_name].append(group)
         return by_set
+
+    def _singles(self, made: Sequence[Group]) -> list[Group]:
+        """Return the 1x1 cases of other sets, for groups whose own sets have none."""
+        own = {_program(group) for group in made if group.plan.world_size == 1 and group.spread}
+        lacking = [
+            group for group in made if group.plan.world_size > 1 and _program(group) not in own
+        ]
+        sets = {group.key.set_name for group in made}
+        found = singles(self, lacking) if lacking else []
+        return [group for group in found if group.key.set_name not in sets]
 
 
 class _Runs(Mapping[str, Run]):

@@ -188,12 +188,15 @@ def list_runs(
     If a namespace is named, returns only its runs and the jobs of other stores there.
     """
     insist = where == stores.CLUSTER
-    place, jobs = None, list[FoundJob]()
+    place = None
+    jobs = list[FoundJob]()
     with stores.open_readonly(stores.NOWHERE if insist else where, note) as store:
-        ours = stores.recorded_runs(store, wanted)
+        lost = stores.reconcile(store)
+        ours = [lost.get(run.run_id, run) for run in store.runs(wanted)]
         if access.named and not insist:
             with connections.glance(connections.connect(access)) as cluster:
-                place, jobs = cluster.api.place, list(cluster.jobs())
+                place = cluster.api.place
+                jobs = list(cluster.jobs())
         theirs = stores.operator_runs(access, note, insist=insist, benchmark=wanted.benchmark)
         both, added = merged(ours, theirs)
         runs = [
@@ -203,7 +206,7 @@ def list_runs(
         ]
         if wanted.limit is not None:
             runs = runs[max(len(runs) - wanted.limit, 0) :]
-        groups = StoredGroups(store, note, theirs=theirs)
+        groups = StoredGroups(store, note, lost=lost, theirs=theirs)
         # Of a run that the operator has its job is no news.
         still = [run for run in runs if run.run_id not in added]
         if wished := [run for run in still if run.wishes and stores.is_unclaimed(store, run)]:
@@ -277,7 +280,8 @@ def _on_clusters(alone: Sequence[Run], note: Note) -> dict[str, Phase]:
         there = [run for run in alone if run.location == location]
         try:
             with connections.glance(connections.connect(ClusterAccess(), location)) as cluster:
-                place, jobs = cluster.api.place, cluster.jobs()
+                place = cluster.api.place
+                jobs = cluster.jobs()
         except BenchError as error:
             note(f"warning: {_are(there)} shown as last seen: {error.message}")
             continue

@@ -54,13 +54,8 @@ def chosen(
 
 def current_runs(store: Store) -> list[Run]:
     """Return all recorded runs, oldest first, as they are now."""
-    return recorded_runs(store, RunFilter())
-
-
-def recorded_runs(store: Store, wanted: RunFilter) -> list[Run]:
-    """Return the recorded runs that match, oldest first, as they are now."""
     lost = reconcile(store)
-    return [lost.get(run.run_id, run) for run in store.runs(wanted)]
+    return [lost.get(run.run_id, run) for run in store.runs(RunFilter())]
 
 
 def reconcile(store: Store) -> dict[str, Run]:

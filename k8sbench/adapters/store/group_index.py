@@ -19,8 +19,8 @@ from k8sbench.model.group import Group, GroupRow
 
 MADE_BY = "groups_made_by"
 """Fact of the index: the version of k8sbench that has made the groups."""
-MOST_NAMES = 500
-"""Names in one query; SQLite has a limit."""
+MOST_VALUES = 500
+"""Values in one query; SQLite has a limit."""
 _COLUMNS = ", ".join(f'"{name}"' for name in GroupRow._fields)
 _PLACES = ", ".join("?" * (len(GroupRow._fields) + 1))
 
@@ -82,42 +82,35 @@ class GroupIndex:
 
     def groups(self, ids: Collection[str]) -> dict[str, Group]:
         """Return groups by id."""
-        found: dict[str, Group] = {}
-        for some in _pieces(ids):
-            places = ", ".join("?" * len(some))
-            query = f"SELECT group_id, record FROM groups WHERE group_id IN ({places})"  # noqa: S608
-            with self._database.reading() as db:
-                for group_id, record in db.execute(query, some):
-                    found[group_id] = decoded(record, Group, f"The row of group {group_id}")
-        return found
+        return {
+            group_id: decoded(record, Group, f"The row of group {group_id}")
+            for group_id, record in self._found(
+                "SELECT group_id, record FROM groups WHERE group_id", ids
+            )
+        }
 
     def sets_of(self, run_ids: Collection[str]) -> set[str]:
         """Return the names of the sets of some runs."""
-        sets: set[str] = set()
-        for some in _pieces(run_ids):
-            places = ", ".join("?" * len(some))
-            query = f"SELECT DISTINCT set_name FROM runs WHERE run_id IN ({places})"  # noqa: S608
-            with self._database.reading() as db:
-                sets.update(name for (name,) in db.execute(query, some))
-        return sets
+        found = self._found("SELECT DISTINCT set_name FROM runs WHERE run_id", run_ids)
+        return {name for (name,) in found}
 
     def runs_with_logs(self, digests: Collection[str]) -> set[str]:
         """Return the ids of the runs with logs of some digests."""
-        run_ids: set[str] = set()
-        for some in _pieces(digests):
+        found = self._found("SELECT run_id FROM runs WHERE log_digest", digests)
+        return {run_id for (run_id,) in found}
+
+    def _found(self, query: str, values: Iterable[str]) -> Iterator[sqlite3.Row]:
+        """Yield the rows in which the last column of a query is one of some values."""
+        left = list(values)
+        while left:
+            some = left[:MOST_VALUES]
+            left = left[MOST_VALUES:]
             places = ", ".join("?" * len(some))
-            query = f"SELECT run_id FROM runs WHERE log_digest IN ({places})"  # noqa: S608
             with self._database.reading() as db:
-                run_ids.update(run_id for (run_id,) in db.execute(query, some))
-        return run_ids
+                rows = db.execute(f"{query} IN ({places})", some).fetchall()
+            yield from rows
 
 
 def _versions(db: sqlite3.Connection) -> dict[str, int]:
     found = db.execute("SELECT set_name, version FROM changed_sets")
     return {row["set_name"]: row["version"] for row in found}
-
-
-def _pieces(names: Iterable[str]) -> Iterator[list[str]]:
-    every = list(names)
-    for begin in range(0, len(every), MOST_NAMES):
-        yield every[begin : begin + MOST_NAMES]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
@@ -40,13 +40,16 @@ The reports that we reproduce stay below 2 % with five runs.
 
 
 def groups(
-    runs: Iterable[Run], *, accept: Collection[str] = (), among: Sequence[Group] = ()
+    runs: Iterable[Run],
+    *,
+    accept: Collection[str] = (),
+    singles: Callable[[Sequence[Group]], Sequence[Group]] = lambda _: (),
 ) -> list[Group]:
     """Group the repeats of each case, check them, and sort the groups by key.
 
-    ``accept`` overrules reasons by id: such a run counts, and the reason stays, marked. ``among``
-    are 1x1 cases of other runs that an efficiency may refer to. Runs with equal logs belong in one
-    call, because a log counts once.
+    ``accept`` overrules reasons by id: such a run counts, and the reason stays, marked. ``singles``
+    returns the 1x1 cases of other runs that the efficiencies of groups may refer to. Runs with
+    equal logs belong in one call, because a log counts once.
     """
     candidates = [Candidate(run, frozenset(accept)) for run in unique(runs)]
     rejections.logs_counted_twice(candidates)
@@ -54,7 +57,7 @@ def groups(
     for candidate in candidates:
         buckets.setdefault(candidate.planned, []).append(candidate)
     made = [_group(planned, members) for planned, members in buckets.items()]
-    checked = _check_efficiency(made, frozenset(accept), among)
+    checked = _check_efficiency(made, frozenset(accept), singles(made))
     return sorted(checked, key=lambda group: group.key)
 
 
@@ -164,10 +167,10 @@ def _key(planned: GroupKey, measured: Sequence[Candidate], effective: str | None
 
 
 def _check_efficiency(
-    made: list[Group], accept: frozenset[str], among: Sequence[Group]
+    made: list[Group], accept: frozenset[str], others: Sequence[Group]
 ) -> list[Group]:
     checked = []
-    alone = [group for group in (*made, *among) if group.plan.world_size == 1]
+    alone = [group for group in (*made, *others) if group.plan.world_size == 1]
     for group in made:
         ratio, base = speedup.scaling(group, alone)
         value = speedup.efficiency(group, ratio).value
@@ -426,7 +429,8 @@ def _gpu(counted: Sequence[Candidate], missing: dict[str, str]) -> dict[str, flo
         if values:
             figures[name] = (max if metric.over_time == "peak" else statistics.median)(values)
         elif counted:
-            why, on_cpu = counted[0].measurement.missing, counted[0].run.plan.device == "cpu"
+            why = counted[0].measurement.missing
+            on_cpu = counted[0].run.plan.device == "cpu"
             otherwise = "no GPU was used" if on_cpu else "no source of GPU metrics was asked"
             missing[name] = why.get(f"gpu_metrics.{name}") or why.get("gpu_metrics", otherwise)
     return figures
@@ -453,12 +457,14 @@ def spread(rates: Sequence[float], *, more: str = USE_REPEATS) -> Spread:
     the median may be outside. ``more`` says how to get more runs.
     """
     logs = [math.log(rate) for rate in rates]
-    median, mean = statistics.median(rates), statistics.fmean(rates)
+    median = statistics.median(rates)
+    mean = statistics.fmean(rates)
     low = high = None
     if (estimate := t_test.pooled([logs])) is not None:
         half = estimate.times(1 / len(logs)).critical(t_test.ALPHA)
         middle = statistics.fmean(logs)
-        low, high = min(median, math.exp(middle - half)), max(median, math.exp(middle + half))
+        low = min(median, math.exp(middle - half))
+        high = max(median, math.exp(middle + half))
     return Spread(
         median=median,
         mean=mean,
