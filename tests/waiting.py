@@ -1,4 +1,4 @@
-"""Waiting for a condition of another thread or process, with a time limit."""
+"""Waiting for a condition of another thread or process that sends no event, with a limit."""
 
 import time
 from collections.abc import Callable

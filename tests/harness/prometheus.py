@@ -12,12 +12,13 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import yaml
+
+from tests.waiting import wait_until
 
 PATIENCE = 60.0
 """Seconds until the start of a server has failed."""
@@ -184,7 +185,4 @@ def free_port() -> int:
 
 def wait(is_so: Callable[[], bool], what: str) -> None:
     """Wait until it is so."""
-    deadline = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < deadline, f"not within {PATIENCE:.0f} s: {what}"
-        time.sleep(0.02)
+    wait_until(is_so, what, PATIENCE)

@@ -25,6 +25,7 @@ from k8sbench.render.manifest import manifests
 from tests.harness.cluster.limits import SECONDS, shorten
 from tests.harness.cluster.nodes import RUN_FOR
 from tests.unit.render import plans
+from tests.waiting import wait_until
 
 POOL = NodePool(
     name="v100",
@@ -157,7 +158,4 @@ def opened(kubeconfig: Path, **options: Any) -> Iterator[Port]:
 
 def until(condition: Callable[[], object]) -> None:
     """Wait until something that another thread or program does is done."""
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end, f"did not come in {SECONDS:.0f} s"
-        time.sleep(0.03)
+    wait_until(condition, "another thread or program", SECONDS)

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import termios
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -28,6 +27,7 @@ from tests.harness.cluster.limits import LOOKS, SECONDS, shortening
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import RUN_FOR
 from tests.harness.cluster.trainer_logs import TrainerLogs
+from tests.waiting import wait_until
 
 NODES = """gpus_per_node: 8
     gpu_model: Tesla V100-SXM2-32GB
@@ -339,10 +339,7 @@ class Running:
 
 def until(condition: Callable[[], Any], what: str) -> None:
     """Poll for something that has no event."""
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end, f"not in {SECONDS:.0f} s: {what}"
-        time.sleep(0.05)
+    wait_until(condition, what, SECONDS)
 
 
 @pytest.fixture(scope="module")
