@@ -191,7 +191,8 @@ class _Guard:
         """Answer, or refuse."""
         answer: ASGIApp = self._app
         if scope["type"] == "http" and scope["path"] not in OPEN:
-            given, token = _given(Headers(scope=scope)), self._token()
+            given = _given(Headers(scope=scope))
+            token = self._token()
             if not token:
                 answer = _json_error("The operator has no token yet.", 503)
             elif given is None:
@@ -338,7 +339,8 @@ class Server:
             timeout_keep_alive=REQUEST_SECONDS,
             timeout_graceful_shutdown=int(END_SECONDS),
         )
-        self._listen, self._server = listen, uvicorn.Server(config)
+        self._listen = listen
+        self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
 
     def __enter__(self) -> Server:

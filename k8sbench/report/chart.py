@@ -302,7 +302,8 @@ def _scale(
 ) -> Callable[[float], float]:
     """Map the values to the pixels from ``start`` to ``end``."""
     of: Callable[[float], float] = math.log2 if is_log else float
-    low, high = of(min(values)), of(max(values))
+    low = of(min(values))
+    high = of(max(values))
     return lambda value: start + (of(value) - low) * (end - start) / ((high - low) or 1.0)
 
 

@@ -94,7 +94,8 @@ class BenchmarkObjects:
 
     def _tell(self, known: Benchmark, event: StatusEvent) -> None:
         """Write an event, once: its name is the change's."""
-        stamp, place = times.utc(self._api.time()), self._api.place.namespace
+        stamp = times.utc(self._api.time())
+        place = self._api.place.namespace
         of = {"apiVersion": API_VERSION, "kind": KIND, "namespace": place}
         body = {
             "apiVersion": "v1",
@@ -157,7 +158,8 @@ def create(api: Api, asked: Mapping[str, Any]) -> Benchmark:
     A refused or lost request is sent again for a while. Raises :class:`UsageError` where the name
     is another object's, and another :class:`BenchError` if nothing was created.
     """
-    name, path = name_of(asked), kinds.path(KIND, api.place.namespace)
+    name = name_of(asked)
+    path = kinds.path(KIND, api.place.namespace)
     try:
         return benchmark_object.read(api.create(path, asked, again=True))
     except ApiFault as fault:

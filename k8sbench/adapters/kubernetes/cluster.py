@@ -101,7 +101,8 @@ class KubernetesCluster:
             when_drained=lambda run_id: self._queue.put(partial(self._reread, {run_id})),
             is_away=lambda: bool(self._watches.failing),
         )
-        self._requests, self._sent = Threads(REQUESTS), set[Future[None]]()
+        self._requests = Threads(REQUESTS)
+        self._sent = set[Future[None]]()
         self._end_detector = EndDetector(
             api,
             self._watches,
@@ -131,7 +132,8 @@ class KubernetesCluster:
         self._runs.add(plan.run_id)
         self._jobs[plan.run_id] = followed
         try:
-            job, runtime = manifests[-1], job_changes.runtime_of(plan, manifests)
+            job = manifests[-1]
+            runtime = job_changes.runtime_of(plan, manifests)
             name = mounted_by(job)
 
             def provide() -> None:
@@ -342,7 +344,8 @@ class KubernetesCluster:
         for one in list(self._jobs.values()):
             if one.look_at is not None and one.look_at <= now:
                 self._changed.add(one.plan.run_id)
-        changed, self._changed = self._changed, set()
+        changed = self._changed
+        self._changed = set()
         events: list[JobEvent] = []
         for run_id in changed:
             if (followed := self._jobs.get(run_id)) is not None:

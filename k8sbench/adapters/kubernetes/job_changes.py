@@ -75,7 +75,8 @@ def create(
     waits for the job any more. Raises :class:`NoRoom`, :class:`CreationUnknown`, or another
     :class:`BenchError` if certainly no job of this run exists.
     """
-    began, attempts = time.monotonic(), 0
+    began = time.monotonic()
+    attempts = 0
     until = began + seconds
     kind, name = manifest["kind"], manifest["metadata"]["name"]
     path = kinds.path(kind, api.place.namespace)
@@ -102,7 +103,8 @@ def create(
                 return job, not is_unsure
             except ApiFault as fault:
                 if fault.status != 404:
-                    error, is_unsure = fault, is_unsure or fault.passes
+                    error = fault
+                    is_unsure = is_unsure or fault.passes
                     is_last = is_last or not fault.passes
         if is_last and is_unsure:
             waited = times.duration(time.monotonic() - began)
@@ -192,7 +194,8 @@ def _check_ours(manifest: Mapping[str, Any], found: KubeObject) -> None:
     That is an object of someone else, of another record, or one that is being deleted. Raises
     :class:`EarlierAttempt` for an object of the earlier attempt.
     """
-    metadata, kind = found["metadata"], manifest["kind"]
+    metadata = found["metadata"]
+    kind = manifest["kind"]
     name = metadata["name"]
     ownership.check_label(manifest, found)
     if attempt_of(manifest) > 1 and (
@@ -305,7 +308,8 @@ def clear(api: Api, run: Run, user: JobOwner | None, is_over: Callable[[], bool]
     Also returns if the current attempt's job already exists. Raises :class:`EarlierAttempt` if an
     object remains, and another :class:`BenchError` if the run must not continue.
     """
-    run_id, until = run.run_id, time.monotonic() + limits.now.clear_job
+    run_id = run.run_id
+    until = time.monotonic() + limits.now.clear_job
     with api.explaining(f"the attempt before of {run_id} be deleted"):
         while True:
             found, unlabelled = ownership.look_for(api, run_id)
@@ -409,7 +413,8 @@ def _trainers(namespace: str, name: str) -> Manifest:
 
 def check_trainers(found: KubeObject) -> None:
     """Raise :class:`UsageError` if the content of a ConfigMap is wrong."""
-    name, namespace = name_of(found), found["metadata"]["namespace"]
+    name = name_of(found)
+    namespace = found["metadata"]["namespace"]
     if (why := difference(found)) is not None:
         raise UsageError(
             f"The ConfigMap {name} in namespace {namespace} is not k8sbench's: {why}.",

@@ -27,11 +27,13 @@ _RUNTIMES = {kind.runtime.name: kind for kind in KINDS.values() if kind.runtime 
 def path(kind: str, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
     """Return the path of a kind's objects, or of one object."""
     if kind in KINDS:
-        root, plural = f"/apis/{KINDS[kind].api_version}", KINDS[kind].plural
+        root = f"/apis/{KINDS[kind].api_version}"
+        plural = KINDS[kind].plural
     elif kind in _RUNTIMES:
         of = _RUNTIMES[kind]
         assert of.runtime is not None
-        root, plural = f"/apis/{of.api_version}", of.runtime.plural
+        root = f"/apis/{of.api_version}"
+        plural = of.runtime.plural
     else:
         root = _API_PATHS.get(kind, "/api/v1")
         plural = kind.lower() + ("es" if kind.endswith("s") else "s")

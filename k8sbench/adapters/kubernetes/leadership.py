@@ -238,7 +238,9 @@ class Leadership:
             began = time.monotonic()
             try:
                 if not self.token or began - read_at >= limits.now.operator_token:
-                    self.token, read_at, problem = operator_proxy.token(api, self._name), began, ""
+                    self.token = operator_proxy.token(api, self._name)
+                    read_at = began
+                    problem = ""
             except BenchError as error:
                 if str(error) != problem:
                     problem = str(error)
@@ -250,7 +252,8 @@ class Leadership:
                     benchmark_objects.check(api)
                     self._take_all(leases)
             except BenchError as error:
-                self.waits_for, self.stands_by = f"{error.message} {error.action}".strip(), False
+                self.waits_for = f"{error.message} {error.action}".strip()
+                self.stands_by = False
             self._stopped.wait(limits.now.lease_renew if self.is_held else SERVER_SECONDS)
         self._renewed_at = -math.inf
         for lease in leases:

@@ -118,7 +118,8 @@ def _plan(job: KubeObject) -> tuple[RunPlan | None, str]:
 def objects(api: Api, kind: str, run_id: str) -> Sequence[KubeObject]:
     """Return all pods, or all events, of a run; raises :class:`ApiFault`."""
     labels, fields = kinds.selectors(kind, f"{RUN_LABEL}={run_id}")
-    path, keep = kinds.path(kind, api.place.namespace), kinds.keeper(kind, {run_id})
+    path = kinds.path(kind, api.place.namespace)
+    keep = kinds.keeper(kind, {run_id})
     return api.list(path, labels=labels, fields=fields, keep=keep)[0]
 
 
@@ -212,7 +213,8 @@ def workloads(api: Api) -> Mapping[str, KubeObject]:
         path = f"{root}/namespaces/{api.place.namespace}/workloads"
         with contextlib.suppress(ApiFault):
             found, _ = api.list(path, labels=_JOB, keep=_without_pods)
-            jobs, numbers = {}, Counter[str]()
+            jobs = {}
+            numbers = Counter[str]()
             for one in sorted(found, key=_turn):
                 waits = not is_true(conditions(one).get("QuotaReserved", {}))
                 numbers[queue := one["spec"].get("queueName", "")] += waits

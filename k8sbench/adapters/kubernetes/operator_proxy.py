@@ -81,7 +81,8 @@ def token(api: Api, name: str) -> str:
 
     ``name`` is the operator's. Raises :class:`BenchError`.
     """
-    path, drawn = kinds.path("Secret", api.place.namespace), secrets.token_urlsafe(32)
+    path = kinds.path("Secret", api.place.namespace)
+    drawn = secrets.token_urlsafe(32)
     with api.explaining(f"Secret {_secret(name)} be read or created"):
         if (found := _read_token(api, api.place.namespace, name)) is not None:
             return found
@@ -147,7 +148,8 @@ class OperatorProxy:
 
     def __init__(self, api: Api, operator: ServingOperator, token: str | None) -> None:
         self._api, self._operator = api, operator
-        place, service = quote(operator.namespace, ""), f"{quote(operator.name, '')}:{PORT}"
+        place = quote(operator.namespace, "")
+        service = f"{quote(operator.name, '')}:{PORT}"
         self._base = kinds.path("Service", place, service, "proxy")
         self._headers = {} if token is None else {TOKEN_HEADER: token}
 

@@ -74,7 +74,8 @@ def is_of(job: KubeObject, run: Run) -> bool:
     The uid decides, or else the nonce. A later attempt counts too: another process of the store has
     begun it, or another owner.
     """
-    attempt, nonce = attempt_of(job), annotations_of(job).get(NONCE_ANNOTATION)
+    attempt = attempt_of(job)
+    nonce = annotations_of(job).get(NONCE_ANNOTATION)
     if attempt > run.attempt:
         return True
     if run.job_uid is not None:
@@ -116,7 +117,8 @@ def removal(kind: str, job: KubeObject, namespace: str) -> str:
 
 def _unlabelled(kind: str, job: KubeObject, namespace: str) -> str:
     name = name_of(job)
-    label, of_run = f"{RUN_LABEL}={name}", labels_of(job).get(RUN_LABEL)
+    label = f"{RUN_LABEL}={name}"
+    of_run = labels_of(job).get(RUN_LABEL)
     lacks = f"the {kind} {name} in namespace {namespace} does not have the label {label}"
     if of_run is not None:
         command = removal(kind, job, namespace)
@@ -133,7 +135,8 @@ def _unlabelled(kind: str, job: KubeObject, namespace: str) -> str:
 
 def check_ours(job: KubeObject, user: JobOwner | None) -> None:
     """Raise :class:`OwnedElsewhere` for a job of another store."""
-    ownership, run_id = of(job, user), name_of(job)
+    ownership = of(job, user)
+    run_id = name_of(job)
     if not ownership.is_ours:
         raise OwnedElsewhere(run_id, ownership.holder)
 
@@ -214,7 +217,8 @@ def _latest(api: Api, kind: str, job: KubeObject) -> Iterator[KubeObject]:
 
     Raises :class:`VanishedError`, and :class:`Unreachable` after 30 s.
     """
-    uid, until = job["metadata"]["uid"], time.monotonic() + limits.now.change_job
+    uid = job["metadata"]["uid"]
+    until = time.monotonic() + limits.now.change_job
     yield job
     while time.monotonic() < until:
         latest = api.find(_path(api, kind, job))

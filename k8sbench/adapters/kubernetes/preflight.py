@@ -174,7 +174,8 @@ def _refusal(api: Api, job: Sequence[Manifest]) -> str | None:
 
 def _try(api: Api, manifest: Manifest) -> None:
     """Have the API server and its webhooks check an object; raises :class:`ApiFault`."""
-    kind, name = KINDS.get(manifest["kind"]), manifest["metadata"]["name"]
+    kind = KINDS.get(manifest["kind"])
+    name = manifest["metadata"]["name"]
     if kind is not None and kind.runtime is not None:
         spec = manifest["spec"]
         runtime = spec["runtimeRef"] | {"name": kind.runtime_name(name, secrets.token_hex(4))}

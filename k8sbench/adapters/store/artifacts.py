@@ -141,7 +141,8 @@ class RunFolder:
             raise StoreError(f"{self.path} holds no {RUN_FILE}.", DAMAGED_OR_OTHER)
         if record.plan.run_id != self.path.name:
             raise StoreError(f"{self.path / RUN_FILE} belongs to run {record.plan.run_id}.")
-        history, asked = self._history(), self.read(WISHES, Wishes)
+        history = self._history()
+        asked = self.read(WISHES, Wishes)
         image = disk.read(self.path / IMAGE) or b""
         return Run(
             plan=record.plan,

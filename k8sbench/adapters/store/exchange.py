@@ -225,7 +225,8 @@ def put_in_place(
 
     If the process is killed, runs of either kind may be there, and none is lost.
     """
-    runs, moved = store.root / artifacts.RUNS, dict[Path, Path]()
+    runs = store.root / artifacts.RUNS
+    moved = dict[Path, Path]()
     try:
         with store.changing_folders() as db, disk.translated(f"put runs into {runs}"):
             disk.make_folder(runs)
@@ -393,14 +394,16 @@ def copied(folder: Path, logs: Mapping[str, str | None]) -> tuple[ImportedFile, 
     """
     found = []
     for number, (path, name) in enumerate(logs.items()):
-        log, kept_as = LogFile(path, name), f"{LOGS}/log-{number}{LOG_SUFFIX}"
+        log = LogFile(path, name)
+        kept_as = f"{LOGS}/log-{number}{LOG_SUFFIX}"
         # The copy is measured, because standard input can be read only once.
         with disk.translated(f"copy to {folder}"):
             disk.make_folder(folder / LOGS)
             with disk.whole_file(folder / kept_as) as file:
                 file.writelines(log.unpacked())
             with (folder / kept_as).open("rb") as copy:
-                digest, size = hashlib.file_digest(copy, "sha256").hexdigest(), copy.tell()
+                digest = hashlib.file_digest(copy, "sha256").hexdigest()
+                size = copy.tell()
         found.append(ImportedFile(name=log.name, kept_as=kept_as, bytes=size, sha256=digest))
     return tuple(found)
 

@@ -261,7 +261,8 @@ def compare_command(
     )
     from k8sbench.report import comparing as report
 
-    width, paint = output.terminal_width(), output.paint()
+    width = output.terminal_width()
+    paint = output.paint()
     view: formats.View = {
         "table": lambda: report.text(compared, width=width, paint=paint),
         "markdown": lambda: report.markdown(compared),

@@ -107,11 +107,13 @@ class _Levels:
     def add(self, place: int, judged: _Judgement | None) -> None:
         """Add a set; several that differ in a row may be a step."""
         self._level.append(place)
-        run, self._run = self._run, []
+        run = self._run
+        self._run = []
         if judged is None:
             return
         if (judged.difference > 0) != self._rises:
-            run, self._rises = [], judged.difference > 0
+            run = []
+            self._rises = judged.difference > 0
         run = [*run, place]
         if judged.p <= SURE:
             self._odd.add(place)
@@ -129,7 +131,8 @@ class _Levels:
 
     def _is_step(self, run: Sequence[int]) -> bool:
         """True if a run of sets is another level than that before."""
-        before, after = self._usual(run[0]), [self.logs[place] for place in run]
+        before = self._usual(run[0])
+        after = [self.logs[place] for place in run]
         for some, most in ((after[-1:], ALPHA), (after, SURE)):
             estimate = _within(self._earlier.add(before).add(some))
             apart = statistics.fmean(some) - statistics.fmean(before)

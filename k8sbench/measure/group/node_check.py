@@ -119,7 +119,8 @@ def check(nodes: Sequence[NodeFigures]) -> JudgedNodes:
 
 
 def _limits(alike: tuple[str, ...], rates: Sequence[float]) -> NodeLimits:
-    centre, count = statistics.median(rates), len(rates)
+    centre = statistics.median(rates)
+    count = len(rates)
     if count < FEWEST:
         measured = counted(count, "node", ("was", "were"))
         few = f"fewer than {FEWEST} do not show how much equal nodes differ"
@@ -174,9 +175,11 @@ def _figures(node: str, groups: Sequence[Group], runs: Sequence[Run]) -> NodeFig
     if why:
         state = "faulty"
     elif group is None:
-        state, why = "not-measured", (_why_not(groups, runs),)
+        state = "not-measured"
+        why = (_why_not(groups, runs),)
     elif group.smoke:
-        state, why = "not-judged", ("A smoke run is a functional test, not a speed measurement.",)
+        state = "not-judged"
+        why = ("A smoke run is a functional test, not a speed measurement.",)
     return NodeFigures(
         node=node,
         state=state,

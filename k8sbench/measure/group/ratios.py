@@ -73,7 +73,8 @@ def _nearest(deviations: Iterable[Deviation]) -> tuple[Deviation, ...]:
     """Return the most similar published figure per source and quantity."""
     nearest: dict[tuple[str, str], tuple[tuple[object, ...], Deviation]] = {}
     for index, deviation in enumerate(deviations):
-        unlike, key = deviation.not_comparable, (deviation.source, deviation.quantity)
+        unlike = deviation.not_comparable
+        key = (deviation.source, deviation.quantity)
         rank = (len(unlike), "case" in unlike, "precision" in unlike, index)
         held = nearest.get(key)
         if held is None or rank < held[0]:
@@ -85,7 +86,9 @@ def _trained(
     group: Group, figure: Published, spec: BenchmarkSpec, variant: Variant, quantity: str
 ) -> Deviation:
     """The published time to train, or the accuracy, beside ours."""
-    training, reached, notes = group.training, group.accuracy, []
+    training = group.training
+    reached = group.accuracy
+    notes = []
     if quantity == "time_to_train":
         assert figure.time_to_train_s is not None
         aim, estimator = spec.target_accuracy, "Time2Train"
@@ -170,7 +173,8 @@ def _deviation(
     ratios = None
     if unlike == ("estimator",) and figure.estimator == "unknown":
         found = [rate / theirs - 1 for rate in group.by_estimator.values()]
-        unlike, ratios = (), (min(found), max(found))
+        unlike = ()
+        ratios = (min(found), max(found))
     return Deviation(
         source=figure.source,
         title=spec.sources[figure.source].title if figure.source in spec.sources else figure.source,
@@ -253,7 +257,8 @@ def parities(groups: Iterable[Group]) -> list[Parity]:
 
 def parity(paddle: Group, pytorch: Group) -> Parity:
     """One pair: its ratio, or what forbids it."""
-    unlike, notes = _unlike(paddle, pytorch), []
+    unlike = _unlike(paddle, pytorch)
+    notes = []
     if paddle.plan.impl != pytorch.plan.impl:
         notes.append(f"impl {paddle.plan.impl} : {pytorch.plan.impl}")
     if paddle.key.set_name != pytorch.key.set_name:

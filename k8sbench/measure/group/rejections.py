@@ -343,7 +343,8 @@ def outliers(candidates: Sequence[Candidate], estimator: str) -> bool:
     # No rate is far from the next one, however far the first and the last are apart.
     if not inside and all(low >= high * (1 - FAR) for low, high in pairs):
         return True
-    low, high = min(inside, default=0.0), max(inside, default=0.0)
+    low = min(inside, default=0.0)
+    high = max(inside, default=0.0)
     outside = [c for c in tried if not low <= rates[c.run.run_id] <= high]
     for candidate in outside:
         rate = rates[candidate.run.run_id]
@@ -381,7 +382,8 @@ def agreeing(rates: Iterable[float]) -> list[float]:
     if not choices:
         return []
     count, width, first = max(choices)
-    begin, end = -first, -first + count
+    begin = -first
+    end = -first + count
     needed, of = MAJORITY
     gaps = [every[begin] / every[begin - 1]] if begin else []
     gaps += [every[end] / every[end - 1]] if end < len(every) else []

@@ -168,12 +168,14 @@ def latest(rows: Iterable[GroupRow]) -> tuple[list[GroupRow], dict[str, Newer]]:
     by_case: dict[str, dict[str, list[GroupRow]]] = {}
     for row in rows:
         by_case.setdefault(row.series, {}).setdefault(row.set_name, []).append(row)
-    shown, newer = set[str](), dict[str, Newer]()
+    shown = set[str]()
+    newer = dict[str, Newer]()
     for sets in by_case.values():
         order = sorted(sets, key=lambda name: (max(row.ended for row in sets[name]), name))
         measured = ("valid", "rejected", "unsteady")
         known = [name for name in order if any(row.state in measured for row in sets[name])]
-        chosen, last = (known or order)[-1], order[-1]
+        chosen = (known or order)[-1]
+        last = order[-1]
         for row in sets[chosen]:
             shown.add(row.group_id)
             if last != chosen:

@@ -84,7 +84,8 @@ def chosen(groups: Sequence[Group], run_ids: Collection[str]) -> list[Group]:
 
 def counterparts(a: Side, b: Side) -> list[tuple[list[Group], list[Group]]]:
     """Pair the cases of two sides; an empty one has no counterpart."""
-    left, right = a.cases(), b.cases()
+    left = a.cases()
+    right = b.cases()
     if len(left) == len(right) == 1:
         return [(left[0], right[0])]
     near = sorted(

@@ -29,7 +29,8 @@ SYNC_BN_NOTE = "synchronised batch norm on several GPUs, plain batch norm on one
 
 def scaling(group: Group, among: Sequence[Group]) -> tuple[Figure, Group | None]:
     """Speedup against the 1x1 case of equal everything else, and that case."""
-    base, reason = None, _no_speedup(group)
+    base = None
+    reason = _no_speedup(group)
     if reason is None:
         base, reason = baseline(group, among)
     if base is not None and group.spread is not None:
@@ -115,7 +116,8 @@ def _differs(name: str, group: Group, other: Group) -> bool:
 
 
 def _speedup_notes(group: Group, base: Group) -> tuple[str, ...]:
-    mine, alone = _by_rule(group), _by_rule(base)
+    mine = _by_rule(group)
+    alone = _by_rule(base)
     notes = [
         f"{name}: {mine[name]}, on one GPU {alone[name]}"
         for name in BY_RULE
@@ -174,7 +176,8 @@ def results(
     made = []
     for group in groups:
         speedup, base = scaling(group, among)
-        ratio, theirs = speedup, dict[str, dict[int, float]]()
+        ratio = speedup
+        theirs = dict[str, dict[int, float]]()
         if base is not None:
             theirs = ratios.published_speedups(group, find(group.plan))
             notes = case_notes(find(group.plan), group, base)

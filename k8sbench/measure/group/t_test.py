@@ -96,10 +96,12 @@ def moderated(estimates: Sequence[Estimate]) -> list[Estimate]:
     ]
     # What the variances differ by more than estimates of one variance do.
     excess = squares(logs) / (len(logs) - 1) - statistics.fmean(map(_trigamma, halves))
-    usual, freedom = math.exp(statistics.fmean(logs)), math.inf
+    usual = math.exp(statistics.fmean(logs))
+    freedom = math.inf
     if excess > 0:
         half = _solved(_trigamma, excess, 1e-3, 1e6)
-        usual, freedom = usual * math.exp(_digamma(half) - math.log(half)), 2 * half
+        usual = usual * math.exp(_digamma(half) - math.log(half))
+        freedom = 2 * half
     most = sum(one.freedom for one in estimates)
     return [
         one if one.variance >= usual else _shrunk(one, Estimate(usual, freedom), most)

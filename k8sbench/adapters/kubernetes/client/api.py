@@ -103,7 +103,8 @@ class Api:
         items: list[KubeObject] = []
         while True:
             page = _decoded(answer := self._ask(ApiRequest("list", path, query), retry_s))
-            about, found = page.get("metadata"), page.get("items") or []
+            about = page.get("metadata")
+            found = page.get("items") or []
             if not isinstance(about, dict) or not all(map(_has_name, found)):
                 raise _not_kubernetes(answer)
             kept = found if keep is None else map(keep, found)

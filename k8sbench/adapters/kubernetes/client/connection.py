@@ -305,7 +305,8 @@ def as_user(chosen: ChosenContext, server: str, proxy: str | None) -> Login:
         from kubernetes.config import load_kube_config_from_dict
 
         user = dict(chosen.user)
-        file, plugin = user.pop("tokenFile", None), user.pop("exec", None)
+        file = user.pop("tokenFile", None)
+        plugin = user.pop("exec", None)
         if file:
             try:
                 user["token"] = Path(file).read_text().strip()
@@ -371,7 +372,8 @@ def _from_plugin(plugin: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[st
     from kubernetes.config.exec_provider import ExecProvider
     from kubernetes.config.kube_config import ConfigNode
 
-    action, cluster = SIGN_IN, ConfigNode("cluster", dict(entry))
+    action = SIGN_IN
+    cluster = ConfigNode("cluster", dict(entry))
     try:
         provider = ExecProvider(ConfigNode("exec", plugin), None, cluster)
         command = provider.args[0]

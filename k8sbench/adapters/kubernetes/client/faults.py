@@ -141,7 +141,8 @@ def from_transport(error: BaseException, proxy: str | None = None) -> ApiFault:
     # A proxy's URL may hold a password.
     shown = urlsplit(proxy).netloc.rpartition("@")[2] or "of the kubeconfig"
     if refusal := re.search(r"Tunnel connection failed: ([^')]*)", str(error)):
-        reason, message = "", refusal[1]
+        reason = ""
+        message = refusal[1]
     return ApiFault(None, reason, f"{message} (asked through the proxy {shown})")
 
 
@@ -295,7 +296,8 @@ def _explained(fault: ApiFault, doing: str, place: Location) -> BenchError:
         "status": fault.status,
         "doing": doing,
     }
-    text, action = message.format_map(names), action.format_map(names)
+    text = message.format_map(names)
+    action = action.format_map(names)
     error = UsageError(text, action) if is_usage else Unreachable(text, action)
     error.cause_id = cause_id
     return error

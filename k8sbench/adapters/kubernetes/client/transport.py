@@ -105,7 +105,8 @@ class Sender:
         self.server, self.proxy = server, proxy
         self._sign_in = sign_in
         self._login: Login | None = None
-        self._lock, self._signing_in = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
+        self._signing_in = threading.Lock()
         self._ahead = 0.0
         """Lead of the server's clock over :func:`.processes.steady`, s."""
 
@@ -213,7 +214,8 @@ def read(
     response: urllib3.BaseHTTPResponse, within_s: float = WHOLE_SECONDS, proxy: str | None = None
 ) -> bytes:
     """Read a whole answer; raises :class:`ApiFault` after the time limit."""
-    until, size = time.monotonic() + within_s, 0
+    until = time.monotonic() + within_s
+    size = 0
     parts = []
     try:
         while part := response.read1(_BLOCK, decode_content=True):

@@ -203,7 +203,8 @@ class LogReader:
             if end is not End.COMPLETE:
                 log.is_intact = log.is_intact and end is not End.BROKEN
                 return end
-            resume, turn = self._resume(log, near=True), log.turn
+            resume = self._resume(log, near=True)
+            turn = log.turn
         return self._request(log, resume, near=not resume.found, followed_in=turn)
 
     def _resume(self, log: Log, *, near: bool = False) -> Resume:
@@ -219,7 +220,8 @@ class LogReader:
         followed_in: int | None = None,
     ) -> End:
         """Request a log once: its last lines if ``near``, endlessly if followed."""
-        turn, text = followed_in, LogText()
+        turn = followed_in
+        text = LogText()
         container = log.uid, log.restarts - previous
         follow = turn is not None
         try:
@@ -309,7 +311,8 @@ class LogReader:
     def _failed(self, log: Log, why: str, status: int | None, *, fault_from_kubelet: bool) -> End:
         """Record a failed request; report it once per run and status."""
         now = time.monotonic()
-        log.why, log.fault_from_kubelet = why.rstrip("."), fault_from_kubelet
+        log.why = why.rstrip(".")
+        log.fault_from_kubelet = fault_from_kubelet
         log.failures += 1
         since = log.failing_since = log.failing_since or now
         is_reported = status is None and not fault_from_kubelet and self._is_away()

@@ -131,7 +131,8 @@ class LogStreams:
                     self._end_streams([log])
             # Of what the container before this one has printed its stream says nothing.
             log.is_intact = log.is_intact and (uid != log.uid or restarts == log.restarts)
-            log.is_gone, log.exists = log.is_gone and uid == log.uid, exists
+            log.is_gone = log.is_gone and uid == log.uid
+            log.exists = exists
             log.pod, log.uid, log.container, log.restarts = pod, uid, container, restarts
             if fresh and log not in self._following:
                 self._waiting[not log.leads][log] = None

@@ -98,7 +98,8 @@ class EndDetector:
         replicas: Sequence[facts.Replica],
         now: float,
     ) -> list[JobEvent]:
-        run_id, moment = followed.plan.run_id, time.monotonic()
+        run_id = followed.plan.run_id
+        moment = time.monotonic()
         if followed.ended_at is None:
             followed.ended_at = moment
         report_at = followed.ended_at + limits.now.report_end
@@ -156,7 +157,8 @@ class EndDetector:
 
     def _take_pods(self, followed: Followed, pods: Sequence[KubeObject], started_at: float) -> None:
         followed.take_pods(pods)
-        followed.pods_listed_at, followed.list_pods_at = started_at, -math.inf
+        followed.pods_listed_at = started_at
+        followed.list_pods_at = -math.inf
         self._reread({followed.plan.run_id})
 
     def _take_no_pods(self, followed: Followed, why: str) -> None:
@@ -235,7 +237,8 @@ class EndDetector:
                 if all_over:  # only an earlier pod may have left a log
                     self._logs.ended(run_id, replica.name, gone=True)
                 continue
-            uid, restarts = replica.meta["uid"], int(replica.main.get("restartCount", 0))
+            uid = replica.meta["uid"]
+            restarts = int(replica.main.get("restartCount", 0))
             given = uid, restarts, replica.has_log
             if followed.logs.get(replica.name) != given:
                 followed.logs[replica.name] = given

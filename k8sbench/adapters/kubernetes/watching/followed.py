@@ -364,7 +364,8 @@ class Followed:
 
 def _is_newer(known: KubeObject, pod: KubeObject) -> bool:
     """Return True if the known state of a pod is newer."""
-    one, other = known["metadata"], pod["metadata"]
+    one = known["metadata"]
+    other = pod["metadata"]
     if one["uid"] != other["uid"]:
         return False
     versions = one.get("resourceVersion", ""), other.get("resourceVersion", "")

@@ -39,14 +39,16 @@ def look(api: Api, run: Run) -> Sequence[JobEvent]:
 
 def printed(api: Api, run: Run) -> Iterator[LogLine]:
     """Yield the lines printed so far, rank 0's first."""
-    namespace, followed = api.place.namespace, _followed(run)
+    namespace = api.place.namespace
+    followed = _followed(run)
     with api.explaining(f"the logs of {run.run_id} be read"):
         followed.take_pods(listing.objects(api, "Pod", run.run_id))
         _, replicas = followed.read(api.time())
         for one in replicas:
             if one.pod is None or not one.started:
                 continue
-            text, resume = LogText(), Resume(None, now=int(time.time() * 1_000_000))
+            text = LogText()
+            resume = Resume(None, now=int(time.time() * 1_000_000))
             path = kinds.path("Pod", namespace, one.pod_name, "log")
             query = {"container": one.container, "timestamps": "true"}
             log = api.stream(path, query, silence_s=reading.SILENT_SECONDS)
