@@ -23,6 +23,7 @@ from k8sbench.model.phase import Moment, Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Baseline, Location, Process, Run, Wish
 from k8sbench.model.sample import LogGap
+from k8sbench.model.series import AcceptedLevel, Judged, Mark, SeriesState
 
 Manifest = Mapping[str, Any]
 """One Kubernetes object as plain data."""
@@ -481,6 +482,22 @@ class GroupIndex(Protocol):
     def rows(self) -> list[GroupRow]:
         """Return the rows of all groups, oldest first."""
 
+    def judged(self, ids: Collection[str]) -> dict[str, Judged]:
+        """Return what the series of their cases say of groups, by id; absent if nothing."""
+
+    def series_state(self) -> SeriesState:
+        """Return how far the series of the cases are judged."""
+
+    def put_judged(
+        self, state: SeriesState, judged: Mapping[str, Judged], revised: Mapping[str, Mark | None]
+    ) -> bool:
+        """Keep what the series say of groups, by id, and the changed marks of other ones.
+
+        ``state`` has the version of the groups that were judged, and the new snapshot. Returns
+        False, and keeps nothing, if groups have changed since. Raises
+        :class:`~k8sbench.model.errors.StoreError` where the store can only be read.
+        """
+
     def groups(self, ids: Collection[str]) -> dict[str, Group]:
         """Return groups by id."""
 
@@ -497,6 +514,9 @@ class GroupedStore(Store, Protocol):
     @property
     def group_index(self) -> GroupIndex:
         """The groups of the store."""
+
+    def accepted(self) -> Sequence[AcceptedLevel]:
+        """Return the accepted levels, one for each case."""
 
     def readable(self, run_id: str) -> Run | None:
         """Read a run; None if it was just removed, or is damaged."""

@@ -10,12 +10,14 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from k8sbench.app.judged_series import JudgedSeries
 from k8sbench.lifecycle.context import Note
 from k8sbench.measure.group import grouping
 from k8sbench.measure.group.known import singles
 from k8sbench.model.errors import StoreError
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.run import Run, merged
+from k8sbench.model.series import Judged
 from k8sbench.ports import GroupedStore, RunFilter
 
 AT_ONCE = 50
@@ -47,6 +49,9 @@ class StoredGroups:
         self._groups: dict[str, Group] = {}
         """Groups that were made or read, by id."""
         self.rows: Sequence[GroupRow] = []
+        self._unkept: list[GroupRow] = []
+        """Rows of groups that the index does not keep, and of those in their place."""
+        self._series: JudgedSeries | None = None
         self._follow_changes(note)
         self._add_foreign()
 
@@ -56,6 +61,13 @@ class StoredGroups:
         unread = [row.group_id for row in rows if row.group_id not in self._groups]
         self._groups |= self._index.groups(unread)
         return [self._groups[row.group_id] for row in rows if row.group_id in self._groups]
+
+    def judged(self, rows: Iterable[GroupRow]) -> Mapping[str, Judged]:
+        """Return what the series of their cases say of some sets, by group id."""
+        if self._series is None:
+            accepted = {level.line: level.began for level in self._store.accepted()}
+            self._series = JudgedSeries(self._index, self.rows, self._unkept, accepted)
+        return self._series.judged(rows)
 
     def sets_of(self, run_ids: Collection[str]) -> set[str]:
         """Return the names of the sets of some runs."""
@@ -78,12 +90,14 @@ class StoredGroups:
                 note(f"note: the rows of {begin} of {len(changed)} sets are made")
             some = changed[begin : begin + AT_ONCE]
             made = self._make(some)
-            self._use(made)
+            former = self._use(made)
             closed = {name: groups for name, groups in made.items() if name not in still_open}
             # In a store that can only be read they are made each time.
+            kept: list[str] = []
             with contextlib.suppress(StoreError):
                 kept = self._index.put(closed, versions)
                 self._forget(group for name in kept for group in made[name])
+            self._unkept += [row for row in former if row.set_name not in kept]
         if versions:
             with contextlib.suppress(StoreError):
                 self._index.made_by_this_version()
@@ -97,14 +111,20 @@ class StoredGroups:
             alike = self._index.runs_with_logs(digests)
             sets = set(self._theirs) | self._index.sets_of(alike)
         if sets:
-            self._use(self._make(sorted(sets)))
+            self._unkept += self._use(self._make(sorted(sets)))
 
-    def _use(self, made: Mapping[str, Sequence[Group]]) -> None:
-        """Take groups in place of those that the index has of their sets."""
+    def _use(self, made: Mapping[str, Sequence[Group]]) -> list[GroupRow]:
+        """Take groups in place of those that the index has of their sets.
+
+        Returns the rows of both.
+        """
         groups = [group for some in made.values() for group in some]
+        former = [row for row in self.rows if row.set_name in made]
         others = [row for row in self.rows if row.set_name not in made]
-        self.rows = [*others, *(group.row for group in groups)]
+        rows = [group.row for group in groups]
+        self.rows = [*others, *rows]
         self._groups |= {group.key.id: group for group in groups}
+        return [*former, *rows]
 
     def _forget(self, kept: Iterable[Group]) -> None:
         """Leave out of memory what the index has."""

@@ -180,7 +180,7 @@ def compare(
             for side in (one, two)
         )
         _note_sides(one, two, note)
-        return comparison.compare(one, two, limit=limit, floor=floor, among=known.groups.rows)
+        return comparison.compare(one, two, limit=limit, floor=floor, earlier=known.groups)
 
 
 def _note_sides(one: sides.Side, two: sides.Side, note: Note) -> None:

@@ -12,12 +12,13 @@ from typing import Literal
 import msgspec
 
 from k8sbench.model.group import Group, Spread
+from k8sbench.model.series import Mark, Open
 
 RateChange = Literal["faster", "slower", "no-difference", "undecided", "not-comparable", "one-side"]
 """Verdict of a case.
 
 ``faster``, ``slower``: shown for all cases together. ``no-difference``: none is shown.
-``undecided``: one run on a side.
+``undecided``: one run on a side, and too few earlier sets.
 """
 
 
@@ -65,8 +66,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None = None
     """Lower end of the change's interval, b ÷ a − 1.
 
-    The interval is that of the mean logarithms, at 95 % over all cases. None without a ratio, or
-    with one run on a side; so are the figures below.
+    At 95 % over all cases. None without a ratio, or if undecided; so are the figures below.
     """
     high: float | None = None
     """Upper end of the same interval."""
@@ -77,7 +77,9 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     p_adjusted: float | None = None
     """p corrected for all cases, which decides."""
     earlier_sets: int | None = None
-    """Number of earlier sets whose spread counts; None: too few."""
+    """Number of earlier sets whose spread decides; None: too few, the runs' own spread decides."""
+    open: Open | None = None
+    """Change from which the case has not recovered with the newer side; None without one."""
     finding: RateChange
     regression: bool = False
     """True if found slower, and by more than the limit."""
@@ -116,12 +118,8 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     group: Group
     at: float
     """Creation of the first run, or its start by an imported log, Unix seconds."""
-    change: float | None = None
-    """Median ÷ level of the sets before − 1; None if unchanged."""
-    p: float | None = None
-    """p of the change, corrected for the cases of the night."""
-    step: bool = False
-    """True if the next set differs as well: the level changed here."""
+    mark: Mark | None = None
+    """Change that it shows; None without one."""
 
 
 class CaseHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +127,8 @@ class CaseHistory(msgspec.Struct, frozen=True, kw_only=True):
 
     points: tuple[Point, ...]
     """Oldest first."""
+    open: Open | None = None
+    """Change from which the case has not recovered; None without one."""
     unmarked: str | None = None
     """Reason why no set could be judged."""
 

@@ -18,6 +18,7 @@ from k8sbench.model.errors import Finding, NotFound, did_you_mean
 from k8sbench.model.identity import GroupKey
 from k8sbench.model.measurement import AccuracyResult, Arithmetic, GpuFigure, Measurement
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.series import Kind, Line
 
 SCRATCH = "from scratch"
 """Name shown for training without start weights."""
@@ -124,6 +125,8 @@ class GroupRow(NamedTuple):
     """Number of runs behind the median."""
     median: float | None
     """Median throughput of the job; None if no run counts."""
+    deviation: float | None
+    """Coefficient of variation of the runs; None for fewer than two."""
     state: str
     """State of the group, see :attr:`Group.state`."""
     in_progress: int
@@ -132,7 +135,7 @@ class GroupRow(NamedTuple):
     """``speed``, ``smoke`` (a functional test) or ``cpu`` (its processes share a machine)."""
 
     @property
-    def line(self) -> tuple[str, str, str]:
+    def line(self) -> Line:
         """Values that a set shares with the sets that it is held against."""
         return self.series, self.gpu_model, self.estimator
 
@@ -221,6 +224,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
             latest=self.latest,
             counted=self.counted,
             median=None if self.spread is None else self.spread.median,
+            deviation=None if self.spread is None else self.spread.cv,
             state=self.state,
             in_progress=self.in_progress,
             measures="smoke" if self.smoke else "cpu" if self.on_cpu else "speed",
@@ -356,12 +360,13 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """Last change of a case over its sets, marked in ``history``."""
+    """A change of a case over its sets: one that is open, else one that the set itself shows."""
 
+    kind: Kind
     since: str
     """Name of the set that it begins with."""
     ratio: float
-    """Median from there on ÷ that before − 1."""
+    """Level from there on ÷ that before − 1."""
 
 
 class Newer(msgspec.Struct, frozen=True, kw_only=True):
@@ -388,7 +393,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     peak_share: Figure
     """tflops_per_gpu ÷ the GPU's peak in the effective precision."""
     changed: Changed | None = None
-    """Change of the case up to this set; None without one."""
+    """Change that is open with this set, or that it shows; None without one."""
     newer: Newer | None = None
     """Newest set of the case if newer than the row's, else None."""
     deviations: tuple[Deviation, ...] | None = None

@@ -195,8 +195,9 @@ def _of_sets(result: Result) -> dict[str, str]:
     if (changed := result.changed) is not None:
         size = f"{abs(100 * changed.ratio):.1f} %"
         kind = "faster" if changed.ratio > 0 else "slower"
+        how = "" if changed.kind == "step" else f" ({changed.kind})"
         words[f"◀ {formats.signed_percent(changed.ratio)}"] = (
-            f"{size} {kind} since {changed.since}; see k8sbench history"
+            f"{size} {kind} since {changed.since}{how}; see k8sbench history"
             f" {result.group.key.benchmark}"
         )
     return words

@@ -8,6 +8,7 @@ from typing import Any
 
 from k8sbench.model.compared import CaseHistory, Point
 from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.series import Mark
 from k8sbench.report import document as document_fields
 from k8sbench.report import formats, group_words
 from k8sbench.report.tables import Cell, Column, Table, absent
@@ -59,14 +60,20 @@ def _row(point: Point, series: CaseHistory) -> tuple[Cell, ...]:
 
 def change(point: Point, series: CaseHistory) -> Cell:
     """Mark a set that differs; tell at the last why none is judged."""
-    is_last = point is series.points[-1]
-    if point.change is not None:
-        mark = "◀ " if point.step or is_last else ""
-        end = "" if point.step else " (newest)" if is_last else " (once)"
-        return Cell(f"{mark}{formats.signed_percent(point.change)}{end}")
-    if series.unmarked is not None and is_last:
+    if point.mark is not None:
+        return Cell(marked(point.mark))
+    if series.unmarked is not None and point is series.points[-1]:
         return absent(series.unmarked)
     return Cell("")
+
+
+def marked(mark: Mark) -> str:
+    """Write a mark: ``◀ −5.0 %``, ``−5.0 % (once)``."""
+    change = formats.signed_percent(mark.change)
+    if mark.kind == "once":
+        return f"{change} (once)"
+    ends = {"unconfirmed": " (unconfirmed)", "drift": f" since {mark.since} (drift)"}
+    return f"◀ {change}{ends.get(mark.kind, '')}"
 
 
 def began(point: Point) -> str:
@@ -84,6 +91,7 @@ def document(series: Sequence[CaseHistory]) -> dict[str, Any]:
             {
                 "name": name,
                 **document_fields.group_fields(one.group, _OF_SERIES),
+                "open": None if one.open is None else one.open._asdict(),
                 "unmarked": one.unmarked,
                 "points": [_point(point) for point in one.points],
             }
@@ -116,9 +124,10 @@ def _point(point: Point) -> dict[str, Any]:
         "began_at": None if group.dates is None else point.at,
         **document_fields.group_fields(group, _OF_POINT),
         "marks": list(group_words.marks(group)),
-        "change": point.change,
-        "p": point.p,
-        "step": point.step,
+        "mark": point.mark and point.mark.kind,
+        "change": point.mark and point.mark.change,
+        "since": point.mark and point.mark.since,
+        "p": point.mark and point.mark.p,
         "missing": missing,
     }
 

@@ -122,7 +122,8 @@ def _changes(page: Page) -> list[dict[str, str]]:
     for result in page.results:
         if (one := result.changed) is not None:
             name = f"{result.group.key.benchmark} {names[result.group.key.id]}"
-            text = f"{formats.signed_percent(one.ratio)} since {one.since}"
+            end = "" if one.kind == "step" else f" ({one.kind})"
+            text = f"{formats.signed_percent(one.ratio)} since {one.since}{end}"
             add(result.group, name, one.ratio, words.phrase(page.lang, text))
     return [*found.values()]
 
@@ -223,7 +224,8 @@ def _age(result: Result) -> float:
 
 def _last(series: CaseHistory) -> tuple[bool, float]:
     """Return the sort key: a changed case first, then the newest."""
-    return not any(point.step for point in series.points), -series.points[-1].at
+    kinds = {point.mark.kind for point in series.points if point.mark is not None}
+    return series.open is None and not kinds & {"step", "drift"}, -series.points[-1].at
 
 
 def _table(table: Table, rows: Sequence[tuple[str, Any]], lang: str) -> dict[str, Any]:

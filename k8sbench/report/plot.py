@@ -218,7 +218,8 @@ def _set(number: int, point: Point) -> Dot:
     """Place a set of a case; its change is against the sets before."""
     group, spread = point.group, point.group.spread
     assert spread is not None
-    change = "" if point.change is None else formats.signed_percent(point.change)
+    mark = point.mark
+    change = "" if mark is None else formats.signed_percent(mark.change)
     day = f" ({formats.days([point.at])})" if group.dates else ""
     return Dot(
         number,
@@ -226,8 +227,8 @@ def _set(number: int, point: Point) -> Dot:
         f"{group.key.set_name}{day}: {_figure(spread, group.unit)}{change and f', {change}'}",
         low=spread.low,
         high=spread.high,
-        kind="" if point.change is None else "faster" if point.change > 0 else "slower",
-        step=change if point.step else "",
+        kind="" if mark is None else "faster" if mark.change > 0 else "slower",
+        step=change if mark is not None and mark.kind in ("step", "drift") else "",
     )
 
 

@@ -16,12 +16,21 @@ from k8sbench.adapters.store import index
 from k8sbench.adapters.store.artifacts import decoded
 from k8sbench.adapters.store.database import Database
 from k8sbench.model.group import Group, GroupRow
+from k8sbench.model.series import Expected, Judged, Mark, Open, SeriesState, night_of
 
 MADE_BY = "groups_made_by"
 """Fact of the index: the version of k8sbench that has made the groups."""
 MOST_VALUES = 500
 """Values in one query; SQLite has a limit."""
 _COLUMNS = ", ".join(f'"{name}"' for name in GroupRow._fields)
+_STATE = "series"
+"""Fact of the index: how far the series are judged."""
+_MARK = ("mark", "change", "p", "since")
+_OPEN = ("open", "open_change", "open_since")
+_EXPECTED = Expected._fields
+_NO_MARK, _NOT_OPEN, _NOT_EXPECTED = ((None,) * len(names) for names in (_MARK, _OPEN, _EXPECTED))
+_OF_SERIES = ", ".join(("group_id", *_MARK, *_OPEN, *_EXPECTED))
+_SERIES_PLACES = ", ".join("?" * (1 + len(_MARK) + len(_OPEN) + len(_EXPECTED)))
 _PLACES = ", ".join("?" * (len(GroupRow._fields) + 1))
 
 
@@ -57,6 +66,7 @@ class GroupIndex:
             for name, groups in made.items():
                 if known.get(name, 0) != versions[name]:
                     continue
+                _note_changed_series(db, name, [group.row for group in groups])
                 db.execute("DELETE FROM groups WHERE set_name = ?", (name,))
                 db.executemany(
                     f"INSERT INTO groups ({_COLUMNS}, record) VALUES ({_PLACES})",  # noqa: S608
@@ -79,6 +89,37 @@ class GroupIndex:
             cursor.row_factory = None  # half the time of a row with names
             found = cursor.execute(f"SELECT {_COLUMNS} FROM groups ORDER BY began")  # noqa: S608
             return list(map(GroupRow._make, found))
+
+    def judged(self, ids: Collection[str]) -> dict[str, Judged]:
+        """Return what the series of their cases say of groups, by id; absent if nothing."""
+        query = f"SELECT {_OF_SERIES} FROM series WHERE group_id"  # noqa: S608
+        return {row["group_id"]: _judged(row) for row in self._found(query, ids)}
+
+    def series_state(self) -> SeriesState:
+        """Return how far the series of the cases are judged."""
+        with self._database.reading() as db:
+            text = index.fact(db, _STATE)
+        return SeriesState() if text is None else msgspec.json.decode(text, type=SeriesState)
+
+    def put_judged(
+        self, state: SeriesState, judged: Mapping[str, Judged], revised: Mapping[str, Mark | None]
+    ) -> bool:
+        """Keep what the series say of groups; False if groups have changed since."""
+        with self._database.writing() as db:
+            text = index.fact(db, _STATE)
+            known = SeriesState() if text is None else msgspec.json.decode(text, type=SeriesState)
+            if known.version != state.version:
+                return False
+            db.executemany(
+                f"REPLACE INTO series ({_OF_SERIES}) VALUES ({_SERIES_PLACES})",  # noqa: S608
+                [(group_id, *_series_values(one)) for group_id, one in judged.items()],
+            )
+            db.executemany(
+                "UPDATE series SET mark = ?, change = ?, p = ?, since = ? WHERE group_id = ?",
+                [(*(mark or _NO_MARK), group_id) for group_id, mark in revised.items()],
+            )
+            _put_state(db, msgspec.structs.replace(state, changed=None))
+        return True
 
     def groups(self, ids: Collection[str]) -> dict[str, Group]:
         """Return groups by id."""
@@ -109,6 +150,47 @@ class GroupIndex:
             with self._database.reading() as db:
                 rows = db.execute(f"{query} IN ({places})", some).fetchall()
             yield from rows
+
+
+def _note_changed_series(db: sqlite3.Connection, name: str, rows: Sequence[GroupRow]) -> None:
+    """Note the night of a set if its part in the series changes."""
+    query = f"SELECT {_COLUMNS} FROM groups WHERE set_name = ?"  # noqa: S608
+    former = [GroupRow._make(row) for row in db.execute(query, (name,))]
+    if {_part(row) for row in former} == {_part(row) for row in rows}:
+        return
+    gone = {row.group_id for row in former} - {row.group_id for row in rows}
+    db.executemany("DELETE FROM series WHERE group_id = ?", [(group_id,) for group_id in gone])
+    text = index.fact(db, _STATE)
+    state = SeriesState() if text is None else msgspec.json.decode(text, type=SeriesState)
+    night = min(night_of(row.began) for row in (*former, *rows))
+    if state.changed is not None:
+        night = min(night, state.changed)
+    _put_state(db, msgspec.structs.replace(state, version=state.version + 1, changed=night))
+
+
+def _put_state(db: sqlite3.Connection, state: SeriesState) -> None:
+    index.put_fact(db, _STATE, msgspec.json.encode(state).decode())
+
+
+def _part(row: GroupRow) -> tuple[object, ...]:
+    """Return what a group's part in the series of its case depends on."""
+    figures = (row.began, row.counted, row.median, row.deviation)
+    return (row.group_id, *row.line, *figures, row.in_progress > 0, row.measures)
+
+
+def _series_values(one: Judged) -> tuple[object, ...]:
+    return (*(one.mark or _NO_MARK), *(one.open or _NOT_OPEN), *(one.expected or _NOT_EXPECTED))
+
+
+def _judged(row: sqlite3.Row) -> Judged:
+    mark, still, expected = (
+        tuple(row[name] for name in names) for names in (_MARK, _OPEN, _EXPECTED)
+    )
+    return Judged(
+        None if mark[0] is None else Mark._make(mark),
+        None if still[0] is None else Open._make(still),
+        None if expected[0] is None else Expected._make(expected),
+    )
 
 
 def _versions(db: sqlite3.Connection) -> dict[str, int]:

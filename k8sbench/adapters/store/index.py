@@ -15,7 +15,7 @@ from k8sbench.model.errors import RepeatTaken, StoreError
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
-LAYOUT = 16
+LAYOUT = 17
 """Version of the tables."""
 APPLICATION = 0x6B38_7362
 """SQLite's application id of our files (``k8sb``)."""
@@ -64,6 +64,7 @@ CREATE TABLE groups (
     latest      REAL NOT NULL,
     counted     INTEGER NOT NULL,
     median      REAL,
+    deviation   REAL,
     state       TEXT NOT NULL,
     in_progress INTEGER NOT NULL,
     measures    TEXT NOT NULL,
@@ -71,6 +72,25 @@ CREATE TABLE groups (
     PRIMARY KEY (set_name, group_id)
 );
 CREATE INDEX groups_by_id ON groups (group_id);
+CREATE TABLE series (
+    group_id     TEXT PRIMARY KEY,
+    mark         TEXT,
+    change       REAL,
+    p            REAL,
+    since        TEXT,
+    open         TEXT,
+    open_change  REAL,
+    open_since   TEXT,
+    level        REAL,
+    weight       REAL,
+    variance     REAL,
+    freedom      REAL,
+    sets         INTEGER,
+    run_variance REAL,
+    run_share    REAL
+);
+CREATE INDEX series_marked ON series (mark) WHERE mark IS NOT NULL;
+CREATE INDEX series_open ON series (open) WHERE open IS NOT NULL;
 CREATE TABLE changed_sets (set_name TEXT PRIMARY KEY, version INTEGER NOT NULL);
 CREATE TABLE damaged (run_id TEXT PRIMARY KEY, reason TEXT NOT NULL);
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -98,6 +118,7 @@ def layout(db: sqlite3.Connection) -> int:
         # An error where a table or a column is gone.
         db.execute(f"SELECT {_NAMES} FROM runs LIMIT 1")  # noqa: S608
         db.execute("SELECT record FROM groups LIMIT 1")
+        db.execute("SELECT run_share FROM series LIMIT 1")
         db.execute("SELECT version FROM changed_sets LIMIT 1")
         db.execute("SELECT reason FROM damaged LIMIT 1")
         db.execute("SELECT value FROM facts LIMIT 1")

@@ -15,14 +15,14 @@ import re
 import secrets
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
 
-from k8sbench.adapters.store import artifacts, baselines, disk, following, index
+from k8sbench.adapters.store import accepted, artifacts, baselines, disk, following, index
 from k8sbench.adapters.store.artifacts import LogWriter, RunFolder
 from k8sbench.adapters.store.database import Database
 from k8sbench.adapters.store.group_index import GroupIndex
@@ -34,6 +34,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Baseline, Location, Process, Run, Wish
+from k8sbench.model.series import AcceptedLevel
 from k8sbench.ports import LogMark, RunFilter
 
 IDENTITY_FILE = "store.id"
@@ -315,6 +316,15 @@ class SqlStore:
                 raise NotFound(f"There is no baseline {name!r}.", action)
             with disk.translated(f"remove the baseline {name}"):
                 self._baseline_file(name).unlink()
+
+    def accepted(self) -> tuple[AcceptedLevel, ...]:
+        """Return the accepted levels, one for each case."""
+        return accepted.read(self.root)
+
+    def accept(self, levels: Iterable[AcceptedLevel]) -> None:
+        """Accept levels of cases."""
+        with self.database.writing():
+            accepted.add(self.root, levels)
 
     def _baseline_file(self, name: str) -> Path:
         return self.root / baselines.BASELINE_FOLDER / f"{name}.json"

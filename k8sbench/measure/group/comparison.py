@@ -1,10 +1,11 @@
 """Comparison of two sides, case by case: ratio, interval, finding, regression.
 
-The test is Student's on the logarithms of the runs' throughputs, corrected for all cases
+The test is Student's on logarithms of throughputs, corrected for all cases
 (:mod:`~k8sbench.measure.group.t_test`). Runs of one set say nothing about the spread between days:
 where the spread between the case's earlier sets is known
-(:mod:`~k8sbench.measure.group.history`), the larger variance of the two counts; elsewhere a change
-smaller than the floor is none. A regression is a case found slower whose ratio is beyond the limit.
+(:mod:`~k8sbench.measure.group.series`), it decides, also for one run; elsewhere the spread of the
+runs does, and a change smaller than the floor is none. A regression is a case found slower whose
+ratio is beyond the limit.
 The same differences forbid a ratio as between frameworks, except those that cannot be known of one
 and the same program.
 """
@@ -13,14 +14,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-from k8sbench.measure.group import history, ratios, sides, t_test
+from k8sbench.measure.group import ratios, series, sides, t_test
 from k8sbench.measure.group.grouping import joined, spread
-from k8sbench.measure.group.history import Between, Line
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.measure.group.sides import Side, counterparts, differing
 from k8sbench.measure.group.t_test import ALPHA, Estimate
@@ -31,12 +32,24 @@ from k8sbench.model.identity import case_values
 from k8sbench.model.measurement import GpuFigure
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Baseline, Run
+from k8sbench.model.series import Expected, Judged, Line
 
-FLOOR = 0.01
+FLOOR = 0.015
 """Smallest change of a case without enough earlier sets.
 
 Equal sets of two days differ by 1 % now and then.
 """
+
+
+class Earlier(Protocol):
+    """The sets that a comparison is held against."""
+
+    @property
+    def rows(self) -> Sequence[GroupRow]:
+        """A row of each set and case."""
+
+    def judged(self, rows: Iterable[GroupRow]) -> Mapping[str, Judged]:
+        """Return what the series of their cases say of some sets, by group id."""
 
 
 def compare(
@@ -45,12 +58,12 @@ def compare(
     *,
     limit: float | None = None,
     floor: float = FLOOR,
-    among: Iterable[GroupRow] = (),
+    earlier: Earlier | None = None,
 ) -> Comparison:
     """Compare two sides.
 
     ``limit`` is the share by which the second may be slower, ``floor`` the smallest change of a
-    case without enough earlier sets. These are looked for ``among`` the rows of a store.
+    case without enough ``earlier`` sets.
     """
     pairs = counterparts(a, b)
     besides = _differences(
@@ -59,7 +72,8 @@ def compare(
             for mine, theirs in pairs
         ]
     )
-    return msgspec.structs.replace(_compared(a, b, limit, floor, among), differences=tuple(besides))
+    compared = _compared(a, b, limit, floor, earlier)
+    return msgspec.structs.replace(compared, differences=tuple(besides))
 
 
 def newest_sets(known: KnownGroups, fitting: Sequence[GroupRow]) -> Comparison | None:
@@ -76,115 +90,138 @@ def newest_sets(known: KnownGroups, fitting: Sequence[GroupRow]) -> Comparison |
         if any(row.median is not None and row.series in has for row in older):
             one = Side(name=a, groups=tuple(known.groups(older)), runs={})
             two = Side(name=b, groups=tuple(known.groups(last)), runs={})
-            return _compared(one, two, None, FLOOR, fitting)
+            return _compared(one, two, None, FLOOR, known)
     return None
 
 
 def _compared(
-    a: Side, b: Side, limit: float | None, floor: float, among: Iterable[GroupRow]
+    a: Side, b: Side, limit: float | None, floor: float, earlier: Earlier | None
 ) -> Comparison:
     cases = [_beside(mine, theirs) for mine, theirs in counterparts(a, b)]
-    _decide(cases, _spreads(a, b, among), limit, floor)
+    if earlier is not None:
+        _decide(cases, _judged(a, b, earlier), limit, floor)
+    else:
+        _decide(cases, {}, limit, floor)
     return Comparison(
         a=a.name, b=b.name, limit=limit, floor=floor, cases=tuple(cases), differences=()
     )
 
 
-def _spreads(a: Side, b: Side, among: Iterable[GroupRow]) -> dict[Line, Between]:
-    """Return the spread between the sets that began before the newer side."""
+def _judged(a: Side, b: Side, earlier: Earlier) -> dict[Line, Judged]:
+    """Return what the series of each case says of the newer side.
+
+    Where it says nothing of that side, which may be no set, it is the newest set before.
+    """
     newer = max((a, b), key=lambda side: max((g.began[1] for g in side.groups), default=0.0))
     own = {group.key.id for group in newer.groups}
     begin = min((group.began[0] for group in newer.groups), default=0.0)
-    sides = (group.row for group in (*a.groups, *b.groups))
-    every = {row.group_id: row for row in (*sides, *among)}
-    return history.between(
-        row for name, row in every.items() if name not in own and row.began < begin
-    )
+    lines = {group.row.line for group in (*a.groups, *b.groups)}
+    newest: dict[Line, GroupRow] = {}
+    first: dict[Line, GroupRow] = {}
+    for row in sorted(earlier.rows, key=_begin):
+        if row.line not in lines or not series.counts(row):
+            continue
+        if row.group_id in own:
+            first.setdefault(row.line, row)
+        elif row.began < begin:
+            newest[row.line] = row
+    chosen = newest | first
+    judged = earlier.judged(chosen.values())
+    return {line: judged[row.group_id] for line, row in chosen.items()}
+
+
+def _begin(row: GroupRow) -> float:
+    return row.began
 
 
 def _decide(
-    cases: list[Compared], spreads: dict[Line, Between], limit: float | None, floor: float
+    cases: list[Compared], judged: Mapping[Line, Judged], limit: float | None, floor: float
 ) -> None:
     """Replace each case that has a ratio by its finding."""
-    tested = list[tuple[int, Figures, Figures]]()
-    for place, case in enumerate(cases):
-        if case.ratio is not None and case.a is not None and case.b is not None:
-            if min(len(case.a.values), len(case.b.values)) > 1:
-                tested.append((place, case.a, case.b))
-            else:
-                cases[place] = msgspec.structs.replace(case, finding="undecided")
-    within = t_test.moderated([_within(a, b) for _, a, b in tested])
-    days = [spreads.get(_line(a)) or spreads.get(_line(b)) for _, a, b in tested]
-    between = iter(t_test.moderated([one.estimate for one in days if one is not None]))
-    tests = [
-        _Test(a, b, runs, None if sets is None else next(between))
-        for (_, a, b), runs, sets in zip(tested, within, days, strict=True)
-    ]
-    decided = t_test.holm([test.p for test in tests])
-    for (place, *_), test, sets, (p, level) in zip(tested, tests, days, decided, strict=True):
-        least = test.least(level) if sets else max(test.least(level), floor)
-        ratio = cases[place].ratio or 1.0
+    known = [judged.get(_line(case)) if case.ratio is not None else None for case in cases]
+    found = _tests(cases, [one and one.expected for one in known])
+    decided = t_test.holm([test.p for test in found.values()])
+    for (place, test), (p, level) in zip(found.items(), decided, strict=True):
+        one = known[place]
+        expected = one and one.expected
+        half = test.half(level)
+        if expected is None:
+            half = max(half, math.log1p(floor))
         finding: RateChange = "no-difference"
-        if p <= ALPHA and (ratio - 1) * test.difference > 0 and (sets or abs(ratio - 1) >= floor):
-            finding = "slower" if ratio < 1 else "faster"
-        low, high = test.interval(level)
+        if p <= ALPHA and abs(test.difference) >= half:
+            finding = "slower" if test.difference < 0 else "faster"
+        ratio = cases[place].ratio or 1.0
         cases[place] = msgspec.structs.replace(
             cases[place],
-            low=low,
-            high=high,
-            least=least,
+            low=math.expm1(test.difference - half),
+            high=math.expm1(test.difference + half),
+            least=-math.expm1(-half),
             p=test.p,
             p_adjusted=p,
-            earlier_sets=sets and sets.sets,
+            earlier_sets=expected and expected.sets,
             finding=finding,
             regression=finding == "slower" and limit is not None and ratio < 1 - limit,
         )
+    for place, (case, one) in enumerate(zip(cases, known, strict=True)):
+        if one is not None and one.open is not None:
+            cases[place] = msgspec.structs.replace(case, open=one.open)
+        if case.ratio is not None and place not in found:
+            cases[place] = msgspec.structs.replace(cases[place], finding="undecided")
 
 
-class _Test:
-    """Difference of the sides' mean logarithms, and its variances."""
+class _Test(NamedTuple):
+    """A difference of two sides' logarithms, and its variance."""
 
-    def __init__(self, a: Figures, b: Figures, within: Estimate, between: Estimate | None) -> None:
-        self.difference = statistics.fmean(_logs(b)) - statistics.fmean(_logs(a))
-        self._estimates = [within.times(1 / len(a.values) + 1 / len(b.values))]
-        if between is not None:
-            self._estimates.append(between.times(1 / _sets(a) + 1 / _sets(b)))
+    difference: float
+    estimate: Estimate
 
     @property
     def p(self) -> float:
-        """The two-sided p by the variance that shows less."""
-        return max(estimate.p(self.difference) for estimate in self._estimates)
+        return self.estimate.p(self.difference)
 
-    def interval(self, level: float) -> tuple[float, float]:
-        """Return the ends of the change, as shares."""
-        half = self._half(level)
-        return math.expm1(self.difference - half), math.expm1(self.difference + half)
-
-    def least(self, level: float) -> float:
-        """Return the smallest loss that these runs can show, as a share."""
-        return -math.expm1(-self._half(level))
-
-    def _half(self, level: float) -> float:
-        return max(estimate.critical(level) for estimate in self._estimates)
+    def half(self, level: float) -> float:
+        """Return half the width of the interval."""
+        return self.estimate.critical(level)
 
 
-def _within(a: Figures, b: Figures) -> Estimate:
-    estimate = t_test.pooled([_logs(a), _logs(b)])
-    assert estimate is not None  # each side has two runs
-    return estimate
+def _tests(cases: Sequence[Compared], every: Sequence[Expected | None]) -> dict[int, _Test]:
+    """Return the tests of the cases that can be tested, by place."""
+    found: dict[int, _Test] = {}
+    within: dict[int, tuple[Figures, Figures, Estimate]] = {}
+    for place, (case, expected) in enumerate(zip(cases, every, strict=True)):
+        if case.ratio is None or case.a is None or case.b is None:
+            continue
+        if expected is not None:
+            variance = sum(_variance(side, expected) for side in (case.a, case.b))
+            found[place] = _Test(math.log(case.ratio), Estimate(variance, expected.freedom))
+        elif min(len(case.a.values), len(case.b.values)) > 1:
+            estimate = t_test.pooled([_logs(case.a), _logs(case.b)])
+            assert estimate is not None  # each side has two runs
+            within[place] = (case.a, case.b, estimate)
+    moderated = t_test.moderated([estimate for *_, estimate in within.values()])
+    for (place, (a, b, _)), estimate in zip(within.items(), moderated, strict=True):
+        factor = 1 / len(a.values) + 1 / len(b.values)
+        difference = statistics.fmean(_logs(b)) - statistics.fmean(_logs(a))
+        found[place] = _Test(difference, estimate.times(factor))
+    return dict(sorted(found.items()))
 
 
-def _line(side: Figures) -> Line:
+def _variance(side: Figures, expected: Expected) -> float:
+    """Return the variance of a side's median by the spread between the case's sets."""
+    sets = sum(group.spread is not None for group in side.groups)
+    runs = len(side.values) / sets
+    return (expected.variance + expected.fewer_runs(runs)) / sets
+
+
+def _line(case: Compared) -> Line:
     # A group without a figure may not have told its GPU.
-    return next(group.row.line for group in reversed(side.groups) if group.spread is not None)
+    sides = (case.a, case.b)
+    groups = [group for side in sides if side is not None for group in side.groups]
+    return next(group.row.line for group in groups if group.spread is not None)
 
 
 def _logs(side: Figures) -> list[float]:
     return [math.log(value) for value in side.values]
-
-
-def _sets(side: Figures) -> int:
-    return sum(group.spread is not None for group in side.groups)
 
 
 def _counted(groups: Sequence[Group]) -> list[str]:
@@ -279,7 +316,7 @@ def against(kept: Baseline, known: KnownGroups) -> dict[tuple[str, ...], Held]:
             newest[group.row.series] = group
     side = Side(name="", groups=tuple(newest.values()), runs={})
     held: dict[tuple[str, ...], Held] = {}
-    for case in _compared(ours, side, None, FLOOR, known.rows).cases:
+    for case in _compared(ours, side, None, FLOOR, known).cases:
         if case.ratio is not None:
             is_separated = case.finding in ("faster", "slower")
             held[labels(case.group.plan)] = Held(ratio=case.ratio, is_separated=is_separated)

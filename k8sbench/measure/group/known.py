@@ -7,6 +7,7 @@ from typing import Protocol
 
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.run import Run
+from k8sbench.model.series import Judged
 
 
 class KnownGroups(Protocol):
@@ -22,6 +23,9 @@ class KnownGroups(Protocol):
 
     def groups(self, rows: Iterable[GroupRow]) -> list[Group]:
         """Return the groups of some rows."""
+
+    def judged(self, rows: Iterable[GroupRow]) -> Mapping[str, Judged]:
+        """Return what the series of their cases say of some sets, by group id."""
 
     def sets_of(self, run_ids: Collection[str]) -> set[str]:
         """Return the names of the sets of some runs."""

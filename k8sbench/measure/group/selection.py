@@ -13,7 +13,6 @@ from typing import Literal
 import msgspec
 
 from k8sbench.measure.group import comparison, history, known, ratios, speedup
-from k8sbench.measure.group.history import Series
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model.compared import CaseHistory, Comparison
 from k8sbench.model.errors import UsageError
@@ -30,6 +29,7 @@ from k8sbench.model.group import (
 )
 from k8sbench.model.identity import GroupKey, check_set, resolve
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.series import Judged
 from k8sbench.model.spec import BenchmarkSpec
 
 Sort = Literal["case", "throughput", "speedup", "efficiency", "created"]
@@ -110,7 +110,7 @@ def report(
     made = [group for group in of_sets if group.key.id in ids]
     among = known.singles(groups, made)
     results = speedup.results(made, among=among, find=find, published=published)
-    marked = _with_history(results, history.judged(rows), _fastest(of_sets), newer)
+    marked = _with_history(results, groups.judged(shown), _fastest(of_sets), newer)
     ordered = sorted(marked, key=lambda it: _order(it.group.key))
     if figure := _FIGURES.get(wanted.sort):
         ordered.sort(key=lambda result: -(figure(result) or 0.0))
@@ -140,12 +140,14 @@ def histories(
 
     Sets that began before ``since`` count for the marks, and are not returned.
     """
+    fitting = list(fitting)
     chosen = {row.group_id for row in fitting if row.ended >= since}
+    wanted = {row.series for row in fitting}
     found: list[CaseHistory] = []
-    for series in history.judged(groups.rows):
-        rows = [row for row in series.rows if row.group_id in chosen][-MOST_SETS:]
+    for case in history.cases(row for row in groups.rows if row.series in wanted):
+        rows = [row for row in case if row.group_id in chosen][-MOST_SETS:]
         if rows:
-            found.append(history.shown(series, groups.groups(rows)))
+            found.append(history.history(case, rows, groups))
     return sorted(found, key=lambda one: one.group.key)
 
 
@@ -186,35 +188,30 @@ def latest(rows: Iterable[GroupRow]) -> tuple[list[GroupRow], dict[str, Newer]]:
 
 def _with_history(
     results: Sequence[Result],
-    judged: Iterable[Series],
+    judged: Mapping[str, Judged],
     fastest: Mapping[str, int | float],
     newer: Mapping[str, Newer],
 ) -> Iterator[Result]:
     """Add what other sets and batch sizes of a case say.
 
-    The last change, a newer set, and the fastest batch of its sweep.
-
-    The history of a result ends with its own set. A set that differed alone, with a later set at
-    the old level, is no change.
+    The change, a newer set, and the fastest batch of its sweep.
     """
-    by_id = dict[str, Changed | None]()
-    for series in judged:
-        step = None
-        for row in series.rows:
-            changed = step
-            mark = series.marks.get(row.group_id)
-            if mark is not None and mark.change is not None:
-                changed = Changed(since=row.set_name, ratio=mark.change)
-                step = changed if mark.step else step
-            by_id[row.group_id] = changed
     for result in results:
         key = result.group.key.id
         yield msgspec.structs.replace(
             result,
-            changed=by_id.get(key),
+            changed=_changed(judged[key]),
             newer=newer.get(key),
             fastest_batch_size=fastest.get(key),
         )
+
+
+def _changed(judged: Judged) -> Changed | None:
+    """Return the change of a set: one that is open, else one that it shows itself."""
+    shown = judged.open or judged.mark
+    if shown is None or shown.kind == "once":
+        return None
+    return Changed(kind=shown.kind, since=shown.since, ratio=shown.change)
 
 
 def _order(key: GroupKey) -> tuple[object, ...]:

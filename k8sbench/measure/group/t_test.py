@@ -3,21 +3,26 @@
 A logarithm makes a difference relative, so that cases of any speed have variances of one scale.
 From :data:`SEVERAL` cases on each variance is moderated (Smyth 2004, as in limma): three runs tell
 little about their own variance, and many cases together tell what is usual. A case that is noisier
-than usual keeps its own variance.
+than usual by an F test keeps its own variance.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 ALPHA = 0.05
 """Share of comparisons in which chance alone may show a change."""
-SEVERAL = 6
+SEVERAL = 3
 """Fewest cases that moderate each other's variances."""
+NOISY = 0.05
+"""p of the F test up to which a case is noisier than usual."""
+SMALL_RATIO = 1.4
+"""A ratio of variances whose p is above 5 % for up to 60 degrees of freedom."""
+MOST_FREEDOM = 1000.0
+"""Degrees of freedom of a usual variance of which the cases do not differ."""
 RESOLUTION = 0.0005
 """Smallest relative standard deviation of a run or a set.
 
@@ -50,6 +55,15 @@ class Estimate(NamedTuple):
         A t below 1.95 is, for any number of degrees of freedom. To say so takes no time.
         """
         return self.p(difference) if difference**2 > SMALL**2 * self.variance else 1.0
+
+    def is_above(self, other: Estimate, level: float) -> bool:
+        """True if the variance is above another one by an F test with p up to ``level``."""
+        ratio = self.variance / other.variance
+        if ratio < SMALL_RATIO:
+            return False
+        freedom = min(other.freedom, MOST_FREEDOM)
+        x = freedom / (freedom + self.freedom * ratio)
+        return _beta(x, freedom / 2, self.freedom / 2) <= level
 
     def critical(self, level: float) -> float:
         """Return the smallest difference whose p is ``level``."""
@@ -86,47 +100,71 @@ def pooled(groups: Iterable[Sequence[float]]) -> Estimate | None:
 
 
 def moderated(estimates: Sequence[Estimate]) -> list[Estimate]:
-    """Raise variances that are lower than usual, for several cases."""
+    """Move the variances of several cases towards what is usual among them.
+
+    A case that is noisier than usual keeps its own.
+    """
+    found = usual(estimates)
+    return [with_usual(one, found) for one in estimates]
+
+
+def with_usual(one: Estimate, usual: Estimate | None) -> Estimate:
+    """Move a variance towards a usual one, unless it is higher than that by an F test."""
+    if usual is None or one.is_above(usual, NOISY):
+        return one
+    freedom = usual.freedom + one.freedom
+    variance = (usual.freedom * usual.variance + one.freedom * one.variance) / freedom
+    return Estimate(variance, freedom)
+
+
+def usual(estimates: Sequence[Estimate]) -> Estimate | None:
+    """Estimate the usual variance of some cases; None for fewer than :data:`SEVERAL`."""
     if len(estimates) < SEVERAL:
-        return list(estimates)
+        return None
     halves = [one.freedom / 2 for one in estimates]
     logs = [
         math.log(one.variance) - _digamma(half) + math.log(half)
         for one, half in zip(estimates, halves, strict=True)
     ]
-    # What the variances differ by more than estimates of one variance do.
-    excess = squares(logs) / (len(logs) - 1) - statistics.fmean(map(_trigamma, halves))
-    usual = math.exp(statistics.fmean(logs))
-    freedom = math.inf
-    if excess > 0:
-        half = _solved(_trigamma, excess, 1e-3, 1e6)
-        usual = usual * math.exp(_digamma(half) - math.log(half))
-        freedom = 2 * half
-    most = sum(one.freedom for one in estimates)
-    return [
-        one if one.variance >= usual else _shrunk(one, Estimate(usual, freedom), most)
-        for one in estimates
-    ]
+    mean = math.fsum(logs) / len(logs)
+    # The cases differ by more than estimates of one variance do.
+    excess = squares(logs) / (len(logs) - 1) - math.fsum(map(_trigamma, halves)) / len(logs)
+    if excess <= 0:
+        return Estimate(math.exp(mean), MOST_FREEDOM)
+    half = _half_of_trigamma(excess)
+    return Estimate(math.exp(mean + _digamma(half) - math.log(half)), 2 * half)
 
 
-def _shrunk(own: Estimate, usual: Estimate, most: float) -> Estimate:
-    share = 1.0 if math.isinf(usual.freedom) else usual.freedom / (usual.freedom + own.freedom)
-    variance = share * usual.variance + (1 - share) * own.variance
-    return Estimate(variance, min(usual.freedom + own.freedom, most))
+def _half_of_trigamma(value: float) -> float:
+    """Return the half degrees of freedom at which trigamma has a value, by Newton's method."""
+    half = 0.5 + 1 / value
+    for _ in range(50):
+        found = _trigamma(half)
+        slope = (_trigamma(half * 1.001) - _trigamma(half * 0.999)) / (0.002 * half)
+        step = found * (1 - found / value) / slope
+        half += step
+        if -step < 1e-5 * half:
+            break
+    return half
 
 
-def holm(ps: Sequence[float]) -> list[tuple[float, float]]:
+def holm(
+    ps: Sequence[float], alpha: float = ALPHA, count: int | None = None
+) -> list[tuple[float, float]]:
     """Return each p, corrected for all, and the level at which it was decided.
 
     The level is the p that the case must not exceed; it is the level of its interval, too.
+    ``count`` is the number of all tests, if these are a part of them.
     """
-    found = [(1.0, ALPHA)] * len(ps)
-    corrected, level = 0.0, ALPHA
+    tests = len(ps) if count is None else count
+    found = [(1.0, alpha)] * len(ps)
+    corrected = 0.0
+    level = alpha
     for rank, place in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
         # After the first case without a change the others are decided at its level.
-        if corrected <= ALPHA:
-            level = ALPHA / (len(ps) - rank)
-        corrected = max(corrected, min(1.0, (len(ps) - rank) * ps[place]))
+        if corrected <= alpha:
+            level = alpha / (tests - rank)
+        corrected = max(corrected, min(1.0, (tests - rank) * ps[place]))
         found[place] = corrected, level
     return found
 

@@ -3,11 +3,12 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from k8sbench.measure.group import comparison, grouping, selection
+from k8sbench.measure.group import comparison, grouping, selection, series
 from k8sbench.measure.group.selection import Report, Wanted
 from k8sbench.model.compared import CaseHistory, Comparison
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.run import Run
+from k8sbench.model.series import UNJUDGED, Judged
 
 
 class Grouped:
@@ -20,6 +21,10 @@ class Grouped:
 
     def groups(self, rows: Iterable[GroupRow]) -> list[Group]:
         return [self._groups[row.group_id] for row in rows]
+
+    def judged(self, rows: Iterable[GroupRow]) -> Mapping[str, Judged]:
+        known = series.judge(self.rows)
+        return {row.group_id: known.get(row.group_id, UNJUDGED) for row in rows}
 
     def sets_of(self, run_ids: Collection[str]) -> set[str]:
         return {self.runs[run_id].plan.set_name for run_id in run_ids}

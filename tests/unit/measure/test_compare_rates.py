@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from k8sbench.measure.group import grouping, history
+from k8sbench.measure.group import grouping
+from k8sbench.measure.group import series as series_rule
 from k8sbench.measure.group.t_test import ALPHA
 from k8sbench.model.compared import Compared
 from k8sbench.model.group import Group
@@ -87,11 +88,11 @@ def marked(
         made = nights(draw, sets, level=level, **fields)  # type: ignore[arg-type]
         series = histories(made)
         points = [point for one in series for point in one.points]
-        marks += len({p.group.key.set_name for p in points if p.change is not None})
-        steps = {one.points.index(p) for one in series for p in one.points if p.step}
+        marks += len({p.group.key.set_name for p in points if p.mark is not None})
+        steps = {one.points.index(p) for one in series for p in one.points if p.mark and p.mark.kind == "step"}
         false += bool(steps - {sets // 2})
         right += sets // 2 in steps
-    return marks / tries / (sets - history.FEWEST), false / tries, right / tries
+    return marks / tries / (sets - series_rule.FEWEST), false / tries, right / tries
 
 
 def test_a_night_is_marked_by_chance_in_1_of_20_however_many_cases_it_has() -> None:

@@ -1,0 +1,73 @@
+"""What the series of a store's cases say of its sets.
+
+The index keeps it, with a snapshot before the newest night: a new set is judged from there on. Sets
+that the index does not keep (some of their runs go on, or are an operator's) are judged in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from k8sbench.measure.group import series
+from k8sbench.model.errors import StoreError
+from k8sbench.model.group import GroupRow
+from k8sbench.model.series import UNJUDGED, Judged, Line, SeriesState, night_of
+from k8sbench.ports import GroupIndex
+
+
+class JudgedSeries:
+    """Judges the sets of a store.
+
+    ``unkept`` are those of the rows that the index does not have, and those that it has in place of
+    them.
+    """
+
+    def __init__(
+        self,
+        index: GroupIndex,
+        rows: Sequence[GroupRow],
+        unkept: Iterable[GroupRow],
+        accepted: Mapping[Line, float],
+    ) -> None:
+        self._index = index
+        self._accepted = accepted
+        self._played: series.Played | None = None
+        """Sets that were judged in memory."""
+        state = self._judge_kept()
+        begins = [night_of(row.began) for row in unkept if series.counts(row)]
+        if state.changed is not None:
+            begins.append(state.changed)
+        if begins:
+            begin = msgspec.structs.replace(state, changed=min(begins))
+            self._played = series.play(rows, begin, accepted)
+
+    def _judge_kept(self) -> SeriesState:
+        """Judge the sets of the index that have changed, and keep that where it can be written."""
+        state = self._index.series_state()
+        if state.changed is not None:
+            played = series.play(self._index.rows(), state, self._accepted)
+            with contextlib.suppress(StoreError):
+                self._index.put_judged(played.state, played.judged, played.revised)
+            state = self._index.series_state()
+        return state
+
+    def judged(self, rows: Iterable[GroupRow]) -> dict[str, Judged]:
+        """Return what the series say of some sets, by group id."""
+        rows = list(rows)
+        new = {} if self._played is None else self._played.judged
+        found = self._index.judged([row.group_id for row in rows if row.group_id not in new])
+        if self._played is not None:
+            for group_id, mark in self._played.revised.items():
+                if group_id in found:
+                    found[group_id] = found[group_id]._replace(mark=mark)
+        found |= {row.group_id: new[row.group_id] for row in rows if row.group_id in new}
+        return {row.group_id: self._shown(row, found.get(row.group_id, UNJUDGED)) for row in rows}
+
+    def _shown(self, row: GroupRow, judged: Judged) -> Judged:
+        """Leave out what is open if its level was accepted later."""
+        if judged.open is not None and row.began <= self._accepted.get(row.line, -1.0):
+            return judged._replace(open=None)
+        return judged

@@ -1,0 +1,111 @@
+"""What the sets of a case say over time: marks, open changes, and what the next set should be."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+DAY = 86400.0
+
+Line = tuple[str, str, str]
+"""Values that the sets of a case share, see :attr:`.GroupRow.line`."""
+Kind = Literal["unconfirmed", "step", "once", "drift"]
+"""Kind of a change.
+
+``unconfirmed``: the newest set differs, and the next one decides. ``step``: so did the next one.
+``once``: the next one did not. ``drift``: the last sets differ from the first ones, a little each.
+"""
+
+
+def night_of(at: float) -> int:
+    """Return the day (UTC) of a time, counted from 1970."""
+    return int(at // DAY)
+
+
+class Mark(NamedTuple):
+    """A change that a set shows."""
+
+    kind: Kind
+    change: float
+    """Median ÷ level of the sets before − 1; of a drift, last ÷ first sets of its level."""
+    p: float
+    """p of the change, corrected for the cases of the night."""
+    since: str
+    """Set that it begins with; of a drift, the first set of its level."""
+
+
+class Open(NamedTuple):
+    """A change downwards from which a case has not recovered."""
+
+    kind: Kind
+    change: float
+    """Present level ÷ the level before it − 1."""
+    since: str
+    """Set that it begins with."""
+
+
+class Expected(NamedTuple):
+    """The level of a case and the spread between its sets, before a set."""
+
+    level: float
+    """Logarithm of the throughput."""
+    weight: float
+    """Number of independent sets that the level counts as."""
+    variance: float
+    """Variance of one set's median, of logarithms."""
+    freedom: float
+    """Degrees of freedom of the variance."""
+    sets: int
+    """Number of earlier sets."""
+    run_variance: float
+    """Variance of one run within a set; 0 if no set has two."""
+    run_share: float
+    """Mean of 1 ÷ the number of runs of a set."""
+
+    def fewer_runs(self, runs: float) -> float:
+        """Return the variance that a set with fewer runs than usual has in addition."""
+        return max(0.0, self.run_variance * (1 / runs - self.run_share))
+
+
+class Judged(NamedTuple):
+    """A set of a case, judged."""
+
+    mark: Mark | None
+    """With what the following sets say of it."""
+    open: Open | None
+    """As it was known with this set."""
+    expected: Expected | None
+    """None if there are too few earlier sets."""
+
+
+class AcceptedLevel(msgspec.Struct, frozen=True, kw_only=True):
+    """A level of a case that was accepted: what was open before is closed."""
+
+    case: str
+    """Name of the case, for people."""
+    line: Line
+    """Values that the sets of the case share."""
+    set_name: str
+    """Newest set of the case."""
+    began: float
+    """Begin of that set, Unix seconds."""
+    accepted_at: float
+    """Unix seconds."""
+
+
+class SeriesState(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the series of a store are judged."""
+
+    version: int = 0
+    """Number of changes of groups."""
+    changed: int | None = None
+    """Earliest night with a changed group; None if all groups are judged."""
+    night: int | None = None
+    """Night after which the snapshot was taken; None without one."""
+    snapshot: bytes = b"[]"
+    """Series of all cases after that night, as the judge writes them."""
+
+
+UNJUDGED = Judged(None, None, None)
+"""A set without a figure, or one that claims no speed."""
