@@ -377,6 +377,17 @@ class Newer(msgspec.Struct, frozen=True, kw_only=True):
     """State, see :attr:`Group.state`."""
 
 
+class MissingIn(msgspec.Struct, frozen=True, kw_only=True):
+    """Newer sets that lack the case of a row."""
+
+    set_name: str
+    """The newest of them."""
+    sets: int
+    """Number of them."""
+    behind_s: float
+    """Seconds between the row's set and the newest of them."""
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """A group and its figures against others: one row of the tables."""
 
@@ -394,6 +405,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """tflops_per_gpu ÷ the GPU's peak in the effective precision."""
     changed: Changed | None = None
     """Change that is open with this set, or that it shows; None without one."""
+    missing_in: MissingIn | None = None
+    """Newer sets of its kind that lack its case; None if none does."""
     newer: Newer | None = None
     """Newest set of the case if newer than the row's, else None."""
     deviations: tuple[Deviation, ...] | None = None

@@ -57,6 +57,8 @@ TOKEN_LETTERS = "bcdfghjkmnpqrstvwxz23456789"
 Without vowels, so that no words appear, and without letters that read alike.
 """
 TOKEN_LENGTH = 6
+UNKNOWN = "unknown"
+"""GPU model of runs that report none."""
 
 
 def draw_run_id(benchmark: str, *, at: float, token: str) -> str:
@@ -239,7 +241,7 @@ def _command(plan: RunPlan) -> object:
 
 
 def _unknown(_: RunPlan) -> str:
-    return "unknown"
+    return UNKNOWN
 
 
 def _reported(_: RunPlan) -> None:

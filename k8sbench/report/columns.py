@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from k8sbench.model import times
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Deviation, Figure, Group, Result, Spread
-from k8sbench.model.plain_text import ABSENT
+from k8sbench.model.plain_text import ABSENT, counted
 from k8sbench.report import formats, group_words
 from k8sbench.report.group_words import (
     accuracy,
@@ -189,9 +190,15 @@ def _verdict(result: Result) -> Cell:
 def _of_sets(result: Result) -> dict[str, str]:
     """Write the change over the case's sets, or newer runs without a figure."""
     words = {}
-    if (newer := result.newer) is not None:
-        note = f"newer: set {newer.set_name}, {newer.state}, has no figure"
-        words[f"newer {newer.state}"] = note
+    if (gone := result.missing_in) is not None:
+        age = times.duration(gone.behind_s)
+        newer = counted(gone.sets, "newer set", ("lacks", "lack"))
+        words[f"missing in {gone.set_name}"] = (
+            f"the row is of set {result.group.key.set_name}, {age} older; {newer} it"
+        )
+    if (later := result.newer) is not None:
+        note = f"newer: set {later.set_name}, {later.state}, has no figure"
+        words[f"newer {later.state}"] = note
     if (changed := result.changed) is not None:
         size = f"{abs(100 * changed.ratio):.1f} %"
         kind = "faster" if changed.ratio > 0 else "slower"

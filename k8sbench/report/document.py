@@ -117,6 +117,7 @@ def row(result: Result) -> dict[str, Any]:
         **group_fields(group, _OF_TRAINING),
         "accuracy": msgspec.to_builtins(group.accuracy),
         "changed": msgspec.to_builtins(result.changed),
+        "missing_in": msgspec.to_builtins(result.missing_in),
         "newer": msgspec.to_builtins(result.newer),
         "notes": list(dict.fromkeys((*result.speedup.notes, *result.peak_share.notes))),
         "judgements": list(group.judgements),
@@ -127,7 +128,8 @@ def row(result: Result) -> dict[str, Any]:
     }
     missing["baseline"] = result.speedup.reason or "none"
     missing["fastest_batch_size"] = "its set has no valid sweep over batch sizes"
-    missing["changed"] = "the history of the case up to this set shows no change"
+    missing["changed"] = "nothing is open with this set, and it shows no change"
+    missing["missing_in"] = "no newer set of its kind lacks the case"
     missing["newer"] = "no newer set is without a figure"
     missing["published"] = result.deviations_reason or "not requested (--published)"
     return fields | {"missing": _of_nulls(missing, fields)}

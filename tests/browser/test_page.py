@@ -161,7 +161,9 @@ def test_a_note_unfolds_at_its_number(opened: Page) -> None:
 def test_a_change_leads_to_its_row_which_unfolds(chromium: Browser, tmp_path: pathlib.Path) -> None:
     made = pages.page()
     (first, *others) = made.results
-    changed = msgspec.structs.replace(first, changed=Changed(kind="step", since="day09", ratio=-0.068))
+    changed = msgspec.structs.replace(
+        first, changed=Changed(kind="step", since="day09", ratio=-0.068)
+    )
     path = tmp_path / "results.html"
     path.write_text(page.html(msgspec.structs.replace(made, results=[changed, *others])), "utf-8")
     opened = chromium.new_page()

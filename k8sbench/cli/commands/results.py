@@ -24,7 +24,7 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.terminal import output
 from k8sbench.measure.group.comparison import FLOOR
-from k8sbench.measure.group.selection import Sort, Wanted
+from k8sbench.measure.group.selection import GONE, Sort, Wanted
 from k8sbench.model.errors import (
     REGRESSION_EXIT_CODE,
     REJECTED_EXIT_CODE,
@@ -35,7 +35,7 @@ from k8sbench.model.errors import (
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess
-from k8sbench.report import explanation, formats
+from k8sbench.report import explanation, formats, group_words
 from k8sbench.report.tables import Column
 
 if TYPE_CHECKING:
@@ -103,6 +103,13 @@ def command(
         output.write(reports.page(report, named, where, output.note, lang=lang, title=title))
     else:
         rows.write_report(report, output_format, lang=lang)
+    if report.retired and output_format in formats.FOR_PEOPLE:
+        names = few([group_words.case_name(group) for group in report.retired])
+        count = counted(len(report.retired), "case", ("is", "are"))
+        output.note(
+            f"{count} not shown, because the newest {GONE} sets of the kind lack it: {names}; --all"
+            " shows all sets."
+        )
     if report.older and output_format in formats.FOR_PEOPLE:
         older = counted(report.older, "older row", ("is", "are"))
         output.note(f"{older} not shown; --all shows all sets.")
@@ -225,8 +232,16 @@ def _share(_: click.Context, option: click.Parameter, value: str | None) -> floa
     "limit",
     metavar="PERCENT",
     callback=_share,
-    help="Exit code 7 if a case of B is found slower by more than this (3%); 9 if these runs cannot"
-    " show such a change.",
+    help="Exit code 7 if a case of B is found slower by more than this (3%). A case whose runs"
+    " cannot show such a change is judged by what they can show.",
+)
+@click.option(
+    "--fail-on-missing", is_flag=True, help="Exit code 7 if B lacks a case that A has a figure of."
+)
+@click.option(
+    "--fail-on-undecided",
+    is_flag=True,
+    help="Exit code 9 if a case cannot show a change of the limit, or at all without a limit.",
 )
 @click.option(
     "--floor",
@@ -245,6 +260,8 @@ def compare_command(
     output_format: str,
     chosen: GroupFilter,
     limit: float | None,
+    fail_on_missing: bool,
+    fail_on_undecided: bool,
     floor: float,
     **scope: Any,
 ) -> int:
@@ -254,7 +271,8 @@ def compare_command(
     them with commas between. Write set:NAME if several things have that name. The first line says
     which cases differ. A line for each of these follows: both medians with their spread, the
     change with its 95 % interval by a t-test, and a verdict; ~ if no change is shown. Three runs on
-    each side decide; where the store has four earlier sets of a case, their spread counts.
+    each side decide; where the store has four earlier sets of a case, their spread does, also for
+    one run.
     """
     compared = results.compare(
         a, b, StoresRead(**scope), output.note, limit=limit, floor=floor, chosen=chosen
@@ -272,21 +290,28 @@ def compare_command(
         "junit": lambda: report.junit(compared),
     }
     output.write(formats.written(output_format, view))
-    if limit is None:
+    if limit is None and not fail_on_missing and not fail_on_undecided:
         return 0
     if output_format not in formats.FOR_PEOPLE:
         # CI's log has it, too, where the document goes to a file.
         output.note(report.summary(compared))
-    return _exit_code(compared)
+    return _exit_code(compared, missing=fail_on_missing, undecided=fail_on_undecided)
 
 
-def _exit_code(compared: Comparison) -> int:
-    """Return the exit code of a comparison with a limit.
+def _exit_code(compared: Comparison, *, missing: bool, undecided: bool) -> int:
+    """Return the exit code of a comparison that may fail.
 
-    A comparison that cannot show a change is not a success.
+    ``missing``, ``undecided``: whether such cases fail.
     """
     from k8sbench.report.comparing import case_names, lacks_figure
 
+    names = case_names(compared)
+    gone = [
+        name for case, name in zip(compared.cases, names, strict=True) if case.a and case.b is None
+    ]
+    if missing and gone:
+        output.note(f"missing in B: {few(gone)}.")
+        return REGRESSION_EXIT_CODE
     if compared.regressions:
         return REGRESSION_EXIT_CODE
     if lacking := sum(lacks_figure(case) for case in compared.cases):
@@ -297,19 +322,20 @@ def _exit_code(compared: Comparison) -> int:
             "Nothing could be compared, so no regression could be seen.",
             "The lines below the table say why.",
         )
-    limit = compared.limit or 0.0
-    undecided = [
+    limit = 1.0 if compared.limit is None else compared.limit
+    unsure = [
         f"{name}: {'one run on a side' if case.least is None else formats.percent(case.least)}"
-        for case, name in zip(compared.cases, case_names(compared), strict=True)
+        for case, name in zip(compared.cases, names, strict=True)
         if case.finding in ("no-difference", "undecided") and not 0 < (case.least or 1) <= limit
     ]
-    if undecided:
-        output.note(
-            f"undecided: a change of {100 * limit:g} % is less than these runs can show"
-            f" ({few(undecided)}). Repeat more, or raise the limit."
-        )
-        return UNDECIDED_EXIT_CODE
-    return 0
+    if not unsure:
+        return 0
+    what = "a change" if compared.limit is None else f"a change of {100 * limit:g} %"
+    output.note(
+        f"undecided: these runs cannot show {what} ({few(unsure)}). Repeat more, or raise the"
+        " limit."
+    )
+    return UNDECIDED_EXIT_CODE if undecided else 0
 
 
 @click.command()

@@ -22,12 +22,13 @@ from k8sbench.model.group import (
     Group,
     GroupFilter,
     GroupRow,
+    MissingIn,
     Newer,
     Parity,
     Result,
     no_run_together,
 )
-from k8sbench.model.identity import GroupKey, check_set, resolve
+from k8sbench.model.identity import UNKNOWN, GroupKey, check_set, resolve
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.series import Judged
 from k8sbench.model.spec import BenchmarkSpec
@@ -71,6 +72,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     parities: tuple[Parity, ...]
     older: int = 0
     """Groups that fit too, but belong to an older set of their case."""
+    retired: tuple[Group, ...] = ()
+    """Newest groups of cases that the newest sets of their kind lack: they are not shown."""
     series: tuple[CaseHistory, ...] = ()
     """The cases of the rows over their sets, if it was asked for."""
     compared: Comparison | None = None
@@ -103,20 +106,36 @@ def report(
     if is_strict and rows and not fitting:
         raise no_run_together(wanted.since, max(row.latest for row in rows))
     every = wanted.every or wanted.runs or wanted.set_name is not None or wanted.since is not None
-    shown, newer = (fitting, dict[str, Newer]()) if every else latest(fitting)
+    newer: dict[str, Newer] = {}
+    gone: dict[str, MissingIn] = {}
+    retired: list[GroupRow] = []
+    shown = fitting
+    if not every:
+        shown, newer = latest(fitting)
+        gone = missing(shown, rows)
+        retired = [row for row in shown if row.group_id in gone and gone[row.group_id].sets >= GONE]
+        shown = [row for row in shown if row not in retired]
     sets = {row.set_name for row in shown}
     of_sets = groups.groups(row for row in rows if row.set_name in sets)
     ids = {row.group_id for row in shown}
     made = [group for group in of_sets if group.key.id in ids]
     among = known.singles(groups, made)
     results = speedup.results(made, among=among, find=find, published=published)
-    marked = _with_history(results, groups.judged(shown), _fastest(of_sets), newer)
+    marked = (
+        msgspec.structs.replace(result, missing_in=gone.get(result.group.key.id))
+        for result in _with_history(results, groups.judged(shown), _fastest(of_sets), newer)
+    )
     ordered = sorted(marked, key=lambda it: _order(it.group.key))
     if figure := _FIGURES.get(wanted.sort):
         ordered.sort(key=lambda result: -(figure(result) or 0.0))
     pairs = sorted(ratios.parities(made), key=lambda it: (*_order(it.paddle.key), it.pytorch.key))
+    # Missing cases come first.
+    ordered.sort(key=lambda result: result.missing_in is None)
     made_report = Report(
-        results=tuple(ordered), parities=tuple(pairs), older=len(fitting) - len(shown)
+        results=tuple(ordered),
+        parities=tuple(pairs),
+        older=len(fitting) - len(shown) - len(retired),
+        retired=tuple(groups.groups(retired)),
     )
     if not over_sets:
         return made_report
@@ -167,9 +186,15 @@ def latest(rows: Iterable[GroupRow]) -> tuple[list[GroupRow], dict[str, Newer]]:
     later, do not hide it. By the ids of such groups comes the newest set, which was not.
     """
     rows = list(rows)
-    by_case: dict[str, dict[str, list[GroupRow]]] = {}
-    for row in rows:
-        by_case.setdefault(row.series, {}).setdefault(row.set_name, []).append(row)
+    by_case: dict[tuple[str, str], dict[str, list[GroupRow]]] = {}
+    models: dict[str, str] = {}
+    for row in sorted(rows, key=lambda row: (row.median is None, -row.ended)):
+        # A set without a figure may name no GPU: it belongs to the newest one.
+        model = row.gpu_model
+        if row.median is None and model == UNKNOWN:
+            model = models.get(row.series, model)
+        models.setdefault(row.series, model)
+        by_case.setdefault((row.series, model), {}).setdefault(row.set_name, []).append(row)
     shown = set[str]()
     newer = dict[str, Newer]()
     for sets in by_case.values():
@@ -184,6 +209,48 @@ def latest(rows: Iterable[GroupRow]) -> tuple[list[GroupRow], dict[str, Newer]]:
                 state = max(sets[last], key=lambda one: one.ended).state
                 newer[row.group_id] = Newer(set_name=last, state=state)
     return [row for row in rows if row.group_id in shown], newer
+
+
+GONE = 5
+"""Newest sets of its kind that lack a case, from which it is not shown any more."""
+
+
+def missing(shown: Iterable[GroupRow], rows: Iterable[GroupRow]) -> dict[str, MissingIn]:
+    """Return the newer sets that lack the cases of some rows, by group id.
+
+    A set is of the kind of a row's set if both have a case of one benchmark in common: sets of
+    single cases, submitted one by one, lack nothing of each other.
+    """
+    shown = list(shown)
+    benchmarks = {row.benchmark for row in shown}
+    cases: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    begins: dict[tuple[str, str], float] = {}
+    for row in rows:
+        if row.benchmark not in benchmarks:
+            continue
+        key = (row.benchmark, row.set_name)
+        cases.setdefault(key, set()).add((row.series, row.gpu_model))
+        begins[key] = min(row.began, begins.get(key, row.began))
+    by_benchmark: dict[str, list[tuple[float, str]]] = {}
+    for (benchmark, name), begin in begins.items():
+        by_benchmark.setdefault(benchmark, []).append((begin, name))
+    for sets in by_benchmark.values():
+        sets.sort(reverse=True)
+    found: dict[str, MissingIn] = {}
+    for row in shown:
+        own = cases[row.benchmark, row.set_name]
+        begin = begins[row.benchmark, row.set_name]
+        lacking = [
+            (at, name)
+            for at, name in by_benchmark[row.benchmark]
+            if at > begin
+            and own & (its := cases[row.benchmark, name])
+            and its.isdisjoint(((row.series, row.gpu_model), (row.series, UNKNOWN)))
+        ]
+        if lacking:
+            at, name = lacking[0]
+            found[row.group_id] = MissingIn(set_name=name, sets=len(lacking), behind_s=at - begin)
+    return found
 
 
 def _with_history(

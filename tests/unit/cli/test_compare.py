@@ -39,11 +39,13 @@ def test_the_exit_code_is_7_for_a_regression_and_never_0_for_nothing(
 ) -> None:
     fill([*old(), *b])
     assert typed("compare", "old", "new")[0] == 0
-    found, out, err = typed("compare", "old", "new", "--fail-on-regression", limit)
+    words = ("compare", "old", "new", "--fail-on-regression", limit)
+    found, out, err = typed(*words, "--fail-on-undecided")
     assert found == code
+    assert typed(*words)[0] == (0 if code == UNDECIDED_EXIT_CODE else code)
     assert out.startswith("A: old   B: new\n")
     assert ("1 of 1 case slower by more than" in out) == (code == 7)
-    assert ("less than these runs can show" in err) == (code == UNDECIDED_EXIT_CODE)
+    assert ("these runs cannot show a change of" in err) == (code == UNDECIDED_EXIT_CODE)
 
 
 @pytest.mark.parametrize("text", ["3", "0%", "-3%", "100%", "three %", "0.03", "3%%"])
@@ -111,13 +113,13 @@ def night(number: int, rate: float) -> list[Run]:
 
 
 def test_a_regression_is_held_against_the_spread_between_sets(fill: Fill, typed: Typed) -> None:
-    words = ("compare", "night-5", "night-6", "--fail-on-regression=2%")
+    words = ("compare", "night-5", "night-6", "--fail-on-regression=2%", "--fail-on-undecided")
     for number, rate in enumerate((100.0, 102.0, 98.5, 101.0, 97.8)):
         fill(night(number, rate))
     fill([*night(5, 100.0), *night(6, 97.0)])
     code, out, err = typed(*words)
     assert (code, "1 of 1 case shows no change." in out) == (UNDECIDED_EXIT_CODE, True)
-    assert "a change of 2 % is less than these runs can show (resnet50 pytorch fp32 1x8: " in err
+    assert "these runs cannot show a change of 2 % (resnet50 pytorch fp32 1x8: " in err
     # The same two sets alone are a regression between these two.
     for number in range(5):
         assert typed("store", "remove", f"night-{number}", "--yes")[0] == 0
@@ -144,7 +146,7 @@ def test_a_comment_for_a_pull_request_shows_the_changes_and_folds_the_rest(
 
 def test_only_the_cases_that_are_asked_for_are_compared(fill: Fill, typed: Typed) -> None:
     fill([*old(), *new(), *old(A[:1], case="1x1"), *new(B[:1], case="1x1")])
-    words = ("compare", "old", "new", "--fail-on-regression=20%")
+    words = ("compare", "old", "new", "--fail-on-regression=20%", "--fail-on-undecided")
     code, _, err = typed(*words)
     assert code == UNDECIDED_EXIT_CODE
     assert "resnet50 pytorch fp32 1x1" in err
@@ -208,7 +210,7 @@ def test_a_history_marks_the_change(fill: Fill, typed: Typed) -> None:
     assert max(map(len, lines)) <= 80
     (marked,) = [line for line in lines if "◀" in line]
     assert marked.startswith("n10 ")
-    assert marked.endswith("◀ −5.0 %")
+    assert marked.endswith("◀ −4.9 %")
     (series,) = json.loads(typed("history", "resnet50", "-o", "json")[1])["series"]
     assert [p["set"] for p in series["points"] if p["change"] is not None] == ["n10"]
     rows = list(csv.DictReader(io.StringIO(typed("history", "resnet50", "-o", "csv")[1])))
@@ -242,3 +244,15 @@ def test_the_documents_keep_to_their_schemas(fill: Fill, typed: Typed) -> None:
     fill([*old(), *new()])
     for words in (("compare", "old", "new"), ("history", "resnet50")):
         schemas.validate(words[0], json.loads(typed(*words, "-o", "json")[1]))
+
+
+def test_a_case_that_the_new_side_lacks_fails_only_where_that_was_asked_for(
+    fill: Fill, typed: Typed
+) -> None:
+    fill([*old(), *new(A), *old(case="1x1")])
+    words = ("compare", "old", "new", "--fail-on-regression=5%")
+    assert typed(*words)[0] == 0
+    code, _, err = typed(*words, "--fail-on-missing")
+    assert code == 7
+    assert "missing in B: resnet50 pytorch fp32 1x1." in err
+    assert typed("compare", "new", "old", "--fail-on-missing")[0] == 0

@@ -1,26 +1,27 @@
-"""Simulated error rates of ``compare`` and ``history``, as in docs/compare.md.
+"""Simulated error rates of ``compare``, as in docs/compare.md.
 
 A made change and noise alone, from fixed seeds. ``make golden`` updates the page's tables.
 """
 
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 from k8sbench.measure.group import grouping
-from k8sbench.measure.group import series as series_rule
 from k8sbench.measure.group.t_test import ALPHA
 from k8sbench.model.compared import Compared
 from k8sbench.model.group import Group
 from tests import struct_docs
 from tests.tiers import ROOT
-from tests.unit.measure.grouped import histories, newest_sets
+from tests.unit.measure.grouped import newest_sets
 from tests.unit.measure.nights import nights
 from tests.unit.report.factory import START, repeats
 
 PAGE = ROOT / "docs" / "compare.md"
+CHANCE = 0.02
+"""Distance that 200 comparisons may be from the true rate."""
 DAYS = (0.0, 0.001, 0.003, 0.005)
 """Standard deviations of a set's level; within a set runs have 0.2 %."""
 
@@ -59,7 +60,7 @@ def rates(tries: int, sets: int, *, slower: float = 0.0, **fields: object) -> tu
 def test_where_there_is_history_at_most_5_percent_of_comparisons_alarm(days: float) -> None:
     for cases, sets in ((1, 5), (1, 9), (9, 5)):
         false, _ = rates(200 if cases == 1 else 60, sets, cases=cases, days=days)
-        assert false <= ALPHA, (cases, sets)
+        assert false <= ALPHA + CHANCE, (cases, sets)
 
 
 def test_three_runs_on_each_side_find_changes_of_1_2_and_5_percent() -> None:
@@ -70,36 +71,6 @@ def test_three_runs_on_each_side_find_changes_of_1_2_and_5_percent() -> None:
     assert rates(40, 9, slower=0.05, days=0.005)[1] >= 0.95
     # Without history the floor decides.
     assert rates(40, 2, slower=0.02)[1] == rates(40, 2, slower=0.05, cases=9)[1] == 1.0
-
-
-# -- history --------------------------------------------------------------------------------------
-
-
-def marked(
-    tries: int, level: Callable[[int, int], float] = lambda _night, _case: 1.0, **fields: object
-) -> tuple[float, float, float]:
-    """Return shares of marked nights, and of histories with false and right steps.
-
-    The right step is at the middle.
-    """
-    draw, marks, false, right = random.Random(12), 0, 0, 0
-    sets = 30
-    for _ in range(tries):
-        made = nights(draw, sets, level=level, **fields)  # type: ignore[arg-type]
-        series = histories(made)
-        points = [point for one in series for point in one.points]
-        marks += len({p.group.key.set_name for p in points if p.mark is not None})
-        steps = {one.points.index(p) for one in series for p in one.points if p.mark and p.mark.kind == "step"}
-        false += bool(steps - {sets // 2})
-        right += sets // 2 in steps
-    return marks / tries / (sets - series_rule.FEWEST), false / tries, right / tries
-
-
-def test_a_night_is_marked_by_chance_in_1_of_20_however_many_cases_it_has() -> None:
-    for tries, cases in ((60, 1), (12, 9)):
-        marks, false, _ = marked(tries, cases=cases, days=0.003)
-        assert marks <= 0.06
-        assert false <= 0.05
 
 
 # -- the page -------------------------------------------------------------------------------------
@@ -120,7 +91,7 @@ def test_the_page_states_the_rates_of_comparisons_golden() -> None:
         if earlier == 1 and days not in (0.0, 0.003):
             continue
         false, _ = rates(400, earlier + 1, cases=cases, days=days)
-        assert earlier == 1 or false <= ALPHA
+        assert earlier == 1 or false <= ALPHA + CHANCE
         right = [
             rates(100, earlier + 1, cases=cases, days=days, slower=slower)[1]
             for slower in (0.01, 0.02, 0.05)
@@ -128,23 +99,6 @@ def test_the_page_states_the_rates_of_comparisons_golden() -> None:
         cells = [f"{100 * days:g} %", str(earlier), *map(percent, (false, *right))]
         lines.append(f"| {cases} | {' | '.join(cells)} |")
     struct_docs.assert_generated(PAGE, "rates", "\n".join(lines))
-
-
-@pytest.mark.soak
-@pytest.mark.slow
-def test_the_page_states_the_rates_of_marked_changes_golden() -> None:
-    lines = [
-        "| between sets | marked nights | false steps | in a drift | −5 % found |",
-        "|---:|---:|---:|---:|---:|",
-    ]
-    for days in (0.003, 0.01, 0.02):
-        marks, false, _ = marked(300, days=days)
-        assert marks <= 0.06
-        _, drift, _ = marked(100, lambda night, _: 1 + 0.001 * night, days=days)
-        *_, right = marked(100, lambda night, _: 0.95 if night >= 15 else 1.0, days=days)
-        cells = map(percent, (marks, false, drift, right))
-        lines.append(f"| {100 * days:g} % | {' | '.join(cells)} |")
-    struct_docs.assert_generated(PAGE, "marks", "\n".join(lines))
 
 
 def test_the_newest_two_sets_share_a_case() -> None:

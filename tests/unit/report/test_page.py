@@ -127,7 +127,9 @@ def test_the_first_sentence_says_what_has_changed_and_the_list_leads_to_the_rows
 
 def test_a_confirmed_step_of_another_row_is_in_the_list() -> None:
     (first, *others) = example.made().results
-    changed = msgspec.structs.replace(first, changed=Changed(kind="step", since="day09", ratio=-0.068))
+    changed = msgspec.structs.replace(
+        first, changed=Changed(kind="step", since="day09", ratio=-0.068)
+    )
     text = text_of(pages.page(results=[changed, *others]))
     assert "−6.8 % since day09 deeplabv3p 2x1-cpu paddle fp32, batch 2" in text
     assert "3 of 8 rows valid; 2 ok (smoke); 1 running; 1 failed; 1 rejected." in text
