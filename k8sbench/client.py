@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from k8sbench.app import catalog, follow
+from k8sbench.app import cases, follow, run_status
 from k8sbench.app import results as rows_of
-from k8sbench.app import runs as runs_
 from k8sbench.app import submit as submitting
 from k8sbench.app.follow import PrintedLine
 from k8sbench.app.objects import Created
@@ -167,7 +166,7 @@ class Client:
         """Return the objects that :meth:`submit` would create."""
         wanted = self._request(benchmark, options)
         set_name = wanted.set_name or "example"
-        return catalog.render(wanted, _Progress(), run_id=wanted.run_id, set_name=set_name)
+        return cases.render(wanted, _Progress(), run_id=wanted.run_id, set_name=set_name)
 
     def results(
         self,
@@ -197,7 +196,7 @@ class Client:
 
     def status(self, run_id: str) -> RunStatus:
         """Return a run's current status."""
-        return runs_.status(run_id, self._store, self._access, LOG.info)
+        return run_status.status(run_id, self._store, self._access, LOG.info)
 
     def logs(self, run_id: str, replica: str | None = None) -> list[str]:
         """Return the lines of a run so far."""

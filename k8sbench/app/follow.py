@@ -20,8 +20,8 @@ import msgspec
 from k8sbench.adapters import processes
 from k8sbench.app import connections, objects, results, stores
 from k8sbench.app.connections import now, on_cluster
+from k8sbench.app.find import find_recorded, find_run_to_change, run_seen
 from k8sbench.app.results import RunRows
-from k8sbench.app.runs import find, find_run_to_change, run_seen
 from k8sbench.lifecycle import collecting, requests
 from k8sbench.lifecycle.context import Note, Reporter, RunContext, Stop
 from k8sbench.lifecycle.decide import is_final
@@ -218,7 +218,7 @@ class Follower(msgspec.Struct, frozen=True):
                 return self.store.run(run.run_id)
             time.sleep(LOOK_SECONDS)
             # Of a local run that also shows when its process is gone.
-            run = find(self.store, run.run_id)
+            run = find_recorded(self.store, run.run_id)
 
     def cancel(self, run: Run, wish: Wish) -> None:
         """End a run; of one that is over, delete what is to be deleted."""
@@ -464,7 +464,7 @@ class _LogReader:
                     return tails.is_found
                 yield None
                 time.sleep(FILE_SECONDS)
-                self.run = find(followed, self.run.run_id)
+                self.run = find_recorded(followed, self.run.run_id)
 
     def _printed(self, line: LogLine) -> PrintedLine:
         text = line.text.encode("utf-8", "surrogateescape")

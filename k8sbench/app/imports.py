@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from k8sbench.app import catalog, connections, results, stores
+from k8sbench.app import benchmarks, connections, results, stores
 from k8sbench.app.results import RunRows
 from k8sbench.lifecycle.context import BENCHMARK, Note
 from k8sbench.measure.run import expectation
@@ -54,8 +54,8 @@ def _candidates(options: MeasureOptions) -> list[LogCandidate]:
     """List possible interpretations of a log, by the options and the catalog."""
     results.check_accepted(options.accept, of_groups=False)
     if options.benchmark is not None:
-        return expectation.candidates(options, [catalog.benchmark(options.benchmark)])
-    return expectation.candidates(options, catalog.benchmarks() if options.family is None else [])
+        return expectation.candidates(options, [benchmarks.load_one(options.benchmark)])
+    return expectation.candidates(options, benchmarks.load_all() if options.family is None else [])
 
 
 def _find(
@@ -120,7 +120,7 @@ def explain_format(name: str, log: str) -> list[Row]:
     from k8sbench.parse import declared
     from k8sbench.report import explanation
 
-    spec = catalog.benchmark(name).spec
+    spec = benchmarks.load_one(name).spec
     formats = declared.formats(spec)
     if not formats:
         families = ", ".join(sorted({str(each.log) for each in spec.variants}))

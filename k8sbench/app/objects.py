@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from k8sbench import limits
-from k8sbench.app import catalog, connections, results, stores
+from k8sbench.app import benchmarks, cases, connections, results, stores, targets
 from k8sbench.app.results import RunRows
 from k8sbench.lifecycle.context import Note, Reporter, Stop
 from k8sbench.lifecycle.submitting import PlannedCase
@@ -32,7 +32,7 @@ from k8sbench.ports import JobEvent
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-    from k8sbench.app.catalog import RunTarget
+    from k8sbench.app.targets import RunTarget
     from k8sbench.model.pool import NodePool
 
 
@@ -132,8 +132,8 @@ def object_of(
 
 def rendered(request: SubmitRequest, reporter: Reporter) -> Mapping[str, Any]:
     """Plan a request as ``render`` does, and return its object; reports the plans."""
-    site = catalog.site_of(request)
-    planned = catalog.prepare(catalog.named(request.benchmark), request, site, reporter.note)
+    site = targets.choose_site(request)
+    planned = cases.plan_cases(benchmarks.load(request.benchmark), request, site, reporter.note)
     for case in planned:
         reporter.plan(case.draft)
     name = f"{planned[0].draft.benchmark[:30].rstrip('-')}-example"

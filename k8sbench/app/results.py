@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import catalog, connections, stores
+from k8sbench.app import benchmarks, connections, stores
 from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
@@ -81,7 +81,7 @@ def results(
             groups,
             wanted,
             published=published,
-            find=catalog.finder(store, note),
+            find=benchmarks.spec_finder(store, note),
             is_strict=True,
             over_sets=over_sets,
         )
@@ -106,7 +106,7 @@ def rows(
     theirs = [*among, *(run for run in runs if run.source == stores.SOURCE)]
     groups = StoredGroups(store, note, theirs=theirs, accept=accept)
     wanted = selection.Wanted(runs=tuple(run_ids))
-    report = selection.report(groups, wanted, find=catalog.finder(store, note))
+    report = selection.report(groups, wanted, find=benchmarks.spec_finder(store, note))
     rejected = frozenset(
         member.run_id
         for row in report.results
@@ -129,7 +129,7 @@ def explain(text: str, scope: StoresRead, note: Note) -> list[Row]:
     check_accepted(scope.accept)
     with stores.with_operator(scope, note) as (store, groups):
         try:
-            return list(explanation.of(text, groups, catalog.finder(store, note)))
+            return list(explanation.of(text, groups, benchmarks.spec_finder(store, note)))
         except NotFound as missing:
             action = did_you_mean(text, ids.ALL) + (missing.action or "")
             raise NotFound(missing.message, action) from missing
@@ -312,7 +312,7 @@ def publish(
         stores.with_operator(scope, note) as (store, groups),
         tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as copies,
     ):
-        find = catalog.finder(store, note)
+        find = benchmarks.spec_finder(store, note)
         reports = [
             selection.report(groups, Wanted(set_name=name), published=published, find=find)
             for name in dict.fromkeys(sets)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import catalog, connections, objects, stores
-from k8sbench.app.catalog import RunTarget
+from k8sbench.app import benchmarks, cases, connections, objects, stores, targets
 from k8sbench.app.connections import new_set_name
 from k8sbench.app.objects import Created
+from k8sbench.app.targets import RunTarget
 from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.context import (
     Agree,
@@ -38,7 +38,6 @@ from k8sbench.ports import Manifest, RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
-    from k8sbench.app.catalog import RunTarget
     from k8sbench.app.results import RunRows
     from k8sbench.measure.group.node_check import JudgedNodes
 
@@ -99,12 +98,12 @@ def submit(
     ``agree`` asks the user for consent, if there is a terminal. Raises :class:`Interrupted` at a
     stop request before all runs are closed.
     """
-    benchmarks = catalog.named(request.benchmark)
+    chosen = benchmarks.load(request.benchmark)
     check_names(request)
-    target = catalog.target_of(request)
+    target = targets.choose_target(request)
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
-    planned = catalog.prepare(benchmarks, request, target.site, reporter.note)
+    planned = cases.plan_cases(chosen, request, target.site, reporter.note)
     rendered: list[tuple[RunPlan, tuple[Manifest, ...]]] = []
     if request.dry_run or len(planned) > 1:  # a single case is rendered before it is recorded
         plans = [case.plan(request.run_id or "draft", "draft") for case in planned]
@@ -117,10 +116,10 @@ def submit(
     if target.api is None:
         from k8sbench.adapters.local import cluster
 
-        planned = catalog.kept(planned, cluster.missing_framework, reporter.note)
+        planned = cases.drop_refused(planned, cluster.missing_framework, reporter.note)
         _check_agreed(planned, request, agree)
     if target.api is not None and request.all_cases and not request.wait:
-        planned = catalog.drop_too_large(planned, target.api, reporter.note)
+        planned = cases.drop_too_large(planned, target.api, reporter.note)
     return run(planned, request, target, reporter, stop)
 
 
@@ -321,15 +320,15 @@ def nodes(
     from k8sbench.measure.group import grouping, node_check
     from k8sbench.report import group_words
 
-    loaded = catalog.benchmark(request.benchmark)
+    loaded = benchmarks.load_one(request.benchmark)
     check_names(request)
-    target = catalog.target_of(request, may_be_local=False)
+    target = targets.choose_target(request, may_be_local=False)
     if target.api is None:
         raise UsageError(
             f"nodes compares the nodes of a cluster, and there is none ({target.why}).",
             "Name one with --context or --kubeconfig.",
         )
-    planned = catalog.prepare([loaded], request, target.site, reporter.note)
+    planned = cases.plan_cases([loaded], request, target.site, reporter.note)
     if len(planned) != 1:
         raise UsageError(
             "nodes runs one case on each node.", "Name one framework, and one batch size."

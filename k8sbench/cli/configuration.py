@@ -139,9 +139,9 @@ class BenchmarkPath(click.Path):
         """Return the names that begin so, or ask for files where none does."""
         from click.shell_completion import CompletionItem
 
-        from k8sbench.app import catalog
+        from k8sbench.app import benchmarks
 
-        names = [name for name in catalog.names() if name.startswith(incomplete)]
+        names = [name for name in benchmarks.names() if name.startswith(incomplete)]
         return [*map(CompletionItem, names)] or super().shell_complete(ctx, param, incomplete)
 
 

@@ -151,9 +151,9 @@ def names() -> Iterator[str]:
 
 def _from_files(name: str, command: click.Command) -> dict[str, Any] | None:
     """Build click's defaults from configuration files; None without files."""
-    from k8sbench.app import catalog
+    from k8sbench.app import settings
 
-    files = catalog.settings()
+    files = settings.read()
     if not files:
         return None
     configuration.check(files, names, find)
@@ -162,10 +162,10 @@ def _from_files(name: str, command: click.Command) -> dict[str, Any] | None:
 
 def _setting_files(message: str) -> str:
     """Name the files that may have set an option that an error names."""
-    from k8sbench.app import catalog
+    from k8sbench.app import settings
 
     with contextlib.suppress(BenchError):  # the error that is being told
-        paths = [*catalog.settings()]
+        paths = [*settings.read()]
         if paths and "--" in message:
             return f"Options are also set in {' and '.join(paths)}."
     return ""

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import msgspec
 
 from k8sbench import limits
-from k8sbench.app import connections, runs, stores
+from k8sbench.app import connections, serve, stores
 from k8sbench.app.known_groups import StoredGroups
 from k8sbench.lifecycle.context import Reporter, Stop
 from k8sbench.lifecycle.serving import Serving
@@ -242,7 +242,7 @@ class Controller:
                 for run in store.runs(RunFilter(limit=LATEST)):
                     if run.phase.final:
                         self._closed(run)
-                runs.serve(
+                serve.serve(
                     store,
                     places or [ClusterAccess()],
                     options,

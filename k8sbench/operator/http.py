@@ -36,10 +36,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from k8sbench import limits
-from k8sbench.app import catalog, stores
+from k8sbench.app import benchmarks, stores
 from k8sbench.app import results as reports
 from k8sbench.app.known_groups import StoredGroups
-from k8sbench.app.runs import judged, log_files
+from k8sbench.app.run_list import judged
+from k8sbench.app.run_status import log_files
 from k8sbench.measure.group import selection
 from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
 from k8sbench.model.group import GroupFilter
@@ -121,7 +122,7 @@ def _report(
         since=asked.since,
         every=query.get("all") == "true",
     )
-    find = catalog.finder(store, lambda _: None)
+    find = benchmarks.spec_finder(store, lambda _: None)
     groups = StoredGroups(store, lambda _: None)
     return selection.report(groups, wanted, find=find, published=published, over_sets=published)
 

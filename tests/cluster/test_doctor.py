@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.app.catalog import init_template
+from k8sbench.app.packaged_texts import init_template
 from k8sbench.cli.main import main
 from tests.harness.cluster import audit, operator_process, users
 from tests.harness.cluster.jobs import ON_GPUS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from k8sbench.app import catalog
+from k8sbench.app import benchmarks, data_sets
 from k8sbench.cli.options import format_option
 from k8sbench.cli.running import SignalStop
 from k8sbench.cli.terminal import output
@@ -65,13 +65,13 @@ def command(benchmark: str | None, output_format: str) -> None:
     shows a file of your own; docs/catalog.md says how to write one.
     """
     if benchmark is None:
-        every = catalog.benchmarks()
+        every = benchmarks.load_all()
         documents = map(_document, every)
         names = [loaded.spec.name for loaded in every]
         rows = [row for loaded in every for row in _rows(loaded)]
         output.write_items(output_format, COLUMNS, rows, [*documents], names)
         return
-    loaded = catalog.benchmark(benchmark)
+    loaded = benchmarks.load_one(benchmark)
     if output_format == "table":
         _one(loaded)
     else:
@@ -83,13 +83,13 @@ def _document(loaded: LoadedSpec) -> dict[str, Any]:
         "schema": SCHEMA,
         "source": loaded.source,
         "digest": loaded.digest,
-        "images": catalog.images(loaded.spec),
+        "images": benchmarks.images(loaded.spec),
         "benchmark": loaded.spec,
     }
 
 
 def _rows(loaded: LoadedSpec) -> Iterator[Row]:
-    images = catalog.images(loaded.spec)
+    images = benchmarks.images(loaded.spec)
     for framework in loaded.spec.frameworks:
         own = [image for image in images if image.framework == framework]
         yield from ((loaded, framework, image) for image in own or (None,))
@@ -216,7 +216,7 @@ def data_command() -> None:
 @format_option("table", "json", "name")
 def list_(output_format: str) -> None:
     """List the data sets: what they hold, and where to get them."""
-    document = catalog.DataSetList(data_sets=DATA_SETS)
+    document = data_sets.DataSetList(data_sets=DATA_SETS)
     names = [data_set.name for data_set in DATA_SETS]
     output.write_items(output_format, DATA_COLUMNS, DATA_SETS, document, names)
 
@@ -263,7 +263,7 @@ def _run(action: Any, words: list[str], **given: Any) -> int:
         else:
             output.note(clean(line))
 
-    code = catalog.work_on_data(action, name, place, words, SignalStop(), tell)
+    code = data_sets.work_on_data(action, name, place, words, SignalStop(), tell)
     if code == 0:
         output.note(f"{name}: all is there, in {place}.")
     elif missing:

@@ -11,8 +11,8 @@ from typing import Any
 import click
 import msgspec
 
-from k8sbench.app import catalog, runs
-from k8sbench.app.catalog import Preflight
+from k8sbench.app import doctor, packaged_texts, pools, serve
+from k8sbench.app.doctor import Preflight
 from k8sbench.cli.options import F, access_options, format_option, request_options
 from k8sbench.cli.running import SignalStop
 from k8sbench.cli.terminal import output, progress
@@ -42,7 +42,7 @@ FLAGS = {
 
 
 @click.command()
-@request_options(FLAGS, benchmark=catalog.DOCTORS_BENCHMARK)
+@request_options(FLAGS, benchmark=doctor.DOCTORS_BENCHMARK)
 @click.option(
     "--init-template",
     is_flag=True,
@@ -57,9 +57,9 @@ def doctor_command(request: SubmitRequest, init_template: bool, output_format: s
     0 ready, perhaps with warnings; 6 for any failure.
     """
     if init_template:
-        output.write(catalog.init_template())
+        output.write(packaged_texts.init_template())
         return 0
-    done = catalog.examine(request, output.note)
+    done = doctor.examine(request, output.note)
     if output_format == "table":
         _write_findings(done)
     else:
@@ -147,17 +147,17 @@ def pools_command(
     if from_cluster and output_format in ("json", "name"):
         raise UsageError("--from-cluster prints a pools file.", "Give -o yaml, or leave out -o.")
     if from_cluster:
-        output.write(catalog.proposed_pools(access))
+        output.write(pools.proposed_pools(access))
         return
-    known, unread = catalog.known_pools(pools_file, access)
+    known, unread = pools.known_pools(pools_file, access)
     if unread is not None:
         output.error(f"warning: the pools of the cluster are not read: {unread}")
-    pools = tuple(known.pools.values())
+    listed = tuple(known.pools.values())
     if output_format == "yaml":
         output.write(known.text)
         return
-    document = PoolList(source=known.source, default=known.default, pools=pools)
-    output.write_items(output_format, POOLS, pools, document, known.pools)
+    document = PoolList(source=known.source, default=known.default, pools=listed)
+    output.write_items(output_format, POOLS, listed, document, known.pools)
     if output_format == "table":
         chosen = known.default or "none: --node-pool is required"
         output.note(f"pools from {known.source}; default: {chosen}")
@@ -258,7 +258,7 @@ def operator_command(
     stop = SignalStop()
     figures = metrics.Metrics()
     reporter = progress.LogLines(time.time, log_format)
-    leading = runs.leadership(name, asked.namespaces, reporter.note)
+    leading = serve.leadership(name, asked.namespaces, reporter.note)
     controller = Controller(asked, leading, reporter, figures.closed)
     figures.state = controller.state
     app = http.application(controller.state, figures.registry, lambda: leading.token)
@@ -277,4 +277,4 @@ def operator_command(
 @operator_command.command()
 def crd() -> None:
     """Print the CRD of Benchmark objects for ``kubectl apply --server-side -f -``."""
-    click.echo(catalog.crd(), nl=False)
+    click.echo(packaged_texts.crd(), nl=False)

@@ -13,8 +13,7 @@ from typing import Any
 import click
 import msgspec
 
-from k8sbench.app import follow
-from k8sbench.app import runs as recorded
+from k8sbench.app import collect, follow, run_list, run_status
 from k8sbench.app.follow import PrintedLine
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
@@ -76,7 +75,7 @@ def list_command(
     """
     is_short = output_format in SHORT and sys.stdout.isatty()
     limit = MOST_LISTED + 1 if is_short else None
-    rows = recorded.list_runs(RunFilter(**wanted, limit=limit), where, access, output.note)
+    rows = run_list.list_runs(RunFilter(**wanted, limit=limit), where, access, output.note)
     if limit is not None and len(rows) == limit:
         rows = rows[1:]
         output.note(f"The newest {MOST_LISTED} runs; for all of them: k8sbench list | less")
@@ -184,7 +183,7 @@ def status_command(run: str, output_format: str, access: ClusterAccess, where: s
     recorded; --store cluster asks only the operator. The exit code does not depend on the run's
     state: it is 0.
     """
-    status = recorded.status(run, where, access, output.note)
+    status = run_status.status(run, where, access, output.note)
     if output_format == "table":
         _print_status(status)
     else:
@@ -435,7 +434,7 @@ def collect_command(
     options = CollectOptions(runs=runs, until_over=follow, store=where, **asked)
     stop = SignalStop()
     with reporting() as reporter:
-        result, made = recorded.collect(options, reporter, stop, partial(_agrees, yes=yes))
+        result, made = collect.collect(options, reporter, stop, partial(_agrees, yes=yes))
     _note_runs(result.going_on, ("goes", "go"), "on; wait with --follow")
     _note_runs(result.followed, ("is", "are"), "followed by another k8sbench process: left to it")
     if every and not (result.closed or result.going_on or result.followed or result.failed):

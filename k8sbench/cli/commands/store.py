@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from k8sbench.app import catalog, stores
+from k8sbench.app import settings, stores
 from k8sbench.cli import configuration, main
 from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.terminal import output
@@ -176,7 +176,7 @@ def show() -> None:
     The first of these counts: a flag, the environment, k8sbench.toml in the working folder or the
     nearest folder above, k8sbench/k8sbench.toml in the user's configuration folder.
     """
-    files = catalog.settings()
+    files = settings.read()
     configuration.check(files, main.names, main.find)
     values: dict[tuple[str, str], Any] = {}
     for content in reversed(files.values()):

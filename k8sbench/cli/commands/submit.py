@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from k8sbench.app import catalog, submit
+from k8sbench.app import cases, submit
 from k8sbench.app.objects import Created, rendered
 from k8sbench.app.submit import Detached, DryRun
 from k8sbench.cli import rows
@@ -133,7 +133,7 @@ def render_command(
             _write_manifests([rendered(request, reporter)], "yaml")
             return
         set_name = set_name or "example"
-        manifests = catalog.render(request, reporter, run_id=run_id, set_name=set_name)
+        manifests = cases.render(request, reporter, run_id=run_id, set_name=set_name)
     shared = [] if with_trainers else [one for one in manifests if one["kind"] == "ConfigMap"]
     for one in shared:
         needed = f"The pods need the ConfigMap {one['metadata']['name']}"

@@ -5,10 +5,10 @@ import shlex
 import pytest
 import yaml
 
-from k8sbench.app import catalog
+from k8sbench.app import benchmarks
 from tests.unit.command_line import Cli
 
-NAMES = [loaded.spec.name for loaded in catalog.benchmarks()]
+NAMES = [loaded.spec.name for loaded in benchmarks.load_all()]
 
 
 @pytest.mark.parametrize("name", NAMES)

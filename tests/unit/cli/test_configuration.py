@@ -7,7 +7,7 @@ from typing import Any
 import click
 import pytest
 
-from k8sbench.app import catalog
+from k8sbench.app import settings
 from k8sbench.cli import configuration, main
 from tests.unit import goldens
 from tests.unit.command_line import Cli
@@ -43,7 +43,7 @@ def _written(path: pathlib.Path, text: str) -> pathlib.Path:
 def given(name: str) -> dict[str, Any]:
     """Option → its value by the files, of one command."""
     command = present(main.find(name))
-    values = configuration.default_map(name, command, catalog.settings())
+    values = configuration.default_map(name, command, settings.read())
     names = {str(param.name): key for key, param in configuration.options(command).items()}
     return {names[param]: value for param, value in values.items()}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.app import catalog
+from k8sbench.app import doctor
 from k8sbench.cli.running import SignalStop
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
@@ -47,6 +47,6 @@ def test_a_second_ctrl_c_ends_at_once(monkeypatch: pytest.MonkeyPatch, cli: Cli)
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(catalog, "examine", interrupted)
+    monkeypatch.setattr(doctor, "examine", interrupted)
     err = cli("doctor", code=130).err
     assert err.endswith("error: Interrupted.\n  k8sbench list shows what became of the runs.\n")

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from k8sbench.app import catalog
+from k8sbench.app import packaged_texts
 from k8sbench.diagnose.preflight import checks
 from k8sbench.model.kinds import TRAINING_OPERATOR
 from tests.unit.doctor.clusters import deployment
@@ -31,7 +31,7 @@ def test_an_image_s_tag_may_tell_the_version(image: str, version: tuple[int, int
 
 
 def test_our_template_is_what_the_operator_reads() -> None:
-    filled = catalog.init_template()
+    filled = packaged_texts.init_template()
     for name in ("InitContainerImage", "MaxTries", "MasterAddr"):
         assert f"{{{{.{name}}}}}" in filled
         filled = filled.replace(f"{{{{.{name}}}}}", "5")

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.app import connections
-from k8sbench.app import runs as runs_
+from k8sbench.app import connections, find, run_list
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.model.errors import NotFound, PlanUnreadable, UsageError
@@ -53,7 +52,7 @@ def test_they_are_filtered_as_runs_are(wanted: RunFilter, found: str) -> None:
         job("c", at=NOW + 2, set_name="weekly", phase=Phase.SUCCEEDED),
     ]
     known = ["known"]
-    matching = runs_.foreign_jobs([job("known"), *jobs], known, wanted, lambda _: None)
+    matching = run_list.foreign_jobs([job("known"), *jobs], known, wanted, lambda _: None)
     assert [one.plan.run_id for one in matching] == [*found]
 
 
@@ -81,7 +80,7 @@ def test_one_whose_plan_cannot_be_read_is_named_and_the_others_are_recorded(stor
     reported: list[str] = []
     record(cluster, context(store, cluster), reported)
     assert store.ids() == ["theirs"]
-    foreign = runs_.foreign_jobs(cluster.found, [], RunFilter(), reported.append)
+    foreign = run_list.foreign_jobs(cluster.found, [], RunFilter(), reported.append)
     assert foreign == [job("theirs")]
     action = "Use the k8sbench that submitted it, or delete the job with: k8sbench delete bad"
     warnings = [text for text in reported if text.startswith("warning")]
@@ -126,19 +125,19 @@ def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near(
     store.record(plan("other"), at=NOW, process=None)
     answering(on_cluster("night-2"), on_cluster("night-1"))
     with pytest.raises(NotFound) as caught:
-        runs_.look_up(store, "nihgt", NOWHERE, records=True)
+        find.look_up(store, "nihgt", NOWHERE, records=True)
     assert caught.value.message == (
         "There is no run 'nihgt' in the store or in namespace bench of"
         " https://cluster.example:6443."
     )
     assert caught.value.action == "Nearest: night-2, night-1."
     with pytest.raises(UsageError, match="2 runs begin with 'n'"):
-        runs_.look_up(store, "n", NOWHERE)
+        find.look_up(store, "n", NOWHERE)
 
 
 def test_looked_at_it_is_a_run_that_is_not_recorded(store: Store, answering: Answering) -> None:
     answering(on_cluster("theirs"))
-    run = runs_.look_up(store, "th", NOWHERE)
+    run = find.look_up(store, "th", NOWHERE)
     assert (run.run_id, run.location, run.created_at) == ("theirs", LOCATION, NOW)
     assert store.ids() == []
 
@@ -150,6 +149,6 @@ def test_a_job_without_a_plan_can_be_deleted(store: Store, answering: Answering)
     )
     for records in (True, False):
         with pytest.raises(PlanUnreadable) as caught:
-            runs_.look_up(store, "nig", NOWHERE, records=records)
+            find.look_up(store, "nig", NOWHERE, records=records)
         assert caught.value.message == "It is cut."
         assert caught.value.action.endswith("delete the job with: k8sbench delete it")

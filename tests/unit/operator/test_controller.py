@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.store.sql_store import SqlStore
-from k8sbench.app import runs
+from k8sbench.app import serve
 from k8sbench.lifecycle.context import Stop
 from k8sbench.model.errors import StoreError
 from k8sbench.operator.controller import Controller, OperatorSettings
@@ -75,7 +75,7 @@ class Life:
         self.thread = threading.Thread(target=self.controller.run, args=(self.stop,))
 
     def begin(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(runs, "serve", served)
+        monkeypatch.setattr(serve, "serve", served)
         self.thread.start()
 
     def noted(self, text: str) -> bool:

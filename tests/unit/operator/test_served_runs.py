@@ -13,7 +13,7 @@ import pytest
 from k8sbench.adapters.kubernetes import operator_proxy as proxies
 from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.adapters.store.opening import open_store
-from k8sbench.app import follow, objects, results, runs, stores
+from k8sbench.app import collect, find, follow, objects, results, stores
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Stop
 from k8sbench.measure.group.selection import Wanted
@@ -130,11 +130,11 @@ def test_a_run_that_only_the_operator_has_is_over_for_every_command(
     ) -> None:
         raise missing
 
-    monkeypatch.setattr(runs, "_foreign_job", gone)
+    monkeypatch.setattr(find, "_foreign_job", gone)
     reporter, where = Silent(), (store, HERE)
     watched = follow.watch("a", *where, reporter, Stop())
     options = CollectOptions(runs=("a",), access=HERE, store=store)
-    result, rows = runs.collect(options, reporter, Stop(), lambda _: False)
+    result, rows = collect.collect(options, reporter, Stop(), lambda _: False)
     assert [run.run_id for run in result.closed] == ["a"]
     for shown in (watched, rows):
         (row,) = shown.report.results

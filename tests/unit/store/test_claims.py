@@ -14,7 +14,7 @@ from k8sbench.adapters import processes
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import stores
-from k8sbench.app.runs import find
+from k8sbench.app.find import find_recorded
 from k8sbench.lifecycle.context import mark_lost_runs
 from k8sbench.model import times
 from k8sbench.model.errors import NotFound, StoreError, UsageError
@@ -211,22 +211,22 @@ def test_a_read_only_store_still_tells(root: Path, monkeypatch: pytest.MonkeyPat
         store.database.read_only = StoreError("It can only be read.")
         runs = stores.current_runs(store)
         assert [run.phase for run in runs] == [Phase.LOST]
-        assert find(store, "seg").phase is Phase.LOST
+        assert find_recorded(store, "seg").phase is Phase.LOST
         assert store.run("seg-1").phase is Phase.CREATED
 
 
 @pytest.mark.parametrize("text", ["seg-1", "seg-11", "se", "", "SEG-1", "%", "seg_1", "seg-1 "])
 def test_a_run_is_found_by_its_id_or_an_unambiguous_part(store: SqlStore, text: str) -> None:
     with pytest.raises(NotFound, match="There are no runs"):
-        find(store, text)
+        find_recorded(store, text)
     for number, run_id in enumerate(("seg-1", "seg-11", "seg-12"), start=1):
         store.record(plan(run_id, repeat=number), at=NOW, process=None)
     if text in {"seg-1", "seg-11"}:
-        assert find(store, text).run_id == text
+        assert find_recorded(store, text).run_id == text
         return
     says = "3 runs begin with 'se'" if text == "se" else "There is no run"
     with pytest.raises((UsageError, NotFound), match=says):
-        find(store, text)
+        find_recorded(store, text)
 
 
 @pytest.mark.parametrize(

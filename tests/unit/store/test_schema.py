@@ -14,7 +14,7 @@ import yaml
 from k8sbench.adapters.store.artifacts import RunRecord, Wishes
 from k8sbench.adapters.store.exchange import ImportRecord, Pruned
 from k8sbench.adapters.store.opening import open_store
-from k8sbench.app.catalog import DataSetList
+from k8sbench.app.data_sets import DataSetList
 from k8sbench.cli.commands.cluster import PoolList
 from k8sbench.cli.commands.store import SCHEMAS
 from k8sbench.cli.main import main

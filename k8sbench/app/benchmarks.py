@@ -1,0 +1,91 @@
+"""The benchmarks of the catalog and of users' files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from k8sbench.lifecycle.context import BENCHMARK, Note
+from k8sbench.model.errors import BenchError
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.planning import LoadedSpec
+from k8sbench.model.spec import BenchmarkSpec
+
+if TYPE_CHECKING:
+    from k8sbench.model.image import ListedImage
+    from k8sbench.ports import Store
+
+
+EVERY = "all"
+"""Stands for every built-in benchmark."""
+
+
+def load_all() -> list[LoadedSpec]:
+    """Return the built-in catalog."""
+    from k8sbench.adapters.files import catalog
+
+    return list(catalog.load_all())
+
+
+def names() -> list[str]:
+    """Return the names of the built-in benchmarks, without reading them."""
+    from k8sbench.adapters.files import catalog
+
+    return catalog.names()
+
+
+def load_one(name: str) -> LoadedSpec:
+    """Return one benchmark by its name, or by the path of its file."""
+    from k8sbench.adapters.files import catalog
+
+    return catalog.find(name)
+
+
+def load(name: str) -> list[LoadedSpec]:
+    """Return the benchmark of a name or a file's path; ``all``: every built-in one."""
+    return load_all() if name == EVERY else [load_one(name)]
+
+
+def images(spec: BenchmarkSpec) -> tuple[ListedImage, ...]:
+    """Return the images that the variants of a benchmark run in."""
+    from k8sbench.adapters.files import catalog
+
+    return tuple(catalog.image_table().of_benchmark(spec))
+
+
+def spec_finder(store: Store, note: Note) -> Callable[[RunPlan], BenchmarkSpec | None]:
+    """Return a function that finds the catalog entry of a plan.
+
+    Each file is read once, on first use. If a user's file is gone or now holds another benchmark,
+    the run's copy is read instead.
+    """
+    known: dict[tuple[str, str], BenchmarkSpec | None] = {}
+
+    def find(plan: RunPlan) -> BenchmarkSpec | None:
+        if not plan.spec_source:
+            return None  # an imported log of no benchmark
+        name = plan.benchmark if plan.spec_source == "built-in" else plan.spec_source
+        if (name, plan.benchmark) not in known:
+            known[name, plan.benchmark] = _entry(plan, name, store, note)
+        return known[name, plan.benchmark]
+
+    return find
+
+
+def _entry(plan: RunPlan, name: str, store: Store, note: Note) -> BenchmarkSpec | None:
+    from k8sbench.adapters.files import catalog
+
+    try:
+        spec = load_one(name).spec
+        if spec.name == plan.benchmark:
+            return spec
+        why = f"it holds {spec.name}, not {plan.benchmark}."
+    except BenchError as error:
+        why = error.message
+    try:
+        if copy := store.kept(plan.run_id, BENCHMARK):
+            return catalog.copied(copy, f"{plan.run_id}/{BENCHMARK}")
+    except BenchError:
+        pass  # a run of elsewhere: what is wrong with the file itself says more
+    note(f"warning: the catalog entry {name} cannot be used: {why}")
+    return None

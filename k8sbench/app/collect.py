@@ -1,0 +1,78 @@
+"""``collect``: close finished runs that no process follows, and make their rows."""
+
+from __future__ import annotations
+
+from k8sbench.app import connections, find, results, stores
+from k8sbench.app.connections import on_cluster
+from k8sbench.app.results import RunRows
+from k8sbench.lifecycle import collecting
+from k8sbench.lifecycle.collecting import CollectResult
+from k8sbench.lifecycle.context import Agree, Note, Reporter, RunContext, Stop
+from k8sbench.model.request import CollectOptions
+from k8sbench.model.run import Location, Run
+from k8sbench.ports import Store
+
+Collected = tuple[CollectResult, RunRows]
+"""Collected runs, and the rows of the closed ones."""
+
+
+def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agree) -> Collected:
+    """Collect the named runs, or every run of the namespace that needs it.
+
+    Asked to stop it returns early, with the runs that go on. ``agree`` is asked before a job is
+    taken over.
+    """
+    results.check_accepted(options.accept)
+    result = CollectResult()
+    with stores.open_writable(options.store, note=reporter.note) as store:
+        for location, run_ids in _by_location(store, options, result, reporter.note).items():
+            api = connections.connect(options.access, location)
+            with on_cluster(store, api, reporter.note, options) as context, stop:
+                for run_id in run_ids if options.take_over else ():
+                    collecting.take_over(run_id, context, agree, reporter.note)
+                runs = [_known(run_id, context) for run_id in run_ids]
+                if not options.runs:
+                    runs = collecting.pending_runs(context, reporter.note)
+                    runs += collecting.owed_runs(context)
+                for run in runs:
+                    if run.needs_collection:
+                        collecting.check_place(run, context.cluster, context.location)
+                collected = collecting.collect(
+                    runs, context, reporter, stop, options, follow=options.until_over
+                )
+                result.add(collected)
+            if stop.cause is not None:
+                break
+        for run_id, error in (stores.damaged(store) if not options.runs else {}).items():
+            reporter.note(f"warning: run {run_id} is damaged: {error.message} {error.action}")
+            result.failed.setdefault(run_id, error)
+        return result, results.rows(store, result.closed, reporter.note, accept=options.accept)
+
+
+def _known(run_id: str, context: RunContext) -> Run:
+    """Return the record of a run; a missing one is made."""
+    store = context.store
+    if run_id in store.ids():
+        job = collecting.job_of(run_id, context)
+        if job is None or not collecting.is_late(job, context):
+            return store.run(run_id)
+    return collecting.adopted(run_id, context)
+
+
+def _by_location(
+    store: Store, options: CollectOptions, result: CollectResult, note: Note
+) -> dict[Location | None, list[str]]:
+    """Group the named runs by cluster; runs that the operator alone has are closed.
+
+    The key None stands for the named or current cluster, the only one if no run is named.
+    """
+    locations: dict[Location | None, dict[str, None]] = {} if options.runs else {None: {}}
+    for text in options.runs:
+        run = find.find_run_to_change(store, text, options.access, note)
+        if run.source == stores.SOURCE:
+            (result.closed if run.is_closed else result.going_on).append(run)
+            continue
+        connections.check_on_cluster(run)
+        place = None if options.access.named else run.location
+        locations.setdefault(place, {})[run.run_id] = None
+    return {place: list(names) for place, names in locations.items()}

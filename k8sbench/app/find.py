@@ -1,0 +1,123 @@
+"""Find a run by its id's prefix: in the store, on the cluster, or at the operator.
+
+A foreign job of a cluster was submitted from another store. Its own annotations are enough to look
+at it. Nothing is recorded by looking.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from k8sbench.app import connections, stores
+from k8sbench.lifecycle import collecting
+from k8sbench.lifecycle.context import Note, RunContext
+from k8sbench.model.errors import BenchError, NotFound, OwnedElsewhere
+from k8sbench.model.identity import resolve
+from k8sbench.model.request import ClusterAccess
+from k8sbench.model.run import Run, knows_more, may_know_more
+from k8sbench.ports import FoundJob, Store
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.store.sql_store import SqlStore
+
+
+def find_recorded(store: Store, text: str) -> Run:
+    """Return the current record of the run with this id prefix."""
+    run_id = resolve(store.ids(), text)
+    return stores.reconcile(store).get(run_id) or store.run(run_id)
+
+
+def look_up(store: Store, text: str, access: ClusterAccess, *, records: bool = False) -> Run:
+    """Find a run by id prefix in the store, then the cluster.
+
+    With ``records`` a job without a record is recorded here, from its annotations. Raises
+    :class:`OwnedElsewhere` for one of another store.
+    """
+    try:
+        return find_recorded(store, text)
+    except NotFound as missing:
+        job, here = _foreign_job(store, text, access, missing, acts=records)
+    if records and not job.ownership.is_ours:
+        raise OwnedElsewhere(job.run_id, job.ownership.holder)
+    return collecting.recorded(job, here) if records else job.as_run(here.location)
+
+
+def find_run_to_change(
+    store: Store,
+    text: str,
+    access: ClusterAccess,
+    note: Note,
+    *,
+    records: bool = False,
+) -> Run:
+    """Find a run that a command follows or ends.
+
+    A run that the operator has is left to it, which is noted.
+    """
+    try:
+        return look_up(store, text, access, records=records)
+    except NotFound:
+        theirs = stores.operator_run(access, text, note)
+        if theirs is None:
+            raise
+    state = "has collected" if theirs.is_closed else "follows"
+    note(f"The operator {state} run {theirs.run_id}: nothing is left to do here.")
+    return theirs
+
+
+def _foreign_job(
+    store: Store, text: str, access: ClusterAccess, missing: NotFound, *, acts: bool
+) -> tuple[FoundJob, RunContext]:
+    """Find the job of an unrecorded run, and a context to record it.
+
+    A current cluster that was not named need not answer: then there is no such run, and the error
+    names what hindered the search.
+    """
+    if not connections.configured(access):
+        raise missing
+    try:
+        user = store if acts else None
+        with connections.glance(connections.connect(access), user=user) as cluster:
+            place = cluster.api.place
+            here = connections.run_context(store, cluster, cluster.api)
+            jobs = cluster.jobs()
+    except BenchError as error:
+        if access.named:
+            raise
+        why = f"The cluster could not be queried: {error.message}"
+        raise NotFound(missing.message, f"{why} {missing.action}") from error
+    known = store.ids()
+    foreign = {job.run_id: job for job in jobs if job.run_id not in known}
+    places = f"in the store or in namespace {place.namespace} of {place.server}"
+    return foreign[resolve([*foreign], text, other_ids=known, where=places)], here
+
+
+@contextlib.contextmanager
+def run_seen(
+    text: str, where: str | None, access: ClusterAccess, note: Note
+) -> Iterator[tuple[SqlStore, Run, bool, ClusterAccess]]:
+    """Open a store to read one run.
+
+    Says if it is recorded there, and how its cluster is reached. The run may be on the cluster
+    alone, and is the operator's if that knows more.
+    """
+    insist = where == stores.CLUSTER
+    found = None
+    missing = NotFound(f"The operator has no such run: {text}.")
+    with stores.open_readonly(stores.NOWHERE if insist else where, note) as store:
+        if not insist:
+            try:
+                found = look_up(store, text, access)
+            except NotFound as error:
+                missing = error
+        there = access if found is None else connections.access_to(found.location, access)
+        if found is None or may_know_more(found):
+            run_id = text if found is None else found.run_id
+            theirs = stores.operator_run(there, run_id, note, insist=insist)
+            if theirs is not None and knows_more(theirs, found):
+                found = theirs
+        if found is None:
+            raise missing
+        yield store, found, found.run_id in store.ids(), there

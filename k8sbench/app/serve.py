@@ -1,0 +1,138 @@
+"""The work of an operator: plan Benchmark objects, and serve namespaces until a stop.
+
+Every run of the namespaces is collected. Serving ends with an error where the store cannot be used;
+the operator begins again then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+from k8sbench.app import benchmarks, cases, connections, targets
+from k8sbench.app.connections import on_cluster
+from k8sbench.lifecycle import serving
+from k8sbench.lifecycle.context import Note, Reporter, Stop
+from k8sbench.lifecycle.serving import Serving
+from k8sbench.lifecycle.submitting import PlannedCase
+from k8sbench.model.benchmark_object import Benchmark, ObjectSpec
+from k8sbench.model.errors import UsageError
+from k8sbench.model.pool import problems
+from k8sbench.model.request import ClusterAccess, CollectOptions
+from k8sbench.model.run import Run
+from k8sbench.model.training import claims
+from k8sbench.ports import Store
+from k8sbench.threads import decoder
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.kubernetes.client.api import Api
+    from k8sbench.adapters.kubernetes.leadership import Leadership
+    from k8sbench.model.plan import RunPlan
+    from k8sbench.model.planning import LoadedSpec
+
+
+def serve(
+    store: Store,
+    places: Sequence[ClusterAccess],
+    options: CollectOptions,
+    reporter: Reporter,
+    stop: Stop,
+    closed: Callable[[Run], None],
+    look: Callable[[Sequence[Serving], Mapping[str, int]], None],
+) -> None:
+    """Serve namespaces as their operator, until a stop.
+
+    Every run is collected, and what Benchmark objects want is created. New are
+    also runs that another process of the store abandons. In each turn ``look`` takes the
+    namespaces, and the numbers of failed requests by HTTP status.
+    """
+    from k8sbench.adapters.kubernetes.benchmark_objects import BenchmarkObjects
+
+    resolve_types()
+    note_once = lru_cache(serving.MOST_NOTES)(reporter.note)
+    apis = [connections.connect(access) for access in places]
+    with contextlib.ExitStack() as stack:
+        served = []
+        for api in apis:
+            opened = on_cluster(store, api, reporter.note, options, is_operator=True)
+            context = stack.enter_context(opened)
+            objects = stack.enter_context(contextlib.closing(BenchmarkObjects(api)))
+            plan = partial(plan_object, api, note_once, options.reserved)
+            served.append(stack.enter_context(Serving(context, reporter, objects, plan)))
+        stack.enter_context(stop)
+
+        def seen(places: Sequence[Serving]) -> None:
+            look(places, sum((Counter(api.sender.errors) for api in apis), Counter()))
+
+        serving.serve(served, stop, closed, seen)
+
+
+def plan_object(
+    api: Api, note: Note, reserved: Collection[str], benchmark: Benchmark
+) -> Sequence[PlannedCase]:
+    """Plan and render the cases of an object, baselines (1x1) first.
+
+    Raises :class:`~k8sbench.model.errors.UsageError` for what cannot run, or names a ``reserved``
+    claim or Secret (``NAMESPACE/NAME``).
+    """
+    from k8sbench.adapters.kubernetes import preflight
+
+    pool = benchmark.wanted.pool
+    for path, wrong in () if pool is None else problems(pool):
+        raise UsageError(f"pool.{'.'.join(map(str, path))} {wrong}.", "Create another Benchmark.")
+    request = benchmark.request()
+    site = targets.target_on_cluster(api, request, pool).site
+    planned: Sequence[PlannedCase] = cases.plan_cases(_specs(benchmark), request, site, note)
+    if request.all_cases:
+        planned = cases.drop_too_large(planned, api, note)
+    if nodes := benchmark.wanted.nodes:
+        planned = [case.on_node(node) for case in planned for node in nodes]
+    for case in planned:  # a mistake in the last one must not show after hours
+        case.manifests(case.plan(benchmark.run_id(1), benchmark.set_name))
+    drafts = [case.draft for case in planned]
+    refuse_reserved(drafts, api.place.namespace, reserved)
+    preflight.refuse(api, drafts)
+    return sorted(planned, key=lambda case: case.draft.world_size > 1)
+
+
+def refuse_reserved(plans: Sequence[RunPlan], namespace: str, reserved: Collection[str]) -> None:
+    """Raise :class:`UsageError` if a plan names a reserved claim or Secret of the namespace."""
+    for one in plans:
+        secrets = {secret.name for secret in one.secret_env.values()}
+        for name in sorted({*claims(one), *secrets, *one.pool.image_pull_secrets}):
+            if f"{namespace}/{name}" in reserved:
+                raise UsageError(
+                    f"{name} is the operator's own, and no Benchmark may name it.",
+                    "Create a Benchmark with another claim or Secret.",
+                )
+
+
+def _specs(benchmark: Benchmark) -> list[LoadedSpec]:
+    wanted = benchmark.wanted
+    if wanted.file is None:
+        assert wanted.benchmark is not None
+        return benchmarks.load(wanted.benchmark)
+    from k8sbench.adapters.files import catalog as files
+
+    return [files.given(wanted.file, f"Benchmark {benchmark.name}")]
+
+
+def resolve_types() -> None:
+    """Resolve the types that planning reads, before there are threads."""
+    from k8sbench.model.image import ImageTable
+    from k8sbench.model.pool import PoolsFile
+    from k8sbench.model.run import Run
+    from k8sbench.model.spec import BenchmarkSpec
+
+    for type_ in (ObjectSpec, BenchmarkSpec, PoolsFile, ImageTable, Run):
+        decoder(type_)
+
+
+def leadership(name: str, namespaces: Sequence[str], note: Note) -> Leadership:
+    """Make the holder of the Leases of namespaces; by default of this process's own."""
+    from k8sbench.adapters.kubernetes.leadership import Leadership
+
+    return Leadership(partial(connections.connect, ClusterAccess()), name, namespaces, note)
