@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from k8sbench.app import cases, follow, run_status
+from k8sbench.app import cases, follow, run_status, submit
 from k8sbench.app import results as rows_of
-from k8sbench.app import submit as submitting
 from k8sbench.app.follow import PrintedLine
 from k8sbench.app.objects import Created
 from k8sbench.app.stores import StoresRead
@@ -155,7 +154,7 @@ class Client:
         several = max(wanted.repeats or 1, len(wanted.batch_sizes)) > 1
         if wanted.all_cases or wanted.resume or several or wanted.dry_run:
             raise UsageError("A client submits one run at a time.", "Submit each, with one set=.")
-        work = _Work(submitting.submit, wanted)
+        work = _Work(submit.submit, wanted)
         return Run(self, work.recorded(), None if wanted.detach else work)
 
     def run(self, run_id: str) -> Run:

@@ -1,4 +1,4 @@
-"""``submit``, and ``nodes``: plan, create, watch, collect, measure, store and show each case."""
+"""``submit``: plan, create, watch, collect, measure, store and show each case."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from k8sbench.lifecycle.context import (
 from k8sbench.lifecycle.requests import GpuMetricsFetcher
 from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model import creation, times
-from k8sbench.model.errors import FEW, BenchError, NotFound, Unreachable, UsageError
+from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.identity import case_key, check_set, checked_run_id, checked_set_name
-from k8sbench.model.kube import name_of
+from k8sbench.model.kube import ServingOperator
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.request import FollowOptions, SubmitRequest
@@ -39,7 +39,6 @@ from k8sbench.ports import Manifest, RunFilter
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.app.results import RunRows
-    from k8sbench.measure.group.node_check import JudgedNodes
 
 
 def resumed(
@@ -90,6 +89,19 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
     """Error if some jobs were not created; the created ones go on."""
 
 
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a submit needs, checked; what is left is to run it."""
+
+    request: SubmitRequest
+    """The options; without an operator with the name of the set."""
+    planned: Sequence[PlannedCase]
+    target: RunTarget
+    operator: ServingOperator | None
+    """The operator that serves the namespace and runs the cases; None: this process does."""
+    nodes: Sequence[str] = ()
+    """Nodes that the cases are pinned to."""
+
+
 def submit(
     request: SubmitRequest, reporter: Reporter, stop: Stop, agree: Agree | None = None
 ) -> RunRows | Detached | Created | DryRun:
@@ -103,7 +115,7 @@ def submit(
     target = targets.choose_target(request)
     # Every case is planned and rendered before the first one starts: a mistake in the last of
     # them must not show after hours.
-    planned = cases.plan_cases(chosen, request, target.site, reporter.note)
+    planned: Sequence[PlannedCase] = cases.plan_cases(chosen, request, target.site, reporter.note)
     rendered: list[tuple[RunPlan, tuple[Manifest, ...]]] = []
     if request.dry_run or len(planned) > 1:  # a single case is rendered before it is recorded
         plans = [case.plan(request.run_id or "draft", "draft") for case in planned]
@@ -113,56 +125,81 @@ def submit(
             reporter.plan(plan)
         reporter.note(target.why)
         return DryRun(manifests=tuple(one for _, of_case in rendered for one in of_case))
+    planned = _drop_unfit(planned, request, target, reporter.note)
+    if target.api is None:
+        _check_agreed(planned, request, agree)
+    return run(resolve(planned, request, target), reporter, stop)
+
+
+def _drop_unfit(
+    planned: Sequence[PlannedCase], request: SubmitRequest, target: RunTarget, note: Note
+) -> Sequence[PlannedCase]:
+    """Drop the cases that the target cannot run, each with a note."""
     if target.api is None:
         from k8sbench.adapters.local import cluster
 
-        planned = cases.drop_refused(planned, cluster.missing_framework, reporter.note)
-        _check_agreed(planned, request, agree)
-    if target.api is not None and request.all_cases and not request.wait:
-        planned = cases.drop_too_large(planned, target.api, reporter.note)
-    return run(planned, request, target, reporter, stop)
+        return cases.drop_refused(planned, cluster.missing_framework, note)
+    if request.all_cases and not request.wait:
+        return cases.drop_too_large(planned, target.api, note)
+    return planned
 
 
-def run(
+def resolve(
     planned: Sequence[PlannedCase],
     request: SubmitRequest,
     target: RunTarget,
-    reporter: Reporter,
-    stop: Stop,
     nodes: Sequence[str] = (),
-) -> RunRows | Detached | Created:
-    """Run cases that are planned, in a set that is new or resumed.
-
-    Where an operator serves the namespace, it does. ``nodes`` are those that the cases are pinned
-    to.
-    """
-    api = target.api
-    if api is not None:
+) -> Submission:
+    """Check a submit against its cluster and store, and find who runs it."""
+    operator = None
+    if target.api is not None:
         from k8sbench.adapters.kubernetes import preflight
 
-        preflight.refuse(api, [case.draft for case in planned])
-        operator = None if request.no_operator else objects.operator_of(api)
-        if operator is not None:
-            with contextlib.closing(api):
-                reporter.plan(planned[0].draft)
-                reporter.note(target.why)
-                return objects.submit(planned, request, target, operator, reporter, stop, nodes)
-    if request.run_id is not None and sum(case.repeats for case in planned) > 1:
-        raise UsageError("--run-id names one run.", "Ask for one case without repeats.")
-    if request.detach:
-        _check_detached(request)
-    if request.resume is not None:
-        _check_resumed(request, request.resume)
-    if request.resume is None and request.set_name is None:
-        # A run and its set have the same name where only the run was named.
-        set_name = checked_set_name(request.run_id or new_set_name())
-        request = msgspec.structs.replace(request, set_name=set_name)
+        preflight.refuse(target.api, [case.draft for case in planned])
+        operator = None if request.no_operator else objects.operator_of(target.api)
+    if operator is None:
+        if request.run_id is not None and sum(case.repeats for case in planned) > 1:
+            raise UsageError("--run-id names one run.", "Ask for one case without repeats.")
+        if request.detach:
+            _check_detached(request)
+        if request.resume is not None:
+            _check_resumed(request, request.resume)
+        if request.resume is None and request.set_name is None:
+            # A run and its set have the same name where only the run was named.
+            set_name = checked_set_name(request.run_id or new_set_name())
+            request = msgspec.structs.replace(request, set_name=set_name)
+    return Submission(
+        request=request, planned=planned, target=target, operator=operator, nodes=nodes
+    )
+
+
+def run(submission: Submission, reporter: Reporter, stop: Stop) -> RunRows | Detached | Created:
+    """Run a submission's cases, in a set that is new or resumed.
+
+    If an operator serves the namespace, it runs them.
+    """
+    request, planned, target = submission.request, submission.planned, submission.target
+    if submission.operator is not None:
+        assert target.api is not None
+        with contextlib.closing(target.api):
+            reporter.plan(planned[0].draft)
+            reporter.note(target.why)
+            return objects.submit(
+                planned, request, target, submission.operator, reporter, stop, submission.nodes
+            )
+    return _run_without_operator(submission, reporter, stop)
+
+
+def _run_without_operator(
+    submission: Submission, reporter: Reporter, stop: Stop
+) -> RunRows | Detached:
+    request, planned, target = submission.request, submission.planned, submission.target
     with (
         stores.open_writable(request.store, note=reporter.note) as store,
         _opened(target, request, store, reporter.note) as context,
         submitting.held_set(store.claims, request.joined_set, resumes=request.resume is not None),
     ):
-        if api and request.detach:
+        if target.api and request.detach:
             limit = times.duration(DETACHED_SECONDS)
             reporter.note(
                 "No operator serves the namespace: collect the runs with k8sbench collect --all;"
@@ -298,104 +335,4 @@ def _opened(
         options,
         create_s=None if request.detach else creation.TRY_SECONDS,
         deadline_s=DETACHED_SECONDS if request.detach else None,
-    )
-
-
-# -- nodes: one case on each node of a pool --------------------------------------------------------
-
-
-def nodes(
-    request: SubmitRequest,
-    reporter: Reporter,
-    stop: Stop,
-    *,
-    selector: str = "",
-) -> tuple[JudgedNodes, RunRows]:
-    """Measure a case on each node; return verdicts and rows.
-
-    ``selector`` is kubectl's ``-l``, in addition to the labels of the pool. Raises
-    :class:`Interrupted` at a stop request before all runs are closed.
-    """
-    from k8sbench.app.results import RunRows
-    from k8sbench.measure.group import grouping, node_check
-    from k8sbench.report import group_words
-
-    loaded = benchmarks.load_one(request.benchmark)
-    check_names(request)
-    target = targets.choose_target(request, may_be_local=False)
-    if target.api is None:
-        raise UsageError(
-            f"nodes compares the nodes of a cluster, and there is none ({target.why}).",
-            "Name one with --context or --kubeconfig.",
-        )
-    planned = cases.plan_cases([loaded], request, target.site, reporter.note)
-    if len(planned) != 1:
-        raise UsageError(
-            "nodes runs one case on each node.", "Name one framework, and one batch size."
-        )
-    set_name = checked_set_name(request.resume or request.set_name or connections.new_set_name())
-    chosen, left_out = _chosen(planned[0], target, selector)
-    for node, why in left_out.items():
-        reporter.note(f"left out: node {node}: {why}.")
-    pinned = _pinned(planned[0], chosen)
-    if request.resume is None:
-        request = msgspec.structs.replace(request, set_name=set_name)
-    rows = run(pinned, request, target, reporter, stop, chosen)
-    assert isinstance(rows, RunRows), "nodes are never detached"
-
-    def judged(rows: RunRows) -> JudgedNodes:
-        groups = grouping.groups(rows.runs)
-        return node_check.check(node_check.figures(chosen, groups, rows.runs))
-
-    found = judged(rows)
-    if found.to_confirm:
-        reporter.note(f"Once more, as one run may be slow: {', '.join(found.to_confirm)}.")
-        case = msgspec.structs.replace(planned[0], repeats=planned[0].repeats + 1)
-        twice = _pinned(case, found.to_confirm)
-        request = msgspec.structs.replace(request, resume=set_name, set_name=None)
-        again = run(twice, request, target, reporter, stop, found.to_confirm)
-        assert isinstance(again, RunRows), "nodes are never detached"
-        known = {row.group.key: row for row in (*rows.report.results, *again.report.results)}
-        rows = RunRows(
-            runs=tuple({run.run_id: run for run in (*rows.runs, *again.runs)}.values()),
-            report=msgspec.structs.replace(rows.report, results=tuple(known.values())),
-            rejected=rows.rejected | again.rejected,
-            refusals=(*rows.refusals, *again.refusals),
-        )
-        found = judged(rows)
-    remarked = tuple(group_words.remarked(rows.report.results, found))
-    report = msgspec.structs.replace(rows.report, results=remarked)
-    return found, msgspec.structs.replace(rows, report=report)
-
-
-def _pinned(case: PlannedCase, nodes: Sequence[str]) -> list[PlannedCase]:
-    """Return the same case once for each node alone."""
-    return [case.on_node(node) for node in nodes]
-
-
-def _chosen(
-    case: PlannedCase, target: RunTarget, selector: str
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the nodes to be measured, by name, and why others are not."""
-    from k8sbench.adapters.kubernetes import listing
-    from k8sbench.diagnose.preflight.nodes import refusal
-
-    assert target.api is not None
-    pool = case.draft.pool
-    labelled = listing.nodes(target.api, pool.selector, selector)
-    refusals = {name_of(node): refusal(node, case.draft) for node in labelled}
-    left_out = {name: why for name, why in sorted(refusals.items()) if why is not None}
-    fitting = sorted(refusals.keys() - left_out.keys())
-    if not fitting:
-        raise _none(pool.name, selector, left_out)
-    return tuple(fitting), left_out
-
-
-def _none(pool: str, selector: str, left_out: dict[str, str]) -> BenchError:
-    also = f" that -l {selector} selects" if selector else ""
-    few = "; ".join(f"{node}: {why}" for node, why in [*left_out.items()][:FEW])
-    return NotFound(
-        f"No node of pool {pool}{also} takes the case{f' ({few})' if few else ''}.",
-        "Choose another --node-pool, or --gpus that a node has;"
-        " 'kubectl get nodes --show-labels' shows them.",
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from k8sbench.app import cases, submit
+from k8sbench.app import cases, nodes, submit
 from k8sbench.app.objects import Created, rendered
 from k8sbench.app.submit import Detached, DryRun
 from k8sbench.cli import rows
@@ -173,7 +173,7 @@ def nodes_command(request: SubmitRequest, output_format: str, selector: str) -> 
         resuming = f"nodes --selector {shlex.quote(selector)}"
         request = msgspec.structs.replace(request, command=resuming)
     with reporting() as reporter:
-        found, measured = submit.nodes(request, reporter, SignalStop(), selector=selector)
+        found, measured = nodes.measure_nodes(request, reporter, SignalStop(), selector=selector)
     from k8sbench.report.group_words import sentences
 
     rows.write_report(measured.report, output_format, found.to_cordon)

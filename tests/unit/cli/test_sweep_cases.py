@@ -2,14 +2,12 @@
 
 import importlib.util
 import os
-from collections.abc import Sequence
 
 import pytest
 
 from k8sbench.adapters.local import cluster
 from k8sbench.app import submit
 from k8sbench.diagnose.preflight.nodes import refusal, room
-from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model.errors import DoesNotFit
 from k8sbench.model.plan import RunPlan
 from tests.unit.cli.conftest import Told
@@ -44,8 +42,8 @@ def test_all_benchmarks_skip_a_missing_framework(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(importlib.util, "find_spec", there.get)
     planned: list[RunPlan] = []
 
-    def run(cases: Sequence[PlannedCase], *_: object, **_more: object) -> None:
-        planned.extend(case.draft for case in cases)
+    def run(submission: submit.Submission, *_: object) -> None:
+        planned.extend(case.draft for case in submission.planned)
         raise DoesNotFit("Far enough.")
 
     monkeypatch.setattr(submit, "run", run)
