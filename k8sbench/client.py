@@ -29,7 +29,7 @@ from k8sbench.app import results as rows_of
 from k8sbench.app.follow import PrintedLine
 from k8sbench.app.objects import Created
 from k8sbench.app.stores import StoresRead
-from k8sbench.lifecycle.context import Stop
+from k8sbench.lifecycle.stop import Stop
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model import request, times
 from k8sbench.model.errors import TimedOut, UsageError, did_you_mean

@@ -1,4 +1,4 @@
-"""Calls on daemon threads, as futures, and JSON decoders that threads share."""
+"""Calls on daemon threads, as futures."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar
-
-import msgspec
 
 T = TypeVar("T")
 
@@ -72,18 +70,3 @@ def internal(error: BaseException) -> str:
     """Describe an error of the program itself, with the line that raised it."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"an internal error: {type(error).__name__}: {error} ({frame.filename}:{frame.lineno})"
-
-
-_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
-_LOCK = threading.Lock()
-
-
-def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    """Return the JSON decoder of a type, which is resolved then.
-
-    msgspec resolves a type at its first use, and crashes where two threads do so at once.
-    """
-    with _LOCK:
-        if kind not in _DECODERS:
-            _DECODERS[kind] = msgspec.json.Decoder(kind)
-        return _DECODERS[kind]

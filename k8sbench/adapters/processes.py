@@ -1,4 +1,4 @@
-"""Processes: the steady clock of this one, identities, and trainers' programs.
+"""Identities of processes.
 
 A pid alone says little: pids are used again, every container counts its own, and a boot starts
 over. A :class:`~k8sbench.model.run.Process` therefore carries the host, the machine's id, the boot,
@@ -8,20 +8,12 @@ the pid namespace and the process's start time. Where that is not enough to be s
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import platform
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from k8sbench.model.run import Process
-
-if TYPE_CHECKING:
-    import subprocess
 
 PROC = Path("/proc")
 MACHINE_ID = Path("/etc/machine-id")
@@ -99,62 +91,3 @@ def _pid_space() -> str:
         return str((PROC / "self/ns/pid").readlink())
     except OSError:
         return ""
-
-
-# --- the clock of this process --------------------------------------------------------------------
-
-_BEGAN = time.time() - time.monotonic()
-
-
-def steady() -> float:
-    """Return Unix seconds: the program's start plus the elapsed time.
-
-    A clock that is set during a run, by hand or by NTP, must not end the run or a wait.
-    """
-    return _BEGAN + time.monotonic()
-
-
-# --- a trainers' program as a child process -------------------------------------------------------
-
-
-END_SECONDS = 10.0
-"""For a program to end that was asked to."""
-
-
-@contextlib.contextmanager
-def running(module: str, words: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """Start ``python -m module``; it ends with the block.
-
-    stdout and stderr are one stream. It has its own session, because Ctrl-C is handled here.
-    """
-    import subprocess  # every command imports this module, and few start a program
-
-    tree = str(Path(__file__).parents[2])
-    path = os.pathsep.join(filter(None, (tree, os.environ.get("PYTHONPATH"))))
-    with subprocess.Popen(
-        [sys.executable, "-m", module, *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": path},
-    ) as process:
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                process.terminate()
-                try:
-                    process.wait(END_SECONDS)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-
-
-def read_lines(process: subprocess.Popen[str], tell: Callable[[str], None]) -> int:
-    """Tell each line that a program prints until it ends; returns its exit code."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        tell(line.rstrip("\n"))
-    return process.wait()

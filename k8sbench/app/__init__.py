@@ -5,5 +5,5 @@ them, ``follow`` watches and ends them, ``run_list`` and ``run_status`` show the
 closes them, ``results`` compares and reports them, ``serve`` is an operator's work. They wire
 adapters to the ports of :mod:`k8sbench.lifecycle`, print nothing and handle no signal. Progress
 goes to a :class:`~k8sbench.lifecycle.context.Reporter`, a stop request arrives as a
-:class:`~k8sbench.lifecycle.context.Stop`, and errors are those of :mod:`k8sbench.model.errors`.
+:class:`~k8sbench.lifecycle.stop.Stop`, and errors are those of :mod:`k8sbench.model.errors`.
 """

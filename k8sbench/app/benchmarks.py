@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from k8sbench.lifecycle.context import BENCHMARK, Note
+from k8sbench.lifecycle.context import Note
+from k8sbench.lifecycle.run_artifacts import BENCHMARK
 from k8sbench.model.errors import BenchError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import LoadedSpec

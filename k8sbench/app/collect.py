@@ -7,7 +7,8 @@ from k8sbench.app.connections import on_cluster
 from k8sbench.app.results import RunRows
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.collecting import CollectResult
-from k8sbench.lifecycle.context import Agree, Note, Reporter, RunContext, Stop
+from k8sbench.lifecycle.context import Agree, Note, Reporter, RunContext
+from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.request import CollectOptions
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import Store

@@ -169,13 +169,13 @@ def run_context(
     measures in a process of its own, beside the runs that it follows.
     """
     # Imported here: the options of every command import this module.
-    from k8sbench.adapters import processes
+    from k8sbench.adapters import processes, steady_clock
     from k8sbench.lifecycle.context import RunContext
 
     return RunContext(
         store=store,
         cluster=cluster,
-        clock=api.time if api else processes.steady,
+        clock=api.time if api else steady_clock.steady,
         process=None if cluster.jobs_outlive_us else processes.this_process(),
         alive=processes.alive,
         draw_run_id=lambda benchmark: draw_run_id(benchmark, at=time.time(), token=_token()),
@@ -252,7 +252,7 @@ def _measure(
 ) -> Measurement | None:
     # Imported when the first run ends.
     from k8sbench.adapters import measuring
-    from k8sbench.lifecycle import context
+    from k8sbench.lifecycle import run_artifacts
     from k8sbench.measure.run import recorded
 
     task = measuring.Task(
@@ -260,7 +260,7 @@ def _measure(
         logs={str(path): path.name for path in store.log_files(run.run_id)},
         accept=accept,
         gaps=gaps,
-        nodes=list(context.kept_nodes(store, run.run_id).values()),
+        nodes=list(run_artifacts.kept_nodes(store, run.run_id).values()),
     )
     found = measuring.measured_apart(task) if apart else measuring.measured(task)
     return found if recorded.is_result(run, found) else None
@@ -276,7 +276,7 @@ def _objects(store: Store, run: Run, identity: JobIdentity) -> Sequence[Manifest
     import yaml
 
     from k8sbench.adapters.files import catalog
-    from k8sbench.lifecycle.context import MANIFEST
+    from k8sbench.lifecycle.run_artifacts import MANIFEST
     from k8sbench.model import yaml_text
     from k8sbench.render.manifest import manifests, of_job, to_yaml
     from k8sbench.render.trainer_sources import mounted

@@ -16,7 +16,7 @@ from k8sbench.model.training import KnownDataSet, data_set
 from k8sbench.threads import Threads
 
 if TYPE_CHECKING:
-    from k8sbench.lifecycle.context import Stop
+    from k8sbench.lifecycle.stop import Stop
 
 
 PROGRAM = "k8sbench.trainers.check_data"
@@ -46,7 +46,7 @@ def work_on_data(
     the program could not finish. Raises :class:`Interrupted`, or another :class:`BenchError` if the
     program did not exit normally.
     """
-    from k8sbench.adapters import processes
+    from k8sbench.adapters import child_programs
 
     data_set(name)
     if place.startswith("pvc:"):
@@ -56,9 +56,9 @@ def work_on_data(
             " (docs/training.md#on-a-claim).",
         )
     given = (action, name, str(Path(place).absolute()), *words)
-    with stop, processes.running(PROGRAM, given) as process:
+    with stop, child_programs.run_module(PROGRAM, given) as process:
         code = None
-        reading = Threads().start(lambda: processes.read_lines(process, tell), "data")
+        reading = Threads().start(lambda: child_programs.read_lines(process, tell), "data")
         while code is None and stop.cause is None:
             with contextlib.suppress(TimeoutError):
                 code = reading.result(LOOK_SECONDS)

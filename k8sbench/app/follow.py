@@ -22,9 +22,10 @@ from k8sbench.app import connections, objects, results, stores
 from k8sbench.app.connections import now, on_cluster
 from k8sbench.app.find import find_recorded, find_run_to_change, run_seen
 from k8sbench.app.results import RunRows
-from k8sbench.lifecycle import collecting, requests
-from k8sbench.lifecycle.context import Note, Reporter, RunContext, Stop
+from k8sbench.lifecycle import collecting, job_requests
+from k8sbench.lifecycle.context import Note, Reporter, RunContext
 from k8sbench.lifecycle.decide import is_final
+from k8sbench.lifecycle.stop import Stop
 from k8sbench.model import times
 from k8sbench.model.errors import (
     BenchError,
@@ -269,7 +270,7 @@ class Follower(msgspec.Struct, frozen=True):
         opened = self.opened(run)
         with self._on_record(run_id, wish), opened as here:
             collecting.own_job(run_id, here)
-            _, why = requests.delete(here, run_id)
+            _, why = job_requests.delete(here, run_id)
         self.reporter.note(
             f"Run {run_id} has nothing on the cluster any more."
             if why is None

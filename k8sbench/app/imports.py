@@ -18,7 +18,8 @@ import msgspec
 
 from k8sbench.app import benchmarks, connections, results, stores
 from k8sbench.app.results import RunRows
-from k8sbench.lifecycle.context import BENCHMARK, Note
+from k8sbench.lifecycle.context import Note
+from k8sbench.lifecycle.run_artifacts import BENCHMARK
 from k8sbench.measure.run import expectation
 from k8sbench.measure.run.expectation import LogCandidate, MeasureOptions
 from k8sbench.model import choices, imported

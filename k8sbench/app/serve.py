@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 
 from k8sbench.app import benchmarks, cases, connections, targets
 from k8sbench.app.connections import on_cluster
+from k8sbench.json_decoders import decoder
 from k8sbench.lifecycle import serving
-from k8sbench.lifecycle.context import Note, Reporter, Stop
+from k8sbench.lifecycle.context import Note, Reporter
 from k8sbench.lifecycle.serving import Serving
+from k8sbench.lifecycle.stop import Stop
 from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model.benchmark_object import Benchmark, ObjectSpec
 from k8sbench.model.errors import UsageError
@@ -25,7 +27,6 @@ from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
 from k8sbench.model.training import claims
 from k8sbench.ports import Store
-from k8sbench.threads import decoder
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api

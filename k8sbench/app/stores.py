@@ -19,7 +19,8 @@ import msgspec
 from k8sbench import limits
 from k8sbench.adapters import processes
 from k8sbench.app import connections
-from k8sbench.lifecycle.context import Note, mark_lost_runs
+from k8sbench.lifecycle.context import Note
+from k8sbench.lifecycle.lost_runs import mark_lost_runs
 from k8sbench.model import kube, times
 from k8sbench.model.errors import (
     FIRST_RUN,

@@ -14,17 +14,11 @@ from k8sbench.app.connections import new_set_name
 from k8sbench.app.objects import Created
 from k8sbench.app.targets import RunTarget
 from k8sbench.lifecycle import submitting
-from k8sbench.lifecycle.context import (
-    Agree,
-    Note,
-    Outcome,
-    OutcomeKind,
-    Reporter,
-    RunContext,
-    Stop,
-    mark_lost_runs,
-)
-from k8sbench.lifecycle.requests import GpuMetricsFetcher
+from k8sbench.lifecycle.context import Agree, Note, Reporter, RunContext
+from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
+from k8sbench.lifecycle.lost_runs import mark_lost_runs
+from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
+from k8sbench.lifecycle.stop import Stop
 from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, Unreachable, UsageError

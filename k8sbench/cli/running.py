@@ -13,7 +13,7 @@ from typing import Any
 
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import Progress
-from k8sbench.lifecycle.context import Stop
+from k8sbench.lifecycle.stop import Stop
 from k8sbench.ports import Clock
 
 CAUSES = {

@@ -13,20 +13,12 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from k8sbench import limits
-from k8sbench.lifecycle import requests
-from k8sbench.lifecycle.context import (
-    Agree,
-    Note,
-    Outcome,
-    OutcomeKind,
-    Reporter,
-    Rules,
-    RunContext,
-    Stop,
-    Until,
-)
+from k8sbench.lifecycle import job_requests
+from k8sbench.lifecycle.context import Agree, Note, Reporter, Rules, RunContext, Until
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
-from k8sbench.lifecycle.requests import GpuMetricsFetcher
+from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
+from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
+from k8sbench.lifecycle.stop import Stop
 from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, NotFound, OwnedElsewhere, Unreachable, UsageError
 from k8sbench.model.phase import Phase
@@ -213,7 +205,7 @@ def _going_on(runs: Sequence[Run], context: RunContext) -> set[str]:
         and job.ownership.is_ours
         and not job.phase.final
         and job.attempt >= run.attempt
-        and requests.is_of(job, run)
+        and job_requests.may_be_job_of(job, run)
     }
 
 
@@ -246,10 +238,10 @@ def job_of(run_id: str, context: RunContext) -> FoundJob | None:
 
     A job with another uid than the recorded one does not count.
     """
-    job = requests.job_named(run_id, context)
+    job = job_requests.job_named(run_id, context)
     if job is None or run_id not in context.store.ids():
         return job
-    return job if requests.is_of(job, context.store.run(run_id)) else None
+    return job if job_requests.may_be_job_of(job, context.store.run(run_id)) else None
 
 
 def own_job(run_id: str, context: RunContext) -> FoundJob | None:
@@ -313,7 +305,7 @@ def is_late(job: FoundJob, context: RunContext) -> bool:
     """
     run = context.store.run(job.run_id)
     is_without = creation.may_be_submitted_again(run) or creation.waits_for_turn(run)
-    return is_without and job.attempt >= run.attempt and requests.is_of(job, run)
+    return is_without and job.attempt >= run.attempt and job_requests.may_be_job_of(job, run)
 
 
 def record_ours(jobs: Sequence[FoundJob], context: RunContext, note: Note) -> None:

@@ -19,19 +19,13 @@ from functools import partial
 from k8sbench import limits
 from k8sbench.diagnose.job.exits import REPLICA_FAILED
 from k8sbench.lifecycle import decide
-from k8sbench.lifecycle.context import (
-    INTERRUPTED,
-    ActiveRun,
-    Outcome,
-    OutcomeKind,
-    Reporter,
-    Rules,
-    RunContext,
-    Stop,
-    Until,
-)
+from k8sbench.lifecycle.active_run import ActiveRun
+from k8sbench.lifecycle.context import Reporter, Rules, RunContext, Until
 from k8sbench.lifecycle.decide import ActionKind, JobView, View, state_of
-from k8sbench.lifecycle.requests import GpuMetricsFetcher, JobRequests
+from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
+from k8sbench.lifecycle.job_requests import JobRequests
+from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
+from k8sbench.lifecycle.stop import INTERRUPTED, Stop
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.measurement import Measurement

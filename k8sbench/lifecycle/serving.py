@@ -22,10 +22,12 @@ from typing import Any
 import msgspec
 
 from k8sbench import limits
-from k8sbench.lifecycle import collecting, context, requests
-from k8sbench.lifecycle.context import OutcomeKind, Reporter, Rules, RunContext, Stop
+from k8sbench.lifecycle import collecting, job_requests, run_artifacts
+from k8sbench.lifecycle.context import Reporter, Rules, RunContext
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
-from k8sbench.lifecycle.requests import GpuMetricsFetcher
+from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
+from k8sbench.lifecycle.outcome import OutcomeKind
+from k8sbench.lifecycle.stop import Stop
 from k8sbench.lifecycle.submitting import PlannedCase, keep_benchmark, reopened, repeats
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark
@@ -206,7 +208,7 @@ class Benchmarks:
         def is_left(run: Run) -> bool:
             benchmark = current.get(run.plan.requested_by or "")
             is_kept = benchmark is None or benchmark.wanted.keep
-            return is_orphan(run) or not (is_kept or context.gaps(store, run.run_id))
+            return is_orphan(run) or not (is_kept or run_artifacts.gaps(store, run.run_id))
 
         for run in store.runs(RunFilter(unfinished=True)):
             if is_orphan(run) and not run.phase.final:
@@ -221,7 +223,7 @@ class Benchmarks:
             if job.run_id in known and job.ownership.is_ours:
                 run = store.run(job.run_id)
                 # A restored store may lack an attempt, whose logs nobody has read then.
-                is_known = job.attempt <= run.attempt and requests.is_of(job, run)
+                is_known = job.attempt <= run.attempt and job_requests.may_be_job_of(job, run)
                 if run.phase.final and is_known and is_left(run):
                     store.wish(run.run_id, left_over(now))
         return True

@@ -15,20 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from k8sbench.lifecycle import collecting
-from k8sbench.lifecycle.context import (
-    BENCHMARK,
-    INTERRUPTED,
-    Outcome,
-    OutcomeKind,
-    Reporter,
-    Rules,
-    RunContext,
-    Stop,
-    Until,
-    mark_lost_runs,
-)
+from k8sbench.lifecycle.context import Reporter, Rules, RunContext, Until
 from k8sbench.lifecycle.executor import Executor
-from k8sbench.lifecycle.requests import GpuMetricsFetcher
+from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
+from k8sbench.lifecycle.lost_runs import mark_lost_runs
+from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
+from k8sbench.lifecycle.run_artifacts import BENCHMARK
+from k8sbench.lifecycle.stop import INTERRUPTED, Stop
 from k8sbench.model import creation, times
 from k8sbench.model.errors import (
     BenchError,

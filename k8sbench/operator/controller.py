@@ -18,8 +18,9 @@ import msgspec
 from k8sbench import limits
 from k8sbench.app import connections, serve, stores
 from k8sbench.app.known_groups import StoredGroups
-from k8sbench.lifecycle.context import Reporter, Stop
+from k8sbench.lifecycle.context import Reporter
 from k8sbench.lifecycle.serving import Serving
+from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import BenchError
 from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess, CollectOptions

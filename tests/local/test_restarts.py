@@ -17,7 +17,7 @@ from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.connections import run_context
 from k8sbench.app.submit import resumed
 from k8sbench.lifecycle import submitting
-from k8sbench.lifecycle.context import Stop
+from k8sbench.lifecycle.stop import Stop
 from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model.errors import EarlierAttempt
 from k8sbench.model.phase import Phase

@@ -14,7 +14,7 @@ import pytest
 from k8sbench.adapters import processes
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
-from k8sbench.lifecycle.context import mark_lost_runs
+from k8sbench.lifecycle.lost_runs import mark_lost_runs
 from k8sbench.model.phase import Phase
 from k8sbench.ports import RunFilter
 from tests.tiers import ROOT

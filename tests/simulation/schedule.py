@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from k8sbench.lifecycle import decide
-from k8sbench.lifecycle.context import GAPS, RunContext
+from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.decide import RecordedRun, View, state_of
+from k8sbench.lifecycle.run_artifacts import GAPS
 from k8sbench.model.errors import BenchError
 from k8sbench.model.run import Location, Run
 from tests.simulation.cluster import Job, Namespace, SimulatedCluster

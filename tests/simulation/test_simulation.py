@@ -18,10 +18,12 @@ import pytest
 
 from k8sbench.adapters.kubernetes.watching import end_detector
 from k8sbench.diagnose.job.exits import REPLICA_FAILED
-from k8sbench.lifecycle import context, decide, executor, requests, serving, submitting
-from k8sbench.lifecycle.context import ActiveRun, Outcome, OutcomeKind, RunContext
+from k8sbench.lifecycle import active_run, decide, executor, job_requests, serving, submitting
+from k8sbench.lifecycle.active_run import ActiveRun
+from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.decide import JobView, RecordedRun, RunState, View
-from k8sbench.lifecycle.requests import JobRequests
+from k8sbench.lifecycle.job_requests import JobRequests
+from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
 from k8sbench.lifecycle.serving import Benchmarks
 from k8sbench.model import creation
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
@@ -83,7 +85,7 @@ def test_a_seed_replays() -> None:
 
 # -- faults of the program are found --------------------------------------------------------------
 
-_take_end, _delete, _record = ActiveRun._take_end, requests.delete, SimulatedStore.record
+_take_end, _delete, _record = ActiveRun._take_end, job_requests.delete, SimulatedStore.record
 _advance, _runs, _end_orphans = decide.advance, SimulatedStore.runs, Benchmarks._end_orphans
 _claim = SimulatedClaims.claim
 
@@ -172,12 +174,12 @@ MUTATIONS = {
         Invariant.ONE_PROCESS, [(SimulatedClaims, "claim", claim_without_asking)]
     ),
     "a wish is forgotten in an outage": Mutation(
-        Invariant.CANCEL_KEPT, [(requests, "is_refused", lambda _: True)]
+        Invariant.CANCEL_KEPT, [(job_requests, "is_refused", lambda _: True)]
     ),
     "a run is closed before its last line": Mutation(
         Invariant.MEASURED_WHOLE,
         [
-            (context, "is_final", is_final),
+            (active_run, "is_final", is_final),
             (ActiveRun, "_take_end", end_before_the_last_line),
         ],
     ),
@@ -191,7 +193,11 @@ MUTATIONS = {
         Invariant.NO_JOB_LEFT,
         [
             (JobRequests, "_take_deleted", forget_what_is_left),
-            (requests, "delete", lambda context, run_id: context.store.fulfilled(run_id, "delete")),
+            (
+                job_requests,
+                "delete",
+                lambda context, run_id: context.store.fulfilled(run_id, "delete"),
+            ),
         ],
     ),
     "what is being submitted is resumed": Mutation(
@@ -199,7 +205,7 @@ MUTATIONS = {
         [(submitting, "held_set", lambda *_, **__: contextlib.nullcontext())],
     ),
     "a copy is taken over": Mutation(
-        Invariant.NO_COPY, [(requests, "delete", delete_by_name_alone)]
+        Invariant.NO_COPY, [(job_requests, "delete", delete_by_name_alone)]
     ),
     "what another store owns is acted on": Mutation(
         Invariant.OWN_JOBS, [(decide, "advance", overlook_the_owner)]

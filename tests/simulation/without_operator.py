@@ -10,7 +10,8 @@ import msgspec
 
 from k8sbench.app.submit import resumed
 from k8sbench.lifecycle import collecting, submitting
-from k8sbench.lifecycle.context import RunContext, Stop
+from k8sbench.lifecycle.context import RunContext
+from k8sbench.lifecycle.stop import Stop
 from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model.errors import OwnedElsewhere
 from k8sbench.model.request import SubmitRequest

@@ -13,6 +13,7 @@ from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.diagnose.job import state
+from k8sbench.json_decoders import decoder
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS, kind_of, served
@@ -32,7 +33,6 @@ from k8sbench.model.kube import (
 from k8sbench.model.plan import SCHEMA, RunPlan
 from k8sbench.model.pool import NodePool
 from k8sbench.ports import FoundJob
-from k8sbench.threads import decoder
 
 POOLS, POOLS_KEY = "dlperf-pools", "pools.yaml"
 _ROOTS = ("/apis/kueue.x-k8s.io/v1beta2", "/apis/kueue.x-k8s.io/v1beta1")

@@ -25,6 +25,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
 from k8sbench.adapters.kubernetes.client.transport import ApiRequest, read
 from k8sbench.adapters.store import disk
+from k8sbench.json_decoders import decoder
 from k8sbench.model import times
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.identity import LABEL_DOMAIN
@@ -37,7 +38,6 @@ from k8sbench.model.kube import (
     moment,
 )
 from k8sbench.model.run import Baseline, Run
-from k8sbench.threads import decoder
 
 T = TypeVar("T")
 PORT = "http"

@@ -18,6 +18,7 @@ from k8sbench import limits
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
+from k8sbench.json_decoders import decoder
 from k8sbench.model import times
 from k8sbench.model.errors import OwnedElsewhere, Unreachable, UsageError
 from k8sbench.model.identity import (
@@ -38,7 +39,6 @@ from k8sbench.model.kube import (
 )
 from k8sbench.model.run import Run
 from k8sbench.ports import Manifest
-from k8sbench.threads import decoder
 
 _CHANGED = frozenset({404, 409})
 """HTTP statuses of a job that has changed or is gone."""

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from k8sbench import limits
-from k8sbench.adapters import processes
+from k8sbench.adapters import steady_clock
 from k8sbench.adapters.lines import LineSplitter
 from k8sbench.adapters.local import subreaper
 from k8sbench.adapters.local.launch import Launch
@@ -382,6 +382,8 @@ class LocalJob:
         self._events.append(JobEvent(run_id=self.name, replica=state))
 
     def _move(self, phase: Phase, cause: str, cause_id: str | None = None) -> Transition:
-        transition = Transition(phase=phase, at=processes.steady(), cause=cause, cause_id=cause_id)
+        transition = Transition(
+            phase=phase, at=steady_clock.steady(), cause=cause, cause_id=cause_id
+        )
         self._events.append(JobEvent(run_id=self.name, transition=transition))
         return transition

@@ -24,10 +24,10 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.connection import proxy_for
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.client.transport import Login, Sender
+from k8sbench.json_decoders import decoder
 from k8sbench.model.errors import InputError
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.run import Location
-from k8sbench.threads import decoder
 
 T = TypeVar("T")
 AGAIN_SECONDS = 4.0

@@ -32,13 +32,13 @@ import msgspec
 
 from k8sbench.adapters.lines import MARKED_BYTES, digest
 from k8sbench.adapters.store import disk
+from k8sbench.json_decoders import decoder
 from k8sbench.model.errors import StoreError
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Moment, Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Process, Run, Wish
 from k8sbench.ports import LogLine, LogMark
-from k8sbench.threads import decoder
 
 RUNS = "runs"
 RUN_FILE = "run.json"

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from k8sbench.lifecycle.context import ActiveRun, Rules, Stop
+from k8sbench.lifecycle.active_run import ActiveRun
+from k8sbench.lifecycle.context import Rules
 from k8sbench.lifecycle.decide import JobView, View
 from k8sbench.lifecycle.executor import Executor
+from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import TAKEN_OVER

@@ -11,7 +11,7 @@ import pytest
 
 from k8sbench.app.connections import _measure
 from k8sbench.lifecycle import collecting
-from k8sbench.lifecycle.context import Stop
+from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import LOGS_INCOMPLETE, Phase

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters.metrics.trainer import TrainerSource
-from k8sbench.lifecycle import collecting, requests, serving, submitting
-from k8sbench.lifecycle.context import RunContext, Stop
-from k8sbench.lifecycle.requests import GpuMetricsFetcher
+from k8sbench.lifecycle import collecting, gpu_metrics_fetcher, serving, submitting
+from k8sbench.lifecycle.context import RunContext
+from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
+from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, SourceName
 from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.phase import Phase, ReplicaState
@@ -149,7 +150,7 @@ def test_the_figures_complete_the_measurement_and_its_series_are_kept(store: Sto
     assert present(present(kept.measurement).gpu_metrics).figures["power"].value == 250
     lines = (store.folder("seg-1") / "gpu" / "prometheus.jsonl").read_bytes().splitlines()
     assert [msgspec.json.decode(line, type=Series).values for line in lines] == [(250.0,) * 10]
-    said = msgspec.json.decode((store.folder("seg-1") / requests.FETCHED).read_bytes())
+    said = msgspec.json.decode((store.folder("seg-1") / gpu_metrics_fetcher.FETCHED).read_bytes())
     assert said[0]["warnings"] == ["a warning"]
 
 
@@ -199,7 +200,7 @@ def test_a_source_that_hangs_is_given_up(store: Store) -> None:
     bench = Bench(store, source)
     bench.submit()
     bench.finish()
-    assert bench.cluster.now < END + requests.GIVE_UP_SECONDS + 5
+    assert bench.cluster.now < END + gpu_metrics_fetcher.GIVE_UP_SECONDS + 5
     assert bench.reporter.reported.count(WAITS) == 1
     assert bench.reporter.reported[-1].endswith("in 1m: a source does not answer.")
     assert store.run("seg-1").measurement == measured(missing={"gpu_metrics": OWED})

@@ -16,7 +16,9 @@ from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.connections import run_context
 from k8sbench.lifecycle import submitting
-from k8sbench.lifecycle.context import MANIFEST, OutcomeKind, Stop
+from k8sbench.lifecycle.outcome import OutcomeKind
+from k8sbench.lifecycle.run_artifacts import MANIFEST
+from k8sbench.lifecycle.stop import Stop
 from k8sbench.model import creation
 from k8sbench.model.errors import Interrupted, NoRoom, StoreError, Unreachable, UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION, WAITS_ANNOTATION

@@ -12,7 +12,7 @@ import pytest
 
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import serve
-from k8sbench.lifecycle.context import Stop
+from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import StoreError
 from k8sbench.operator.controller import Controller, OperatorSettings
 from tests.harness.cluster.limits import shorten

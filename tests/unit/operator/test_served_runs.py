@@ -15,7 +15,7 @@ from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.app import collect, find, follow, objects, results, stores
 from k8sbench.app.stores import StoresRead
-from k8sbench.lifecycle.context import Stop
+from k8sbench.lifecycle.stop import Stop
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import NotFound, Unreachable
 from k8sbench.model.phase import Phase, Transition

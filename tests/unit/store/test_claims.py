@@ -15,7 +15,7 @@ from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import stores
 from k8sbench.app.find import find_recorded
-from k8sbench.lifecycle.context import mark_lost_runs
+from k8sbench.lifecycle.lost_runs import mark_lost_runs
 from k8sbench.model import times
 from k8sbench.model.errors import NotFound, StoreError, UsageError
 from k8sbench.model.phase import Phase, Transition

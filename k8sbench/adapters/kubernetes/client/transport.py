@@ -20,7 +20,7 @@ import msgspec
 import urllib3
 from urllib3.util.ssl_ import ALPN_PROTOCOLS, create_urllib3_context
 
-from k8sbench.adapters import processes
+from k8sbench.adapters import steady_clock
 from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.errors import BenchError
@@ -115,7 +115,7 @@ class Sender:
 
         Between two answers it goes on with the monotonic clock: that ours is set does not count.
         """
-        return processes.steady() + self._ahead
+        return steady_clock.steady() + self._ahead
 
     def send(
         self,
@@ -205,7 +205,7 @@ class Sender:
         if "/proxy/" not in path:  # the clock of what is behind the API server does not count
             with contextlib.suppress(ValueError):
                 date = parsedate_to_datetime(response.headers.get("Date", ""))
-                ahead = date.timestamp() - processes.steady()
+                ahead = date.timestamp() - steady_clock.steady()
                 self._ahead = ahead if abs(ahead) >= SAME_TIME_SECONDS else 0.0
         return response
 
