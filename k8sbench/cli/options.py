@@ -19,7 +19,7 @@ from k8sbench.model import request, times
 from k8sbench.model.errors import UsageError
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.request import ClusterAccess, Flag, SubmitRequest
-from k8sbench.model.spec import Precision
+from k8sbench.model.spec_values import Precision
 from k8sbench.model.training import is_path
 from k8sbench.report import formats
 

@@ -27,7 +27,8 @@ from k8sbench.model.request import (
     check_speed_options,
     parsed_speed_options,
 )
-from k8sbench.model.spec import AmpDtype, BenchmarkSpec, Framework, Impl, Precision, Preset, Variant
+from k8sbench.model.spec import BenchmarkSpec, Variant
+from k8sbench.model.spec_values import AmpDtype, Framework, Impl, Precision, Preset
 
 STEADY_SECONDS = 180.0
 """Minimum seconds of a throughput run on GPUs after the warm-up.

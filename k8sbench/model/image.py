@@ -18,7 +18,8 @@ import msgspec
 
 from k8sbench.model.errors import UsageError
 from k8sbench.model.pool import form
-from k8sbench.model.spec import BenchmarkSpec, Framework, Text
+from k8sbench.model.spec import BenchmarkSpec
+from k8sbench.model.spec_values import Framework, Text
 
 Origin = Literal["public", "built"]
 Version = Annotated[str, form(r"^[0-9]{1,5}(\.[0-9]{1,5}){0,3}\Z", "a version such as 2.10.0")]

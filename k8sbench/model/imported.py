@@ -17,6 +17,7 @@ import msgspec
 from k8sbench.model import choices, planning
 from k8sbench.model.errors import InputError
 from k8sbench.model.identity import NAME_LIMIT, case_values
+from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plain_text import counted, readable
@@ -24,7 +25,8 @@ from k8sbench.model.plan import SEQUENCE_LENGTH, Device, PlannedWindow, RunPlan
 from k8sbench.model.planning import LoadedSpec
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
-from k8sbench.model.spec import AmpDtype, Impl, LogFormat, Precision, Variant
+from k8sbench.model.spec import Variant
+from k8sbench.model.spec_values import AmpDtype, Impl, Precision
 
 POOL = "imported"
 MOST_ON_ONE_NODE = 8

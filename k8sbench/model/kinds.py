@@ -21,7 +21,7 @@ import msgspec
 from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.spec import Framework
+from k8sbench.model.spec_values import Framework
 
 # -- training operators, as data for checks and messages -------------------------------------------
 #

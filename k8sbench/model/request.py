@@ -16,7 +16,7 @@ import msgspec
 from k8sbench.model.errors import UsageError, did_you_mean
 from k8sbench.model.kinds import JobKindWord
 from k8sbench.model.plain_text import without_passwords
-from k8sbench.model.spec import AmpDtype, Framework, Impl, Mode, Precision, Preset
+from k8sbench.model.spec_values import AmpDtype, Framework, Impl, Mode, Precision, Preset
 
 LONGEST = 1_000_000_000
 """Iterations."""

@@ -11,8 +11,11 @@ from collections.abc import Collection, Iterator, Mapping
 
 from k8sbench.model import notation
 from k8sbench.model.errors import InputError
+from k8sbench.model.log_format import LogFormat
 from k8sbench.model.pool import secret_problems
-from k8sbench.model.spec import PLACEHOLDERS, BenchmarkSpec, Command, LogFormat, Upstream, Variant
+from k8sbench.model.program import PLACEHOLDERS, Upstream
+from k8sbench.model.spec import BenchmarkSpec, Variant
+from k8sbench.model.spec_values import Command
 
 SAMPLES = {"images", "clips", "sequences"}
 """Units whose rate may be declared in samples."""

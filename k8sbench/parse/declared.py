@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from k8sbench.model.log_format import LogFormat
 from k8sbench.model.notation import MANY, SECONDS, Match, Pattern, Unit, compiled, counted
 from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
-from k8sbench.model.spec import BenchmarkSpec, LogFormat
+from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.parse.family import (
     DAY,
     MOST_ITERATIONS,

@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from k8sbench.model import clock_note
+from k8sbench.model.log_format import LogFormat
 from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Record
-from k8sbench.model.spec import LogFormat
 from k8sbench.parse import declared
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.families.hf_trainer import UNENDED

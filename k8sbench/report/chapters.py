@@ -17,7 +17,9 @@ import msgspec
 
 from k8sbench.model.group import Group, Result
 from k8sbench.model.planning import filled, placeholders
-from k8sbench.model.spec import BenchmarkSpec, Mode, Upstream, Variant
+from k8sbench.model.program import Upstream
+from k8sbench.model.spec import BenchmarkSpec, Variant
+from k8sbench.model.spec_values import Mode
 from k8sbench.report import columns, formats
 from k8sbench.report.columns import is_of_case, nearest
 from k8sbench.report.words import Lang, phrase, say, texts

@@ -5,7 +5,7 @@ import pytest
 from k8sbench.adapters.files.log_files import LogFile
 from k8sbench.measure.run.expectation import from_plan
 from k8sbench.measure.run.measuring import measure
-from k8sbench.model.spec import Framework
+from k8sbench.model.spec_values import Framework
 from tests.corpus import index
 from tests.corpus.index import Row
 from tests.unit.presence import present

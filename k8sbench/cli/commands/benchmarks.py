@@ -15,7 +15,9 @@ from k8sbench.cli.terminal import output
 from k8sbench.model.errors import UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
-from k8sbench.model.spec import Framework, Published, Variant
+from k8sbench.model.published import Published
+from k8sbench.model.spec import Variant
+from k8sbench.model.spec_values import Framework
 from k8sbench.model.training import DATA_SETS, data_set
 from k8sbench.report.tables import Column, wrapped
 

@@ -18,8 +18,8 @@ from k8sbench.measure.verdict import EVIDENCE
 from k8sbench.model.errors import Finding
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.plain_text import counted
+from k8sbench.model.published import Accuracy
 from k8sbench.model.sample import Evaluation, Mark, Place
-from k8sbench.model.spec import Accuracy
 
 # -- AI-Rank --------------------------------------------------------------------------------------
 #

@@ -15,18 +15,12 @@ import msgspec
 from k8sbench.model import choices
 from k8sbench.model.errors import UsageError, did_you_mean
 from k8sbench.model.imported import Shape
+from k8sbench.model.log_format import LogFormat, framework_in_results
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import LoadedSpec
-from k8sbench.model.spec import (
-    Accuracy,
-    BenchmarkSpec,
-    Fingerprint,
-    Framework,
-    LogFormat,
-    Precision,
-    Variant,
-    framework_of,
-)
+from k8sbench.model.published import Accuracy
+from k8sbench.model.spec import BenchmarkSpec, Fingerprint, Variant
+from k8sbench.model.spec_values import Framework, Precision
 from k8sbench.parse.families import NAMES
 
 AUTO = "auto"
@@ -142,7 +136,7 @@ def from_plan(plan: RunPlan, *, accept: tuple[str, ...] = ()) -> Expectation:
     return Expectation(
         format="k8sbench" if plan.trainer is not None else plan.log,
         impl=plan.impl,
-        framework=framework_of(plan.log, plan.framework),
+        framework=framework_in_results(plan.log, plan.framework),
         benchmark=plan.benchmark,
         variant=plan.variant,
         model=fingerprint.model if fingerprint else None,

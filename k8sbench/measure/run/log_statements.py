@@ -21,8 +21,8 @@ from k8sbench.model.measurement import (
     arithmetic_digest,
 )
 from k8sbench.model.plan import per_step
+from k8sbench.model.published import Accuracy
 from k8sbench.model.sample import Mark
-from k8sbench.model.spec import Accuracy
 from k8sbench.parse.families.hf_trainer import UNENDED
 from k8sbench.parse.family import BATCH_DOUBT
 from k8sbench.parse.reading import OURS

@@ -21,9 +21,10 @@ from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.rank_sums import FEWEST_RECORDS
 from k8sbench.model.errors import Finding, InputError
 from k8sbench.model.gpu_metrics import SeriesQuery
+from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
 from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
-from k8sbench.model.spec import Estimator, LogFormat
+from k8sbench.model.spec_values import Estimator
 from k8sbench.parse.families import FAMILIES
 from k8sbench.parse.families.hf_trainer import SECONDS_APART, UNENDED
 from k8sbench.parse.reading import EVENTS, OURS, TEST

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from k8sbench.adapters.files import catalog
-from k8sbench.model import spec
-from k8sbench.model.spec import LogFormat
+from k8sbench.model import program
+from k8sbench.model.log_format import LogFormat
 from tests import struct_docs, tiers
 
 PAGE = tiers.ROOT / "docs" / "catalog.md"
@@ -75,7 +75,7 @@ def blocks(kind: str) -> list[str]:
 
 
 def test_the_placeholders_on_the_page_are_the_codes_golden() -> None:
-    rows = [f"| `{{{name}}}` | {what} |" for name, what in spec.PLACEHOLDERS.items()]
+    rows = [f"| `{{{name}}}` | {what} |" for name, what in program.PLACEHOLDERS.items()]
     table = "\n".join(["| placeholder | stands for |", "| --- | --- |", *rows])
     struct_docs.assert_generated(PAGE, "placeholders", table)
 

@@ -9,7 +9,8 @@ import pytest
 from k8sbench.adapters.files import strict_yaml
 from k8sbench.model import spec_rules
 from k8sbench.model.errors import InputError
-from k8sbench.model.spec import BenchmarkSpec, Upstream
+from k8sbench.model.program import Upstream
+from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.parse.families import NAMES
 
 problems = functools.partial(spec_rules.problems, families=NAMES)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from k8sbench.cli.terminal.progress import Progress
+from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
-from k8sbench.model.spec import LogFormat
 from k8sbench.ports import JobEvent
 from tests.unit import goldens
 from tests.unit.cli.live_runs import NOW, ended, gap, line, moved, note, replica, run, step

@@ -7,7 +7,7 @@ import msgspec
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from k8sbench.model.spec import Framework
+from k8sbench.model.spec_values import Framework
 from tests.tiers import ROOT
 
 FRAMEWORKS: tuple[Framework, ...] = ("pytorch", "paddle")

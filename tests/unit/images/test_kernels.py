@@ -6,7 +6,7 @@ from k8sbench.adapters.files import catalog
 from k8sbench.measure import arithmetic
 from k8sbench.model import image as images
 from k8sbench.model.image import Build
-from k8sbench.model.spec import Framework
+from k8sbench.model.spec_values import Framework
 from tests.unit.presence import present
 
 TABLE = catalog.image_table()

@@ -3,7 +3,7 @@
 import pytest
 
 from k8sbench.model.measurement import AccuracyResult
-from k8sbench.model.spec import Accuracy
+from k8sbench.model.published import Accuracy
 from tests.unit.measure.support import measured, run
 from tests.unit.presence import present
 

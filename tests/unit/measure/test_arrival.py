@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.model.spec import LogFormat
+from k8sbench.model.log_format import LogFormat
 from tests.unit.measure import train_logs
 from tests.unit.measure.support import Lines, ids, measured, run
 from tests.unit.measure.test_log_clock import EVALUATION, paddleseg

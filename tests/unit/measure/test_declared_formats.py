@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from k8sbench.model.errors import InputError
+from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.spec import LogFormat
 from tests.unit.measure.support import ids
 from tests.unit.measure.support import measured as measured_by
 

@@ -21,9 +21,10 @@ from k8sbench.measure.run.recorded import measure_run
 from k8sbench.model import creation
 from k8sbench.model.errors import Finding
 from k8sbench.model.gpu_metrics import Shared
+from k8sbench.model.log_format import LogFormat
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
-from k8sbench.model.spec import Fingerprint, LogFormat
+from k8sbench.model.spec import Fingerprint
 from tests.unit import goldens
 from tests.unit.measure import test_arrival as arrival
 from tests.unit.measure import test_batches_and_epochs as epochs

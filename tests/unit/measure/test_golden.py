@@ -9,7 +9,8 @@ from typing import Any
 from k8sbench.measure.run import measuring
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.model.errors import BenchError
-from k8sbench.model.spec import Accuracy, Fingerprint
+from k8sbench.model.published import Accuracy
+from k8sbench.model.spec import Fingerprint
 from k8sbench.parse.families import NAMES
 from tests.unit import goldens
 from tests.unit.measure.support import Lines, lines_of

@@ -8,7 +8,7 @@ import pytest
 from k8sbench.measure.run import gpu_metrics, gpu_series
 from k8sbench.model.gpu_metrics import BY_ID, METRICS, Fetched, Gpu, Series, SeriesQuery, SourceName
 from k8sbench.model.measurement import Measurement, SteadyPart
-from k8sbench.model.spec import Preset
+from k8sbench.model.spec_values import Preset
 from tests import struct_docs
 from tests.tiers import ROOT
 from tests.unit.measure.support import NOT_SUPPORTED

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.files import catalog
+from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.spec import LogFormat
 from tests.tiers import ROOT
 from tests.unit.measure import support
 

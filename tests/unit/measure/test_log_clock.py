@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from k8sbench.measure.run import log_clock
+from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.spec import LogFormat
 from k8sbench.parse.families import FAMILIES
 from tests.unit.measure.support import ids, measured, mmseg, run
 from tests.unit.presence import present

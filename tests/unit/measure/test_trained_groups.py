@@ -11,8 +11,9 @@ from k8sbench.measure.verdict import NO_EVALUATION, NO_VALUE
 from k8sbench.model.group import Deviation, Group, Result
 from k8sbench.model.measurement import DataSet, Weights
 from k8sbench.model.plan import PlannedTraining
+from k8sbench.model.published import Accuracy
 from k8sbench.model.run import Run
-from k8sbench.model.spec import Accuracy, Train
+from k8sbench.model.spec import Train
 from k8sbench.report import layout
 from k8sbench.report.tables import Cell
 from tests.unit.measure.rows import catalog

@@ -7,9 +7,9 @@ import pytest
 
 from k8sbench.model import identity
 from k8sbench.model.identity import CASE_FIELDS, GroupKey, Use
+from k8sbench.model.log_format import LogFormat
 from k8sbench.model.plan import PlannedTraining, PlannedWindow, RunPlan
 from k8sbench.model.pool import NodePool, Rdma
-from k8sbench.model.spec import LogFormat
 from tests import struct_docs
 from tests.tiers import ROOT
 from tests.unit.render import plans

@@ -11,7 +11,7 @@ from k8sbench.model.choices import Site
 from k8sbench.model.errors import DoesNotFit, NotFound, UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
-from k8sbench.model.spec import FromSecret, SecretKey
+from k8sbench.model.program import FromSecret, SecretKey
 from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, V100, planned, spec
 
 

@@ -16,7 +16,7 @@ from k8sbench.model.request import (
     speed_options_of,
     trainer_arguments,
 )
-from k8sbench.model.spec import Framework
+from k8sbench.model.spec_values import Framework
 from k8sbench.trainers.parts.settings import Defaults
 from tests.tiers import ROOT
 

@@ -9,7 +9,7 @@ import pytest
 
 from k8sbench.app.serve import refuse_reserved
 from k8sbench.model.errors import UsageError
-from k8sbench.model.spec import SecretKey
+from k8sbench.model.program import SecretKey
 from tests.unit.render import plans
 
 OWN = ("home/dlperf-operator", "home/dlperf-operator-token")

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from k8sbench.model.log_format import LogFormat
 from k8sbench.model.sample import Fact, Mark, Record
-from k8sbench.model.spec import LogFormat
 from k8sbench.parse import declared
 from k8sbench.parse.reading import FamilyLog
 from tests.unit.parse.support import ended

@@ -3,7 +3,7 @@
 import functools
 
 from k8sbench.measure.run import evidence
-from k8sbench.model.spec import LogFormat
+from k8sbench.model.log_format import LogFormat
 from k8sbench.parse import declared
 
 RECORD = r"^step (?P<iteration>\d+)/(?P<total>\d+) loss (?P<loss>\S+) (?P<rate>[\d.]+) img/s"

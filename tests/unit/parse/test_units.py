@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from k8sbench.model import notation
+from k8sbench.model.log_format import LogFormat
 from k8sbench.model.sample import Mark, Record
-from k8sbench.model.spec import LogFormat
 from k8sbench.parse import declared
 from k8sbench.parse.reading import FamilyLog
 from tests.unit.parse.support import ended

@@ -12,7 +12,7 @@ from k8sbench.adapters.files import catalog
 from k8sbench.model import choices, planning
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import NodePool, Rdma, Toleration
-from k8sbench.model.spec import Framework, Precision
+from k8sbench.model.spec_values import Framework, Precision
 from k8sbench.render.manifest import manifests
 from k8sbench.render.trainer_sources import TrainerSources
 from tests.unit.model.specs import a_request

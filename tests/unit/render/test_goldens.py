@@ -14,7 +14,7 @@ import pytest
 
 from k8sbench.model import identity
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.spec import Framework, Precision
+from k8sbench.model.spec_values import Framework, Precision
 from tests.unit import goldens
 from tests.unit.render.plans import POOLS, PROGRAMS, SOURCES, container, plan, rendered, upstream
 

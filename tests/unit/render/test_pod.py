@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from k8sbench.model.errors import UsageError
 from k8sbench.model.pool import CPU_POOL, amount, times
-from k8sbench.model.spec import SecretKey
+from k8sbench.model.program import SecretKey
 from tests.unit import goldens
 from tests.unit.render.plans import (
     PROGRAMS,

@@ -10,7 +10,7 @@ import pytest
 from k8sbench.measure.group import grouping, speedup
 from k8sbench.measure.run.recorded import curve
 from k8sbench.model.group import Changed
-from k8sbench.model.spec import LogFormat
+from k8sbench.model.log_format import LogFormat
 from k8sbench.report import layout, page, words
 from k8sbench.report.plot import History
 from tests.unit.measure.grouped import histories, newest_sets
