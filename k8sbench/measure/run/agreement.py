@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from k8sbench.measure import rules
 from k8sbench.measure.arithmetic import SAME_MODEL
-from k8sbench.measure.run import log_statements
+from k8sbench.measure.run import log_statements, log_units
 from k8sbench.measure.run.log_statements import Case
 from k8sbench.measure.verdict import IntegrityRule
 from k8sbench.model.errors import Finding
@@ -41,17 +41,17 @@ def reasons(case: Case) -> Iterator[Finding]:
 
 def _identity(case: Case) -> Iterator[Finding]:
     log, expected = case.log, case.log.expected
-    framework = log.fact("framework") or (log.family.framework if log.family else None)
+    framework = log.facts.first("framework") or (log.family.framework if log.family else None)
     yield from _other(case, rules.FRAMEWORK, "framework", expected.framework, framework)
-    yield from _other(case, rules.DEVICE, "device", expected.device, log.fact("device"))
+    yield from _other(case, rules.DEVICE, "device", expected.device, log.facts.first("device"))
     if not expected.planned:
         return
     if case.smoke and not expected.smoke:
         text = "The log is of a smoke run, a functional test with a small model."
-        yield rules.PRESET.finding(text, log.place("preset"))
+        yield rules.PRESET.finding(text, log.facts.places("preset"))
     for name in ("benchmark", "variant"):
         wanted = getattr(expected, name)
-        yield from _other(case, rules.OTHER_BENCHMARK, name, wanted, log.fact(name))
+        yield from _other(case, rules.OTHER_BENCHMARK, name, wanted, log.facts.first(name))
 
 
 def _other(
@@ -60,27 +60,27 @@ def _other(
     """Yield a finding if the stated fact is not the expected one."""
     if wanted and stated and wanted != stated:
         text = f"The {name.replace('_', ' ')} {wanted} was expected, the log says {stated}."
-        yield rule.finding(text, case.log.place(name))
+        yield rule.finding(text, case.log.facts.places(name))
 
 
 def _model(case: Case) -> Iterator[Finding]:
     log, expected = case.log, case.log.expected
-    model = log.fact("model")
+    model = log.facts.first("model")
     if expected.planned and expected.model:
         names = expected.logged_models
         reads_model = expected.by_user and isinstance(expected.format, str)
         if model and names and not any(name in model.lower() for name in names):
             text = f"The benchmark's model is {expected.model}; the log's is {model}."
-            yield rules.OTHER_BENCHMARK.finding(text, log.place("model"))
+            yield rules.OTHER_BENCHMARK.finding(text, log.facts.places("model"))
         elif not (model and names) and reads_model and log.family is not OURS:
             named = f"The log's model is {model}" if model else "The log names no model"
             text = f"{named}; whether it is the benchmark's, {expected.model}, is not known."
-            yield rules.MODEL_UNVERIFIED.finding(text, log.place("model"))
-    parameters = log.whole("parameters")
+            yield rules.MODEL_UNVERIFIED.finding(text, log.facts.places("model"))
+    parameters = log.facts.whole("parameters")
     wanted = expected.parameters
     if wanted and parameters and not case.smoke and abs(parameters / wanted - 1) > SAME_MODEL:
         text = f"The model has {parameters:,} parameters, the benchmark's has {wanted:,}."
-        yield rules.OTHER_BENCHMARK.finding(text, log.place("parameters"))
+        yield rules.OTHER_BENCHMARK.finding(text, log.facts.places("parameters"))
     devices = log.facts.get("gpu_model", {})
     if log.family is OURS and len(devices) > 1:
         text = f"The ranks ran on {', '.join(sorted(devices))}."
@@ -89,7 +89,7 @@ def _model(case: Case) -> Iterator[Finding]:
 
 def _gpus(case: Case) -> Iterator[Finding]:
     log, expected = case.log, case.log.expected
-    logged = log.whole("gpus")
+    logged = log.facts.whole("gpus")
     stated = dict(log.facts.get("gpus", {}))
     if expected.gpus is None:
         # It may count nodes: whoever gives the number knows better.
@@ -100,7 +100,7 @@ def _gpus(case: Case) -> Iterator[Finding]:
         given = f"the log's name says {counted(case.gpus, 'GPU')}"
     if logged is not None and logged != case.gpus:
         text = f"{given[0].upper()}{given[1:]}, the log says {logged}."
-        yield rules.GPU_COUNT.finding(text, log.place("gpus"))
+        yield rules.GPU_COUNT.finding(text, log.facts.places("gpus"))
     elif len(stated) > 1:
         text = f"The log says {' GPUs and '.join(stated)}."
         yield rules.GPU_COUNT.finding(text, stated.values())
@@ -141,9 +141,12 @@ def _batch(case: Case) -> Iterator[Finding]:
     if rank is not None:
         by_batch = rank.shape.number == "seconds"
     else:
-        by_batch = log.whole_run is not None and log.whole_run[0].number("whole_run_rate") is None
+        by_batch = (
+            log.summaries.whole_run is not None
+            and log.summaries.whole_run[0].number("whole_run_rate") is None
+        )
     total = log_statements.stated_samples(log)
-    if log.conversion is None and (case.job_batch is None or not by_batch):
+    if log_units.conversion(log) is None and (case.job_batch is None or not by_batch):
         yield rules.BATCH_UNVERIFIED.finding(
             log_statements.NO_LENGTH,
             severity="reject",
@@ -153,7 +156,7 @@ def _batch(case: Case) -> Iterator[Finding]:
         text = "The log gives seconds per iteration and no batch: give it with --batch-size."
         yield rules.BATCH_UNVERIFIED.finding(text, severity="reject")
     elif logged is not None and wanted and logged not in wanted:
-        where = log.place("batch_size")
+        where = log.facts.places("batch_size")
         # One card's rate times its seconds: either may have been multiplied by the GPUs.
         multiplied = (
             given is not None
@@ -187,30 +190,31 @@ def _redundancy(case: Case) -> Iterator[Finding]:
     log = case.log
     rank = case.rank
     batch = log_statements.batch(case.log) or case.batch
-    printed = (batch or 0) * (log.sequence_length or 1) / (log.conversion or 1)
+    conversion = log_units.conversion(log)
+    printed = (batch or 0) * (log_units.sequence_length(log) or 1) / (conversion or 1)
     if (
         rank is not None
         and rank.shape.per == "card"
         and batch
-        and log.conversion is not None
+        and conversion is not None
         and rank.sums.has_other_batch(printed)
     ):
         text = f"The batch is {printed:.10g}; rates times seconds are {rank.sums.batch:.4g}."
-        yield rules.BATCH_MISMATCH.finding(text, log.place("batch_size"))
+        yield rules.BATCH_MISMATCH.finding(text, log.facts.places("batch_size"))
     if len(stated := log.facts.get("global_batch", {})) > 1:
         text = f"The log says {' and '.join(stated)} samples per step of the job."
         yield rules.BATCH_MISMATCH.finding(text, list(stated.values()))
     yield from _lines_and_head(case)
-    if (doubt := log.fact(BATCH_DOUBT)) is not None:
-        yield rules.BATCH_MISMATCH.finding(doubt, log.place(BATCH_DOUBT))
+    if (doubt := log.facts.first(BATCH_DOUBT)) is not None:
+        yield rules.BATCH_MISMATCH.finding(doubt, log.facts.places(BATCH_DOUBT))
     total = log_statements.stated_samples(log)
     if total is not None and batch is not None and not math.isclose(total, batch * case.gpus):
         text = f"The log says {total:g} samples per step of the job, not {case.gpus} × {batch}"
         text += f"{_by_name(case)}."
-        where = log.place("global_batch") or log.place("tokens_per_step")
+        where = log.facts.places("global_batch") or log.facts.places("tokens_per_step")
         if not log_statements.shares_samples(log, case.gpus):
             yield rules.BATCH_MISMATCH.finding(text, where)
-        elif batch != log.whole("micro_batch"):
+        elif batch != log.facts.whole("micro_batch"):
             # Nobody can tell the batch of one GPU of a model that several share.
             yield rules.BATCH_SIZE.finding(f"{text} The log's counts.", where, severity="warn")
     possible = log_statements.possible_samples(log)
@@ -227,16 +231,16 @@ def _redundancy(case: Case) -> Iterator[Finding]:
 def _lines_and_head(case: Case) -> Iterator[Finding]:
     """Compare the samples of a step that the lines state with those that the head states."""
     log = case.log
-    of_lines = log.step_of_lines
-    name = "tokens_per_step" if log.unit.startswith("tokens") else "global_batch"
-    stated = log.whole(name)
+    of_lines = log_units.step_of_lines(log)
+    name = "tokens_per_step" if log_units.unit(log).startswith("tokens") else "global_batch"
+    stated = log.facts.whole(name)
     if of_lines is None or stated is None or "rampup" in log.facts:
         return
     if not math.isclose(of_lines, stated, rel_tol=SAME_BATCH):
         text = (
             f"The log's head says {stated} per step of the job, its lines come to {of_lines:.5g}."
         )
-        yield rules.BATCH_MISMATCH.finding(text, log.place(name))
+        yield rules.BATCH_MISMATCH.finding(text, log.facts.places(name))
 
 
 def _by_name(case: Case) -> str:
@@ -261,16 +265,16 @@ def _confirmed(case: Case) -> bool:
 def _precision(case: Case) -> Iterator[Finding]:
     log, expected = case.log, case.log.expected
     wanted = expected.precision
-    logged = log.fact("precision")
-    half = log.fact("amp_dtype")
-    effective = log.fact("precision_effective")
-    assumed = None if logged else log.fact("precision_assumed")
-    default = log.fact("precision_default")
+    logged = log.facts.first("precision")
+    half = log.facts.first("amp_dtype")
+    effective = log.facts.first("precision_effective")
+    assumed = None if logged else log.facts.first("precision_assumed")
+    default = log.facts.first("precision_default")
     if wanted and logged and wanted != logged:
         yield from _other(case, rules.PRECISION, "precision", wanted, logged)
     elif wanted and assumed and wanted != assumed:
         text = f"{wanted} was expected; the log prints its configuration, which sets none."
-        yield rules.PRECISION.finding(text, log.place("precision_assumed"))
+        yield rules.PRECISION.finding(text, log.facts.places("precision_assumed"))
     elif wanted == "amp" and expected.amp_dtype and half and expected.amp_dtype != half:
         yield from _other(case, rules.PRECISION, "amp_dtype", expected.amp_dtype, half)
     elif wanted not in {None, logged, assumed, default} and (expected.by_user or default):
@@ -281,10 +285,10 @@ def _precision(case: Case) -> Iterator[Finding]:
         text = f"The precision is not in the log; {default} is assumed, the program's default."
         yield rules.PRECISION_UNVERIFIED.finding(f"{text} State it with --precision.")
     elif (wanted or logged) == "amp" and effective == "fp32":
-        on_cpu = (log.fact("device") or expected.device) == "cpu"
+        on_cpu = (log.facts.first("device") or expected.device) == "cpu"
         yield rules.PRECISION_WITHOUT_EFFECT.finding(
             "AMP was requested and had no effect: the program computed in fp32.",
-            log.place("precision_effective"),
+            log.facts.places("precision_effective"),
             severity="warn" if case.smoke and on_cpu else "reject",
         )
 
@@ -292,7 +296,7 @@ def _precision(case: Case) -> Iterator[Finding]:
 def _name(case: Case) -> Iterator[Finding]:
     """Yield what the log's name says and the log contradicts."""
     log, named = case.log, case.log.expected.named
-    nodes = log.whole("replicas")
+    nodes = log.facts.whole("replicas")
     if named.gpus is not None and named.gpus != case.gpus:
         yield _misnamed(case, rules.GPU_COUNT, "gpus", counted(named.gpus, "GPU"), case.gpus)
     elif named.nodes is not None and nodes is not None and named.nodes != nodes:
@@ -303,7 +307,7 @@ def _name(case: Case) -> Iterator[Finding]:
 
 def _misnamed(case: Case, rule: IntegrityRule, fact: str, named: str, stated: object) -> Finding:
     return rule.finding(
-        f"The log's name says {named}, the log says {stated}.", case.log.place(fact)
+        f"The log's name says {named}, the log says {stated}.", case.log.facts.places(fact)
     )
 
 
@@ -313,21 +317,21 @@ def _named_batch(case: Case) -> Iterator[Finding]:
     if named is None or batch is None or named == batch:
         return
     # What follows from rates and times is rounded.
-    if log.whole("batch_size") is not None or abs(batch / named - 1) > OTHER_BATCH:
+    if log.facts.whole("batch_size") is not None or abs(batch / named - 1) > OTHER_BATCH:
         yield _misnamed(case, rules.BATCH_SIZE, "batch_size", f"a batch of {named} per GPU", batch)
 
 
 def _named_precision(case: Case) -> Iterator[Finding]:
     log, named = case.log, case.log.expected.named
-    logged = log.fact("precision")
-    half = log.fact("amp_dtype")
-    assumed = None if logged else log.fact("precision_assumed")
+    logged = log.facts.first("precision")
+    half = log.facts.first("amp_dtype")
+    assumed = None if logged else log.facts.first("precision_assumed")
     if named.precision is None:
         return
     if logged and named.precision != logged:
         yield _misnamed(case, rules.PRECISION, "precision", named.precision, logged)
     elif assumed and named.precision != assumed:
         text = f"The log's name says {named.precision}; the configuration in the log sets none."
-        yield rules.PRECISION.finding(text, log.place("precision_assumed"))
+        yield rules.PRECISION.finding(text, log.facts.places("precision_assumed"))
     elif named.amp_dtype and half and named.precision == "amp" and named.amp_dtype != half:
         yield _misnamed(case, rules.PRECISION, "amp_dtype", named.amp_dtype, half)

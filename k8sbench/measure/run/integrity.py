@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from k8sbench.measure import rules
-from k8sbench.measure.run import agreement, evidence, log_clock, log_statements
+from k8sbench.measure.run import agreement, evidence, log_clock, log_statements, log_units
 from k8sbench.measure.run.evidence import Occurrences
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.log_facts import LogFacts
@@ -115,8 +115,8 @@ def _transport(log: LogFacts) -> Iterator[Finding]:
 
 def _amount(case: Case) -> Iterator[Finding]:
     log, rank = case.log, case.rank
-    if rank is None and log.whole_run is not None:
-        yield from _summary_only(case, *log.whole_run)
+    if rank is None and log.summaries.whole_run is not None:
+        yield from _summary_only(case, *log.summaries.whole_run)
         return
     records = rank.tally.records if rank else 0
     if records < FEWEST_RECORDS:
@@ -133,7 +133,7 @@ def _amount(case: Case) -> Iterator[Finding]:
         asked = _whole_length(case, asked or 0) or None
     elif log.family is OURS and (asked is None or case.log.expected.window_by_catalog):
         # Its own plan may ask for more than the catalog does, and not for less.
-        asked = max(log.whole("iterations") or 0, asked or 0) or None
+        asked = max(log.facts.whole("iterations") or 0, asked or 0) or None
     span = rank.tally.span if rank else None
     measured = span.iterations if span else 0
     cut = _cut_at_the_edges(rank, asked) if rank and asked is not None else 0
@@ -143,7 +143,7 @@ def _amount(case: Case) -> Iterator[Finding]:
     warmup = log.expected.warmup
     if log.window is not None and warmup is not None and log.window.warmup < warmup:
         text = f"The run's own warm-up is {log.window.warmup} iterations, the benchmark's {warmup}."
-        yield rules.SHORT_WARMUP.finding(text, log.place("warmup"))
+        yield rules.SHORT_WARMUP.finding(text, log.facts.places("warmup"))
 
 
 def _summary_only(case: Case, mark: Mark, file: str) -> Iterator[Finding]:
@@ -162,7 +162,7 @@ def _summary_only(case: Case, mark: Mark, file: str) -> Iterator[Finding]:
     if by_rate and planned and abs(by_rate / planned - 1) > ROUNDED_PLAN + 1 / planned:
         text = f"Its time and rate are of {by_rate:.0f} steps, {planned:.0f} were planned."
         yield rules.SUMMARY_MISMATCH.finding(text, places)
-    runs = case.log.whole_runs
+    runs = case.log.summaries.whole_runs
     if len(runs) > 1:
         rates = [run.number("whole_run_rate") or run.number("whole_run_seconds") for run, _ in runs]
         stated_rates = " and ".join(f"{rate:.6g}" for rate in rates if rate)
@@ -279,7 +279,7 @@ def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
     if not (contradictions or rank.resumed or case.log.restarts):
         contradictions += log_clock.apart(case.seconds_per_unit, rank.tally, rank.shape, rank.clock)
     tokens = rank.shape.number == "rate" and (case.log.expected.unit or "").startswith("tokens")
-    length = case.log.sequence_length or 1
+    length = log_units.sequence_length(case.log) or 1
     more = _IN_SEQUENCES.format(case.batch * length) if tokens and case.batch else ""
     for finding in contradictions:
         yield msgspec.structs.replace(finding, sentence=finding.sentence + more)
@@ -340,9 +340,9 @@ def _run_summary(case: Case) -> Iterator[Finding]:
     yield from _whole_run(case)
     yield from _job_rates(case)
     span = rank.tally.span if rank else None
-    if log.summary is None or span is None or log.restarts:
+    if log.summaries.last is None or span is None or log.restarts:
         return  # the summary of a later attempt is of that attempt
-    mark, file = log.summary
+    mark, file = log.summaries.last
     if (mark.number("first_step"), mark.number("last_step")) != (span.first, span.last):
         return
     lines = {"samples_per_second": case.throughput.time_weighted if case.throughput else None}
@@ -360,8 +360,8 @@ def _run_summary(case: Case) -> Iterator[Finding]:
 def _job_rates(case: Case) -> Iterator[Finding]:
     """Rates of the whole job that follow from the log's counts of samples."""
     figure = 0.0 if case.throughput is None else case.throughput.time_weighted or 0.0
-    figure /= case.log.conversion or 1
-    for mark, file in case.log.job_rates if figure else ():
+    figure /= log_units.conversion(case.log) or 1
+    for mark, file in case.log.summaries.job_rates if figure else ():
         stated = mark.number("job_rate") or 0.0
         low, high = JOB_RATE
         if not low * stated <= figure <= high * stated:
@@ -375,7 +375,7 @@ def _whole_run(case: Case) -> Iterator[Finding]:
         return
     of_lines = case.rank.tally.iterations / case.rank.tally.time
     low, high = WHOLE_RUN
-    for mark, file in case.log.whole_runs:
+    for mark, file in case.log.summaries.whole_runs:
         stated = None if mark.number("of_lines") else mark.number("whole_run_rate")
         if stated is None or low * of_lines <= stated <= high * of_lines:
             continue

@@ -7,7 +7,6 @@ Facts, records by rank, evaluations and marks. :mod:`k8sbench.measure.run.integr
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -18,19 +17,19 @@ from k8sbench.measure.run.evaluations import AiRankEvents, Evaluations, Training
 from k8sbench.measure.run.evidence import Occurrence
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.gpu_series import TrainerSeries
+from k8sbench.measure.run.matching import choose_expectation, is_stated
 from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.measure.run.rank_sums import FEWEST_RECORDS, CountedSteps
 from k8sbench.measure.run.record_kinds import RecordKind
+from k8sbench.measure.run.stated_facts import StatedFacts
+from k8sbench.measure.run.summaries import Summaries
+from k8sbench.measure.run.warmup import LONGEST_WARMUP, usual_warmup
 from k8sbench.model.errors import InputError
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Place, Record
-from k8sbench.parse.family import Family, number_in
+from k8sbench.parse.family import Family
 from k8sbench.parse.reading import EVENTS, OURS, FamilyLog, family_of
 
-LONGEST_WARMUP = 0.25
-"""Maximum share of planned iterations for a family's default warm-up."""
-OTHER_RANK = 0.05
-"""Maximum relative difference of the summaries of a job's ranks."""
 SAME_RUN = ("model", "gpus", "batch_size", "precision")
 """Facts that no restart changes."""
 _TIMES = ("mean", "median", "p95", "max")
@@ -66,13 +65,6 @@ class _Marks(NamedTuple):
 _NO_MARKS = _Marks()
 
 
-def _alike(one: Mark, other: Mark) -> bool:
-    """True if two summaries may be of two ranks of a job."""
-    names = ("whole_run_rate", "whole_run_seconds")
-    pairs = [(one.number(name) or 0.0, other.number(name) or 0.0) for name in names]
-    return all(math.isclose(*pair, rel_tol=OTHER_RANK) for pair in pairs)
-
-
 class LogFacts:
     """All facts, records and events of a run's logs, once they are read."""
 
@@ -87,8 +79,7 @@ class LogFacts:
         """Items of logs without a record; see :attr:`FamilyLog.untrained`."""
         self.files: list[str] = []
         self.empty = True
-        self.facts: defaultdict[str, dict[str, Place]] = defaultdict(dict)
-        """Name → value → first line with it; values in log order."""
+        self.facts = StatedFacts()
         self.ranks: dict[str, RankRecords] = {}
         self.window: CountedSteps | None = None
         self.evaluations: dict[tuple[str, str], Evaluations] = {}
@@ -101,11 +92,7 @@ class LogFacts:
         self.nodes: dict[int, str] = {}
         """By rank, of its last attempt, where our own logs name it."""
         self.gpu_series = TrainerSeries()
-        self.summary: tuple[Mark, str] | None = None
-        self._whole_runs: dict[tuple[int, str], dict[str, tuple[Mark, str]]] = {}
-        """File's number and rank → text of a whole run's summary → summary, file."""
-        self.job_rates: list[tuple[Mark, str]] = []
-        """Rates of the whole job that the log states beside those of its lines, with files."""
+        self.summaries = Summaries()
         self.epoch_ends: list[tuple[Mark, Place, int, float]] = []
         """An epoch's summary in the log, with line, records and mean rate."""
         self.unread: dict[str, tuple[str, Place, int]] = {}
@@ -182,22 +169,6 @@ class LogFacts:
         )
 
     @property
-    def whole_runs(self) -> list[tuple[Mark, str]]:
-        """Different summaries of whole runs, with their files.
-
-        Of the lowest rank, and those of others that are of no rank of its job.
-        """
-        ranks = sorted(self._whole_runs, key=lambda rank: (rank[0], len(rank[1]), rank[1]))
-        found = [summary for rank in ranks[:1] for summary in self._whole_runs[rank].values()]
-        others = [summary for rank in ranks[1:] for summary in self._whole_runs[rank].values()]
-        return found + [each for each in others if not _alike(each[0], found[0][0])]
-
-    @property
-    def whole_run(self) -> tuple[Mark, str] | None:
-        """The first of them; None without any."""
-        return next(iter(self.whole_runs), None)
-
-    @property
     def steady(self) -> SteadyPart | None:
         """From the end of the warm-up to the last step.
 
@@ -219,84 +190,7 @@ class LogFacts:
 
         All steps after the warm-up are then measured.
         """
-        return self.fact("mode") == "train"
-
-    def fact(self, name: str) -> str | None:
-        """The first value that the log states; None if it states none."""
-        return next(iter(self.facts.get(name, ())), None)
-
-    def number(self, name: str) -> float | None:
-        """The same, as a finite number."""
-        value = number_in(self.fact(name))
-        return value if value is not None and math.isfinite(value) else None
-
-    def whole(self, name: str) -> int | None:
-        """The same, as a whole number."""
-        value = self.number(name)
-        return None if value is None else int(value)
-
-    def place(self, name: str) -> list[Place]:
-        """Return the first line that states a fact."""
-        return list(self.facts.get(name, {}).values())[:1]
-
-    @property
-    def unit(self) -> str:
-        """Unit of the throughput, per second.
-
-        Of a built-in family that times steps, tokens only where the log tells those of a step.
-        """
-        assert self.family is not None
-        unit = self.expected.unit or self.fact("unit")
-        if unit is None:
-            unit, rank = self.family.unit, self.rank
-            counts = {"tokens_per_step", "sequence_length"}.isdisjoint(self.facts)
-            timed = (
-                rank is not None
-                and rank.shape.number == "seconds"
-                and rank.tally.steps.mean is None
-            )
-            if isinstance(self.expected.format, str) and unit == "tokens/s" and counts and timed:
-                unit = "samples/s"
-        return unit if "/" in unit else f"{unit}/s"
-
-    @property
-    def conversion(self) -> float | None:
-        """Units of the throughput in one that the lines count; None if unknown.
-
-        A benchmark may count tokens where the program that it names counts sequences. A declared
-        format counts what its benchmark does.
-        """
-        assert self.family is not None
-        if self.expected.unit is None or not isinstance(self.expected.format, str):
-            return 1.0
-        counted = self.fact("unit") or self.family.unit
-        tokens = self.unit.startswith("tokens")
-        length = self.stated_length
-        if counted.startswith("tokens") == tokens:
-            return 1.0
-        if length is None:
-            return None
-        return float(length) if tokens else 1 / length
-
-    @property
-    def step_of_lines(self) -> float | None:
-        """Amount of a step of the job by the lines, in the throughput's unit; None if unknown."""
-        counted = None if self.rank is None else self.rank.tally.steps.mean
-        if counted is None or self.conversion is None:
-            return None
-        return counted * self.conversion
-
-    @property
-    def sequence_length(self) -> int | None:
-        """Tokens of a sequence; None where unknown, or of other units."""
-        return self.stated_length if self.unit.startswith("tokens") else None
-
-    @property
-    def stated_length(self) -> int | None:
-        """Tokens of a sequence by the log or its format; None if unknown."""
-        declared = self.expected.format
-        stated = self.whole("option.sequence_length") or self.whole("sequence_length")
-        return stated or (None if isinstance(declared, str) else declared.sequence_length)
+        return self.facts.first("mode") == "train"
 
     @property
     def accuracy(self) -> AccuracyResult | None:
@@ -332,7 +226,7 @@ class LogFacts:
         if self._anew is not None and fact.name not in self._anew:
             self._anew[fact.name] = (value, place)
         if self._anew is None or fact.name not in self.facts:
-            self.facts[fact.name].setdefault(value, place)
+            self.facts.add(fact.name, value, place)
 
     def _record(self, record: Record, file: str) -> None:
         if record.shape.counts_samples:
@@ -342,11 +236,11 @@ class LogFacts:
         if rank is None:
             if record.epochs is not None:
                 place = evidence.place(file, record.line, record.text)
-                self.facts["planned_epochs"].setdefault(str(record.epochs), place)
+                self.facts.add("planned_epochs", str(record.epochs), place)
             window = self._choose_window(record)
             others = () if self._marks.restarts else self.ranks.values()
-            last = self.whole("window_size")
-            every = self.whole("log_interval")
+            last = self.facts.whole("window_size")
+            every = self.facts.whole("log_interval")
             rank = self.ranks[source] = RankRecords(record, window, source, last, every)
             rank.warms_up = self.expected.warmup is None and self.family is not OURS
             rank.total = next((other.total for other in others), None)
@@ -383,12 +277,12 @@ class LogFacts:
 
         Raises :class:`InputError` if nothing tells the samples of a step.
         """
-        expected = self._choose()
+        expected = choose_expectation(self.candidates, self.families, self.family, self.facts)
         batches = expected.batch_sizes_of(expected.precision)
-        batch = self.whole("batch_size") or expected.batch_size
+        batch = self.facts.whole("batch_size") or expected.batch_size
         batch = batch or (batches.pop() if len(batches) == 1 else 0)
-        gpus = expected.gpus or self.whole("gpus") or 0
-        samples = self.whole("global_batch") or batch * gpus
+        gpus = expected.gpus or self.facts.whole("gpus") or 0
+        samples = self.facts.whole("global_batch") or batch * gpus
         if not samples:
             raise InputError(
                 "numbers its lines by samples, and the samples of a step are not known.",
@@ -409,9 +303,9 @@ class LogFacts:
         for name in names:
             if name in anew and name in self.facts:
                 value, place = anew[name]
-                first = self.fact(name)
+                first = self.facts.first(name)
                 if value != first:
-                    places = [*self.place(name), place]
+                    places = [*self.facts.places(name), place]
                     self.other_runs.setdefault(f"{name} {first} and {value}", places)
         if header is not None and rank.replay is RecordKind.BACK:
             self.other_runs.setdefault("a second header", [header])
@@ -474,13 +368,7 @@ class LogFacts:
         self.finished |= values.get("status") == "finished"
         if self.trains and values.get("ended_by") == "length":
             self.training.plans(mark, file)
-        if "job_rate" in values:
-            self.job_rates.append((mark, file))
-        elif "whole_run_rate" in values:
-            summaries = self._whole_runs.setdefault((len(self.files), mark.source), {})
-            summaries[mark.text] = (mark, file)
-        else:
-            self.summary = (mark, file)
+        self.summaries.add(mark, file, number=len(self.files))
 
     def _restart(self, mark: Mark, file: str) -> None:
         marks = self._marks
@@ -491,7 +379,7 @@ class LogFacts:
         """Forget what the attempt before measured: without checkpoints the next one does it all."""
         self._marks = _Marks()
         self._count = 0
-        self.summary = None
+        self.summaries.last = None
         self.finished = False
         for of_attempt in (self.ranks, self.rank_times, self._marks_before, self._received):
             of_attempt.clear()
@@ -520,59 +408,22 @@ class LogFacts:
     def _choose_window(self, first: Record | None) -> CountedSteps:
         """Decide the window, knowing the log's head and first record."""
         if self.window is None:
-            self.expected = expected = self._choose()
-            self.stated = next(filter(self._states, self.candidates), None)
+            self.expected = expected = choose_expectation(
+                self.candidates, self.families, self.family, self.facts
+            )
+            stated = (x for x in self.candidates if is_stated(x, self.family, self.facts))
+            self.stated = next(stated, None)
             warmup, iterations = expected.warmup, expected.iterations
-            own = self.whole("warmup") if self.family is OURS else None
+            own = self.facts.whole("warmup") if self.family is OURS else None
             if own is not None and (warmup is None or expected.window_by_catalog):
                 # Our own logs name the planned window; it is more exact than the catalog's default.
                 warmup = own
-                iterations = None if self.trains else self.whole("iterations")
-            if warmup is None:
-                warmup = 0 if first is None else self._usual_warmup(first)
+                iterations = None if self.trains else self.facts.whole("iterations")
+            if warmup is None and first is not None:
+                assert self.family is not None
+                warmup = usual_warmup(self.family, self.facts, first)
+            warmup = warmup or 0
             self.window = CountedSteps(
                 warmup, math.inf if iterations is None else warmup + iterations
             )
         return self.window
-
-    def _usual_warmup(self, first: Record) -> int:
-        """The family's warm-up; of a short run not more than leaves something to measure."""
-        assert self.family is not None
-        every = self.whole("log_interval") or 0
-        total = first.total
-        if total is None and 1 < first.iteration < every:
-            total = first.iteration  # only the end of an epoch is printed before the interval's
-        planned = self.planned_iterations(total, by_epoch=first.shape.numbering != "run")
-        usual = self.family.warmup
-        return usual if planned is None else min(usual, int(planned * LONGEST_WARMUP))
-
-    def planned_iterations(self, total: int | None, *, by_epoch: bool) -> int | None:
-        """Planned iterations of the run; None if not stated.
-
-        ``total`` is what a line states: of the run, or with ``by_epoch`` of an epoch.
-        """
-        epochs = self.whole("planned_epochs")
-        logged = self.whole("planned_iterations")
-        if not by_epoch:
-            return total or logged
-        return logged if epochs is None or total is None else epochs * total
-
-    def _states(self, expected: Expectation) -> bool:
-        """True if the log states the benchmark of a conditional expectation."""
-        if self.family is OURS:
-            stated = (self.fact("benchmark"), self.fact("variant"))
-            return expected.if_stated and stated == (expected.benchmark, expected.variant)
-        model = (self.fact("model") or "").lower()
-        family = self.family and self.family.name
-        is_named = expected.format == family and any(n in model for n in expected.logged_models)
-        return expected.if_stated and is_named
-
-    def _choose(self) -> Expectation:
-        if self.family is OURS:
-            frameworks = {None, self.fact("framework")}
-            mine = (each for each in self.candidates if each.framework in frameworks)
-            return next(mine, self.candidates[0])
-        for expected, family in zip(self.candidates, self.families, strict=True):
-            if self.family is not None and family.name == self.family.name:
-                return expected
-        return self.candidates[0]

@@ -9,6 +9,7 @@ import math
 
 import msgspec
 
+from k8sbench.measure.run import log_units, warmup
 from k8sbench.measure.run.evaluations import Evaluated, reaching
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.rank_records import RankRecords
@@ -62,15 +63,15 @@ def batch(log: LogFacts) -> float | None:
 
 def precision(log: LogFacts) -> str | None:
     """Return the logged precision, else the requested one, else the default."""
-    logged = log.fact("precision") or log.fact("precision_assumed")
-    return logged or log.expected.precision or log.fact("precision_default")
+    logged = log.facts.first("precision") or log.facts.first("precision_assumed")
+    return logged or log.expected.precision or log.facts.first("precision_default")
 
 
 def amp_dtype(log: LogFacts) -> str | None:
     """The half type of AMP; None without AMP, and where nothing states it."""
     if precision(log) != "amp":
         return None
-    return log.fact("amp_dtype") or log.expected.amp_dtype
+    return log.facts.first("amp_dtype") or log.expected.amp_dtype
 
 
 def arithmetic(log: LogFacts, missing: dict[str, str]) -> Arithmetic | None:
@@ -80,8 +81,8 @@ def arithmetic(log: LogFacts, missing: dict[str, str]) -> Arithmetic | None:
         for name, values in sorted(log.facts.items())
         if name.startswith(_TYPES)
     }
-    digest = log.fact("arithmetic.digest")
-    by = log.fact("arithmetic.by")
+    digest = log.facts.first("arithmetic.digest")
+    by = log.facts.first("arithmetic.by")
     if not types:
         missing["arithmetic"] = "The log does not state which operations computed in which type."
     elif digest != arithmetic_digest(types) or by not in {"seen", "derived"}:
@@ -93,27 +94,27 @@ def arithmetic(log: LogFacts, missing: dict[str, str]) -> Arithmetic | None:
 
 def data_set(log: LogFacts) -> DataSet | None:
     """The files that our trainers say they read."""
-    name = log.fact("data.name")
+    name = log.facts.first("data.name")
     if name is None:
         return None
-    train = log.whole("data.train")
-    val = log.whole("data.val")
-    return DataSet(name=name, digest=log.fact("data.digest"), train=train, val=val)
+    train = log.facts.whole("data.train")
+    val = log.facts.whole("data.val")
+    return DataSet(name=name, digest=log.facts.first("data.digest"), train=train, val=val)
 
 
 def weights(log: LogFacts, missing: dict[str, str]) -> Weights | None:
     """The file of start weights that our trainers state."""
-    file = log.fact("weights.file")
+    file = log.facts.first("weights.file")
     if file is None:
         why = "The run trained from scratch." if log.trains else "The log names no start weights."
         missing["weights"] = why
         return None
-    return Weights(file=file, digest=log.fact("weights.digest"))
+    return Weights(file=file, digest=log.facts.first("weights.digest"))
 
 
 def impl(log: LogFacts) -> str:
     """Return the program's origin, by the log or the plan."""
-    known = (log.fact("impl") if log.family is OURS else None) or log.expected.impl
+    known = (log.facts.first("impl") if log.family is OURS else None) or log.expected.impl
     if known is not None:
         return known
     if not isinstance(log.expected.format, str):
@@ -129,7 +130,7 @@ def environment(
     ``accuracy`` is the metric with a field of its own.
     """
     known: dict[str, str | int | float | bool | None] = {
-        name: log.fact(name)
+        name: log.facts.first(name)
         for name in sorted(log.facts)
         if name not in _NOT_ENVIRONMENT and not name.startswith(_FIELDS)
     }
@@ -153,7 +154,7 @@ def environment(
 
 def printed_batch(log: LogFacts) -> int | None:
     """Return the logged batch per GPU, else rate × seconds."""
-    logged = log.whole("batch_size")
+    logged = log.facts.whole("batch_size")
     return product(log) if logged is None else logged
 
 
@@ -161,9 +162,10 @@ def product(log: LogFacts) -> int | None:
     """Return a card's batch by rate × seconds; None if not whole."""
     rank = log.rank
     counted = rank.sums.batch if rank is not None else None
-    if rank is None or counted is None or rank.shape.per != "card" or log.conversion is None:
+    conversion = log_units.conversion(log)
+    if rank is None or counted is None or rank.shape.per != "card" or conversion is None:
         return None
-    samples = counted * log.conversion / (log.sequence_length or 1)
+    samples = counted * conversion / (log_units.sequence_length(log) or 1)
     whole = round(samples)
     return whole if whole >= 1 and abs(samples - whole) <= 0.02 * samples + 0.01 else None
 
@@ -172,7 +174,7 @@ def planned_iterations(log: LogFacts) -> int | None:
     """Iterations that were planned for the run, as far as the log states them."""
     rank = log.rank
     total, by_epoch = (rank.total, rank.epochs.restart) if rank else (None, False)
-    return log.planned_iterations(total, by_epoch=by_epoch)
+    return warmup.planned_iterations(log.facts, total, by_epoch=by_epoch)
 
 
 def share_that_ran(summary: Mark) -> float:
@@ -204,16 +206,16 @@ def possible_samples(log: LogFacts, unit: float = 1) -> range | None:
 
 def stated_samples(log: LogFacts) -> float | None:
     """Return a step's samples as the log states them, also in tokens."""
-    tokens = log.whole("tokens_per_step")
-    length = log.stated_length
-    if log.whole("global_batch") is not None:
-        return log.whole("global_batch")
+    tokens = log.facts.whole("tokens_per_step")
+    length = log_units.stated_length(log)
+    if log.facts.whole("global_batch") is not None:
+        return log.facts.whole("global_batch")
     if tokens is not None and (length or not isinstance(log.expected.format, str)):
-        return tokens / (log.sequence_length or 1)
-    amount = log.step_of_lines
+        return tokens / (log_units.sequence_length(log) or 1)
+    amount = log_units.step_of_lines(log)
     if log.rank is None or amount is None or log.rank.tally.steps.vary:
         return None
-    if log.unit.startswith("tokens"):
+    if log_units.unit(log).startswith("tokens"):
         return amount / length if length else None
     return amount
 
@@ -224,14 +226,15 @@ def job_batch(log: LogFacts, batch: float | None, cards: int) -> float | None:
     What the log states of the job goes before ``batch`` per GPU, by which nobody can tell the
     accumulation and the parallelism.
     """
-    tokens = log.whole("tokens_per_step") if log.unit.startswith("tokens") else None
-    stated = log.step_of_lines or tokens
+    unit = log_units.unit(log)
+    tokens = log.facts.whole("tokens_per_step") if unit.startswith("tokens") else None
+    stated = log_units.step_of_lines(log) or tokens
     if stated is not None:
         return stated
-    samples = None if batch is None else per_step(log.unit, batch, cards)
-    samples = log.whole("global_batch") or samples
-    length = log.sequence_length
-    if log.unit.startswith("tokens") and length is None and isinstance(log.expected.format, str):
+    samples = None if batch is None else per_step(unit, batch, cards)
+    samples = log.facts.whole("global_batch") or samples
+    length = log_units.sequence_length(log)
+    if unit.startswith("tokens") and length is None and isinstance(log.expected.format, str):
         return None
     return None if samples is None else samples * (length or 1)
 
@@ -292,12 +295,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ended_at_target(self) -> bool:
         """True if it ended at its target as planned."""
-        return self.log.fact("ended_by") == "target" and self.goal.reached is not None
+        return self.log.facts.first("ended_by") == "target" and self.goal.reached is not None
 
     @property
     def smoke(self) -> bool:
         """True for functional tests with a small model."""
-        return self.log.expected.smoke or self.log.fact("preset") == "smoke"
+        return self.log.expected.smoke or self.log.facts.first("preset") == "smoke"
 
 
 # -- time to train --------------------------------------------------------------------------------
@@ -348,7 +351,7 @@ def _not_comparable(log: LogFacts, target: Accuracy | None) -> str | None:
     """Return why our own trainer's run cannot reach a target; else None."""
     if log.family is not OURS:
         return None
-    if (log.fact("data") or "").startswith("synthetic"):
+    if (log.facts.first("data") or "").startswith("synthetic"):
         return "The data are synthetic: no accuracy is reached on them."
     metric = log.training.metric
     if target is not None and metric is not None and metric != target.metric:

@@ -12,7 +12,7 @@ import msgspec
 
 from k8sbench.measure import rules, verdict
 from k8sbench.measure.arithmetic import beyond_fp32, beyond_peak
-from k8sbench.measure.run import gpu_metrics, integrity, log_statements
+from k8sbench.measure.run import gpu_metrics, integrity, log_statements, log_units
 from k8sbench.measure.run.expectation import AUTO, Expectation
 from k8sbench.measure.run.gpu_metrics import PlannedGpus
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
@@ -125,7 +125,7 @@ def _with_gpu_metrics(measurement: Measurement, log: LogFacts) -> Measurement:
     wanted = SeriesQuery(
         run_id="", namespace=None, nodes={}, start=steady.started_at, end=steady.ended_at
     )
-    job = PlannedGpus(measurement.gpus or 1, str(log.fact("preset")))
+    job = PlannedGpus(measurement.gpus or 1, str(log.facts.first("preset")))
     return gpu_metrics.completed(measurement, job, wanted, [fetched], accept=log.expected.accept)
 
 
@@ -186,13 +186,13 @@ def _case(log: LogFacts, missing: dict[str, str]) -> Case:
     expected = log.expected
     batch = log_statements.batch(log)
     rank = None if _by_summary(log) else log.rank
-    logged = log.whole("gpus")
+    logged = log.facts.whole("gpus")
     gpus = expected.gpus or logged
     if gpus is None and batch:
         gpus = log_statements.certain_samples(log, batch)
     if gpus is None:
         text, action = "the log does not state how many GPUs the job had", "Give the number"
-        if UNENDED in log.facts and log.whole_run is None:
+        if UNENDED in log.facts and log.summaries.whole_run is None:
             text += ", and has no end, where Hugging Face's Trainer prints its rate"
             action = "To measure its progress bar, give the number"
         raise InputError(f"{text}.", f"{action} of the whole job with --gpus.", file=log.files[0])
@@ -200,7 +200,7 @@ def _case(log: LogFacts, missing: dict[str, str]) -> Case:
         batch = log_statements.per_gpu(log, gpus)
     # Our own log's rate is that of the GPUs that it names, whatever was given.
     cards = (logged or gpus) if log.family is OURS else gpus
-    unit = log.unit
+    unit = log_units.unit(log)
     job_batch = log_statements.job_batch(log, batch, cards)
     scale, unit_seconds = (
         (None, None) if rank is None else _scale(log, rank.shape, cards, job_batch)
@@ -220,7 +220,7 @@ def _case(log: LogFacts, missing: dict[str, str]) -> Case:
 
 def _by_summary(log: LogFacts) -> bool:
     """True if the summary of the whole run is the figure."""
-    if log.whole_run is None or log.rank is None or log.family is None:
+    if log.summaries.whole_run is None or log.rank is None or log.family is None:
         return False
     use = log.family.summary
     return use == "first" or (use == "if-few" and log.rank.tally.records < FEWEST_RECORDS)
@@ -238,17 +238,19 @@ def _of_log(case: Case, missing: dict[str, str]) -> Measurement:
         missing["accuracy"] = verdict.NO_VALUE if log.evaluated else verdict.NO_EVALUATION
     if log.steady is None:
         missing["steady"] = "No line's time is known."
-    gpu_model = log.fact("gpu_model")
-    device = log.fact("device") or (None if gpu_model is None else "cuda")
+    gpu_model = log.facts.first("gpu_model")
+    device = log.facts.first("device") or (None if gpu_model is None else "cuda")
     missing["gpu_metrics"] = (
         "no GPU was used" if device == "cpu" else "no source of GPU metrics was asked"
     )
-    effective = log.fact("precision_effective") or log.fact("precision") or case.precision
+    effective = (
+        log.facts.first("precision_effective") or log.facts.first("precision") or case.precision
+    )
     return Measurement(
         files=tuple(log.files),
         format=log.family.name,
         impl=log_statements.impl(log),
-        framework=log.fact("framework") or log.family.framework or expected.framework,
+        framework=log.facts.first("framework") or log.family.framework or expected.framework,
         gpus=case.gpus,
         precision=case.precision,
         precision_effective=effective,
@@ -265,18 +267,18 @@ def _of_log(case: Case, missing: dict[str, str]) -> Measurement:
         accuracy=accuracy,
         time_to_train_s=goal.seconds,
         train_wall_s=_wall(rank, missing),
-        mode=log.fact("mode"),
+        mode=log.facts.first("mode"),
         target=None if goal.target is None else goal.target.percent,
-        ended_by=log.fact("ended_by"),
+        ended_by=log.facts.first("ended_by"),
         restarts=len(log.restarts),
         data_set=log_statements.data_set(log),
         weights=log_statements.weights(log, missing),
-        broken_samples=log.training.broken or log.whole("broken_samples"),
-        data=log.fact("data") or expected.data,
+        broken_samples=log.training.broken or log.facts.whole("broken_samples"),
+        data=log.facts.first("data") or expected.data,
         device=device,
         gpu_model=gpu_model,
-        parameters=log.whole("parameters"),
-        memory_mib=log.number("max_memory_mib") or None,
+        parameters=log.facts.whole("parameters"),
+        memory_mib=log.facts.number("max_memory_mib") or None,
         lines=_lines(log, rank, goal),
         training_lines=0,
         steady=log.steady,
@@ -308,7 +310,7 @@ def _above_peak(measurement: Measurement, log: LogFacts) -> Iterator[Finding]:
     expected = log.expected
     rate = measurement.throughput and getattr(measurement.throughput, measurement.estimator)
     model = None if expected.smoke else expected.fingerprint
-    model = model and model.at(log.sequence_length or 1)
+    model = model and model.at(log_units.sequence_length(log) or 1)
     text = rate and beyond_peak(measurement, rate, model, expected.gpu_model)
     if text:
         yield rules.ABOVE_PEAK.finding(text)
@@ -324,9 +326,10 @@ def _scale(
     """Return samples/s per rate unit and seconds per time unit."""
     if shape.number == "seconds":
         return job_batch, 1.0
-    if log.conversion is None:
+    conversion = log_units.conversion(log)
+    if conversion is None:
         return None, None
-    scale = log.conversion * (gpus if shape.per == "card" else 1)
+    scale = conversion * (gpus if shape.per == "card" else 1)
     return scale, None if job_batch is None else job_batch / scale
 
 
@@ -338,14 +341,14 @@ def _throughput(
     job_batch: float | None,
     missing: dict[str, str],
 ) -> Throughput | None:
-    if log.whole_run is not None and rank is None:
+    if log.summaries.whole_run is not None and rank is None:
         return _whole_run(log, unit, job_batch, missing)
     span = rank.tally.span if rank else None
     if rank is None or span is None or not rank.tally.records or span.time <= 0:
         missing["throughput"] = "No training line lies in the window."
         return None
     if scale is None:
-        missing["throughput"] = NO_BATCH if log.conversion else log_statements.NO_LENGTH
+        missing["throughput"] = NO_BATCH if log_units.conversion(log) else log_statements.NO_LENGTH
         return None
     tally = rank.tally
     steady = timestamps = printed = None
@@ -392,7 +395,7 @@ def _throughput(
 
 def _tokens(case: Case, missing: dict[str, str]) -> float | None:
     """Return the headline in tokens per second."""
-    figures, length = case.throughput, case.log.stated_length
+    figures, length = case.throughput, log_units.stated_length(case.log)
     figure: float | None = getattr(figures, _estimator(case.rank), None)
     if figures is not None and figures.unit.startswith("tokens"):
         return figure
@@ -412,19 +415,20 @@ def _estimator(rank: RankRecords | None) -> Estimator:
 def _whole_run(
     log: LogFacts, unit: str, job_batch: float | None, missing: dict[str, str]
 ) -> Throughput | None:
-    assert log.whole_run is not None
-    mark, _ = log.whole_run
+    assert log.summaries.whole_run is not None
+    mark, _ = log.summaries.whole_run
     rate = mark.number("whole_run_rate")
     seconds = mark.number("whole_run_seconds")
-    if rate is not None and log.conversion is None:
+    conversion = log_units.conversion(log)
+    if rate is not None and conversion is None:
         missing["throughput"] = log_statements.NO_LENGTH
         return None
     if rate is not None:
-        rate *= (log.conversion or 1) * log_statements.share_that_ran(mark)
+        rate *= (conversion or 1) * log_statements.share_that_ran(mark)
         declared = log.expected.format
         per_card = not isinstance(declared, str) and declared.per == "card"
         per_card |= mark.values.get("per") == "card"
-        figure = rate * ((log.expected.gpus or log.whole("gpus") or 1) if per_card else 1)
+        figure = rate * ((log.expected.gpus or log.facts.whole("gpus") or 1) if per_card else 1)
     elif seconds is not None and job_batch is not None:
         figure = job_batch / seconds
     else:
@@ -437,7 +441,7 @@ def _whole_run(
 
 def _final_loss(log: LogFacts, rank: RankRecords | None, missing: dict[str, str]) -> float | None:
     loss = rank.sums.last_loss if rank else None
-    for summary in (log.whole_run, log.summary):
+    for summary in (log.summaries.whole_run, log.summaries.last):
         if loss is None and summary is not None:
             loss = summary[0].number("final_loss")
     if loss is None:
