@@ -156,13 +156,13 @@ def _retried(api: Api, asked: Mapping[str, Any], set_name: str, note: Note) -> B
     for one in every:
         if not benchmark_object.is_same(asked, one):
             continue
-        if one.wanted.cancel:
+        if one.spec.cancel:
             raise UsageError(
                 f"Benchmark {one.name} of set {set_name} is cancelled, and stays so.",
                 f"Submit it into the set as a new one: --set {set_name}",
             )
         changed = benchmark_objects.change(
-            api, one, lambda current: {"retry": current.wanted.retry + 1}
+            api, one, lambda current: {"retry": current.spec.retry + 1}
         )
         if changed is not None:
             note(f"Benchmark {one.name} runs again what is missing or failed.")
@@ -224,8 +224,8 @@ def cancel(api: Api, operator: ServingOperator, wanted: Named, note: Note) -> No
 
     def ended(current: Benchmark) -> Mapping[str, Any]:
         if run_id is None:
-            return {} if current.wanted.cancel else {"cancel": True}
-        given = current.wanted.cancel_runs
+            return {} if current.spec.cancel else {"cancel": True}
+        given = current.spec.cancel_runs
         return {} if run_id in given else {"cancelRuns": [*given, run_id]}
 
     if benchmark_objects.change(api, benchmark, ended) is None:

@@ -81,7 +81,7 @@ def plan_object(
     """
     from k8sbench.adapters.kubernetes import preflight
 
-    pool = benchmark.wanted.pool
+    pool = benchmark.spec.pool
     for path, wrong in () if pool is None else problems(pool):
         raise UsageError(f"pool.{'.'.join(map(str, path))} {wrong}.", "Create another Benchmark.")
     request = benchmark.request()
@@ -89,7 +89,7 @@ def plan_object(
     planned: Sequence[PlannedCase] = cases.plan_cases(_specs(benchmark), request, site, note)
     if request.all_cases:
         planned = cases.drop_too_large(planned, api, note)
-    if nodes := benchmark.wanted.nodes:
+    if nodes := benchmark.spec.nodes:
         planned = [case.on_node(node) for case in planned for node in nodes]
     for case in planned:  # a mistake in the last one must not show after hours
         case.manifests(case.plan(benchmark.run_id(1), benchmark.set_name))
@@ -112,13 +112,13 @@ def refuse_reserved(plans: Sequence[RunPlan], namespace: str, reserved: Collecti
 
 
 def _specs(benchmark: Benchmark) -> list[LoadedSpec]:
-    wanted = benchmark.wanted
-    if wanted.file is None:
-        assert wanted.benchmark is not None
-        return benchmarks.load(wanted.benchmark)
+    spec = benchmark.spec
+    if spec.file is None:
+        assert spec.benchmark is not None
+        return benchmarks.load(spec.benchmark)
     from k8sbench.adapters.files import catalog as files
 
-    return [files.given(wanted.file, f"Benchmark {benchmark.name}")]
+    return [files.given(spec.file, f"Benchmark {benchmark.name}")]
 
 
 def resolve_types() -> None:

@@ -81,7 +81,7 @@ class _Known(msgspec.Struct, kw_only=True):
     def is_planned(self) -> bool:
         """True if all of its runs are recorded, or cannot be planned."""
         is_known = self.planned is not None or self.problem is not None
-        return is_known and self.retried >= self.benchmark.wanted.retry
+        return is_known and self.retried >= self.benchmark.spec.retry
 
     @property
     def active(self) -> list[Run]:
@@ -161,7 +161,7 @@ class Benchmarks:
     def _see(self, benchmark: Benchmark, now: float) -> None:
         """Take in an object as it is now."""
         known = self._known.get(benchmark.uid)
-        if known is not None and not benchmark.wanted.keep:
+        if known is not None and not benchmark.spec.keep:
             self._delete_kept(known, now)
         if known is None or (known.benchmark.is_over and not benchmark.is_over):
             runs = {} if benchmark.is_over else self._recorded(benchmark)
@@ -169,12 +169,12 @@ class Benchmarks:
             self._known[benchmark.uid] = known
         known.benchmark = benchmark
         for run in known.active:
-            wanted = benchmark.wanted
-            self._executor.follow_by(run.run_id, keep=wanted.keep, wait=wanted.wait)
+            spec = benchmark.spec
+            self._executor.follow_by(run.run_id, keep=spec.keep, wait=spec.wait)
 
     def _delete_kept(self, known: _Known, now: float) -> None:
         """Have the jobs deleted that an object has kept after their ends."""
-        if known.benchmark.wanted.keep:
+        if known.benchmark.spec.keep:
             for run in self._recorded(known.benchmark).values():
                 if run.phase.final:
                     self._context.store.wish(run.run_id, left_over(now))
@@ -207,7 +207,7 @@ class Benchmarks:
 
         def is_left(run: Run) -> bool:
             benchmark = current.get(run.plan.requested_by or "")
-            is_kept = benchmark is None or benchmark.wanted.keep
+            is_kept = benchmark is None or benchmark.spec.keep
             return is_orphan(run) or not (is_kept or run_artifacts.gaps(store, run.run_id))
 
         for run in store.runs(RunFilter(unfinished=True)):
@@ -238,7 +238,7 @@ class Benchmarks:
         if not creation.waits_for_turn(run):
             return self._executor.cancel(run.run_id, wish)
         known = self._known.get(run.plan.requested_by or "")
-        if run.attempt > 1 and known is not None and not known.benchmark.wanted.keep:
+        if run.attempt > 1 and known is not None and not known.benchmark.spec.keep:
             # A job that was kept before: the next attempt would have deleted it.
             store.wish(run.run_id, left_over(now))
         return store.move(run.run_id, run.ended_by(wish))
@@ -246,15 +246,15 @@ class Benchmarks:
     # -- one object -----------------------------------------------------------------------------
 
     def _reconcile(self, known: _Known, now: float) -> None:
-        wanted = known.benchmark.wanted
-        if wanted.cancel and not known.is_planned:
+        spec = known.benchmark.spec
+        if spec.cancel and not known.is_planned:
             known.runs |= self._recorded(known.benchmark)  # some may be recorded in part
         for run in known.active:
-            if wanted.cancel or run.run_id in wanted.cancel_runs:
+            if spec.cancel or run.run_id in spec.cancel_runs:
                 known.runs[run.run_id] = self._cancel(run, "Its Benchmark cancels it.")
-        if wanted.cancel:
-            known.retried = wanted.retry
-        if wanted.cancel or known.is_planned:
+        if spec.cancel:
+            known.retried = spec.retry
+        if spec.cancel or known.is_planned:
             known.work = None  # other objects wait for it
             return
         others = (other for other in self._known.values() if not other.benchmark.is_over)
@@ -271,9 +271,9 @@ class Benchmarks:
         except UsageError as error:
             if known.runs:  # what was planned before goes on
                 known.planned = len(known.runs)
-                known.retried = wanted.retry
+                known.retried = spec.retry
             else:
-                known.problem, known.retried = error, wanted.retry
+                known.problem, known.retried = error, spec.retry
         except BenchError as error:
             known.plan_at = now + AGAIN_SECONDS
             self._reporter.note(f"warning: Benchmark {known.benchmark.name} waits: {error}")
@@ -296,7 +296,7 @@ class Benchmarks:
         known.runs |= self._recorded(benchmark)  # an attempt that failed may have left some
         counting = list(known.runs.values())
         broken_off = defaultdict[str, list[Run]](list)
-        if known.retried < benchmark.wanted.retry:
+        if known.retried < benchmark.spec.retry:
             has = repeats(counting)
             counting = [run for one in has.values() for run in (*one.finished, *one.open)]
             broken_off |= {key: one.broken_off for key, one in has.items()}
@@ -325,11 +325,11 @@ class Benchmarks:
             known.runs[run.run_id] = run
         known.planned = len(known.runs)
         known.problem = None
-        known.retried = benchmark.wanted.retry
+        known.retried = benchmark.spec.retry
 
     def _in_turn(self, benchmark: Benchmark, run_id: str) -> Run:
         """Record that a run waits for its turn."""
-        parallel = benchmark.wanted.parallel
+        parallel = benchmark.spec.parallel
         now = self._context.clock()
         step = creation.in_turn(parallel, benchmark.set_name, now)
         return self._context.store.move(run_id, step)
@@ -352,8 +352,9 @@ class Benchmarks:
         limits: dict[str, int] = {}
         for known in self._known.values():
             if not known.benchmark.is_over:  # one that is not planned yet counts, too
-                name, wanted = known.benchmark.set_name, known.benchmark.wanted
-                limits[name] = min(limits.get(name, MOST_RUNS), wanted.parallel)
+                name = known.benchmark.set_name
+                parallel = known.benchmark.spec.parallel
+                limits[name] = min(limits.get(name, MOST_RUNS), parallel)
         open_runs = [run for known in self._known.values() for run in known.active]
         waiting = [run for run in open_runs if creation.waits_for_turn(run)]
         if not waiting:
@@ -381,8 +382,8 @@ class Benchmarks:
             return
         run = store.move(run.run_id, creation.admitted(now))
         self._reporter.planned(run)
-        wanted = self._known[run.plan.requested_by or ""].benchmark.wanted
-        rules = Rules(keep=wanted.keep, wait=wanted.wait, passes_over=True)
+        spec = self._known[run.plan.requested_by or ""].benchmark.spec
+        rules = Rules(keep=spec.keep, wait=spec.wait, passes_over=True)
         self._executor.create(run, rules)
         self.take([run])
 

@@ -87,19 +87,19 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     created_at: float
     """Unix seconds."""
-    wanted: ObjectSpec
+    spec: ObjectSpec
     status: Mapping[str, Any] = {}
     """The status that the operator wrote last; empty before."""
 
     @property
     def set_name(self) -> str:
         """Set of its runs."""
-        return self.wanted.set or self.name
+        return self.spec.set or self.name
 
     @property
     def is_over(self) -> bool:
         """True if its status says that all of its runs have ended."""
-        return self.status.get("phase") in OVER and self.retried >= self.wanted.retry
+        return self.status.get("phase") in OVER and self.retried >= self.spec.retry
 
     @property
     def retried(self) -> int:
@@ -109,7 +109,7 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def expires_at(self) -> float | None:
         """Time at which it is to be deleted, Unix seconds; None if never."""
-        seconds = self.wanted.ttl_seconds_after_finished
+        seconds = self.spec.ttl_seconds_after_finished
         complete = conditions({"status": self.status}).get(COMPLETE)
         if seconds is None or complete is None or not is_true(complete):
             return None
@@ -130,15 +130,15 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises :class:`~k8sbench.model.errors.UsageError`.
         """
-        wanted = self.wanted
+        spec = self.spec
         fixed = set(CaseRequest.__struct_fields__) - MUTABLE - {"wait"}
         return SubmitRequest(
-            benchmark=wanted.benchmark or f"{self.name}.yaml",
+            benchmark=spec.benchmark or f"{self.name}.yaml",
             backend="kubernetes",
             set_name=self.set_name,
-            timeout_s=_seconds(wanted.timeout),
-            target=_target(wanted.target),
-            **{name: getattr(wanted, name) for name in fixed},
+            timeout_s=_seconds(spec.timeout),
+            target=_target(spec.target),
+            **{name: getattr(spec, name) for name in fixed},
         )
 
 
@@ -214,10 +214,10 @@ def object_of(
 
 def is_same(asked: Mapping[str, Any], found: Benchmark) -> bool:
     """Return True if an object has the fixed fields of a new one."""
-    wanted = msgspec.convert(asked["spec"], ObjectSpec)
+    spec = msgspec.convert(asked["spec"], ObjectSpec)
     fixed = set(ObjectSpec.__struct_fields__) - MUTABLE - {"set"}
-    is_in_set = (wanted.set or asked["metadata"]["name"]) == found.set_name
-    return is_in_set and all(getattr(wanted, one) == getattr(found.wanted, one) for one in fixed)
+    is_in_set = (spec.set or asked["metadata"]["name"]) == found.set_name
+    return is_in_set and all(getattr(spec, one) == getattr(found.spec, one) for one in fixed)
 
 
 def read(found: KubeObject) -> Benchmark:
@@ -231,6 +231,6 @@ def read(found: KubeObject) -> Benchmark:
         uid=about["uid"],
         generation=about.get("generation", 1),
         created_at=moment(about.get("creationTimestamp")) or 0.0,
-        wanted=msgspec.convert(found["spec"], ObjectSpec),
+        spec=msgspec.convert(found["spec"], ObjectSpec),
         status=found.get("status") or {},
     )

@@ -39,7 +39,7 @@ def status_of(
     ``problem`` they cannot be planned.
     """
     ended = sum(_has_ended(run, now) for run in runs)
-    is_cancelled = benchmark.wanted.cancel and ended == len(runs)
+    is_cancelled = benchmark.spec.cancel and ended == len(runs)
     is_complete = problem is not None or is_cancelled or (planned is not None and ended == planned)
     groups = grouping.groups(runs) if runs else []
     rows = [_row(group, runs, now) for group in groups]

@@ -54,7 +54,7 @@ class ObjectServer:
 
     def keeps(self, uid: str | None) -> bool:
         """Return True if the jobs of an object are to stay."""
-        return uid is not None and uid in self.found and self.found[uid].wanted.keep
+        return uid is not None and uid in self.found and self.found[uid].spec.keep
 
     def named(self, name: str) -> Benchmark | None:
         return next((one for one in self.found.values() if one.name == name), None)
@@ -70,7 +70,7 @@ class ObjectServer:
         if self.named(name) is None:
             self.world.note(f"Benchmark {name} ({uid}) is created")
             benchmark = Benchmark(
-                name=name, uid=uid, generation=1, created_at=self.world.now, wanted=wanted
+                name=name, uid=uid, generation=1, created_at=self.world.now, spec=wanted
             )
             self._set({**self.found, uid: benchmark})
 
@@ -79,15 +79,15 @@ class ObjectServer:
         benchmark = self.named(name)
         if benchmark is None:
             return
-        wanted = msgspec.structs.replace(benchmark.wanted, **spec)
-        if wanted == benchmark.wanted:
+        wanted = msgspec.structs.replace(benchmark.spec, **spec)
+        if wanted == benchmark.spec:
             return
         self.world.note(f"Benchmark {name}: {spec}")
         if wanted.cancel:
             self.cancelled.setdefault(benchmark.uid, self.world.now)
         self.cancelled_runs.update(wanted.cancel_runs)
         generation = benchmark.generation + 1
-        changed = msgspec.structs.replace(benchmark, wanted=wanted, generation=generation)
+        changed = msgspec.structs.replace(benchmark, spec=wanted, generation=generation)
         self._set({**self.found, benchmark.uid: changed})
 
     def delete(self, name: str) -> None:
@@ -113,7 +113,7 @@ class ObjectServer:
         self._set({**self.found, uid: changed})
         is_new = _is_complete(changed) and not _is_complete(benchmark)
         if is_new and changed.status["phase"] == "Failed" and self.world.happens("hasty"):
-            again = partial(self.patch, benchmark.name, retry=benchmark.wanted.retry + 1)
+            again = partial(self.patch, benchmark.name, retry=benchmark.spec.retry + 1)
             self.world.spawn(again, self.world.dice.random() * 3.0)
 
     def write_late(self, uid: str, status: Mapping[str, Any], disk: Disk) -> None:
@@ -262,7 +262,7 @@ class SimulatedObjects(Connection):
     def limit(self, set_name: str) -> int:
         """Return the smallest limit of a set's objects; 1 without an object."""
         limits = (
-            one.wanted.parallel
+            one.spec.parallel
             for uid, one in (self.seen or {}).items()
             if one.set_name == set_name and not one.is_over and uid != self._unreadable
         )

@@ -106,7 +106,7 @@ class WithOperator(Schedule):
         name = self._some_name()
         if (benchmark := self.server.named(name)) is not None:
             run_id = benchmark.run_id(self.world.dice.randrange(1, 7))
-            cancelled = dict.fromkeys((*benchmark.wanted.cancel_runs, run_id))
+            cancelled = dict.fromkeys((*benchmark.spec.cancel_runs, run_id))
             self.server.patch(name, cancel_runs=tuple(cancelled))
 
     def _delete(self) -> None:
@@ -124,12 +124,12 @@ class WithOperator(Schedule):
     def _change_keep(self) -> None:
         name = self._some_name()
         if (benchmark := self.server.named(name)) is not None:
-            self.server.patch(name, keep=not benchmark.wanted.keep)
+            self.server.patch(name, keep=not benchmark.spec.keep)
 
     def _retry(self) -> None:
         name = self._some_name()
         if (benchmark := self.server.named(name)) is not None:
-            self.server.patch(name, retry=benchmark.wanted.retry + 1)
+            self.server.patch(name, retry=benchmark.spec.retry + 1)
 
     def _delete_job(self) -> None:
         if jobs := self.left():
@@ -190,7 +190,7 @@ class WithOperator(Schedule):
 
     def _plan(self, connection: Connection, benchmark: Benchmark) -> Sequence[PlannedCase]:
         connection.request("plan")
-        wanted = benchmark.wanted
+        wanted = benchmark.spec
         if wanted.variant == UNPLANNABLE:
             raise UsageError("There is no such variant.", "Name another.")
         assert wanted.repeats is not None

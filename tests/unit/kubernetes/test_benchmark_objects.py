@@ -39,7 +39,7 @@ def test_objects_are_known_after_the_first_complete_list(objects: BenchmarkObjec
     objects._take(LISTED)
     (found,) = (objects.current() or {}).values()
     assert found is not None
-    assert found.wanted.benchmark == "seg"
+    assert found.spec.benchmark == "seg"
     objects._take(ObjectDeleted("Benchmark", "a", "u", None))
     assert objects.current() == {}
 

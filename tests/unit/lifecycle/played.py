@@ -287,14 +287,14 @@ class FakeObjects:
         uid = uid or f"uid-{name}"
         wanted = ObjectSpec(benchmark="seg", **spec)
         self.found[uid] = Benchmark(
-            name=name, uid=uid, generation=1, created_at=created_at, wanted=wanted
+            name=name, uid=uid, generation=1, created_at=created_at, spec=wanted
         )
         return uid
 
     def change(self, uid: str, **spec: Any) -> None:
         was = self.found[uid]
-        wanted = msgspec.structs.replace(was.wanted, **spec)
-        self.found[uid] = msgspec.structs.replace(was, wanted=wanted, generation=was.generation + 1)
+        wanted = msgspec.structs.replace(was.spec, **spec)
+        self.found[uid] = msgspec.structs.replace(was, spec=wanted, generation=was.generation + 1)
 
     def current(self) -> Mapping[str, Benchmark | None] | None:
         found = {uid: None if uid in self.unreadable else one for uid, one in self.found.items()}

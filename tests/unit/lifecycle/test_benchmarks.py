@@ -39,7 +39,7 @@ class Operator:
         self.store, self.cluster, self.objects = store, cluster, objects
         here, self.reporter = context(store, cluster, **changes), Silent()
         self.executor = Executor(here, self.reporter)
-        plan = plan or (lambda benchmark: [cases(benchmark.wanted.repeats or 1)])
+        plan = plan or (lambda benchmark: [cases(benchmark.spec.repeats or 1)])
         self.benchmarks = Benchmarks(objects, here, self.executor, self.reporter, plan)
 
     def passes(self, count: int = 4) -> None:
@@ -277,7 +277,7 @@ def test_a_batch_size_out_of_memory_is_a_result_that_no_retry_repeats(
     store: Store, objects: FakeObjects
 ) -> None:
     def plan(benchmark: Benchmark) -> Sequence[PlannedCase]:
-        sizes, case = benchmark.wanted.batch_sizes, cases()
+        sizes, case = benchmark.spec.batch_sizes, cases()
         drafts = (msgspec.structs.replace(case.draft, batch_size=size) for size in sizes)
         return [msgspec.structs.replace(case, draft=draft) for draft in drafts]
 

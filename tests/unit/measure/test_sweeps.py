@@ -97,7 +97,7 @@ def test_out_of_memory_is_no_failure_where_another_size_was_measured(
     runs: tuple[Run, ...], code: int
 ) -> None:
     assert code_of_runs(runs) == code
-    wanted = Benchmark(name="a", uid="u", generation=1, created_at=0.0, wanted=Asked())
+    wanted = Benchmark(name="a", uid="u", generation=1, created_at=0.0, spec=Asked())
     found = benchmark_status.status_of(wanted, runs, planned=len(runs), now=2e9)
     assert found["phase"] == ("Failed" if code == 3 else "Succeeded")
     if runs is SWEEP:

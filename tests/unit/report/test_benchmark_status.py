@@ -16,7 +16,7 @@ from k8sbench.report import benchmark_status
 from tests.unit.store.examples import NOW, measurement, plan
 
 BENCHMARK = Benchmark(
-    name="a", uid="u", generation=2, created_at=NOW, wanted=ObjectSpec(benchmark="seg")
+    name="a", uid="u", generation=2, created_at=NOW, spec=ObjectSpec(benchmark="seg")
 )
 
 
