@@ -51,7 +51,7 @@ def images(spec: BenchmarkSpec) -> tuple[ListedImage, ...]:
     """Return the images that the variants of a benchmark run in."""
     from k8sbench.adapters.files import catalog
 
-    return tuple(catalog.image_table().of_benchmark(spec))
+    return tuple(catalog.image_table().list_images(spec))
 
 
 def spec_finder(store: Store, note: Note) -> Callable[[RunPlan], BenchmarkSpec | None]:

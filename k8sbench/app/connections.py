@@ -81,7 +81,7 @@ def check_on_cluster(run: Run) -> None:
         )
 
 
-def of_run(run: Run, access: ClusterAccess) -> Api:
+def connect_to_run(run: Run, access: ClusterAccess) -> Api:
     """Return a client of a run's cluster; rejects a run that is on none."""
     check_on_cluster(run)
     return connect(access, run.location)
@@ -278,7 +278,7 @@ def _objects(store: Store, run: Run, identity: JobIdentity) -> Sequence[Manifest
     from k8sbench.adapters.files import catalog
     from k8sbench.lifecycle.run_artifacts import MANIFEST
     from k8sbench.model import yaml_text
-    from k8sbench.render.manifest import manifests, of_job, to_yaml
+    from k8sbench.render.manifest import manifests, select_job_objects, to_yaml
     from k8sbench.render.trainer_sources import mounted
 
     sources = catalog.trainer_sources()
@@ -294,7 +294,7 @@ def _objects(store: Store, run: Run, identity: JobIdentity) -> Sequence[Manifest
             sources = mounted(before) or sources
     templates = catalog.load_templates()
     rendered = manifests(run.plan, identity, templates=templates, trainers=sources)
-    store.keep(run.run_id, MANIFEST, to_yaml(of_job(rendered)))
+    store.keep(run.run_id, MANIFEST, to_yaml(select_job_objects(rendered)))
     return rendered
 
 

@@ -145,7 +145,7 @@ class Follower(msgspec.Struct, frozen=True):
         """Open the cluster of a run; rejects local runs and other clusters."""
         return on_cluster(
             self.store,
-            connections.of_run(run, self.access),
+            connections.connect_to_run(run, self.access),
             self.reporter.note,
             self.options,
             run=run,
@@ -384,7 +384,7 @@ class _LogReader:
     def from_cluster(self) -> Iterator[PrintedLine]:
         """Yield what the cluster has of the run's logs."""
         is_printed = False
-        api = connections.of_run(self.run, self._access)
+        api = connections.connect_to_run(self.run, self._access)
         with connections.glance(api, self.run) as cluster:
             lines: Iterable[LogLine] = cluster.printed(self.run)
             if self._several:
@@ -400,7 +400,7 @@ class _LogReader:
 
     def from_pods(self, stop: Stop) -> Iterator[PrintedLine | None]:
         """Yield what a job prints, until its end or a stop."""
-        api = connections.of_run(self.run, self._access)
+        api = connections.connect_to_run(self.run, self._access)
         with connections.glance(api, self.run) as cluster, stop:
             cluster.resume(self.run, {})
             while stop.cause is None and not is_final(self.run.history[-1]):
@@ -420,7 +420,7 @@ class _LogReader:
         self._note(f"The logs of {run_id} are the operator's.")
         with tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as folder:
             paths = stores.operator_files(there, run_id, Path(folder), "logs")
-            is_found = yield from self._of_files(lambda: paths)
+            is_found = yield from self._read_files(lambda: paths)
             if not is_found:
                 self._note(f"Run {run_id} has no logs there.")
 
@@ -428,7 +428,7 @@ class _LogReader:
         """Yield what is archived; with ``follow`` until the run is final."""
         from k8sbench.adapters.store import exchange
 
-        is_found = yield from self._of_files(
+        is_found = yield from self._read_files(
             lambda: store.log_files(self.run.run_id), store if follow else None
         )
         run = self.run
@@ -445,7 +445,7 @@ class _LogReader:
             state = f"it is {run.phase}. {run.history[-1].cause}"
             self._note(f"Run {run.run_id} {left} {what}: {state}")
 
-    def _of_files(
+    def _read_files(
         self, files: Callable[[], Sequence[Path]], followed: Store | None = None
     ) -> Generator[PrintedLine | None, None, bool]:
         """Yield the lines of files.

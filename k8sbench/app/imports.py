@@ -45,7 +45,7 @@ def measure(
     measured: list[MeasuredLog] = []
     for files in runs:
         try:
-            measured.append(_of_run(files, next(iter(files)), candidates, options))
+            measured.append(_measure_run(files, next(iter(files)), candidates, options))
         except InputError as error:
             failures.append(error)
     return measured, failures
@@ -83,7 +83,7 @@ def _find(
     return runs, failures
 
 
-def _of_run(
+def _measure_run(
     files: Mapping[str, str | None],
     first: str,
     candidates: Sequence[LogCandidate],
@@ -299,7 +299,7 @@ def _measured(
     while True:
         missing = {"gpus", "case"}
         try:
-            log = _of_run(files, first, candidates, options)
+            log = _measure_run(files, first, candidates, options)
         except InputError:
             if missing.isdisjoint(said):
                 raise
@@ -329,7 +329,7 @@ def _missing(
             each._replace(expected=msgspec.structs.replace(each.expected, batch_sizes={}))
             for each in candidates
         ]
-        batch = _of_run(files, first, without, options).measurement.batch_size_per_gpu
+        batch = _measure_run(files, first, without, options).measurement.batch_size_per_gpu
     is_half = said.get("precision") in expectation.HALF_TYPES
     if "precision_default" in found.environment or (
         precision == "amp" and is_half and found.amp_dtype is None

@@ -55,7 +55,7 @@ def _look(run: Run, access: ClusterAccess, note: Note) -> Sequence[JobEvent]:
     if run.plan.backend != "kubernetes" or run.phase.final:
         return ()
     try:
-        with connections.glance(connections.of_run(run, access), run) as cluster:
+        with connections.glance(connections.connect_to_run(run, access), run) as cluster:
             reported = cluster.look(run)
     except BenchError as error:
         if access.named and isinstance(error, UsageError | NamedNotThere):

@@ -55,7 +55,7 @@ def check(
     ``names`` are the commands as they are typed, and ``find`` gives one of them.
     """
 
-    def of_any() -> Iterator[str]:
+    def every_option() -> Iterator[str]:
         # Commands after the one that has the key need not be imported.
         for command in filter(None, map(find, names())):
             yield from options(command)
@@ -63,8 +63,8 @@ def check(
     for path, content in files.items():
         for name, value in content.items():
             if not isinstance(value, dict):
-                if name not in of_any():
-                    raise _unknown(path, name, "no command has such an option", of_any())
+                if name not in every_option():
+                    raise _unknown(path, name, "no command has such an option", every_option())
             elif (command := find(name)) is None:
                 raise _unknown(path, name, "no command of that name has options", names())
             else:

@@ -233,10 +233,10 @@ def decide(record: RecordedRun, view: View, now: float) -> Action:
         return wait(min(view.next_at, due))
     if view.job is JobView.NOT_ASKED and now < due:
         return Action(kind=ActionKind.CREATE)
-    return _OF_JOB.get(view.job) or _of_existing(record, view, now)
+    return _OF_JOB.get(view.job) or _decide_followed(record, view, now)
 
 
-def _of_existing(record: RecordedRun, view: View, now: float) -> Action:
+def _decide_followed(record: RecordedRun, view: View, now: float) -> Action:
     """Decide on a run whose job is followed."""
     if (wish := record.wish) is not None:
         if view.is_end_answered:

@@ -362,12 +362,12 @@ def options(case: PlanChoices, size: Preset) -> dict[str, str | int | float | bo
             check_ours(case, "--speed-option")
         return {}
     check_speed_options(asked, case.framework, trainer, case.label)
-    options = {**case.variant.args, **_of_mode(case, size), **asked}
+    options = {**case.variant.args, **_select_mode_options(case, size), **asked}
     off = {name for name, value in asked.items() if value is False} & {*SWITCHES}
     return {name: value for name, value in options.items() if name not in off}
 
 
-def _of_mode(case: PlanChoices, size: Preset) -> dict[str, str | int | float | bool]:
+def _select_mode_options(case: PlanChoices, size: Preset) -> dict[str, str | int | float | bool]:
     """Return the catalog's options for a preset and a mode."""
     train, small = case.variant.train, case.variant.smoke
     trains = case.request.mode == "train"

@@ -154,7 +154,7 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """The GPUs that a build has kernels for."""
         return tuple(row for row in self.gpus if has_kernels(build, row.capability))
 
-    def of_benchmark(self, spec: BenchmarkSpec) -> Iterator[ListedImage]:
+    def list_images(self, spec: BenchmarkSpec) -> Iterator[ListedImage]:
         """Yield the images of a benchmark: public ones of our trainers, the user's own."""
         for framework in spec.frameworks:
             variants = spec.variants_of(framework)

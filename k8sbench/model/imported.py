@@ -180,7 +180,7 @@ def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: 
     if measurement.batch_size_per_gpu is None:
         raise _unknown("batch per GPU", "--batch-size", origin)
     impl: Any = measurement.impl if measurement.impl in get_args(Impl) else "unknown"
-    fields = planning.of_case(loaded, variant, device, nodes_and_gpus)
+    fields = planning.derive_fields(loaded, variant, device, nodes_and_gpus)
     fields["spec_source"] = readable(fields["spec_source"])
     model = fields["fingerprint"]
     length = measurement.environment.get("option.sequence_length")

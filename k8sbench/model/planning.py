@@ -83,7 +83,7 @@ def make_plan(
     env, secret_env = _environment(case)
     timeouts = choices.TIMEOUTS if planned is None else training.TIMEOUTS
     draft = RunPlan(
-        **of_case(loaded, case.variant, case.device, (replicas, processes)),
+        **derive_fields(loaded, case.variant, case.device, (replicas, processes)),
         run_id=run_id,
         set_name=set_name,
         repeat=repeat,
@@ -119,11 +119,13 @@ def make_plan(
         max_restarts=0 if planned is None else training.max_restarts(case),
     )
     if case.impl == "k8sbench":
-        return _of_our_trainer(draft, case.variant, trainers_digest)
-    return _of_upstream(draft, case) if case.impl == "upstream" else _of_user(draft, case)
+        return _complete_with_our_trainer(draft, case.variant, trainers_digest)
+    if case.impl == "upstream":
+        return _complete_with_upstream(draft, case)
+    return _complete_with_user_command(draft, case)
 
 
-def of_case(
+def derive_fields(
     loaded: LoadedSpec | None, variant: Variant | None, device: Device, shape: tuple[int, int]
 ) -> dict[str, Any]:
     """Return the plan fields that follow from case and catalog.
@@ -168,7 +170,7 @@ def _environment(case: PlanChoices) -> tuple[dict[str, str], dict[str, SecretKey
     return plain, secret
 
 
-def _of_our_trainer(draft: RunPlan, variant: Variant, digest: str | None) -> RunPlan:
+def _complete_with_our_trainer(draft: RunPlan, variant: Variant, digest: str | None) -> RunPlan:
     """Complete a plan whose program is one of k8sbench's trainers."""
     files = training.arguments(draft) | draft.options
     module, window = variant.trainer_module, draft.window
@@ -201,7 +203,7 @@ def _of_our_trainer(draft: RunPlan, variant: Variant, digest: str | None) -> Run
     )
 
 
-def _of_upstream(draft: RunPlan, case: PlanChoices) -> RunPlan:
+def _complete_with_upstream(draft: RunPlan, case: PlanChoices) -> RunPlan:
     """Complete a plan whose program is the published one."""
     variant, upstream = case.variant, case.variant.upstream
     assert upstream is not None, "checked by settle()"
@@ -226,7 +228,7 @@ def _of_upstream(draft: RunPlan, case: PlanChoices) -> RunPlan:
     return _with_command(draft, words, values, parts, reads=upstream.data == "real")
 
 
-def _of_user(draft: RunPlan, case: PlanChoices) -> RunPlan:
+def _complete_with_user_command(draft: RunPlan, case: PlanChoices) -> RunPlan:
     """Complete a plan whose program is the command of a user's file."""
     words, batches = case.variant.command, case.variant.batch_size
     if case.precision not in batches and not any("{precision}" in word for word in words):

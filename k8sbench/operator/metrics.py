@@ -92,8 +92,8 @@ class Metrics(Collector):
         about = "From the creation of the last job of a benchmark until it ran."
         yield _family("queue_wait_seconds", about, queued, ("benchmark",))
         yield from self._against_the_baseline(state)
-        yield from self._of_collecting(state)
-        yield from self._of_the_store(state)
+        yield from self._yield_collection(state)
+        yield from self._yield_store(state)
 
     def _against_the_baseline(self, state: OperatorState) -> Iterator[Metric]:
         """Compare the newest sets; drop series of unreadable data."""
@@ -113,7 +113,7 @@ class Metrics(Collector):
         separated = {c: h.is_separated for c, h in self._held.items()}
         yield _family("baseline_separated", about, separated, CASE)
 
-    def _of_collecting(self, state: OperatorState) -> Iterator[Metric]:
+    def _yield_collection(self, state: OperatorState) -> Iterator[Metric]:
         look = state.look if state.is_leader else None
         runs = () if look is None else look.runs
         phases = Counter(run.phase for run in runs)
@@ -141,7 +141,7 @@ class Metrics(Collector):
         has_its_turn = starts and latest.cause_id not in WAITS_ITS_TURN
         return latest.unrecoverable or (has_its_turn and is_late)
 
-    def _of_the_store(self, state: OperatorState) -> Iterator[Metric]:
+    def _yield_store(self, state: OperatorState) -> Iterator[Metric]:
         if time.monotonic() - self._room_at >= ROOM_SECONDS:
             self._room_at = time.monotonic()
             with contextlib.suppress(BenchError, OSError):

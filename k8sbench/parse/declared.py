@@ -90,7 +90,7 @@ def family(declared: LogFormat, framework: str | None) -> Family:
             declared.first_iteration,
             stamp,
             counts_steps=declared.counts_steps,
-            convert=_of_one_step,
+            convert=_reduce_to_one_step,
         )
     metric = (declared.metric or "", declared.metric_unit)
     evaluation = _compiled(declared.evaluation)
@@ -107,7 +107,7 @@ def family(declared: LogFormat, framework: str | None) -> Family:
     )
 
 
-def _of_one_step(texts: dict[str, Any]) -> None:
+def _reduce_to_one_step(texts: dict[str, Any]) -> None:
     """Add the second time of a step, and divide the time of several by their number."""
     seconds = number_in(texts.get("step_seconds"))
     steps = positive(texts.get("steps"))

@@ -16,11 +16,11 @@ from k8sbench.parse.declared import MAX_LINE
 from k8sbench.parse.guess import choice, expressions, stamps
 from k8sbench.parse.guess import facts as stated_facts
 from k8sbench.parse.guess.expressions import quoted
-from k8sbench.parse.guess.facts import StatedFacts
+from k8sbench.parse.guess.facts import GuessedFacts
 from k8sbench.parse.guess.line import Reading, TrainingLine
 from k8sbench.parse.guess.proofs import Steps
 from k8sbench.parse.lines import ended, pieces
-from k8sbench.parse.number_columns import Kind, NumberColumn, durations, of_lines, similar
+from k8sbench.parse.number_columns import Kind, NumberColumn, durations, find_columns, similar
 
 FIRST_LINES = 100_000
 """Lines that are read."""
@@ -54,7 +54,7 @@ def guess(
     for line in lines:
         kinds[_SHAPE.sub("0", line)].append(line)
     often = sorted((kind for kind in kinds.values() if not _OTHER.search(kind[0])), key=len)
-    facts = stated_facts.of_lines(lines, batch=batch, gpus=gpus)
+    facts = stated_facts.guess_facts(lines, batch=batch, gpus=gpus)
     for alike in often[::-1]:
         if len(alike) < FEWEST:
             continue
@@ -69,11 +69,11 @@ def guess(
 # -- choice ---------------------------------------------------------------------------------------
 
 
-def _training_line(lines: Sequence[str], facts: StatedFacts) -> TrainingLine | None:
+def _training_line(lines: Sequence[str], facts: GuessedFacts) -> TrainingLine | None:
     """Find the columns of a training line; None without a step."""
-    found = of_lines(lines)
+    found = find_columns(lines)
     varied = len(set(lines)) > 1
-    stamp = stamps.of_lines(lines, is_json=bool(found and found[0].path))
+    stamp = stamps.guess_stamp(lines, is_json=bool(found and found[0].path))
     chosen = _steps(found, varied=varied)
     if "iteration" not in chosen:
         return None

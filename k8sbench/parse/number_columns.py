@@ -137,7 +137,7 @@ def _kind(label: str) -> Kind:
     return Kind.OTHER if excluded or ("loss" in words and kind != Kind.LOSS) else kind
 
 
-def of_lines(lines: Sequence[str]) -> list[NumberColumn]:
+def find_columns(lines: Sequence[str]) -> list[NumberColumn]:
     """Return the columns of similar lines, by the first of them."""
     objects = [_object(line) for line in lines]
     first = objects[0]

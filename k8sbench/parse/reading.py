@@ -53,7 +53,7 @@ def airank_events(line: CleanLine) -> Iterator[Mark]:
         yield line.mark("airank", match[0], values, number_in(match["at"]))
 
 
-def _of_any_family(line: CleanLine) -> Iterator[Mark]:
+def _yield_common_marks(line: CleanLine) -> Iterator[Mark]:
     """Yield what may stand in a log of any family."""
     if AIRANK in line.text:
         yield from airank_events(line)
@@ -113,7 +113,7 @@ class FamilyLog:
                 yield from self._begun_again(family, (number, text))
                 continue
             for line in pieces(text, number):
-                yield from _of_any_family(line)
+                yield from _yield_common_marks(line)
                 yield from reader.read(line)
 
     def _begun_again(self, family: Family, line: NumberedLine) -> Iterator[Item]:
@@ -126,7 +126,7 @@ class FamilyLog:
 
 
 def _read(reader: LineReader, line: CleanLine) -> Iterator[Item]:
-    yield from _of_any_family(line)
+    yield from _yield_common_marks(line)
     yield from reader.read(line)
 
 

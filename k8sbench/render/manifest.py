@@ -63,7 +63,7 @@ def manifests(
     return (*shared, *objects)
 
 
-def of_job(objects: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def select_job_objects(objects: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """Return the run's own objects: its job, after its runtime if any."""
     return objects[-2 if KINDS[objects[-1]["kind"]].runtime is not None else -1 :]
 

@@ -37,7 +37,7 @@ class TrainerSources(msgspec.Struct, frozen=True, kw_only=True):
     """False if the texts are not known: the files are those of another version."""
 
     @classmethod
-    def of(cls, files: Mapping[str, str]) -> TrainerSources:
+    def from_files(cls, files: Mapping[str, str]) -> TrainerSources:
         """Sort ``files`` by path and compute their digest."""
         ordered = {path: files[path] for path in sorted(files)}
         return cls(files=ordered, digest=_digest(ordered))
@@ -102,7 +102,7 @@ def difference(found: KubeObject) -> str | None:
         return "it is not immutable"
     data: Mapping[str, str] = found.get("data") or {}
     paths = {key: key.removesuffix(".py").replace(".", "/") + ".py" for key in data}
-    sources = TrainerSources.of({paths[key]: text for key, text in data.items()})
+    sources = TrainerSources.from_files({paths[key]: text for key, text in data.items()})
     if sources.config_map_name != found["metadata"]["name"]:
         return "its data are not the sources that its name stands for"
     return None

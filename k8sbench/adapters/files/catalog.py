@@ -166,7 +166,7 @@ def load_pools(
     ``published`` is asked for the cluster's where the user has none.
     """
     env = os.environ if environ is None else environ
-    own = file or env.get(POOLS_VARIABLE) or config_files.of_user(env, "pools.yaml")
+    own = file or env.get(POOLS_VARIABLE) or config_files.find_user_file(env, "pools.yaml")
     if own:
         path = str(own)
         text = strict_yaml.read_text(path)
@@ -245,7 +245,7 @@ def trainer_sources() -> TrainerSources:
         file.relative_to(PACKAGE.parent).as_posix(): file.read_text(encoding="utf-8")
         for file in PACKAGE.glob("trainers/**/*.py")
     }
-    return TrainerSources.of({f"{PACKAGE.name}/__init__.py": "", **texts})
+    return TrainerSources.from_files({f"{PACKAGE.name}/__init__.py": "", **texts})
 
 
 def image_table() -> ImageTable:

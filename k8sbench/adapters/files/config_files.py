@@ -32,7 +32,7 @@ def paths(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """
     if environ.get(OFF):
         return ()
-    return tuple(path for path in (_project(), of_user(environ)) if path is not None)
+    return tuple(path for path in (_project(), find_user_file(environ)) if path is not None)
 
 
 def _project() -> Path | None:
@@ -44,7 +44,7 @@ def _project() -> Path | None:
     return next(filter(os.path.lexists, above), None)  # an unreadable one is an error
 
 
-def of_user(environ: Mapping[str, str], name: str = NAME) -> Path | None:
+def find_user_file(environ: Mapping[str, str], name: str = NAME) -> Path | None:
     """Return a file of the user's configuration folder; None without one."""
     # The XDG specification says to ignore a path that is not absolute.
     folder = Path(environ.get("XDG_CONFIG_HOME", ""))

@@ -286,7 +286,7 @@ def remove(
         if uid is not None and uid != job["metadata"]["uid"]:
             return f"another job of that name was created since (uid {job['metadata']['uid']})."
         ownership.check_ours(job, user)
-        owner = ownership.of(job, user).owner
+        owner = ownership.read_ownership(job, user).owner
         if user is not None and not force and (user.keep or (owner is not None and owner.keep)):
             return f"it is kept (--keep). To delete it all the same: k8sbench delete {run_id}"
         left = ownership.delete(api, kind, job, user)

@@ -92,7 +92,7 @@ def _found_job(kind: str, job: KubeObject, api: Api, user: JobOwner | None) -> F
         attempt=attempt_of(job),
         uid=job["metadata"].get("uid"),
         phase=state.phase_alone(job, KINDS[kind]),
-        ownership=ownership.of(job, user),
+        ownership=ownership.read_ownership(job, user),
     )
 
 
@@ -199,7 +199,7 @@ def published_pools(api: Api) -> PublishedPools | None:
 # -- Kueue ---------------------------------------------------------------------------------------
 
 
-def of_kueue(api: Api, path: str) -> KubeObject | None:
+def read_kueue_object(api: Api, path: str) -> KubeObject | None:
     """Return an object of the group, or None; raises :class:`ApiFault`."""
     return next(filter(None, (api.find(f"{root}/{path}") for root in _ROOTS)), None)
 
@@ -240,11 +240,11 @@ def flavors(api: Api, queue: KubeObject | None, pool: NodePool) -> Mapping[str, 
     :class:`ApiFault`, also if the user may not read these cluster-wide objects.
     """
     name = queue and queue["spec"]["clusterQueue"]
-    cluster_queue = (name and of_kueue(api, f"clusterqueues/{name}")) or {}
+    cluster_queue = (name and read_kueue_object(api, f"clusterqueues/{name}")) or {}
     resource = pool.gpu_resource if pool.gpus_per_node else "cpu"
     labels = {}
     for group in (cluster_queue.get("spec") or {}).get("resourceGroups") or ():
         for flavor in group["flavors"] if resource in group["coveredResources"] else ():
-            found = of_kueue(api, f"resourceflavors/{flavor['name']}") or {}
+            found = read_kueue_object(api, f"resourceflavors/{flavor['name']}") or {}
             labels[flavor["name"]] = (found.get("spec") or {}).get("nodeLabels") or {}
     return labels

@@ -52,7 +52,7 @@ Change = Mapping[str, Any]
 # -- reading --------------------------------------------------------------------------------------
 
 
-def of(job: KubeObject, user: JobOwner | None) -> Ownership:
+def read_ownership(job: KubeObject, user: JobOwner | None) -> Ownership:
     """Return the owner of a job as a store (``user``) sees it.
 
     Without a store every job counts as owned.
@@ -135,7 +135,7 @@ def _unlabelled(kind: str, job: KubeObject, namespace: str) -> str:
 
 def check_ours(job: KubeObject, user: JobOwner | None) -> None:
     """Raise :class:`OwnedElsewhere` for a job of another store."""
-    ownership = of(job, user)
+    ownership = read_ownership(job, user)
     run_id = name_of(job)
     if not ownership.is_ours:
         raise OwnedElsewhere(run_id, ownership.holder)
@@ -261,7 +261,7 @@ def taken_over(job: KubeObject, user: JobOwner, known: Ownership) -> Change | No
 
     Raises :class:`VanishedError` if the owner is not the ``known`` one.
     """
-    owner = of(job, user).owner
+    owner = read_ownership(job, user).owner
     if owner is not None and owner.store == user.store:
         return None
     if owner != known.owner:

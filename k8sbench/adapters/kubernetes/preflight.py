@@ -233,7 +233,9 @@ def _claims(api: Api, plan: RunPlan) -> dict[str, KubeObject | Unknown | None]:
 def _queue(api: Api, plan: RunPlan) -> KubeObject | None:
     if plan.queue is None:
         return None
-    return listing.of_kueue(api, f"namespaces/{api.place.namespace}/localqueues/{plan.queue}")
+    return listing.read_kueue_object(
+        api, f"namespaces/{api.place.namespace}/localqueues/{plan.queue}"
+    )
 
 
 def _flavors(api: Api, plan: RunPlan) -> Mapping[str, Mapping[str, str]]:

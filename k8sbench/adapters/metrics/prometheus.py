@@ -274,7 +274,7 @@ def attribute(rows: Sequence[Labelled], wanted: SeriesQuery, source: SourceName)
         # Two pods of the run on one GPU also share it.
         beside |= {pod for pod in pods if pod[1] != gpu.pod}
         shared += [Shared(gpu=gpu, other="/".join(pod)) for pod in sorted(beside)]
-        added, lacks = _of_gpu(ranked, gpu, source)
+        added, lacks = _choose_series(ranked, gpu, source)
         series += added
         missing |= lacks
     # Not missing if any GPU has the metric.
@@ -315,7 +315,7 @@ def _gpu(rows: Sequence[Labelled], key: _Key, pods: Collection[_Pod], wanted: Se
     )
 
 
-def _of_gpu(
+def _choose_series(
     rows: Iterable[tuple[Labelled, int]], gpu: Gpu, source: SourceName
 ) -> tuple[list[Series], dict[str, str]]:
     """Return a GPU's best series per metric, and its missing metrics."""

@@ -95,10 +95,10 @@ class Display(Progress):
         width, height = self._console.size
         # What changes while it is looked at is drawn the next time.
         with contextlib.suppress(RuntimeError):
-            self._drawn = self._of_runs(width, max(1, height - 1))
+            self._drawn = self._draw_runs(width, max(1, height - 1))
         return self._drawn
 
-    def _of_runs(self, width: int, room: int) -> RenderableType:
+    def _draw_runs(self, width: int, room: int) -> RenderableType:
         now = self._clock()
         runs = [*self._runs.values()]
         words = sweep_words(self._sweep, now) if self._sweep is not None else ""

@@ -89,7 +89,7 @@ def replaced(facts: Facts) -> Finding | None:
     )
 
 
-def of_replica(facts: Facts, replica: Replica) -> Finding:
+def describe_end(facts: Facts, replica: Replica) -> Finding:
     """Say how one replica ended, or last ended."""
     return _outside(facts, replica) or _inside(facts, replica)
 
@@ -111,7 +111,7 @@ def _first_failure(facts: Facts, lines: Lines) -> Finding | None:
         return _deleted(facts)
     from_outside = [replica for replica in candidates if _outside(facts, replica)]
     if from_outside:
-        return of_replica(facts, min(from_outside, key=_order))
+        return describe_end(facts, min(from_outside, key=_order))
     first, *others = sorted(candidates, key=_order)
     if deleted := _deleted_before(facts, first):
         return deleted
@@ -119,7 +119,7 @@ def _first_failure(facts: Facts, lines: Lines) -> Finding | None:
         return finding_of("init-failed", facts.names(first), code=f" with exit code {init.code}")
     if lines.get(first.name) and first.ending is not None:
         return _by_lines(facts, first, others, lines)
-    return of_replica(facts, first)
+    return describe_end(facts, first)
 
 
 def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Lines) -> Finding:

@@ -199,9 +199,9 @@ def cause(first: Ended, others: Sequence[Ended]) -> Failure:
         failed = next((other for other in others if failed_by_itself(other.last)), first)
     rank = _first_rank(failed.last)
     if rank is None or failed.code not in (None, rank.launcher_code):
-        sentence, id_ = _of_replica(failed)
+        sentence, id_ = _describe_replica(failed)
     else:
-        sentence, id_ = _of_rank(failed, rank)
+        sentence, id_ = _describe_rank(failed, rank)
     return Failure(replica=failed.replica, sentence=sentence, id=id_)
 
 
@@ -220,7 +220,7 @@ def _silent(replicas: Sequence[Ended]) -> Failure | None:
     return None
 
 
-def _of_replica(failed: Ended) -> tuple[str, str]:
+def _describe_replica(failed: Ended) -> tuple[str, str]:
     """The sentence and the id where only the replica is known."""
     line = _last_message(failed.last)
     how = ending_text(failed.code)
@@ -232,7 +232,7 @@ def _of_replica(failed: Ended) -> tuple[str, str]:
     return f"{failed.replica} {how}{_OUT_OF_MEMORY}{last}", "oom"
 
 
-def _of_rank(failed: Ended, rank: _RankReport) -> tuple[str, str]:
+def _describe_rank(failed: Ended, rank: _RankReport) -> tuple[str, str]:
     """The same where the launcher reported the rank."""
     id_ = cause_id(rank.code, rank.error)
     if rank.code >= 0 and rank.error:
@@ -281,11 +281,11 @@ def _first_rank(lines: Sequence[str]) -> _RankReport | None:
                 launcher_code=code if code >= 0 else 128 - code,
             )
         if "ChildFailedError" in line:
-            return _of_torchrun(lines)
+            return _find_first_rank(lines)
     return None
 
 
-def _of_torchrun(lines: Sequence[str]) -> _RankReport | None:
+def _find_first_rank(lines: Sequence[str]) -> _RankReport | None:
     """The likeliest first of the ranks in torchrun's table.
 
     Its root cause is the lowest of those that it found dead at one look, a tenth of a second after

@@ -64,7 +64,7 @@ def cause(facts: Facts) -> tuple[Finding | None, float | None]:
     """Return the cause that delays a job, and seconds until the next look."""
     if facts.suspended:
         return _queue(facts)
-    all_found = [*refusals.of_pods(facts), *unstarted(facts)]
+    all_found = [*refusals.find_refusals(facts), *unstarted(facts)]
     all_found += [*scheduling.unscheduled(facts), *_operator(facts)]
     later = [seconds for seconds in all_found if isinstance(seconds, float)]
     troubles = [finding for finding in all_found if isinstance(finding, Finding)]
@@ -190,7 +190,7 @@ def _waiting(
     elif means is Waiting.CRASHED and status is not replica.main:
         yield finding_of("init-failed", facts.names(replica), code="")
     elif means is Waiting.CRASHED:
-        yield endings.of_replica(facts, replica)
+        yield endings.describe_end(facts, replica)
     elif means is not Waiting.ROUTINE:
         yield endings.start_error(facts, replica, reason, message)
 

@@ -32,7 +32,7 @@ _WEBHOOK_DOWN = re.compile(r'failed calling webhook "(?P<name>[^"]+)": (?P<why>.
 INIT = "init-pytorch"
 
 
-def of_pods(facts: Facts) -> Iterator[Finding]:
+def find_refusals(facts: Facts) -> Iterator[Finding]:
     """Yield the refusals of the job's pods, each once."""
     refused_by: dict[str, list[Replica]] = {}
     for replica in facts.replicas:

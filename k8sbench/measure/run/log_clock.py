@@ -300,7 +300,7 @@ def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> It
     if abs(ratio - 1) > APART and abs(ratio - 1) * seconds > coarse:
         why = "the lines claim more time than passed"
         if ratio < 1:
-            ratio = _of_training(unit, tally, clock)
+            ratio = _compare_training(unit, tally, clock)
             lost = clock.training_seconds * (1 - ratio)
             if ratio >= 1 - APART or lost <= coarse * math.sqrt(clock.training_stretches):
                 return
@@ -310,7 +310,7 @@ def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> It
         yield rules.CLOCKS_APART.finding(text)
 
 
-def _of_training(unit: float, tally: Tally, clock: LogClock) -> float:
+def _compare_training(unit: float, tally: Tally, clock: LogClock) -> float:
     """Return the rate by stamps ÷ that by lines, of training alone.
 
     1 where it is unknown.

@@ -170,7 +170,7 @@ def _measurement(log: LogFacts) -> Measurement:
     """The measurement of logs that were read."""
     missing: dict[str, str] = {}
     case = _case(log, missing)
-    measurement = _of_log(case, missing)
+    measurement = _measure_log(case, missing)
     if case.rank is not None:
         measurement = _with_records(measurement, case.rank, case.seconds_per_unit)
     kept: dict[tuple[str, str], Finding] = {}
@@ -226,7 +226,7 @@ def _by_summary(log: LogFacts) -> bool:
     return use == "first" or (use == "if-few" and log.rank.tally.records < FEWEST_RECORDS)
 
 
-def _of_log(case: Case, missing: dict[str, str]) -> Measurement:
+def _measure_log(case: Case, missing: dict[str, str]) -> Measurement:
     """The measurement without its window of records."""
     log, expected, rank, goal = case.log, case.log.expected, case.rank, case.goal
     assert log.family is not None

@@ -47,14 +47,14 @@ class RunningMean:
 
     def replace(self, record: Record) -> None:
         """Take in a record that leads no further."""
-        self.printed = self._of(record)
+        self.printed = self._cover(record)
 
     def unroll(self, record: Record, previous: int) -> Covered:
         """Return what a record adds; ``previous`` is the iteration of the epoch's one before."""
         if previous == 0:
             self._untimed = int(self._shape.skips > 0 and record.iteration == 2)
         before = self.printed
-        self.printed = self._of(record)
+        self.printed = self._cover(record)
         if previous <= self._shape.skips < record.iteration:
             # The mean began anew in between, or here.
             return self.printed
@@ -62,7 +62,7 @@ class RunningMean:
             self.printed.iterations - before.iterations, self.printed.seconds - before.seconds
         )
 
-    def _of(self, record: Record) -> Covered:
+    def _cover(self, record: Record) -> Covered:
         iterations, skips = record.iteration, self._shape.skips
         if iterations > skips:
             iterations -= skips

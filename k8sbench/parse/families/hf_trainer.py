@@ -115,8 +115,8 @@ class _HfTrainerReader(LineReader):
         # A later attempt has a head of its own, behind the records of the one before.
         heads = dict.fromkeys(fact.needle for fact in self._family.facts)
         return [
-            *(LineRule(needle, self._of_head) for needle in heads),
-            LineRule("'loss': ", self._of_loss),
+            *(LineRule(needle, self._read_head) for needle in heads),
+            LineRule("'loss': ", self._read_loss),
             LineRule("'eval_runtime': ", self._evaluated),
             LineRule("it/s", self._bar),
             LineRule("s/it", self._bar),
@@ -124,7 +124,7 @@ class _HfTrainerReader(LineReader):
         ]
 
     def facts(self, line: CleanLine) -> Iterator[Fact]:
-        """Facts in a line before the first record; :meth:`_of_head` reads the numbers."""
+        """Facts in a line before the first record; :meth:`_read_head` reads the numbers."""
         for fact in super().facts(line):
             if fact.name == "steps" and self._head:
                 yield line.fact(UNENDED, "True")
@@ -133,7 +133,7 @@ class _HfTrainerReader(LineReader):
             elif fact.name == "_sharing" and _whole(fact) > 1:
                 yield line.fact(BATCH_DOUBT, SHARED)
 
-    def _of_head(self, line: CleanLine) -> Iterator[Item]:
+    def _read_head(self, line: CleanLine) -> Iterator[Item]:
         for fact in super().facts(line):
             if fact.name == "_begins":
                 self._head = {"begun": 0}
@@ -147,7 +147,7 @@ class _HfTrainerReader(LineReader):
                 if fact.name == "begun" and self._has_records:
                     yield line.mark("resume", values={"step": float(_whole(fact))})
 
-    def _of_loss(self, line: CleanLine) -> Sequence[Item]:
+    def _read_loss(self, line: CleanLine) -> Sequence[Item]:
         found = _LOSS_LINE.search(line.text)
         if found is not None:
             self._loss = number_in(found["loss"])

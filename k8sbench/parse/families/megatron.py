@@ -68,7 +68,7 @@ def _flag(name: str, **says: str) -> Any:
     return rule(f"{name} ..", rf"^.{{0,40}}?\b{name} \.+ ?True\s*$", **says)
 
 
-def _of_arguments(stated: Mapping[str, Fact]) -> Iterator[Fact]:
+def _derive_batch(stated: Mapping[str, Fact]) -> Iterator[Fact]:
     """Derive the job's batch of the first generation, which states that of one model replica."""
     each = stated.get("_replica_batch")
     gpus = stated.get("gpus")
@@ -106,7 +106,7 @@ MEGATRON = Family(
         _flag("bf16", precision="amp", amp_dtype="bf16"),
         _flag("fp16", precision="amp", amp_dtype="fp16"),
     ),
-    derive=_of_arguments,
+    derive=_derive_batch,
     records=(
         RecordRule(
             "elapsed time per iteration",

@@ -121,12 +121,14 @@ class _MlperfReader(LineReader):
             self._epochs += 1
             yield from self._epoch_end(line, at)
         benchmark = self._facts.get("submission_benchmark")
-        for speed in () if benchmark in _OTHER_UNITS else _speeds(event, self._of_block):
+        for speed in () if benchmark in _OTHER_UNITS else _speeds(event, self._measure_block):
             yield from self._say((line, speed))
         if key in _ENDS:
             yield from self._decide()
 
-    def _of_block(self, key: object, samples: float | None, at: float | None) -> Iterator[_Speed]:
+    def _measure_block(
+        self, key: object, samples: float | None, at: float | None
+    ) -> Iterator[_Speed]:
         """Yield the samples of a block by its time."""
         if samples is None or at is None:
             return
@@ -249,7 +251,7 @@ def _number(value: object) -> float | None:
     return float(value) if 0 <= value < math.inf else None
 
 
-def _of_event(key: str, name: str) -> Any:
+def _event_rule(key: str, name: str) -> Any:
     return rule(f'"{key}"', rf'"key": "{key}", "value": (?P<{name}>\d+)')
 
 
@@ -259,8 +261,8 @@ MLPERF = Family(
     framework=None,
     unit="samples/s",
     facts=(
-        _of_event("global_batch_size", "global_batch"),
-        _of_event("max_sequence_length", "sequence_length"),
+        _event_rule("global_batch_size", "global_batch"),
+        _event_rule("max_sequence_length", "sequence_length"),
     ),
     warmup=1,
     shares_samples=True,

@@ -6,7 +6,7 @@ import re
 import statistics
 
 from k8sbench.parse.guess import proofs
-from k8sbench.parse.guess.facts import StatedFacts
+from k8sbench.parse.guess.facts import GuessedFacts
 from k8sbench.parse.guess.line import SAME, Batch, Reading, TrainingLine, stamps_say
 from k8sbench.parse.guess.proofs import Proof
 from k8sbench.parse.guess.totals import noun_of, totals_so_far
@@ -72,7 +72,7 @@ def _job_column(line: TrainingLine, reading: Reading) -> tuple[NumberColumn | No
     return None, None
 
 
-def _without_weaker(facts: StatedFacts, each: float | None) -> StatedFacts:
+def _without_weaker(facts: GuessedFacts, each: float | None) -> GuessedFacts:
     """Drop the facts that the lines state better, or contradict."""
     facts = facts.without("global_batch", "tokens_per_step")
     gpus = facts.gpus

@@ -28,7 +28,7 @@ def written(lines: Sequence[str], columns: Mapping[str, NumberColumn], stamp: St
     groups.sort(key=lambda group: group[1].begin)
     expression = ""
     for words in range(1, 6):
-        expression = _of_line(lines[0], groups, words)
+        expression = _write_expression(lines[0], groups, words)
         found = compiled(expression)
         if all(_fits(found.search(line), dict(groups), n) for n, line in enumerate(lines)):
             break
@@ -45,7 +45,7 @@ def _fits(match: Match | None, groups: Mapping[str, NumberColumn | Stamp], line:
     )
 
 
-def _of_line(line: str, groups: Sequence[_Group], words: int) -> str:
+def _write_expression(line: str, groups: Sequence[_Group], words: int) -> str:
     made, at = "", 0
     for name, group in groups:
         text = line[at : group.begin]

@@ -45,7 +45,7 @@ _MOST = 2_000_000
 """Characters of them."""
 
 
-class StatedFacts(NamedTuple):
+class GuessedFacts(NamedTuple):
     """Statements of a log on its run, and of the user."""
 
     expressions: dict[str, str]
@@ -75,7 +75,7 @@ class StatedFacts(NamedTuple):
         """Tokens of a sequence; None if unknown."""
         return self.numbers.get("sequence_length")
 
-    def without(self, *names: str) -> StatedFacts:
+    def without(self, *names: str) -> GuessedFacts:
         """The same without some facts."""
         return self._replace(
             expressions={n: text for n, text in self.expressions.items() if n not in names},
@@ -83,7 +83,7 @@ class StatedFacts(NamedTuple):
         )
 
 
-def of_lines(lines: Sequence[str], *, batch: int | None, gpus: int | None) -> StatedFacts:
+def guess_facts(lines: Sequence[str], *, batch: int | None, gpus: int | None) -> GuessedFacts:
     """Find the facts that a log states with one value; ``batch`` and ``gpus`` are the user's."""
     head = [line[:MAX_LINE].encode(errors="replace").decode() for line in lines[:_HEAD]]
     text = "\n".join(head)[:_MOST]
@@ -95,7 +95,7 @@ def of_lines(lines: Sequence[str], *, batch: int | None, gpus: int | None) -> St
     half = found.get("precision")
     if gpus is None and {"gpus_per_node", "replicas"} <= numbers.keys():
         gpus = numbers["gpus_per_node"] * numbers["replicas"]
-    facts = StatedFacts(
+    facts = GuessedFacts(
         expressions=expressions,
         numbers=numbers,
         precision=PRECISIONS[half[1].lower()][0] if half else None,
@@ -107,7 +107,7 @@ def of_lines(lines: Sequence[str], *, batch: int | None, gpus: int | None) -> St
     return _with_batch(facts)
 
 
-def _with_batch(facts: StatedFacts) -> StatedFacts:
+def _with_batch(facts: GuessedFacts) -> GuessedFacts:
     """Settle the batch of one GPU, and drop a statement that a stronger one contradicts."""
     numbers = facts.numbers
     total = facts.numbers.get("global_batch")

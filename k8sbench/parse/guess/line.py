@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from k8sbench.model.notation import Unit
-from k8sbench.parse.guess.facts import StatedFacts
+from k8sbench.parse.guess.facts import GuessedFacts
 from k8sbench.parse.guess.proofs import Proof, Steps
 from k8sbench.parse.number_columns import LONGEST_TIME, Kind, NumberColumn
 
@@ -32,7 +32,7 @@ class TrainingLine(NamedTuple):
     chosen: dict[str, NumberColumn]
     """Group → column: the step, its total and epoch, the loss."""
     steps: Steps
-    facts: StatedFacts
+    facts: GuessedFacts
     varied: bool
     """True if the lines differ."""
 
@@ -78,7 +78,7 @@ class Reading(msgspec.Struct, kw_only=True):
     exact: bool = True
     """False if a rate differs from the time beside it: it is smoothed."""
     rank: tuple[int, ...] = ()
-    facts: StatedFacts
+    facts: GuessedFacts
     product: float | None = None
     """Rate × time of a line: samples (or tokens) of a step; None if not constant."""
     counts_samples: bool = False

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from k8sbench.model.notation import Unit
 from k8sbench.parse.guess import expressions, proofs
-from k8sbench.parse.guess.facts import StatedFacts
+from k8sbench.parse.guess.facts import GuessedFacts
 from k8sbench.parse.guess.line import (
     SAME,
     Reading,
@@ -43,7 +43,7 @@ def is_rate_column(column: NumberColumn) -> bool:
 def rate_reading(line: TrainingLine, column: NumberColumn, times: Sequence[Reading]) -> Reading:
     """Read a rate, beside the times of a step."""
     unit, sample = _rate_unit(column)
-    is_card = bool(column.unit and column.unit.per_card) or _of_a_card(column, line.lines[0])
+    is_card = bool(column.unit and column.unit.per_card) or _is_per_card(column, line.lines[0])
     scale = column.unit.scale if column.unit else 1.0
     values = [max(value * scale, 1e-12) for value in column.values]
     reading = Reading(
@@ -92,7 +92,7 @@ class _Scopes(NamedTuple):
         return None
 
 
-def known_scopes(facts: StatedFacts, sample: str) -> _Scopes:
+def known_scopes(facts: GuessedFacts, sample: str) -> _Scopes:
     """Return the known batches of the job and of one GPU, counted as ``sample``."""
     job, card, length = facts.job_batch, facts.batch, 1
     if sample == "tokens":
@@ -128,7 +128,7 @@ def _beside_times(reading: Reading, times: Sequence[Reading]) -> None:
     reading.exact = not any(time.rank != WEAK or is_time_of(reading, time) for time in times)
 
 
-def in_tokens(facts: StatedFacts, sample: str, usual: float) -> StatedFacts:
+def in_tokens(facts: GuessedFacts, sample: str, usual: float) -> GuessedFacts:
     """Take the job's stated batch as tokens, if rate × time says so."""
     total = facts.numbers.get("global_batch")
     if sample != "tokens" or total is None or not 0.5 < usual / total < 2:
@@ -166,7 +166,7 @@ def _beside_stamps(line: TrainingLine, reading: Reading, values: Sequence[float]
             reading.of_averaging = "The time stamps contradict it, with the batch below."
 
 
-def _of_a_card(column: NumberColumn, line: str) -> bool:
+def _is_per_card(column: NumberColumn, line: str) -> bool:
     """True for rates of one GPU: torchtitan's and Paddle's labels do not name it."""
     if re.search(r"(?:per|/)[_ ]?(?:gpu|device|card)|\b(?:tgs|ips)\b", column.label):
         return True

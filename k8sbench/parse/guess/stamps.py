@@ -57,7 +57,7 @@ class Stamp(NamedTuple):
         return self.seconds[-1] - self.seconds[0]
 
 
-def of_lines(lines: Sequence[str], *, is_json: bool) -> Stamp | None:
+def guess_stamp(lines: Sequence[str], *, is_json: bool) -> Stamp | None:
     """Return the stamps of similar lines; None without any that advance."""
     if not is_json:
         return next(_forms(lines, ""), None)

@@ -211,7 +211,7 @@ ANN = JobOwner(store="0123456789", host="lab-7")
 @pytest.mark.parametrize("value", ["?", "{}", '{"store":"x"}', '{"store":1,"host":"y"}'])
 def test_an_annotation_that_cannot_be_read_tells_nothing(value: str) -> None:
     job = objects.job(annotations={OWNER_ANNOTATION: value})
-    assert ownership.of(job, ANN) == Ownership()
+    assert ownership.read_ownership(job, ANN) == Ownership()
 
 
 def test_who_takes_a_job_over_owns_it_and_keeps_what_was_kept() -> None:

@@ -362,7 +362,7 @@ def test_after_an_upgrade_a_run_mounts_the_trainers_that_it_was_planned_with(
 ) -> None:
     """Also one that has waited for its turn meanwhile."""
     *_, before = made(*kept_run)
-    other = TrainerSources.of({"k8sbench/trainers/other.py": "1"})
+    other = TrainerSources.from_files({"k8sbench/trainers/other.py": "1"})
     monkeypatch.setattr(catalog, "trainer_sources", lambda: other)
     store, run = kept_run
     if attempt > 1:

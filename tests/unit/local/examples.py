@@ -28,7 +28,7 @@ STARTS: dict[tuple[str, bool], tuple[str, ...]] = {
 def sources(files: Mapping[str, str]) -> TrainerSources:
     """Take trainers by file name as the sources that travel with a job."""
     package = {"k8sbench/__init__.py": "", "k8sbench/trainers/__init__.py": ""}
-    return TrainerSources.of(
+    return TrainerSources.from_files(
         package | {f"k8sbench/trainers/{name}": text for name, text in files.items()}
     )
 

@@ -78,7 +78,7 @@ TURNS: tuple[dict[str, Any], ...] = (
     {"weights": "pvc:weights/start.pth", "checkpoints": "pvc:kept/team"},
 )
 Objects = tuple[dict[str, Any], ...]
-SOURCES = TrainerSources.of(
+SOURCES = TrainerSources.from_files(
     {
         "k8sbench/__init__.py": '"""The package."""\n',
         "k8sbench/trainers/__init__.py": "",

@@ -27,7 +27,7 @@ def test_every_source_file_of_the_trainers_is_found_and_the_package_s_own() -> N
         assert text == (ROOT / path).read_text(encoding="utf-8")
 
 
-SOURCES = TrainerSources.of({"k8sbench/__init__.py": "", "k8sbench/trainers/a.py": "1"})
+SOURCES = TrainerSources.from_files({"k8sbench/__init__.py": "", "k8sbench/trainers/a.py": "1"})
 MADE = config_map(SOURCES)
 METADATA, LABELS = MADE["metadata"], MADE["metadata"]["labels"]
 

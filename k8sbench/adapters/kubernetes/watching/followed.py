@@ -310,7 +310,7 @@ class Followed:
         """Yield once who has taken the job over."""
         if self._job is None or self._is_lost:
             return
-        whose = ownership.of(self._job, user)
+        whose = ownership.read_ownership(self._job, user)
         if not whose.is_ours:
             self._is_lost = True
             yield JobEvent(run_id=self.plan.run_id, taken_by=whose.holder)
