@@ -9,7 +9,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of waits, retries and looks."""
 
     poll: float = 15.0
-    """Interval of reads of what nobody reports.
+    """Polling interval for state without events.
 
     These are other processes' wishes, queue positions, and the operator's Lease.
     """
@@ -38,7 +38,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     Their job is cancelled or deleted.
     """
     watch: float = 50.0
-    """For one watch, which is then opened again."""
+    """Timeout of one watch request."""
     watch_pause: float = 15.0
     """Longest pause before a watch that failed is opened again."""
     fault_note: float = 5.0

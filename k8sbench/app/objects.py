@@ -1,6 +1,6 @@
 """Benchmark objects as commands create, follow and end them.
 
-Where an operator serves the namespace a command writes objects and nothing else: the operator alone
+If an operator serves the namespace, a command writes objects and nothing else: the operator alone
 creates, follows and deletes jobs. A command shows what the operator does until all is complete; it
 may end at any time, and nothing changes.
 """

@@ -46,9 +46,9 @@ def serve(
 ) -> None:
     """Serve namespaces as their operator, until a stop.
 
-    Every run is collected, and what Benchmark objects want is created. New are
-    also runs that another process of the store abandons. In each turn ``look`` takes the
-    namespaces, and the numbers of failed requests by HTTP status.
+    Every run is collected, those too that another process of the store abandoned, and the runs of
+    Benchmark objects are created. In each turn ``look`` takes the namespaces, and the numbers of
+    failed requests by HTTP status.
     """
     from k8sbench.adapters.kubernetes.benchmark_objects import BenchmarkObjects
 

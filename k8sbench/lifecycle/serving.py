@@ -72,7 +72,7 @@ class _Known(msgspec.Struct, kw_only=True):
     repeat_at: float = -math.inf
     """Time to write it once more if the object still has another, Unix seconds."""
     facts: tuple[Any, ...] = ()
-    """What the latest status was made from, and that status."""
+    """Facts that the latest status, ``made``, was made from."""
     made: Mapping[str, Any] = {}
     make_at: float = -math.inf
     """Time to make it again from the same facts, Unix seconds."""

@@ -122,8 +122,8 @@ PLACES = 8
 def held_set(claims: Claims, set_name: str, *, resumes: bool) -> Iterator[None]:
     """Hold one place of a set, or all places to resume it.
 
-    What a set lacks can be told only while nobody else adds to it: a resumption beside a submit, or
-    beside another resumption, would make more runs than were asked for.
+    What is missing is known only while nobody adds runs: a resumption beside a submit, or beside
+    another resumption, would make more runs than were asked for.
 
     Raises :class:`UsageError` where another process holds what is needed.
     """

@@ -139,7 +139,7 @@ class ServingOperator(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """What the job of a recorded run's attempt has beside its plan."""
+    """Values of the job of a recorded run's attempt beside its plan."""
 
     attempt: int = 1
     nonce: str = ""

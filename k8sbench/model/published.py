@@ -95,7 +95,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     Comparisons use it.
     """
     differs: Text | None = None
-    """What the program does otherwise than the variant; it forbids a ratio."""
+    """Differences of the program from the variant; they forbid a ratio."""
     note: Text | None = None
     """Remarks for readers of the figure."""
 

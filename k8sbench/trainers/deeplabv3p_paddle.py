@@ -87,7 +87,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             ),
             samples=cityscapes.Scenes(own.crop, own.classes, common.seed, augment),
             files=partial(cityscapes.open_set, augment=augment, classes=own.classes),
-            evaluation=lambda _: metrics.of_pixels(own.classes, predicted(layout), paddle.bincount),
+            evaluation=lambda _: metrics.score_pixels(
+                own.classes, predicted(layout), paddle.bincount
+            ),
             normalise=normalise,
             losses=losses(common.recipe, layout),
             momentum=0.9,

@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             ),
             samples=cityscapes.Scenes(own.crop, own.classes, common.seed, augment),
             files=partial(cityscapes.open_set, augment=augment, classes=own.classes),
-            evaluation=lambda _: metrics.of_pixels(
+            evaluation=lambda _: metrics.score_pixels(
                 own.classes, deeplabv3plus_torch.predicted, torch.bincount
             ),
             normalise=cityscapes.MMSEG_NORMALISE,

@@ -44,7 +44,7 @@ class ObjectServer:
         self.found: Mapping[str, Benchmark] = {}
         """By uid. Each change makes another mapping."""
         self.cancelled: dict[str, float] = {}
-        """When somebody cancelled or deleted an object, by uid."""
+        """Time at which somebody cancelled or deleted an object, by uid."""
         self.unread: set[str] = set()
         """uids of objects that some process could not read."""
         self.cancelled_runs: set[str] = set()

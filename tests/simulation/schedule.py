@@ -1,4 +1,4 @@
-"""What every schedule has: processes, faults for a while, and an end."""
+"""Parts of every schedule: processes, faults for a while, and an end."""
 
 from __future__ import annotations
 

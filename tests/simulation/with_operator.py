@@ -340,7 +340,7 @@ ACTS: dict[str, Callable[[WithOperator], None]] = {
     "the operator is stopped": WithOperator._stop_operator,
     "a store is lost": WithOperator._lose_store,
 }
-"""What users do."""
+"""Acts of users."""
 
 
 def _is_valid(run: Run) -> bool:

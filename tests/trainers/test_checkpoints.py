@@ -46,7 +46,7 @@ def test_what_was_saved_is_read_with_its_facts(tmp_path: pathlib.Path) -> None:
     assert found is not None
     assert (found.step, found.folder.name) == (1200, "step-0000001200")
     assert (found.facts["best"], found.facts["none"]) == (0.1 + 0.2, None)
-    assert (found.of(0) / "state").read_text() == "x"
+    assert (found.rank_folder(0) / "state").read_text() == "x"
 
 
 def test_the_newest_two_stay(tmp_path: pathlib.Path) -> None:
@@ -82,7 +82,7 @@ def test_after_damage_the_earlier_one_counts(name: str, lost: bool, tmp_path: pa
     assert names(tmp_path) == ["step-0000000010", "step-0000000015"]
     newest = Checkpoints(tmp_path, same=SAME).latest()
     assert newest is not None
-    assert (newest.of(0) / "state").read_text() == "y"
+    assert (newest.rank_folder(0) / "state").read_text() == "y"
 
 
 def damaged(folder: pathlib.Path) -> Iterator[str]:
@@ -244,7 +244,7 @@ for at in range(1, total + 1):
     assert os.wait()[1] == signal.SIGKILL
     checkpoints = Checkpoints(root / str(at))
     while (latest := checkpoints.latest()) is not None:  # the older ones, too
-        found.append((at, latest.step, (latest.of(0) / "state").read_text()))
+        found.append((at, latest.step, (latest.rank_folder(0) / "state").read_text()))
         shutil.rmtree(latest.folder)
     assert list(checkpoints.folder.iterdir()) == [], checkpoints.damaged
 print(json.dumps([total, found]))

@@ -159,7 +159,7 @@ def test_a_window_is_a_part_of_the_picture_resized_without_averaging(full: tuple
     pixels = np.random.default_rng(0).integers(0, 256, (48, 99, 3), dtype=np.uint8)
     whole = interpolated(interpolated(pixels, 0, full[0]), 1, full[1])
     window = Crop(full, 5, 9, 20, 30)
-    found = np.asarray(window.of(Image.fromarray(pixels)), float)
+    found = np.asarray(window.cut(Image.fromarray(pixels)), float)
     assert np.abs(found - whole[5:25, 9:39]).max() <= 1
 
 

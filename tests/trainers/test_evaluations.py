@@ -136,7 +136,7 @@ def test_pairs_are_verified_as_upstream_does_it(ranks: int, size: int, missing: 
 CLASSES = 19
 
 
-def of_pixels(layout: str | None) -> tuple[Any, Any, Callable[[Any, Any], Any]]:
+def score_pixels(layout: str | None) -> tuple[Any, Any, Callable[[Any, Any], Any]]:
     """Return an evaluation, its tensor constructor and a fake model.
 
     The model gives logits at half the size. On PyTorch without a layout; Paddle's models resize
@@ -147,7 +147,7 @@ def of_pixels(layout: str | None) -> tuple[Any, Any, Callable[[Any, Any], Any]]:
 
         from k8sbench.trainers.models import deeplabv3plus_torch
 
-        made = metrics.of_pixels(CLASSES, deeplabv3plus_torch.predicted, torch.bincount)
+        made = metrics.score_pixels(CLASSES, deeplabv3plus_torch.predicted, torch.bincount)
         return made, torch.from_numpy, lambda logits, _: (logits, None)
     import_paddle()
     import paddle
@@ -155,7 +155,7 @@ def of_pixels(layout: str | None) -> tuple[Any, Any, Callable[[Any, Any], Any]]:
     from k8sbench.trainers import deeplabv3p_paddle
     from k8sbench.trainers.models.deeplab_paddle import resize
 
-    made = metrics.of_pixels(CLASSES, deeplabv3p_paddle.predicted(layout), paddle.bincount)
+    made = metrics.score_pixels(CLASSES, deeplabv3p_paddle.predicted(layout), paddle.bincount)
     return made, paddle.to_tensor, lambda logits, given: resize(logits, given, layout)
 
 
@@ -174,7 +174,7 @@ def test_miou_and_accuracy_are_those_of_counting_each_pixel(layout: str | None) 
                 matrix[told, found] += 1
     assert (matrix.sum(0) + matrix.sum(1) > 0).tolist() == [kind < 3 for kind in range(CLASSES)]
 
-    made, tensor, model = of_pixels(layout)
+    made, tensor, model = score_pixels(layout)
     axes = (0, 2, 3, 1) if layout == "NHWC" else (0, 1, 2, 3)
     total = np.zeros(CLASSES**2)
     for number, (score, label) in enumerate(zip(scores, labels, strict=True)):

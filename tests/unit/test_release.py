@@ -11,7 +11,7 @@ from tests.tiers import ROOT
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 RELEASES = re.findall(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)$", CHANGELOG, re.MULTILINE)
 SECTIONS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
-"""Of Keep a Changelog, in its order."""
+"""Sections of Keep a Changelog, in its order."""
 MOST_ENTRIES, LONGEST, MOST_WORDS = 60, 125, 3_000
 
 

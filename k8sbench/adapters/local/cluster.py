@@ -57,7 +57,7 @@ SHARED_WAIT = 0.1
 class LocalCluster(Cluster):
     """Jobs as processes of this machine, which end with this process.
 
-    No other process can see them. Of an ended job only its files are left.
+    No other process can see them. After a job ends, only its files remain.
     """
 
     name = "local"

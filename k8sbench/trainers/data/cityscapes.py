@@ -212,8 +212,8 @@ class Crop:
         left = int(random.integers(full[1] - width + 1))
         return cls(full, top, left, height, width)
 
-    def of(self, image: Image.Image) -> Image.Image:
-        """The window of a picture: bilinear; of labels, which have one band, the nearest."""
+    def cut(self, image: Image.Image) -> Image.Image:
+        """Return the window of a picture: bilinear; of labels, which have one band, the nearest."""
         across = image.width / self.full[1]
         down = image.height / self.full[0]
         return image.transform(
@@ -238,10 +238,10 @@ def mmseg(
     height, width = (int(side * scale + 0.5) for side in labels.shape)
     window = Crop.drawn((height, width), crop, random)
     for _ in range(TRIES):
-        if _is_mixed(window.of(classes)):
+        if _is_mixed(window.cut(classes)):
             break
         window = Crop.drawn((height, width), crop, random)
-    image, classes = _flipped(window.of(image), window.of(classes), random)
+    image, classes = _flipped(window.cut(image), window.cut(classes), random)
     mean = tuple(round(level) for level in MMSEG_NORMALISE[0])
     return _sample(_distorted(image, random), classes, crop, mean)
 
@@ -256,8 +256,8 @@ def paddleseg(
     scale = PADDLE_SCALES[random.integers(len(PADDLE_SCALES))]
     full = (round(scale * labels.shape[0]), round(scale * labels.shape[1]))
     window = Crop.drawn(full, crop, random)
-    image = _padded(window.of(Image.fromarray(picture)), crop, (127,) * 3)
-    classes = _padded(window.of(Image.fromarray(labels)), crop, IGNORE)
+    image = _padded(window.cut(Image.fromarray(picture)), crop, (127,) * 3)
+    classes = _padded(window.cut(Image.fromarray(labels)), crop, IGNORE)
     image, classes = _flipped(image, classes, random)
     for chosen in random.permutation(len(ENHANCERS) + 1):
         if random.random() >= 0.5:

@@ -38,7 +38,7 @@ def labels(path: Path) -> Array:
 
     Raises `BrokenSample`.
     """
-    return np.asarray(decoded(_content(path), str(path), _of_one_byte))
+    return np.asarray(decoded(_content(path), str(path), _copy_one_byte))
 
 
 def decoded(data: bytes, name: str, read: Callable[[Opened], Picture] | None = None) -> Picture:
@@ -74,7 +74,7 @@ def _content(path: Path | str) -> bytes:
 def _opened(data: bytes) -> Opened:
     """A picture before it is decoded; raises if its end is lost.
 
-    Of a file that ends in zeros Pillow would decode them as pixels.
+    Pillow would decode trailing zeros as pixels.
     """
     held = io.BytesIO(data)
     opened = Image.open(held, formats=FORMATS)
@@ -94,7 +94,7 @@ def _rgb(picture: Picture) -> Picture:
     return picture.convert("RGB")
 
 
-def _of_one_byte(picture: Opened) -> Picture:
+def _copy_one_byte(picture: Opened) -> Picture:
     if picture.format != "PNG":
         raise ValueError(f"labels are PNG, and {picture.format} changes them")
     stored = picture.tile[0][3]  # grey of fewer bits would be spread over 0-255

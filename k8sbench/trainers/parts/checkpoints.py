@@ -55,8 +55,8 @@ class Checkpoint:
     folder: Path
     facts: Mapping[str, Any]
 
-    def of(self, rank: int) -> Path:
-        """The folder that `rank` filled."""
+    def rank_folder(self, rank: int) -> Path:
+        """Return the folder that `rank` filled."""
         return self.folder / f"rank-{rank}"
 
 

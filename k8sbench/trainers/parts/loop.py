@@ -366,7 +366,7 @@ class Loop(abc.ABC, Generic[S]):
         window = self.timer.window()
         more: dict[str, object] = {}
         if self.broken is not None:
-            more["broken_samples"] = len(self.broken.of_all(here.total))
+            more["broken_samples"] = len(self.broken.gather_numbers(here.total))
         if self.training is not None:
             more |= self.training.finish(window)
             self.training = None  # which knows this run: both go before the process group does

@@ -56,7 +56,7 @@ def pixel_accuracy(matrix: Array) -> float:
     return float(_shares(np.trace(matrix), matrix.sum()))
 
 
-def of_pixels(
+def score_pixels(
     classes: int, predicted: Callable[[Any, Any], Any], bincount: Callable[..., Any]
 ) -> Scoring:
     """Evaluation of segmentation: mIoU and pixel accuracy of unscaled pictures.

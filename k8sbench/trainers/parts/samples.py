@@ -333,7 +333,7 @@ class Ledger:
             refuse("no sample of the training part can be read; look at the data", passing=True)
         return list(numbers)
 
-    def of_all(self, summed: Callable[[Array], Array]) -> list[int]:
+    def gather_numbers(self, summed: Callable[[Array], Array]) -> list[int]:
         """Return the numbers of all ranks' broken samples.
 
         `summed` sums an array over the ranks.

@@ -104,8 +104,8 @@ class Training:
                 f"{checkpoint.folder} is of step {checkpoint.step}: a run of {steps} ends before"
             )
         here = self.run.here
-        common = checkpoint.of(0)
-        own = checkpoint.of(here.place.rank)
+        common = checkpoint.rank_folder(0)
+        own = checkpoint.rank_folder(here.place.rank)
         checkpoints.restore_state(common, own, self.run)
         target = self.reached.target
         self.reached = Reached(**checkpoint.facts["reached"])
@@ -189,7 +189,7 @@ class Training:
             name: float(value) if math.isfinite(value) else None
             for name, value in (evaluation.figures(total) if counted else {}).items()
         }
-        self.broken.of_all(run.here.total)
+        self.broken.gather_numbers(run.here.total)
         now = time.time()
         elapsed = self.watch.seconds()
         value = figures.get(evaluation.metric)
@@ -262,7 +262,7 @@ class Training:
 
     def _save(self, step: int) -> None:
         assert self.checkpoints is not None
-        broken = self.broken.of_all(self.run.here.total)
+        broken = self.broken.gather_numbers(self.run.here.total)
         facts = {
             "reached": dataclasses.asdict(self.reached),
             "broken": broken,

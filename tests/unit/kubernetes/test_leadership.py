@@ -1,4 +1,4 @@
-"""Who serves the namespaces: one replica of one operator, all of them or none."""
+"""Leadership of the namespaces: one replica of one operator, all of them or none."""
 
 from __future__ import annotations
 

@@ -356,7 +356,7 @@ WORLDS = {
     "broken and rotated": World((*PRINTS, *BREAKS, "rotate"), kept=1, shows_begin=False),
     "broken and restarted": World((*PRINTS, *BREAKS, "restart"), kept=2),
 }
-"""What may happen to a log.
+"""Fates of a log.
 
 Rotation and restarts together lose the beginning of a container's log without a sign from the
 cluster; the measurement notices.

@@ -238,13 +238,13 @@ def test_ranks_count_together_and_a_sample_once() -> None:
     first.read("train", note(1, 2))
     second.read("train", note(2))
     marks: list[Array] = []
-    first.of_all(lambda values: marks.append(values) or values)  # type: ignore[func-returns-value]
-    assert second.of_all(lambda values: values + marks.pop(0)) == [1, 2]
+    first.gather_numbers(lambda values: marks.append(values) or values)  # type: ignore[func-returns-value]
+    assert second.gather_numbers(lambda values: values + marks.pop(0)) == [1, 2]
     first.read("train", note(4))
     marks = []
-    first.of_all(lambda values: marks.append(values) or values)  # type: ignore[func-returns-value]
+    first.gather_numbers(lambda values: marks.append(values) or values)  # type: ignore[func-returns-value]
     with pytest.raises(Ended, match="3 of 20 samples"):
-        second.of_all(lambda values: values + marks.pop(0))
+        second.gather_numbers(lambda values: values + marks.pop(0))
 
 
 def test_a_part_of_which_nothing_can_be_read_ends_the_run() -> None:

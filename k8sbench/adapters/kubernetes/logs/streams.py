@@ -34,7 +34,7 @@ from k8sbench.ports import JobEvent, LogMark
 LIMIT = 56
 """Maximum followed logs; with the fetchers at most 64 connections."""
 LEADERS = 16
-"""Of these only for rank 0."""
+"""Logs among them that only rank 0 may have."""
 FETCHERS = 8
 """Threads that fetch the logs of containers that ended."""
 SOONEST, LATEST = 0.25, 10.0
