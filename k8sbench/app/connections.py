@@ -260,7 +260,7 @@ def _measure(
         logs={str(path): path.name for path in store.log_files(run.run_id)},
         accept=accept,
         gaps=gaps,
-        nodes=list(run_artifacts.kept_nodes(store, run.run_id).values()),
+        nodes=list(run_artifacts.read_nodes(store, run.run_id).values()),
     )
     found = measuring.measured_apart(task) if apart else measuring.measured(task)
     return found if recorded.is_result(run, found) else None

@@ -28,7 +28,7 @@ LONGEST_AGAIN = 30.0
 
 
 class PendingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A pending request."""
+    """A request for a run's job that has no answer yet."""
 
     kind: str
     """``create``, ``printed``, ``cancel`` or ``delete``."""
@@ -64,7 +64,7 @@ class ActiveRun:
         """True if the run's end is recorded; measurement and deletion may follow."""
         self.is_restarted = False
         """True if this process creates its job again, or did."""
-        self.gaps = run_artifacts.gaps(self.context.store, run.run_id)
+        self.gaps = run_artifacts.read_gaps(self.context.store, run.run_id)
         self.images: set[str] = set()
         self.unread: dict[str, float] | None = {}
         """Time stamps to archive before cancelling, Unix seconds, by replica.
@@ -243,9 +243,9 @@ class ActiveRun:
             self.images = {*self.images, event.replica.image}
         elif event.gap is not None:
             self.gaps = [*self.gaps, event.gap]
-            run_artifacts.keep(store, event.run_id, GAPS, self.gaps)
+            run_artifacts.keep_value(store, event.run_id, GAPS, self.gaps)
         elif event.nodes is not None:
-            run_artifacts.keep(store, event.run_id, NODES, event.nodes)
+            run_artifacts.keep_value(store, event.run_id, NODES, event.nodes)
             return None
         elif step is not None and is_final(step):
             return self._take_end(step)

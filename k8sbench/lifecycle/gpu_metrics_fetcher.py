@@ -128,10 +128,10 @@ class GpuMetricsFetcher:
 
         store, wanted = self._context.store, None
         with contextlib.suppress(BenchError):  # one that cannot be read is made anew
-            wanted = run_artifacts.kept(store, run.run_id, WANTED, SeriesQuery)
+            wanted = run_artifacts.read_value(store, run.run_id, WANTED, SeriesQuery)
         if wanted is None:
             wanted = gpu_metrics.query(run, nodes, steady)
-            run_artifacts.keep(store, run.run_id, WANTED, wanted)
+            run_artifacts.keep_value(store, run.run_id, WANTED, wanted)
         return wanted
 
     def step(self) -> None:
@@ -205,7 +205,7 @@ class GpuMetricsFetcher:
                     lines = b"\n".join(map(msgspec.json.encode, one.series))
                     store.keep(run_id, series_file(one.source), lines.decode() + "\n")
             rest = [msgspec.structs.replace(one, series=()) for one in found]
-            run_artifacts.keep(store, run_id, FETCHED, rest)
+            run_artifacts.keep_value(store, run_id, FETCHED, rest)
             measured = store.run(run_id).measurement
             if measured is not None:
                 completed = gpu_metrics.completed(

@@ -22,22 +22,22 @@ NODES = "nodes.json"
 """Artifact of a run: facts about its nodes, if they could be read."""
 
 
-def gaps(store: Store, run_id: str) -> list[LogGap]:
+def read_gaps(store: Store, run_id: str) -> list[LogGap]:
     """Read the gaps in a run's archived logs."""
-    return kept(store, run_id, GAPS, list[LogGap]) or []
+    return read_value(store, run_id, GAPS, list[LogGap]) or []
 
 
-def kept_nodes(store: Store, run_id: str) -> dict[str, dict[str, str]]:
+def read_nodes(store: Store, run_id: str) -> dict[str, dict[str, str]]:
     """Read the recorded facts of a run's nodes, by node; none without a file."""
-    return kept(store, run_id, NODES, dict[str, dict[str, str]]) or {}
+    return read_value(store, run_id, NODES, dict[str, dict[str, str]]) or {}
 
 
-def keep(store: Store, run_id: str, name: str, value: object) -> None:
+def keep_value(store: Store, run_id: str, name: str, value: object) -> None:
     """Keep a value as JSON with a run."""
     store.keep(run_id, name, msgspec.json.encode(value).decode() + "\n")
 
 
-def kept(store: Store, run_id: str, name: str, kind: type[T]) -> T | None:
+def read_value(store: Store, run_id: str, name: str, kind: type[T]) -> T | None:
     """Read a value that was kept as JSON; None without a file."""
     content = store.kept(run_id, name)
     try:

@@ -208,7 +208,7 @@ class Benchmarks:
         def is_left(run: Run) -> bool:
             benchmark = current.get(run.plan.requested_by or "")
             is_kept = benchmark is None or benchmark.spec.keep
-            return is_orphan(run) or not (is_kept or run_artifacts.gaps(store, run.run_id))
+            return is_orphan(run) or not (is_kept or run_artifacts.read_gaps(store, run.run_id))
 
         for run in store.runs(RunFilter(unfinished=True)):
             if is_orphan(run) and not run.phase.final:

@@ -362,7 +362,7 @@ def placeholders(
     host: str,
     data: str,
 ) -> dict[str, int | float | str]:
-    """Return the values of :data:`.spec.PLACEHOLDERS` for one case.
+    """Return the values of :data:`.program.PLACEHOLDERS` for one case.
 
     ``shape``: replicas, processes of each; ``window``: warm-up, measured iterations, log interval.
     """

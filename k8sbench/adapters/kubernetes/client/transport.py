@@ -108,7 +108,7 @@ class Sender:
         self._lock = threading.Lock()
         self._signing_in = threading.Lock()
         self._ahead = 0.0
-        """Lead of the server's clock over :func:`.processes.steady`, s."""
+        """Lead of the server's clock over :func:`.steady_clock.steady`, s."""
 
     def time(self) -> float:
         """Return the server's time, Unix seconds; ours before its first answer.
