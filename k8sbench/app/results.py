@@ -9,7 +9,7 @@ import contextlib
 import functools
 import itertools
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,8 @@ from k8sbench.app import benchmarks, connections, stores
 from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
-from k8sbench.measure.group import comparison, ratios, selection, sides
+from k8sbench.measure.group import comparison, ratios, selection, series, sides
+from k8sbench.measure.group import history as over_time
 from k8sbench.measure.group.comparison import Held
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import (
@@ -35,13 +36,16 @@ from k8sbench.model.identity import checked_set_name, resolve
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.plain_text import counted
 from k8sbench.model.run import Baseline, Run, kept_run
+from k8sbench.model.series import AcceptedLevel, Line
+from k8sbench.report import group_words
 from k8sbench.report.document import BaselineInfo, baseline_info
 
 if TYPE_CHECKING:
     from k8sbench.adapters.files.report_folder import Content
+    from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.measure.group.selection import Report
-    from k8sbench.model.compared import CaseHistory, Comparison
-    from k8sbench.model.group import Group, Member
+    from k8sbench.model.compared import CaseChange, CaseHistory, Comparison
+    from k8sbench.model.group import Group, GroupRow, Member
     from k8sbench.ports import GroupedStore, Store
     from k8sbench.report.explanation import Row
     from k8sbench.report.plot import History
@@ -209,6 +213,49 @@ def history(
         return series
 
 
+def changes(chosen: GroupFilter, scope: StoresRead, note: Note) -> list[CaseChange]:
+    """Return the changes that the sets of all cases show, the newest first."""
+    with _read(scope, note) as known:
+        rows = known.groups.rows
+        return over_time.changes(chosen.chosen(rows), known.groups)
+
+
+def accept_levels(
+    chosen: GroupFilter, where: str | None, note: Note, *, at: float
+) -> list[AcceptedLevel]:
+    """Accept the present level of the chosen cases from whose change they have not recovered."""
+    with stores.open_writable(where, create=False, note=note) as store:
+        groups = StoredGroups(store, note)
+        return _accept(store, groups, chosen.chosen(groups.rows), at)
+
+
+def _accept(
+    store: SqlStore, groups: StoredGroups, rows: Iterable[GroupRow], at: float
+) -> list[AcceptedLevel]:
+    """Accept the levels of cases that are open with some of these rows, which are their newest."""
+    newest: dict[Line, GroupRow] = {}
+    for row in sorted(filter(series.counts, groups.rows), key=lambda row: row.began):
+        newest[row.line] = row
+    ids = {row.group_id for row in rows}
+    chosen = [row for row in newest.values() if row.group_id in ids]
+    judged = groups.judged(chosen)
+    still = [row for row in chosen if judged[row.group_id].open is not None]
+    names = group_words.names(groups.groups(still), group_words.with_batch)
+    levels = [
+        AcceptedLevel(
+            case=names[row.group_id],
+            line=row.line,
+            set_name=row.set_name,
+            began=row.began,
+            accepted_at=at,
+        )
+        for row in still
+    ]
+    if levels:
+        store.accept(levels)
+    return levels
+
+
 # -- the newest sets against a baseline -----------------------------------------------------------
 
 
@@ -247,6 +294,8 @@ def save_baseline(
         kept = tuple(kept_run(side.runs[run_id]) for run_id in valid)
         made = Baseline(name=name, saved_at=at, of=tuple(texts), runs=kept)
         store.save_baseline(made, replace=replace)
+        for level in _accept(store, groups, (group.row for group in side.groups), at):
+            note(f"The level of {level.case} is accepted: it is part of the baseline.")
     return made
 
 

@@ -52,7 +52,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "explain": ("results", "Explain a figure, an id such as gpu-count, or a log format."),
         "compare": ("results", "Compare two sides: changes with their significance."),
         "baseline": ("results", "Save, list and remove baselines for compare."),
-        "history": ("results", "Show a benchmark over its sets, and mark its changes."),
+        "history": ("results", "Show benchmarks over their sets, and what changed."),
         "measure": ("measure", "Measure existing logs, from any source."),
         "import": ("measure", "Record existing logs as runs, and print their rows."),
     },

@@ -122,6 +122,18 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     """Change that it shows; None without one."""
 
 
+class CaseChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of a case over its sets."""
+
+    group: Group
+    """The case in the set that shows the change."""
+    at: float
+    """Start of that set, Unix seconds."""
+    mark: Mark
+    is_open: bool
+    """True if the case has not recovered from it."""
+
+
 class CaseHistory(msgspec.Struct, frozen=True, kw_only=True):
     """One case over its sets."""
 

@@ -275,6 +275,10 @@ def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
     units = group_words.units(case.group for case in compared.cases)
     lines += [f"Units: {'; '.join(units.values())}."] if len(units) > 1 else []
     lines += _abilities(compared, names)
+    for case, name in zip(compared.cases, names, strict=True):
+        if case.open is not None:
+            size = formats.signed_percent(case.open.change)
+            lines.append(f"{name}: {size} since {case.open.since} ({case.open.kind}), still open.")
     causes: dict[str, list[str]] = {}
     for case, name in zip(compared.cases, names, strict=True):
         for cause in _causes(case, compared.floor):
@@ -386,6 +390,7 @@ def case_fields(case: Compared, name: str) -> dict[str, Any]:
         "a": _side(case.a),
         "b": _side(case.b),
         **{name: getattr(case, name) for name in _OF_COMPARED},
+        "open": None if case.open is None else case.open._asdict(),
         "not_comparable": list(case.not_comparable),
         "notes": list(case.notes),
         "missing": missing,

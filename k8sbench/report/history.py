@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Sequence
 from typing import Any
 
-from k8sbench.model.compared import CaseHistory, Point
+from k8sbench.model.compared import CaseChange, CaseHistory, Point
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.series import Mark
 from k8sbench.report import document as document_fields
@@ -96,6 +96,66 @@ def document(series: Sequence[CaseHistory]) -> dict[str, Any]:
                 "points": [_point(point) for point in one.points],
             }
             for one, name in zip(series, _names(series), strict=True)
+        ],
+    }
+
+
+_OF_CHANGE = (
+    *(Column("since", stays=True, whole=True), Column("case", stays=True)),
+    Column("change", stays=True, whole=True, right=True),
+    *(Column("seen in", optional=1), Column("kind", whole=True), Column("state", whole=True)),
+)
+
+
+def changes_table(changes: Sequence[CaseChange]) -> Table:
+    """Lay out the changes of all cases, in the order given."""
+    names = _change_names(changes)
+    rows = [
+        (
+            one.mark.since,
+            name,
+            formats.signed_percent(one.mark.change),
+            one.group.key.set_name,
+            one.mark.kind,
+            state(one),
+        )
+        for one, name in zip(changes, names, strict=True)
+    ]
+    return Table(
+        title=None,
+        columns=_OF_CHANGE,
+        rows=tuple(tuple(map(Cell, row)) for row in rows),
+        complete="-o markdown",
+    )
+
+
+def state(change: CaseChange) -> str:
+    """Return ``open``, ``closed`` for a drop from which the case has recovered, or nothing."""
+    return "open" if change.is_open else "closed" if change.mark.change < 0 else ""
+
+
+def _change_names(changes: Sequence[CaseChange]) -> list[str]:
+    found = group_words.names([one.group for one in changes], group_words.with_batch)
+    return [found[one.group.key.id] for one in changes]
+
+
+def changes_document(changes: Sequence[CaseChange]) -> dict[str, Any]:
+    """Build the document of ``-o json`` without a benchmark."""
+    return {
+        "schema": SCHEMA,
+        "changes": [
+            {
+                "name": name,
+                **document_fields.group_fields(one.group, (*_OF_SERIES, "gpu_model")),
+                **document_fields.group_fields(one.group, ("group", "set")),
+                "began_at": one.at,
+                "mark": one.mark.kind,
+                "change": one.mark.change,
+                "since": one.mark.since,
+                "p": one.mark.p,
+                "open": one.is_open,
+            }
+            for one, name in zip(changes, _change_names(changes), strict=True)
         ],
     }
 

@@ -339,35 +339,77 @@ def _exit_code(compared: Comparison, *, missing: bool, undecided: bool) -> int:
 
 
 @click.command()
-@click.argument("benchmark", metavar="BENCHMARK")
+@click.argument("benchmark", metavar="[BENCHMARK]", required=False)
 @format_option("table", "markdown", "csv", "json")
 @filter_options("framework", "precision", "case")
 @since_option("Only sets with a run since: 2h, 3d, 2026-11-20, …")
+@click.option(
+    "--accept-level",
+    is_flag=True,
+    help="Accept the present level of these cases: what is open is closed.",
+)
 @accept_option
 @access_options
 @store_option
 def history_command(
-    benchmark: str, output_format: str, since: float | None, chosen: GroupFilter, **scope: Any
+    benchmark: str | None,
+    output_format: str,
+    since: float | None,
+    accept_level: bool,
+    chosen: GroupFilter,
+    **scope: Any,
 ) -> None:
-    """Show a benchmark over its sets, and mark its changes.
+    """Show a benchmark over its sets, and mark its changes; without one, what changed anywhere.
 
     One table for each case: its sets, oldest first, each with its median and interval. A set is
-    marked if it lies outside the 95 % prediction interval of at least four sets before it, over all
-    cases of its night. If the next set does, too, the level has changed, and later sets are held
-    against the new one.
+    marked if it lies outside the prediction interval of the sets before it. If the next set does,
+    too, the level has changed, and later sets are held against the new one. A drop is open until
+    the case recovers or its level is accepted.
     """
     chosen = msgspec.structs.replace(chosen, benchmark=benchmark)
-    series = results.history(chosen, StoresRead(**scope), output.note, since=since)
+    if accept_level:
+        _accept_levels(chosen, StoresRead(**scope))
+        return
     from k8sbench.report import history, tables
 
+    if benchmark is None:
+        if since is not None:
+            raise UsageError("--since is for one benchmark.", "Name it, or leave --since out.")
+        changed = results.changes(chosen, StoresRead(**scope), output.note)
+        if not changed and output_format in formats.FOR_PEOPLE:
+            output.note("No case has changed.")
+            return
+        table = history.changes_table(changed)
+        view: formats.View = {
+            "table": lambda: rows.text_of([table]),
+            "markdown": lambda: tables.markdown([table]),
+            "json": lambda: history.changes_document(changed),
+            "csv": lambda: formats.flattened(history.changes_document(changed)["changes"]),
+        }
+        output.write(formats.written(output_format, view))
+        return
+    series = results.history(chosen, StoresRead(**scope), output.note, since=since)
     shown = history.tables(series)
-    view: formats.View = {
+    view = {
         "table": lambda: rows.text_of(shown),
         "markdown": lambda: tables.markdown(shown),
         "json": lambda: history.document(series),
         "csv": lambda: history.flat(series),
     }
     output.write(formats.written(output_format, view))
+
+
+def _accept_levels(chosen: GroupFilter, scope: StoresRead) -> None:
+    """Accept the present level of the cases that were chosen, and name each."""
+    if chosen.benchmark is None:
+        raise UsageError(
+            "--accept-level needs a benchmark.", "k8sbench history shows which cases are open."
+        )
+    accepted = results.accept_levels(chosen, scope.where, output.note, at=time.time())
+    for level in accepted:
+        output.note(f"accepted: {level.case}, the level of {level.set_name}.")
+    if not accepted:
+        output.note("No change of these cases is open.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from k8sbench.measure.group import series
 from k8sbench.measure.group.known import KnownGroups
-from k8sbench.model.compared import CaseHistory, Point
+from k8sbench.model.compared import CaseChange, CaseHistory, Point
 from k8sbench.model.group import GroupRow
 from k8sbench.model.series import Line
 
@@ -38,6 +38,38 @@ def history(case: Sequence[GroupRow], shown: Sequence[GroupRow], known: KnownGro
     )
     still = judged[measured[0].group_id].open if measured else None
     return CaseHistory(points=points, open=still, unmarked=_unmarked(case))
+
+
+def changes(fitting: Iterable[GroupRow], known: KnownGroups) -> list[CaseChange]:
+    """Return the changes that the sets of some cases show, the newest first.
+
+    Sets that differed once are no changes.
+    """
+    rows = {row.group_id: row for row in fitting if series.counts(row)}
+    judged = known.judged(rows.values())
+    newest: dict[Line, GroupRow] = {}
+    for row in sorted(rows.values(), key=lambda row: row.began):
+        newest[row.line] = row
+    still = {
+        (line, found.since)
+        for line, row in newest.items()
+        if (found := judged[row.group_id].open) is not None
+    }
+    marks = {
+        group_id: one.mark
+        for group_id, one in judged.items()
+        if one.mark is not None and one.mark.kind != "once"
+    }
+    made = [
+        CaseChange(
+            group=group,
+            at=group.began[0],
+            mark=marks[group.key.id],
+            is_open=(group.row.line, marks[group.key.id].since) in still,
+        )
+        for group in known.groups(rows[group_id] for group_id in marks)
+    ]
+    return sorted(made, key=lambda one: -one.at)
 
 
 def _unmarked(rows: Sequence[GroupRow]) -> str | None:

@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
 
 from k8sbench.measure.group import series
 from k8sbench.model.group import GroupRow
-from k8sbench.model.series import DAY, Judged, SeriesState
+from k8sbench.model.series import DAY, Judged, SeriesState, night_of
 from tests.unit.measure.nights import night
 
 FLAT = [100.0, 100.3, 99.8, 100.1, 99.9, 100.2, 99.7, 100.4, 100.05, 99.95]
@@ -136,11 +137,12 @@ def test_a_set_that_runs_past_midnight_is_of_the_night_in_which_it_began() -> No
 
 
 @pytest.mark.parametrize(
-    "field", [{"median": None}, {"measures": "cpu"}, {"measures": "smoke"}, {"in_progress": 1}]
+    ("name", "value"),
+    [("median", None), ("measures", "cpu"), ("measures", "smoke"), ("in_progress", 1)],
 )
-def test_a_set_without_a_final_speed_is_no_part_of_a_series(field: dict[str, object]) -> None:
+def test_a_set_without_a_final_speed_is_no_part_of_a_series(name: str, value: Any) -> None:
     made = rows([*FLAT, 95.0])
-    made[-1] = made[-1]._replace(**field)
+    made[-1] = made[-1]._replace(**{name: value})
     assert made[-1].group_id not in series.judge(made)
 
 
@@ -158,7 +160,7 @@ def test_a_store_that_grows_is_judged_as_one_that_is_judged_anew() -> None:
     kept: dict[str, Judged] = {}
     state = SeriesState()
     for n in range(len(made)):
-        changed = series.night_of(made[n].began)
+        changed = night_of(made[n].began)
         played = series.play(made[: n + 1], msgspec.structs.replace(state, changed=changed))
         for group_id, mark in played.revised.items():
             if group_id in kept:
@@ -173,7 +175,5 @@ def test_a_change_of_an_earlier_night_is_judged_anew() -> None:
     made = rows([*FLAT, *slower(0.03, 3)])
     state = series.play(made, SeriesState(changed=0)).state
     made[3] = made[3]._replace(median=50.0)
-    again = series.play(
-        made, msgspec.structs.replace(state, changed=series.night_of(made[3].began))
-    )
+    again = series.play(made, msgspec.structs.replace(state, changed=night_of(made[3].began)))
     assert again.judged == series.judge(made)

@@ -156,11 +156,14 @@ def follows(tries: int, second: float, gap: int) -> tuple[float, float]:
     first = -0.03 if second > 0 else -0.02
     seen = closed = 0
     draw = random.Random(gap)
+    before = step(first, 8)
+    later = step(second, 8 + gap)
+
+    def level(case: int, night: int) -> float:
+        return before(case, night) + later(case, night)
+
     for _ in range(tries):
-        later = step(second, 8 + gap)
-        logs = made(
-            draw, 6, 18 + gap, level=lambda c, n, later=later: step(first, 8)(c, n) + later(c, n)
-        )
+        logs = made(draw, 6, 18 + gap, level=level)
         case = judged(logs)[0]
         found = kinds(case)
         seen += "step" in (found.get(8 + gap), found.get(9 + gap))
