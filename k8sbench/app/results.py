@@ -19,7 +19,7 @@ from k8sbench.app import benchmarks, connections, stores
 from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
-from k8sbench.measure.group import comparison, ratios, selection, series, sides
+from k8sbench.measure.group import causes, comparison, ratios, selection, series, sides
 from k8sbench.measure.group import history as over_time
 from k8sbench.measure.group.comparison import Held
 from k8sbench.measure.group.selection import Wanted
@@ -184,7 +184,8 @@ def compare(
             for side in (one, two)
         )
         _note_sides(one, two, note)
-        return comparison.compare(one, two, limit=limit, floor=floor, earlier=known.groups)
+        compared = comparison.compare(one, two, limit=limit, floor=floor, earlier=known.groups)
+        return causes.explained(compared, {**one.runs, **two.runs}, known.groups)
 
 
 def _note_sides(one: sides.Side, two: sides.Side, note: Note) -> None:

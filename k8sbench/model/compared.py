@@ -2,7 +2,7 @@
 
 A side is a name of runs, of a group, a set or a baseline. Each case of a side has one or several
 groups of equal runs (:class:`Figures`). The two sides of a case, its ratio and its verdict are a
-:class:`Compared`.
+:class:`Compared`; what may explain its change is a :class:`Cause`.
 """
 
 from __future__ import annotations
@@ -43,17 +43,33 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """A difference between the sides besides the figures."""
+    """A fact of runs that differs between two sets of a case."""
 
     kind: Literal["plan", "image", "environment", "gpu"]
     name: str
     a: str | None
-    """None: not known."""
+    """Value of the earlier set; None where the plan has none."""
     b: str | None
     change: float | None = None
     """b ÷ a − 1 of a GPU metric; None without numbers."""
-    cases: tuple[int, ...] = ()
-    """Places of the cases in the comparison."""
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts that differ in the same cases, and so cannot be told apart."""
+
+    explains: Literal["slower", "faster"] | None
+    """Cases that it may explain; None if no case changed."""
+    facts: tuple[Difference, ...]
+    """Each fact once with each of its values."""
+    sets: tuple[str, str]
+    """Names of what is held against each other.
+
+    The last set before the change and the first after it, or the sides.
+    """
+    cases: tuple[int, ...]
+    """Places of the cases with these facts that it explains, or all without a change."""
+    others: tuple[int, ...] = ()
+    """Places of cases with these facts that show no change."""
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +120,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     floor: float
     """Smallest change of a case without enough earlier sets, as a share."""
     cases: tuple[Compared, ...]
-    differences: tuple[Difference, ...]
+    causes: tuple[Cause, ...] = ()
+    """Likely causes of the changes, likeliest first."""
 
     @property
     def regressions(self) -> tuple[Compared, ...]:

@@ -1,4 +1,4 @@
-"""A comparison: the answer, a line per changed case, one for the rest.
+"""A comparison: the answer, a line per changed case, one for the rest, and what may explain it.
 
 Below the table, each reason stands once: what these runs can show, why a case has no ratio.
 """
@@ -11,15 +11,16 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.compared import Compared, Comparison, Difference, Figures
+from k8sbench.model.compared import Compared, Comparison, Figures
 from k8sbench.model.errors import few
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import ABSENT, clean, counted
+from k8sbench.report import causes as cause_words
 from k8sbench.report import document as fields
 from k8sbench.report import formats, group_words
 from k8sbench.report import tables as layouts
-from k8sbench.report.tables import Cell, Column, Paint, Table, absent, wrapped
+from k8sbench.report.tables import Cell, Column, Paint, Table, wrapped
 
 WIDTH = 100
 """Columns without a terminal."""
@@ -157,19 +158,21 @@ def text(compared: Comparison, *, width: int | None = None, paint: Paint | None 
     """Write the answer and the tables as plain text."""
     head = clean(f"A: {compared.a}   B: {compared.b}")
     answer = wrapped(clean(summary(compared)), width, indent="  ")
-    made = layouts.text(tables(compared, is_short=True), width=width or WIDTH, paint=paint)
-    return f"{head}\n{answer}\n\n{made}"
+    made = layouts.text([table(compared, is_short=True)], width=width or WIDTH, paint=paint)
+    why = cause_words.text(compared, case_names(compared), width or WIDTH)
+    return f"{head}\n{answer}\n\n{made}{why}"
 
 
 def markdown(compared: Comparison) -> str:
-    """Write the answer and the tables as GitHub's Markdown."""
+    """Write the answer, the table and the causes as GitHub's Markdown."""
     head = clean(f"A: {compared.a}, B: {compared.b}. {summary(compared)}")
-    return f"{head}\n\n{layouts.markdown(tables(compared))}"
+    why = cause_words.markdown(compared, case_names(compared))
+    return "\n".join([f"{head}\n", layouts.markdown([table(compared)]), *why])
 
 
 def github(compared: Comparison) -> str:
     """Write a comment for a pull request: the changes, and the whole table folded."""
-    head = tables(compared)[0]
+    head = table(compared)
     changed = [case.finding in ("faster", "slower") for case in sorted(compared.cases, key=_rank)]
     rows = tuple(itertools.compress(head.rows, changed))
     short = layouts.markdown([msgspec.structs.replace(head, rows=rows, notes=())])
@@ -179,15 +182,16 @@ def github(compared: Comparison) -> str:
         + layouts.escaped(summary(compared, advises=False)),
         short.strip(),
         *_quiet_line(quiet, "below are all"),
+        *(part.strip() for part in cause_words.markdown(compared, case_names(compared))),
         f"<details><summary>{counted(len(compared.cases), 'case')}</summary>",
-        layouts.markdown(tables(compared)).strip(),
+        layouts.markdown([head]).strip(),
         "</details>",
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def tables(compared: Comparison, *, is_short: bool = False) -> list[Table]:
-    """Lay out the cases, changed ones first, and other differences.
+def table(compared: Comparison, *, is_short: bool = False) -> Table:
+    """Lay out the cases, changed ones first.
 
     ``is_short``: one line stands for all cases without a change.
     """
@@ -200,30 +204,23 @@ def tables(compared: Comparison, *, is_short: bool = False) -> list[Table]:
     units = [*group_words.units(case.group for case in compared.cases)]
     unit = f" {units[0]}" if len(units) == 1 else ""
     titles = ("case", f"A{unit}", f"B{unit}", "change", "interval", "verdict")
-    made = [
-        Table(
-            title=None,
-            columns=tuple(
-                Column(
-                    title,
-                    right=0 < n < 5,
-                    whole=True,
-                    stays=True,
-                    optional=title == "interval",
-                    states=title == "verdict",
-                )
-                for n, title in enumerate(titles)
-            ),
-            rows=tuple(_row(case, name) for case, name in loud),
-            notes=(*_quiet_line(quiet, "-o markdown lists all"), *_notes(compared, names)),
-            complete="-o markdown",
-        )
-    ]
-    if compared.differences:
-        columns = (Column("differs in"), Column("A"), Column("B"), Column("cases"))
-        lines = tuple(_difference(one, compared, names) for one in compared.differences)
-        made.append(Table(title="Differences besides the figures", columns=columns, rows=lines))
-    return made
+    return Table(
+        title=None,
+        columns=tuple(
+            Column(
+                title,
+                right=0 < n < 5,
+                whole=True,
+                stays=True,
+                optional=title == "interval",
+                states=title == "verdict",
+            )
+            for n, title in enumerate(titles)
+        ),
+        rows=tuple(_row(case, name) for case, name in loud),
+        notes=(*_quiet_line(quiet, "-o markdown lists all"), *_notes(compared, names)),
+        complete="-o markdown",
+    )
 
 
 def case_names(
@@ -319,7 +316,9 @@ def _causes(case: Compared, floor: float) -> Iterable[str]:
             "The store has fewer than four earlier sets, so the spread between days is not known:"
             f" only a change of {100 * floor:g} % or more counts (--floor)."
         )
-    yield from case.notes
+    if case.finding not in ("faster", "slower"):
+        # Of a case that changed they are among the causes.
+        yield from case.notes
 
 
 def _without_ratio(case: Compared) -> Iterable[str]:
@@ -330,18 +329,6 @@ def _without_ratio(case: Compared) -> Iterable[str]:
     # What has no figure may not even have told its GPU.
     if case.not_comparable and "no-figure" not in case.not_comparable:
         yield f"Not comparable: {formats.unlike(case.not_comparable)}."
-
-
-def _difference(one: Difference, compared: Comparison, names: Sequence[str]) -> tuple[Cell, ...]:
-    both = [n for n, case in enumerate(compared.cases) if case.a and case.b]
-    its = [names[n] for n in one.cases]
-    cases = "all" if list(one.cases) == both else few(its, MOST_NAMED)
-    change = "" if one.change is None else f" ({formats.signed_percent(one.change)})"
-    sides = [absent("not known") if text is None else Cell(text) for text in (one.a, one.b)]
-    if one.b is not None:
-        sides[1] = Cell(f"{one.b}{change}")
-    kind = "" if one.kind in ("image", "gpu") else f"{one.kind}: "
-    return (Cell(f"{kind}{one.name}"), *sides, Cell(cases))
 
 
 # Data
@@ -361,10 +348,7 @@ def document(compared: Comparison) -> dict[str, Any]:
         "cases": [
             case_fields(case, name) for case, name in zip(compared.cases, names, strict=True)
         ],
-        "differences": [
-            msgspec.structs.asdict(one) | {"cases": [names[n] for n in one.cases]}
-            for one in compared.differences
-        ],
+        "causes": [cause_words.fields(one, names) for one in compared.causes],
     }
 
 

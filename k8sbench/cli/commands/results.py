@@ -272,7 +272,7 @@ def compare_command(
     which cases differ. A line for each of these follows: both medians with their spread, the
     change with its 95 % interval by a t-test, and a verdict; ~ if no change is shown. Three runs on
     each side decide; where the store has four earlier sets of a case, their spread does, also for
-    one run.
+    one run. What may explain the changes stands below, likeliest first.
     """
     compared = results.compare(
         a, b, StoresRead(**scope), output.note, limit=limit, floor=floor, chosen=chosen

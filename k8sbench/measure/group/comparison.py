@@ -14,24 +14,20 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from k8sbench.measure.group import ratios, series, sides, t_test
-from k8sbench.measure.group.grouping import joined, spread
+from k8sbench.measure.group.grouping import spread
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.measure.group.sides import Side, counterparts, differing
 from k8sbench.measure.group.t_test import ALPHA, Estimate
-from k8sbench.model.compared import Compared, Comparison, Difference, Figures, RateChange
-from k8sbench.model.gpu_metrics import METRICS, GpuMetric
+from k8sbench.model.compared import Compared, Comparison, Figures, RateChange
 from k8sbench.model.group import Group, GroupRow
-from k8sbench.model.identity import case_values
-from k8sbench.model.measurement import GpuFigure
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.run import Baseline, Run
+from k8sbench.model.run import Baseline
 from k8sbench.model.series import Expected, Judged, Line
 
 FLOOR = 0.015
@@ -65,15 +61,7 @@ def compare(
     ``limit`` is the share by which the second may be slower, ``floor`` the smallest change of a
     case without enough ``earlier`` sets.
     """
-    pairs = counterparts(a, b)
-    besides = _differences(
-        [
-            ([a.runs[one] for one in _counted(mine)], [b.runs[one] for one in _counted(theirs)])
-            for mine, theirs in pairs
-        ]
-    )
-    compared = _compared(a, b, limit, floor, earlier)
-    return msgspec.structs.replace(compared, differences=tuple(besides))
+    return _compared(a, b, limit, floor, earlier)
 
 
 def newest_sets(known: KnownGroups, fitting: Sequence[GroupRow]) -> Comparison | None:
@@ -98,13 +86,9 @@ def _compared(
     a: Side, b: Side, limit: float | None, floor: float, earlier: Earlier | None
 ) -> Comparison:
     cases = [_beside(mine, theirs) for mine, theirs in counterparts(a, b)]
-    if earlier is not None:
-        _decide(cases, _judged(a, b, earlier), limit, floor)
-    else:
-        _decide(cases, {}, limit, floor)
-    return Comparison(
-        a=a.name, b=b.name, limit=limit, floor=floor, cases=tuple(cases), differences=()
-    )
+    judged = {} if earlier is None else _judged(a, b, earlier)
+    _decide(cases, judged, limit, floor)
+    return Comparison(a=a.name, b=b.name, limit=limit, floor=floor, cases=tuple(cases))
 
 
 def _judged(a: Side, b: Side, earlier: Earlier) -> dict[Line, Judged]:
@@ -224,10 +208,6 @@ def _logs(side: Figures) -> list[float]:
     return [math.log(value) for value in side.values]
 
 
-def _counted(groups: Sequence[Group]) -> list[str]:
-    return [m.run_id for group in groups for m in group.members if m.rate is not None]
-
-
 def _beside(mine: Sequence[Group], theirs: Sequence[Group]) -> Compared:
     """Pair the two sides of a case, with their ratio if they have one."""
     one, two = (figures(groups) if groups else None for groups in (mine, theirs))
@@ -321,122 +301,3 @@ def against(kept: Baseline, known: KnownGroups) -> dict[tuple[str, ...], Held]:
             is_separated = case.finding in ("faster", "slower")
             held[labels(case.group.plan)] = Held(ratio=case.ratio, is_separated=is_separated)
     return held
-
-
-# -- differences besides figures -------------------------------------------------------------------
-#
-# Image, driver, environment, metrics. Of each side the counted runs are looked at together: the
-# values that they report, each once. What is momentary or names a single pod is left out; GPU
-# metrics count as different from a change on that no two runs of a well node show.
-
-Pair = tuple[Sequence[Run], Sequence[Run]]
-
-MOMENTARY = {
-    "run_id": "Every run has its own.",
-    "pod": "Every run has its own.",
-    "host": "In a pod it is the pod's name; the node has a field of its own.",
-    "gpu_uuid": "The node says which GPUs it may be.",
-    "gpu_index": "Any of a node's GPUs may be the first.",
-    "clock_sm_mhz": "It is of one moment; the GPU metrics have it over the run.",
-    "clock_memory_mhz": "It is of one moment.",
-    "throttle_reasons": "They are of one moment; the GPU metrics have them over the run.",
-}
-"""Fields of an environment that are not compared, and why."""
-CHANGE = 0.02
-"""Smallest change of a GPU metric: relative; for shares absolute."""
-
-
-def _differences(pairs: Iterable[Pair]) -> list[Difference]:
-    """List the differences, each once with the places of its pairs."""
-    places: dict[Difference, list[int]] = {}
-    for place, (mine, theirs) in enumerate(pairs):
-        if mine and theirs:
-            for difference in _of_pair((mine, theirs)):
-                places.setdefault(difference, []).append(place)
-    kinds = ("image", "plan", "environment", "gpu")
-    made = [msgspec.structs.replace(entry, cases=tuple(at)) for entry, at in places.items()]
-    return sorted(made, key=lambda entry: kinds.index(entry.kind))
-
-
-def _of_pair(pair: Pair) -> Iterable[Difference]:
-    yield from _texts("image", "image", lambda r: r.image_digest or r.plan.image, pair)
-    yield from _texts("image", "program", lambda r: r.group_key.program, pair)
-    first = [case_values(runs[-1].plan, but="series") for runs in pair]
-    for name in sorted({*first[0], *first[1]} - {"image"}):
-        a, b = (values.get(name) for values in first)
-        if a != b:
-            yield Difference(kind="plan", name=name, a=a, b=b)
-    yield from _environments(pair)
-    for metric in METRICS:
-        yield from _metric(metric, pair)
-
-
-def _texts(
-    kind: str, name: str, read: Callable[[Run], str | None], pair: Pair
-) -> Iterable[Difference]:
-    a, b = (joined(read(run) for run in runs) for runs in pair)
-    if a != b:
-        yield msgspec.convert({"kind": kind, "name": name, "a": a, "b": b}, Difference)
-
-
-def _environments(pair: Pair) -> Iterable[Difference]:
-    sides = [{key for run in runs for key in _environment(run)} for runs in pair]
-    if not all(sides):
-        if any(sides):
-            a, b = ("recorded" if side else None for side in sides)
-            yield Difference(kind="environment", name="environment", a=a, b=b)
-        return
-    for name in sorted(sides[0] | sides[1]):
-        yield from _texts("environment", name, partial(_reported, name), pair)
-
-
-def _reported(name: str, run: Run) -> str | None:
-    return _environment(run).get(name)
-
-
-def _environment(run: Run) -> dict[str, str]:
-    known = {} if run.measurement is None else run.measurement.environment
-    return {
-        key: str(value)
-        for key, value in known.items()
-        if value is not None and key not in MOMENTARY
-    }
-
-
-def _metric(metric: GpuMetric, pair: Pair) -> Iterable[Difference]:
-    if metric.id == "xid":
-        a, b = map(_codes, pair)
-        if a != b:
-            yield Difference(kind="gpu", name=metric.title, a=a, b=b)
-        return
-    values = [_value(metric.id, runs) for runs in pair]
-    if values[0] is None and values[1] is None:
-        return
-    change = None
-    if values[0] is not None and values[1] is not None:
-        apart = abs(values[1] - values[0])
-        if apart <= (CHANGE if metric.unit == "ratio" else CHANGE * abs(values[0])):
-            return
-        change = values[1] / values[0] - 1 if values[0] else None
-    a, b = (None if value is None else _written(value, metric.unit) for value in values)
-    yield Difference(kind="gpu", name=metric.title, a=a, b=b, change=change)
-
-
-def _gpu_figures(name: str, runs: Sequence[Run]) -> list[GpuFigure]:
-    measured = (run.measurement.gpu_metrics for run in runs if run.measurement is not None)
-    return [metrics.figures[name] for metrics in measured if metrics and name in metrics.figures]
-
-
-def _value(name: str, runs: Sequence[Run]) -> float | None:
-    values = [figure.value for figure in _gpu_figures(name, runs) if figure.value is not None]
-    return statistics.median(values) if values else None
-
-
-def _codes(runs: Sequence[Run]) -> str | None:
-    figures = _gpu_figures("xid", runs)
-    codes = sorted({code for figure in figures for code in figure.codes})
-    return ", ".join(map(str, codes)) or "none" if figures else None
-
-
-def _written(value: float, unit: str) -> str:
-    return f"{100 * value:.1f} %" if unit == "ratio" else f"{value:,.0f} {unit}".rstrip()

@@ -12,6 +12,8 @@ from k8sbench.model.errors import UNDECIDED_EXIT_CODE
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.unit.cli.conftest import Fill, Typed
+from tests.unit.measure.nights import DAY
+from tests.unit.measure.test_causes import a_set
 from tests.unit.measure.test_compare import A, B, new, old
 from tests.unit.measure.test_history import FLAT, dropped, sets
 from tests.unit.report.factory import START, run
@@ -142,6 +144,19 @@ def test_a_comment_for_a_pull_request_shows_the_changes_and_folds_the_rest(
     assert folded.count("\n| resnet50") == 3
     assert folded.endswith("\n\n</details>\n")
     assert (code, "1 of 3 cases slower by more than 3 %" in err) == (7, True)
+
+
+def test_causes_are_what_changed_between_the_sets_around_the_step(fill: Fill, typed: Typed) -> None:
+    first, image = ({"driver": driver} for driver in ("535", "550"))
+    fill(a_set("old", 0, (100, first)) + a_set("mid", DAY, (100, image | {"cuda": "12.4"})))
+    fill(a_set("new", 2 * DAY, (90, {"driver": "555", "cuda": "12.6"})))
+    typed("baseline", "save", "base", "old")
+    typed("store", "remove", "old", "--yes")
+    (cause,) = json.loads(typed("compare", "base", "new", "-o", "json")[1])["causes"]
+    assert cause["sets"] == ["mid", "new"]
+    assert [(fact["name"], fact["a"], fact["b"]) for fact in cause["facts"]] == [
+        ("driver", "550", "555")
+    ], "A states no CUDA"
 
 
 def test_only_the_cases_that_are_asked_for_are_compared(fill: Fill, typed: Typed) -> None:

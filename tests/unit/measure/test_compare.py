@@ -10,7 +10,6 @@ from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.sides import Side
 from k8sbench.model.compared import Compared, Comparison
 from k8sbench.model.group import Group
-from k8sbench.model.measurement import GpuFigure, GpuMetrics
 from k8sbench.model.run import Run
 from tests.unit.measure.grouped import Grouped
 from tests.unit.measure.support import NOT_COMPARABLE
@@ -188,53 +187,3 @@ def test_several_sets_of_a_side_count_as_so_many_sets_and_not_as_their_runs() ->
     assert (found.finding, found.earlier_sets) == ("no-difference", 4)
     one = present(only(nights(0, 100.0), new()).a)
     assert (len(one.values), one.sets) == (8, ("n0", "n1", "n2", "n3"))
-
-
-# What differs besides
-
-
-def gpu(**values: float) -> GpuMetrics:
-    return GpuMetrics(
-        figures={
-            name: GpuFigure(value=value, unit="", source="dcgm", coverage=1.0, samples=9)
-            for name, value in values.items()
-        },
-        gpus=(),
-    )
-
-
-def differences(a: dict[str, Any], b: dict[str, Any], **fields: Any) -> dict[str, tuple[Any, ...]]:
-    found = compared(old(measured=a), new(measured=b, **fields)).differences
-    return {d.name: (d.a, d.b, *([] if d.change is None else [round(d.change, 3)])) for d in found}
-
-
-def test_what_the_runs_report_differently_is_listed() -> None:
-    one = {"driver": "535.54", "cuda": "12.1", "pod": "a", "clock_sm_mhz": 1500, "node": "n1"}
-    two = {"driver": "550.90", "cuda": "12.1", "pod": "b", "clock_sm_mhz": 900, "node": "n1"}
-    assert differences({"environment": one}, {"environment": two}) == {
-        "driver": ("535.54", "550.90")
-    }
-    own = ({"run_id": "r-1", "host": "r-1-master-0"}, {"run_id": "r-2", "host": "r-2-master-0"})
-    assert not differences({"environment": own[0]}, {"environment": own[1]}), "each run has its own"
-    two = {**two, "driver": None}
-    assert differences({"environment": one}, {"environment": two}) == {"driver": ("535.54", None)}
-
-
-def test_another_image_program_and_plan_are_listed() -> None:
-    found = differences(
-        {}, {}, image="registry.example/pytorch:2", trainers_digest="f" * 64, env={"NCCL_ALGO": "x"}
-    )
-    assert found["image"] == ("registry.example/pytorch:1", "registry.example/pytorch:2")
-    assert found["program"] == ("e" * 12, "f" * 12)
-    assert found["env"] == ("{}", '{"NCCL_ALGO":"x"}')
-    assert differences({}, {}, workdir="/opt/resnet") == {"workdir": (None, '"/opt/resnet"')}
-
-
-def test_gpu_metrics_are_listed_from_a_change_of_2_percent_on() -> None:
-    one = gpu(sm_clock=1530.0, power=250.0, gpu_utilization=0.40, throttled=0.0)
-    two = gpu(sm_clock=1380.0, power=252.0, gpu_utilization=0.39, throttled=0.10, temperature=88.0)
-    assert differences({"gpu_metrics": one}, {"gpu_metrics": two}) == {
-        "SM clock": ("1,530 MHz", "1,380 MHz", -0.098),
-        "Throttled": ("0.0 %", "10.0 %"),
-        "Temperature": (None, "88 °C"),
-    }

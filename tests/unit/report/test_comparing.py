@@ -4,17 +4,19 @@ import json
 import random
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from k8sbench.measure.group import grouping
+from k8sbench.measure.group import causes, comparison
 from k8sbench.model.compared import Comparison
 from k8sbench.model.phase import Phase
 from k8sbench.report import comparing, formats
 from tests import struct_docs
 from tests.tiers import ROOT
 from tests.unit import goldens
-from tests.unit.measure.grouped import newest_sets
+from tests.unit.measure.grouped import grouped
+from tests.unit.measure.test_causes import OLD, a_set, explained
 from tests.unit.measure.test_compare import A, B, compared, new, old
 from tests.unit.report.factory import START, repeats, run, smoke
 
@@ -62,6 +64,39 @@ def test_a_comparison_in_words_is_golden(mixed: Comparison) -> None:
     goldens.check(Path(__file__).parent / "golden" / "comparing.txt", "\n".join(parts))
 
 
+CHANGES: list[tuple[float, dict[str, Any]]] = [
+    (90, {"driver": "555", "kernel": "6.1", "node": "n9", "nccl": "2.27", "python": "3.12"}),
+    (91, {"driver": "555", "kernel": "6.1", "node": "n9", "nccl": "2.27"}),
+    (92, {"driver": "560", "kernel": "6.1", "cuda": "12.4"}),
+    (100, {"cuda": "12.4"}),
+    (110, {}),
+    (100, {}),
+]
+
+
+def test_what_may_explain_changes_is_golden() -> None:
+    """Facts of one line have the same cases; what unchanged cases have as well is last."""
+    before = a_set("a", 0, *[(100, OLD | {"nccl": "2.26", "node": "n1"})] * len(CHANGES))
+    last = a_set("night", 1e5, *[(100, OLD | {"nccl": "2.26", "node": "n1"})] * len(CHANGES))
+    after = a_set("b", 2e5, *[(rate, OLD | new) for rate, new in CHANGES])
+    two = explained(before, after)
+    three = explained(before, after, last)
+    same = explained(before, a_set("b", 2e5, *[(100, OLD | {"driver": "555"})] * len(CHANGES)))
+    nothing = explained(before[:3], a_set("b", 2e5, (90, OLD)))
+    parts = [text[text.index("What ") :] for text in map(comparing.text, (two, three, same))]
+    parts.append(comparing.text(nothing).splitlines()[-1] + "\n")
+    shown = comparing.markdown(three)
+    parts.append(shown[shown.index("What ") :])
+    goldens.check(Path(__file__).parent / "golden" / "causes.txt", "\n".join(parts))
+    github = comparing.github(three)
+    assert github.index("driver") < github.index("<details>"), "it is not folded"
+    # The document has all of it, by the names of the cases.
+    (first, *_) = comparing.document(three)["causes"]
+    assert first["sets"] == ["night", "b"]
+    assert first["unchanged"] == []
+    assert set(first["cases"]) <= {case["name"] for case in comparing.document(three)["cases"]}
+
+
 def test_data_and_csv_have_the_same_figures(mixed: Comparison) -> None:
     document = json.loads(formats.json_text(comparing.document(mixed)))
     header, rows = comparing.flat(mixed)
@@ -90,6 +125,7 @@ def test_readme_and_the_page_show_what_compare_prints_golden() -> None:
             level = LEVELS[benchmark][case] * (0.936 if slower else 1.0) * draw.gauss(1, 0.002)
             runs += repeats(
                 [level * draw.gauss(1, 0.002) for _ in range(3)],
+                measured={"environment": {"driver": "570.86" if slower else "550.54"}},
                 benchmark=benchmark,
                 case=case,
                 precision="amp",
@@ -97,9 +133,10 @@ def test_readme_and_the_page_show_what_compare_prints_golden() -> None:
                 set_name=f"night-{night:02}",
                 at=START + 86400 * night,
             )
-    found = newest_sets(grouping.groups(runs))
+    known = grouped(runs)
+    found = comparison.newest_sets(known, known.rows)
     assert found is not None
-    printed = comparing.text(found, width=80)
+    printed = comparing.text(causes.explained(found, {}, known), width=80)
     shown = f"```text\n$ k8sbench compare night-09 night-10\n{printed.strip()}\n```"
     for page in (ROOT / "README.md", ROOT / "docs" / "compare.md"):
         struct_docs.assert_generated(page, "compare", shown)
