@@ -27,10 +27,7 @@ k8sbench compare "$side" "$side" >/dev/null || exit 128 # there is no such side
 bash -c "${BUILD:-true}" || exit 125
 k8sbench submit "${@//\{commit\}/$COMMIT}" --set "$name" || skip $?
 
-# Without the option, which some versions lack, "undecided" would be good.
-decided=
-k8sbench compare --help | grep -q -e --fail-on-undecided && decided=--fail-on-undecided
-k8sbench compare "$side" "$name" --fail-on-regression "$limit" $decided
+k8sbench compare "$side" "$name" --fail-on-regression "$limit" --fail-on-undecided
 code=$?
 # Sets of other commits would count as the usual variation of the case.
 k8sbench store remove "$name" --yes || exit 128

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ SEVERAL = 3
 """Fewest cases that moderate each other's variances."""
 NOISY = 0.05
 """p of the F test up to which a case is noisier than usual."""
+FAR_NOISIER = 0.0001
+"""p of the F test up to which a case says nothing of the usual variance."""
 SMALL_RATIO = 1.4
 """A ratio of variances whose p is above 5 % for up to 60 degrees of freedom."""
 MOST_FREEDOM = 1000.0
@@ -118,7 +121,14 @@ def with_usual(one: Estimate, usual: Estimate | None) -> Estimate:
 
 
 def usual(estimates: Sequence[Estimate]) -> Estimate | None:
-    """Estimate the usual variance of some cases; None for fewer than :data:`SEVERAL`."""
+    """Estimate the usual variance of some cases; None for fewer than :data:`SEVERAL`.
+
+    Cases that are far noisier than the middle one say nothing of what is usual.
+    """
+    if len(estimates) < SEVERAL:
+        return None
+    middle = Estimate(statistics.median(one.variance for one in estimates), MOST_FREEDOM)
+    estimates = [one for one in estimates if not one.is_above(middle, FAR_NOISIER)]
     if len(estimates) < SEVERAL:
         return None
     halves = [one.freedom / 2 for one in estimates]

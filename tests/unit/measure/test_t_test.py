@@ -37,7 +37,8 @@ def test_moderated_variances_are_those_of_smyth() -> None:
         variances.append(own * draw.gammavariate(2, 2) / 4)
     found = t_test.moderated([Estimate(variance, 4) for variance in variances])
     (freedom,) = {round(one.freedom, 6) for one in found if one.freedom != 4}
-    assert freedom - 4 == pytest.approx(10, rel=0.2)
+    # The noisiest of the cases say nothing, so that the others look a little more alike.
+    assert 9 <= freedom - 4 <= 15
     least = min(found, key=lambda one: one.variance)
     assert least.variance == pytest.approx((freedom - 4) / freedom * 0.01, rel=0.1)
 
