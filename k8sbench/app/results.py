@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -268,6 +269,27 @@ def held_against(where: str | None, name: str) -> dict[tuple[str, ...], Held]:
             return {}
         groups = StoredGroups(store, lambda _: None)
         return comparison.against(kept, groups)
+
+
+def open_changes(where: str | None) -> dict[tuple[str, ...], float]:
+    """Return the present level of each case with an open change ÷ the level before it.
+
+    By :func:`.comparison.labels`; of several cases with the same labels, the lowest.
+    """
+    with stores.open_readonly(where, lambda _: None) as store:
+        groups = StoredGroups(store, lambda _: None)
+        newest: dict[Line, GroupRow] = {}
+        for row in sorted(filter(series.counts, groups.rows), key=lambda row: row.began):
+            newest[row.line] = row
+        judged = groups.judged(newest.values())
+        found: dict[tuple[str, ...], float] = {}
+        open_rows = (row for row in newest.values() if judged[row.group_id].open is not None)
+        for group in groups.groups(open_rows):
+            still = judged[group.key.id].open
+            if still is not None:
+                labels = comparison.labels(group.plan)
+                found[labels] = min(1 + still.change, found.get(labels, math.inf))
+        return found
 
 
 # -- baselines ------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from k8sbench.app import stores
-from k8sbench.app.results import held_against
+from k8sbench.app.results import held_against, open_changes
 from k8sbench.measure.group import comparison
 from k8sbench.measure.group.comparison import Held
 from k8sbench.model.errors import BenchError
@@ -39,7 +39,7 @@ WAITS_ITS_TURN = frozenset({"queued", "turn", "no-node-fits", "quota-exceeded", 
 ROOM_SECONDS = 300.0
 """Interval of measuring the store's size."""
 HELD_SECONDS = 300.0
-"""Interval of comparisons with the baseline, unless a run has ended."""
+"""Interval of comparisons with earlier sets and the baseline, unless a run has ended."""
 CASE = ("benchmark", "variant", "framework", "precision", "case", "preset", "pool")
 """Names of what `comparison.labels` returns."""
 
@@ -56,6 +56,7 @@ class Metrics(Collector):
         self._room: tuple[int, int] | None = None
         self._room_at = -ROOM_SECONDS
         self._held: dict[tuple[str, ...], Held] = {}
+        self._open: dict[tuple[str, ...], float] = {}
         self._held_at = -HELD_SECONDS
         self.state: OperatorState | None = None
         self.registry = CollectorRegistry()
@@ -91,12 +92,12 @@ class Metrics(Collector):
         yield _family("run_valid", about, valid, CASE)
         about = "From the creation of the last job of a benchmark until it ran."
         yield _family("queue_wait_seconds", about, queued, ("benchmark",))
-        yield from self._against_the_baseline(state)
+        yield from self._over_time(state)
         yield from self._yield_collection(state)
         yield from self._yield_store(state)
 
-    def _against_the_baseline(self, state: OperatorState) -> Iterator[Metric]:
-        """Compare the newest sets; drop series of unreadable data."""
+    def _over_time(self, state: OperatorState) -> Iterator[Metric]:
+        """Hold the newest sets against earlier ones and a baseline; drop unreadable data."""
         name = state.settings.baseline or ""
         now = time.monotonic()
         with self._lock:
@@ -104,9 +105,17 @@ class Metrics(Collector):
             self._held_at = now if is_due else self._held_at
         if is_due:
             self._held = {}
+            self._open = {}
+            with contextlib.suppress(BenchError, OSError):
+                changes = open_changes(state.settings.store)
+                self._open = {_cut(case): ratio for case, ratio in [*changes.items()][:MOST_CASES]}
             with contextlib.suppress(BenchError, OSError):
                 held = held_against(state.settings.store, name) if name else {}
                 self._held = {_cut(c): h for c, h in [*held.items()][:MOST_CASES]}
+        about = (
+            "Level of a case divided by that before a drop from which it has not recovered."
+        )
+        yield _family("open_change_ratio", about, self._open, CASE)
         about = "Throughput of the newest complete set of a case, divided by the baseline's."
         yield _family("baseline_ratio", about, {c: h.ratio for c, h in self._held.items()}, CASE)
         about = "Whether the two differ by more than chance: a t-test, p up to 5 %."

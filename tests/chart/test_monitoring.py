@@ -109,6 +109,7 @@ HEALTHY = {
     "k8sbench_store_free_bytes": "400x60",
     "k8sbench_baseline_ratio": "1x60",
     "k8sbench_baseline_separated": "0x60",
+    "k8sbench_open_change_ratio": "1x60",
 }
 """Series → one sample a minute, in promtool's notation (value, repetitions)."""
 ALERTS: dict[str, tuple[dict[str, str], int, int]] = {
@@ -125,6 +126,7 @@ ALERTS: dict[str, tuple[dict[str, str], int, int]] = {
         9,
         10,
     ),
+    "K8sbenchOpenChange": ({"k8sbench_open_change_ratio": "1x4 0.95x55"}, 4, 5),
     "K8sbenchRegression": (
         {"k8sbench_baseline_ratio": "1x4 0.95x55", "k8sbench_baseline_separated": "0x4 1x55"},
         4,
@@ -185,8 +187,13 @@ def _alerts(rules: pathlib.Path) -> dict[str, dict[str, Any]]:
 
 
 def _fired(alert: dict[str, Any], name: str, series: dict[str, str]) -> dict[str, Any]:
-    values = {"K8sbenchStuckJob": "2", "K8sbenchStoreFull": "9.0", "K8sbenchRegression": "95%"}
-    of = labels_of("k8sbench_baseline_ratio") if name == "K8sbenchRegression" else {}
+    values = {"K8sbenchStuckJob": "2", "K8sbenchStoreFull": "9.0"}
+    of_cases = {
+        "K8sbenchRegression": "k8sbench_baseline_ratio",
+        "K8sbenchOpenChange": "k8sbench_open_change_ratio",
+    }
+    of = labels_of(of_cases[name]) if name in of_cases else {}
+    values |= dict.fromkeys(of_cases, "95%")
 
     def filled(match: re.Match[str]) -> str:
         label = re.search(r"\$labels\.(\w+)", match[0])

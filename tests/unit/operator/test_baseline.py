@@ -13,6 +13,7 @@ import pytest
 from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.app import results, stores
+from k8sbench.model.group import GroupFilter
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess
 from k8sbench.operator import http
@@ -116,3 +117,26 @@ def test_the_nightly_command_of_the_chart_ends_with_7_for_a_regression(
     assert cli("history", "resnet50", "--store=cluster", "-o", "csv").out.count("\n") == 4
     err = cli("baseline", "save", "x", "old", "--store=cluster", code=2).err
     assert "--store cluster is the operator's store" in err
+
+
+# Open changes
+
+OPEN = "k8sbench_open_change_ratio"
+
+
+def test_a_drop_has_a_series_until_its_level_is_accepted(tmp_path: Path) -> None:
+    where = tmp_path / "other"
+    made = Metrics()
+    made.state = OperatorState(settings=OperatorSettings(store=str(where)), is_leader=True)
+    flat = [100.0, 100.3, 99.8, 100.1, 99.9, 100.2]
+    for number, rate in enumerate([*flat, 95.0, 95.2]):
+        runs = repeats([rate], case="1x8", set_name=f"n{number}", at=START + 86400.0 * number)
+        put(where, runs)
+        made.closed(runs[-1])
+        assert (OPEN in samples(made)) == (number >= len(flat))
+    assert samples(made)[OPEN] == {CASE: pytest.approx(0.95, abs=0.003)}
+    chosen = GroupFilter(benchmark="resnet50")
+    (level,) = results.accept_levels(chosen, str(where), lambda _: None, at=time.time())
+    assert level.set_name == "n7"
+    made.closed(runs[-1])
+    assert OPEN not in samples(made)
