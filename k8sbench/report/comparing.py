@@ -273,7 +273,8 @@ def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
     lines += [f"Units: {'; '.join(units.values())}."] if len(units) > 1 else []
     lines += _abilities(compared, names)
     for case, name in zip(compared.cases, names, strict=True):
-        if case.open is not None:
+        own = case.b.sets if case.b is not None else ()
+        if case.open is not None and case.open.since not in own:
             size = formats.signed_percent(case.open.change)
             lines.append(f"{name}: {size} since {case.open.since} ({case.open.kind}), still open.")
     causes: dict[str, list[str]] = {}
