@@ -112,9 +112,7 @@ class Metrics(Collector):
             with contextlib.suppress(BenchError, OSError):
                 held = held_against(state.settings.store, name) if name else {}
                 self._held = {_cut(c): h for c, h in [*held.items()][:MOST_CASES]}
-        about = (
-            "Level of a case divided by that before a drop from which it has not recovered."
-        )
+        about = "Level of a case divided by that before a drop from which it has not recovered."
         yield _family("open_change_ratio", about, self._open, CASE)
         about = "Throughput of the newest complete set of a case, divided by the baseline's."
         yield _family("baseline_ratio", about, {c: h.ratio for c, h in self._held.items()}, CASE)

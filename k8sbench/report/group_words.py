@@ -187,6 +187,7 @@ def _of_key(name: str) -> Callable[[Group], object]:
 
 
 TELL_APART: dict[str, Callable[[Group], object]] = {
+    "GPU model": _of_key("gpu_model"),
     "half type": _of_key("amp_dtype"),
     "case": _of_key("case"),
     "node": _of_key("node"),
@@ -198,7 +199,6 @@ TELL_APART: dict[str, Callable[[Group], object]] = {
     **{name: _of_key(name) for name in ("options", "pool")},
     "set": _of_key("set_name"),
     "backend": _of_key("backend"),
-    "GPU model": _of_key("gpu_model"),
     "image": _of_key("image"),
     "program": lambda group: group.program,
     "group": lambda group: group.key.id,

@@ -250,6 +250,34 @@ def test_a_history_is_of_what_is_asked_for(fill: Fill, typed: Typed) -> None:
     assert (code, "There is no run of case 9x9.\n  There are: 1x1, 1x4, 1x8." in err) == (2, True)
 
 
+def test_what_changed_anywhere_is_listed_and_a_level_can_be_accepted(
+    fill: Fill, typed: Typed
+) -> None:
+    fill([*sets([*FLAT, *dropped(0.05, 6)], case="1x1"), *sets(FLAT, case="1x8")])
+    code, out, _ = typed("history")
+    assert (code, max(map(len, out.splitlines())) <= 80) == (0, True)
+    (change,) = json.loads(typed("history", "-o", "json")[1])["changes"]
+    assert (change["case"], change["mark"], change["open"]) == ("1x1", "step", True)
+    assert typed("history", "--accept-level")[0] == 2
+    assert (
+        "No change of these cases is open."
+        in typed("history", "resnet50", "--case=1x8", "--accept-level")[2]
+    )
+    code, _, err = typed("history", "resnet50", "--accept-level")
+    assert (code, "accepted: resnet50 pytorch fp32 1x1" in err) == (0, True)
+    (change,) = json.loads(typed("history", "-o", "json")[1])["changes"]
+    assert change["open"] is False
+    assert json.loads(typed("results", "-o", "json")[1])["rows"][0]["changed"] is None
+
+
+def test_a_baseline_accepts_the_level_of_its_newest_sets(fill: Fill, typed: Typed) -> None:
+    fill(sets([*FLAT, *dropped(0.05, 6)]))
+    assert "is accepted" not in typed("baseline", "save", "before", "n08")[2]
+    assert "is accepted" in typed("baseline", "save", "after", "n15")[2]
+    (change,) = json.loads(typed("history", "-o", "json")[1])["changes"]
+    assert change["open"] is False
+
+
 def test_runs_of_a_side_that_have_no_figure_yet_are_noted(fill: Fill, typed: Typed) -> None:
     fill([*old(), run(None, set_name="new", phase=Phase.RUNNING), *new(B, case="1x1")])
     assert "note: new: 1 run is open" in typed("compare", "old", "new")[2]
@@ -257,7 +285,8 @@ def test_runs_of_a_side_that_have_no_figure_yet_are_noted(fill: Fill, typed: Typ
 
 def test_the_documents_keep_to_their_schemas(fill: Fill, typed: Typed) -> None:
     fill([*old(), *new()])
-    for words in (("compare", "old", "new"), ("history", "resnet50")):
+    fill(sets([*FLAT, *dropped(0.05, 6)]))
+    for words in (("compare", "old", "new"), ("history", "resnet50"), ("history",)):
         schemas.validate(words[0], json.loads(typed(*words, "-o", "json")[1]))
 
 

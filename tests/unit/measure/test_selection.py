@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from k8sbench.measure.group.selection import Report, Wanted
-from k8sbench.model.group import Newer
+from k8sbench.model.group import MissingIn, Newer
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.report import layout
@@ -82,3 +82,48 @@ def test_rows_have_the_order_that_is_asked_for(sort: Any, cases: list[str]) -> N
     ]
     keys = [result.group.key for result in report(runs, Wanted(sort=sort)).results]
     assert [f"{key.case} {key.precision}" for key in keys] == cases
+
+
+def test_the_newest_set_of_one_gpu_model_hides_no_other_model() -> None:
+    models = ["Tesla V100-SXM2-32GB", "NVIDIA A100-SXM4-40GB"]
+    runs = [
+        night(number, case=case, measured={"gpu_model": model})
+        for number, model in enumerate(models, 1)
+        for case in ("1x1", "1x8")
+    ]
+    made = report(runs, Wanted())
+    assert [result.group.key.gpu_model for result in made.results] == [*models[::-1], *models[::-1]]
+    (table,) = layout.tables(made.results, ())
+    place = [column.title for column in table.columns].index("GPU model")
+    assert {row[place].text for row in table.rows} == {*models}
+
+
+def test_a_case_that_the_newest_set_of_its_kind_lacks_comes_first_as_missing() -> None:
+    nights_ = [
+        night(number, case=case)
+        for number in range(1, 4)
+        for case in ("1x1", "1x8", "4x8")
+        if (number, case) != (3, "4x8")
+    ]
+    made = report(nights_, Wanted())
+    assert shown(made) == [("night-2", "4x8"), ("night-3", "1x1"), ("night-3", "1x8")]
+    assert made.results[0].missing_in == MissingIn(set_name="night-3", sets=1, behind_s=DAY)
+    (table,) = layout.tables(made.results, ())
+    assert "missing in night-3" in table.rows[0][-1].text
+
+
+def test_a_case_that_five_newer_sets_lack_is_named_and_not_shown() -> None:
+    early = [night(0, case="4x8"), night(0)]
+    later = [night(number) for number in range(1, 6)]
+    made = report([*early, *later], Wanted())
+    assert shown(made) == [("night-5", "1x8")]
+    assert [group.key.case for group in made.retired] == ["4x8"]
+    assert shown(report([*early, *later[:4]], Wanted()))[0] == ("night-0", "4x8")
+    assert report([*early, *later], Wanted(every=True)).retired == ()
+
+
+def test_sets_of_single_cases_lack_nothing_of_each_other() -> None:
+    runs = [night(1, case="1x1"), *(night(number) for number in range(2, 9))]
+    made = report(runs, Wanted())
+    assert shown(made) == [("night-1", "1x1"), ("night-8", "1x8")]
+    assert [result.missing_in for result in made.results] == [None, None]
