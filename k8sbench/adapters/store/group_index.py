@@ -81,6 +81,8 @@ class GroupIndex:
         with self._database.writing() as db:
             if index.fact(db, MADE_BY) != __version__:
                 index.put_fact(db, MADE_BY, __version__)
+                # Its rule of a series may be another.
+                _note_changed_night(db, 0)
 
     def rows(self) -> list[GroupRow]:
         """Return the rows of all groups."""
@@ -98,17 +100,14 @@ class GroupIndex:
     def series_state(self) -> SeriesState:
         """Return how far the series of the cases are judged."""
         with self._database.reading() as db:
-            text = index.fact(db, _STATE)
-        return SeriesState() if text is None else msgspec.json.decode(text, type=SeriesState)
+            return _state(db)
 
     def put_judged(
         self, state: SeriesState, judged: Mapping[str, Judged], revised: Mapping[str, Mark | None]
     ) -> bool:
         """Keep what the series say of groups; False if groups have changed since."""
         with self._database.writing() as db:
-            text = index.fact(db, _STATE)
-            known = SeriesState() if text is None else msgspec.json.decode(text, type=SeriesState)
-            if known.version != state.version:
+            if _state(db).version != state.version:
                 return False
             db.executemany(
                 f"REPLACE INTO series ({_OF_SERIES}) VALUES ({_SERIES_PLACES})",  # noqa: S608
@@ -160,12 +159,20 @@ def _note_changed_series(db: sqlite3.Connection, name: str, rows: Sequence[Group
         return
     gone = {row.group_id for row in former} - {row.group_id for row in rows}
     db.executemany("DELETE FROM series WHERE group_id = ?", [(group_id,) for group_id in gone])
-    text = index.fact(db, _STATE)
-    state = SeriesState() if text is None else msgspec.json.decode(text, type=SeriesState)
-    night = min(night_of(row.began) for row in (*former, *rows))
+    _note_changed_night(db, min(night_of(row.began) for row in (*former, *rows)))
+
+
+def _note_changed_night(db: sqlite3.Connection, night: int) -> None:
+    """Note the earliest night from which the series are to be judged anew."""
+    state = _state(db)
     if state.changed is not None:
         night = min(night, state.changed)
     _put_state(db, msgspec.structs.replace(state, version=state.version + 1, changed=night))
+
+
+def _state(db: sqlite3.Connection) -> SeriesState:
+    text = index.fact(db, _STATE)
+    return SeriesState() if text is None else msgspec.json.decode(text, type=SeriesState)
 
 
 def _put_state(db: sqlite3.Connection, state: SeriesState) -> None:

@@ -10,12 +10,13 @@ from k8sbench.adapters.store import exchange, group_index
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.known_groups import StoredGroups
-from k8sbench.measure.group import grouping, selection
+from k8sbench.measure.group import grouping, selection, series
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import Finding, StoreError
-from k8sbench.model.group import Group
+from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
+from k8sbench.model.series import UNJUDGED, AcceptedLevel, Judged
 from k8sbench.ports import RunFilter
 from tests.unit.report.factory import START, measurement, repeats
 from tests.unit.store.examples import step
@@ -143,6 +144,7 @@ def test_another_version_makes_all_groups_anew(
     assert store.group_index.changed_sets().keys() == {"night-0", "night-1", "night-2"}
     medians(store)
     assert store.group_index.changed_sets() == {}
+    assert store.group_index.series_state().changed == 0, "its rule may be another"
 
 
 def test_groups_of_a_set_that_changed_meanwhile_are_not_kept(store: SqlStore) -> None:
@@ -186,3 +188,89 @@ def test_a_store_that_can_only_be_read_answers_alike(
         assert len(known(reader)) == len(expected) + 1
         assert medians(reader)["night-7"] == 50.0
     assert store.group_index.changed_sets().keys() == {"night-7"}
+
+
+# What the series of the cases say
+
+
+def judgements(store: SqlStore) -> dict[str, Judged]:
+    groups = StoredGroups(store, print)
+    return {row.set_name: groups.judged([row])[row.group_id] for row in groups.rows}
+
+
+def anew(store: SqlStore) -> dict[str, Judged]:
+    """Judge all sets without what the index keeps."""
+    rows = StoredGroups(store, print).rows
+    found = series.judge(rows)
+    return {row.set_name: found.get(row.group_id, UNJUDGED) for row in rows}
+
+
+LEVELS = [100.0, 100.3, 99.8, 100.1, 99.9, 100.2, 95.0, 95.3, 95.1, 100.0, 100.2, 100.1]
+
+
+@pytest.mark.parametrize("order", ["as they came", "the fourth last"])
+def test_a_growing_store_is_judged_as_one_that_is_judged_anew(
+    root: Path, store: SqlStore, order: str
+) -> None:
+    nights = [night(3 + n, level, level * 1.001) for n, level in enumerate(LEVELS)]
+    if order == "the fourth last":
+        nights.append(nights.pop(3))
+    for runs in nights:
+        put(root, runs)
+        assert judgements(store) == anew(store)
+    kinds = {name: one.mark.kind for name, one in judgements(store).items() if one.mark}
+    assert kinds == {"night-9": "step", "night-12": "step"}
+
+
+def test_an_answer_judges_no_set_again_that_is_judged(
+    root: Path, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, level in enumerate(LEVELS):
+        put(root, night(3 + number, level, level * 1.001))
+    before = judgements(store)
+    judged: list[str] = []
+    of_night = series.Judge.night
+
+    def counting(judge: series.Judge, rows: Sequence[GroupRow]) -> None:
+        judged.extend(row.set_name for row in rows)
+        of_night(judge, rows)
+
+    monkeypatch.setattr(series.Judge, "night", counting)
+    assert judgements(store) == before
+    assert judged == []
+    put(root, night(15, 100.0, 100.1))
+    assert judgements(store) == anew(store)
+    assert judged[:2] == ["night-14", "night-15"], "from the snapshot before the newest night"
+
+
+def test_a_set_that_goes_on_is_judged_when_its_runs_have_ended(root: Path, store: SqlStore) -> None:
+    for number, level in enumerate(LEVELS[:6]):
+        put(root, night(3 + number, level, level * 1.001))
+    ended, last = night(9, 95.0, 95.1)
+    going_on = msgspec.structs.replace(
+        last, measurement=None, history=(step(Phase.RUNNING, last.created_at),)
+    )
+    put(root, [ended, going_on])
+    assert judgements(store)["night-9"] == UNJUDGED
+    exchange.remove(store, going_on.run_id)
+    mark = judgements(store)["night-9"].mark
+    assert mark is not None
+    assert mark.kind == "unconfirmed"
+
+
+def test_an_accepted_level_is_open_no_more(root: Path, store: SqlStore) -> None:
+    for number, level in enumerate(LEVELS[:9]):
+        put(root, night(3 + number, level, level * 1.001))
+    newest = max(StoredGroups(store, print).rows, key=lambda row: row.began)
+    assert judgements(store)[newest.set_name].open is not None
+    accepted = AcceptedLevel(
+        case="1x8",
+        line=newest.line,
+        set_name=newest.set_name,
+        began=newest.began,
+        accepted_at=START,
+    )
+    store.accept([accepted])
+    assert [one.open for one in judgements(store).values()] == [None] * 12
+    put(root, night(12, 95.0, 95.1))
+    assert judgements(store)["night-12"].open is None
