@@ -83,6 +83,8 @@ def commands(root: Path, nights: int) -> dict[str, tuple[str, ...]]:
     return {
         "results --set X": ("results", "--set", last),
         "results": ("results",),
+        # The end of submit makes the same rows.
+        "results RUN": ("results", run_id),
         "compare A B": ("compare", before, last),
         "history BENCH": ("history", "resnet50"),
         "status RUN": ("status", run_id),
