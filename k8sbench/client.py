@@ -140,7 +140,6 @@ class Client:
         config = None if kubeconfig is None else str(Path(kubeconfig).absolute())
         self._access = ClusterAccess(namespace=namespace, context=context, kubeconfig=config)
         self._store, self._backend = store, backend
-        self._scope = StoresRead(where=store, access=self._access)
 
     def submit(self, benchmark: str, **options: Any) -> Run:
         """Submit one run, and follow it in a thread.
@@ -183,7 +182,7 @@ class Client:
         wanted = Wanted(
             chosen=_filter(filters), set_name=set, every=every or bool(runs), runs=tuple(runs)
         )
-        report = rows_of.results(wanted, self._scope, LOG.info)
+        report = rows_of.results(wanted, self._scope(), _noted)
         return [_row(result) for result in report.results]
 
     def compare(self, a: str, b: str, **filters: str) -> Comparison:
@@ -191,7 +190,7 @@ class Client:
 
         Each side is a set, a group, a run or a baseline.
         """
-        return rows_of.compare(a, b, self._scope, LOG.info, chosen=_filter(filters))
+        return rows_of.compare(a, b, self._scope(), _noted, chosen=_filter(filters))
 
     def status(self, run_id: str) -> RunStatus:
         """Return a run's current status."""
@@ -207,6 +206,9 @@ class Client:
         from k8sbench.app.follow import watch
 
         return watch(run_id, self._store, self._access, reporter, stop)
+
+    def _scope(self) -> StoresRead:
+        return StoresRead(where=self._store, access=self._access)
 
     def _request(self, benchmark: str, options: Mapping[str, Any]) -> SubmitRequest:
         names = {
@@ -226,6 +228,11 @@ class Client:
             values["batch_sizes"] = request.batch_sizes(str(sizes))
         fields = {"backend": self._backend, "store": self._store, **values}
         return SubmitRequest(benchmark=benchmark, access=self._access, **fields)
+
+
+def _noted(text: str) -> None:
+    """Log a note; that the operator's rows are missing is a warning."""
+    LOG.log(logging.WARNING if text.startswith("warning: ") else logging.INFO, "%s", text)
 
 
 class _Progress:

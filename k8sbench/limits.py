@@ -113,7 +113,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     operator_read: float = 20.0
     """Longest wait of a request until the operator makes its document."""
     operator_answer: float = 2.0
-    """Time limit of the operator's answer, of all of its pages."""
+    """Time limit of each answer of the operator."""
+    operator_answers: float = 60.0
+    """Time limit of all answers of the operator to one command."""
     operator_insist: float = 10.0
     """Time limit of each answer if no other data are shown."""
     read_before_cancel: float = 60.0

@@ -504,8 +504,39 @@ class GroupIndex(Protocol):
     def sets_of(self, run_ids: Collection[str]) -> set[str]:
         """Return the names of the sets of some runs."""
 
-    def runs_with_logs(self, digests: Collection[str]) -> set[str]:
-        """Return the ids of the runs with logs of some digests."""
+    def runs_with_logs(self, digests: Collection[str]) -> dict[str, str]:
+        """Return the runs with logs of some digests: run id → digest."""
+
+    def logs(self) -> dict[str, dict[str, str | None]]:
+        """Return the digests of the logs of all runs: set → run id → digest."""
+
+    def complete_runs(self) -> set[str]:
+        """Return the ids of the runs that are over and measured."""
+
+
+class ServedGroups(Protocol):
+    """The groups of an operator's store.
+
+    All but the attributes is asked for when it is needed, and raises
+    :class:`~k8sbench.model.errors.OperatorLost` where the operator does not answer.
+    """
+
+    @property
+    def rows(self) -> Sequence[GroupRow]:
+        """The rows of all groups."""
+
+    @property
+    def logs(self) -> Mapping[str, Mapping[str, str | None]]:
+        """The digests of the logs of all runs: set → run id → digest."""
+
+    def groups(self, ids: Collection[str]) -> dict[str, Group]:
+        """Return groups by id, less those that are gone."""
+
+    def runs_of(self, set_name: str) -> Sequence[Run]:
+        """Return the runs of a set, oldest first."""
+
+    def newest_runs(self, wanted: RunFilter) -> Sequence[Run]:
+        """Return the newest runs that match, oldest first."""
 
 
 class GroupedStore(Store, Protocol):

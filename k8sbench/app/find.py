@@ -107,13 +107,14 @@ def run_seen(
     found = None
     missing = NotFound(f"The operator has no such run: {text}.")
     with stores.open_readonly(stores.NOWHERE if insist else where, note) as store:
+        is_local = where == stores.LOCAL
         if not insist:
             try:
-                found = look_up(store, text, access)
+                found = find_recorded(store, text) if is_local else look_up(store, text, access)
             except NotFound as error:
                 missing = error
         there = access if found is None else connections.access_to(found.location, access)
-        if found is None or may_know_more(found):
+        if not is_local and (found is None or may_know_more(found)):
             run_id = text if found is None else found.run_id
             theirs = stores.operator_run(there, run_id, note, insist=insist)
             if theirs is not None and knows_more(theirs, found):

@@ -1,7 +1,7 @@
-"""The groups of a store, and of an operator's runs beside them.
+"""The groups of a store, and those of an operator beside them.
 
-The store keeps its groups. Made anew are those of sets that have changed, those with runs of the
-operator, and all of them where a reason is overruled by ``--accept``.
+Both keep their groups. Made anew are those of sets that have changed, those with runs of both
+stores, and those that change where a reason is overruled by ``--accept``.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from k8sbench.app.judged_series import JudgedSeries
 from k8sbench.lifecycle.context import Note
 from k8sbench.measure.group import grouping
 from k8sbench.measure.group.known import singles
-from k8sbench.model.errors import StoreError
+from k8sbench.model.errors import FORMER_IDS, StoreError
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.run import Run, merged
 from k8sbench.model.series import Judged
-from k8sbench.ports import GroupedStore, RunFilter
+from k8sbench.ports import GroupedStore, RunFilter, ServedGroups
 
 AT_ONCE = 50
 """Sets whose groups are made and kept together."""
@@ -33,7 +33,7 @@ class StoredGroups:
         note: Note,
         *,
         lost: Mapping[str, Run] | None = None,
-        theirs: Sequence[Run] = (),
+        theirs: ServedGroups | None = None,
         accept: Collection[str] = (),
     ) -> None:
         self._store = store
@@ -41,11 +41,12 @@ class StoredGroups:
         self._accept = accept
         self._lost = lost or {}
         """Lost runs by id, which a store that can only be read has as active ones."""
-        self._theirs: dict[str, list[Run]] = defaultdict(list)
-        """The operator's runs by set."""
-        for run in theirs:
-            self._theirs[run.plan.set_name].append(run)
-        self.runs: Mapping[str, Run] = _Runs(store, {run.run_id: run for run in theirs})
+        self.theirs: ServedGroups = GivenRuns() if theirs is None else theirs
+        """The groups of the operator."""
+        self._foreign: dict[str, dict[str, str | None]] = {}
+        """Runs that this store lacks, or has without their end: set → run id → digest."""
+        self._served: set[str] = set()
+        """Ids of the groups that the operator has."""
         self._groups: dict[str, Group] = {}
         """Groups that were made or read, by id."""
         self.rows: Sequence[GroupRow] = []
@@ -54,12 +55,15 @@ class StoredGroups:
         self._series: JudgedSeries | None = None
         self._follow_changes(note)
         self._add_foreign()
+        self.runs: Mapping[str, Run] = _Runs(store, self.theirs, self._foreign)
 
     def groups(self, rows: Iterable[GroupRow]) -> list[Group]:
         """Return the groups of some rows, less those that were removed meanwhile."""
         rows = list(rows)
         unread = [row.group_id for row in rows if row.group_id not in self._groups]
         self._groups |= self._index.groups(unread)
+        if served := self._served.intersection(unread) - self._groups.keys():
+            self._groups |= self.theirs.groups(served)
         return [self._groups[row.group_id] for row in rows if row.group_id in self._groups]
 
     def judged(self, rows: Iterable[GroupRow]) -> Mapping[str, Judged]:
@@ -73,10 +77,14 @@ class StoredGroups:
         """Return the names of the sets of some runs."""
         foreign = {
             name
-            for name, runs in self._theirs.items()
-            if any(run.run_id in run_ids for run in runs)
+            for name, logs in self._foreign.items()
+            if any(run_id in logs for run_id in run_ids)
         }
         return foreign | self._index.sets_of(run_ids)
+
+    def recorded(self, wanted: RunFilter) -> list[Run]:
+        """Return the store's own runs that match, oldest first, as they are now."""
+        return [self._lost.get(run.run_id, run) for run in self._store.runs(wanted)]
 
     def _follow_changes(self, note: Note) -> None:
         """Make the groups of changed sets, and keep those in which nothing goes on."""
@@ -86,7 +94,7 @@ class StoredGroups:
         self.rows = self._index.rows()
         changed = sorted(versions.keys() | still_open)
         for begin in range(0, len(changed), AT_ONCE):
-            if begin:
+            if len(changed) > AT_ONCE:
                 note(f"note: the rows of {begin} of {len(changed)} sets are made")
             some = changed[begin : begin + AT_ONCE]
             made = self._make(some)
@@ -103,15 +111,34 @@ class StoredGroups:
                 self._index.made_by_this_version()
 
     def _add_foreign(self) -> None:
-        """Make the groups of sets with runs of an operator, and with the logs of such runs."""
+        """Add the operator's groups; make those of sets that both stores have a part in.
+
+        These are sets with runs in both, and with logs that are in both. Those that ``--accept``
+        changes are made, too, and those of which the operator has only runs.
+        """
+        complete = self._index.complete_runs() if self.theirs.logs else ()
+        for name, logs in self.theirs.logs.items():
+            if lacking := {run_id: logs[run_id] for run_id in logs if run_id not in complete}:
+                self._foreign[name] = lacking
+        served = [row for row in self.theirs.rows if row.set_name in self._foreign]
+        self._served = {row.group_id for row in served}
+        digests = {log for logs in self._foreign.values() for log in logs.values() if log}
+        alike = self._index.runs_with_logs(digests)
+        sets = self._foreign.keys() & {row.set_name for row in self.rows}
+        sets |= self._foreign.keys() - {row.set_name for row in served}
+        sets |= self._index.sets_of(alike)
+        sets |= self._sets_with_logs(alike.values())
+        self.rows = [*self.rows, *served]
+        self._unkept += served
         if self._accept:
-            sets = {row.set_name for row in self.rows} | set(self._theirs)
-        else:
-            digests = _digests(run for runs in self._theirs.values() for run in runs)
-            alike = self._index.runs_with_logs(digests)
-            sets = set(self._theirs) | self._index.sets_of(alike)
+            sets |= _overruled(self.rows, self._accept)
         if sets:
-            self._unkept += self._use(self._make(sorted(sets)))
+            self._unkept += self._use(self._make(sorted(sets), self._accept))
+
+    def _sets_with_logs(self, digests: Iterable[str]) -> set[str]:
+        """Return the sets in which the operator has runs with logs of some digests."""
+        some = set(digests)
+        return {name for name, logs in self._foreign.items() if not some.isdisjoint(logs.values())}
 
     def _use(self, made: Mapping[str, Sequence[Group]]) -> list[GroupRow]:
         """Take groups in place of those that the index has of their sets.
@@ -131,22 +158,22 @@ class StoredGroups:
         for group in kept:
             self._groups.pop(group.key.id, None)
 
-    def _make(self, sets: Sequence[str]) -> dict[str, list[Group]]:
+    def _make(self, sets: Sequence[str], accept: Collection[str] = ()) -> dict[str, list[Group]]:
         """Make the groups of some sets of their runs, and of those with the same logs."""
-        recorded = [run for name in sets for run in self._store.runs(RunFilter(set_name=name))]
-        ours = [self._lost.get(run.run_id, run) for run in recorded]
-        theirs = [run for name in sets for run in self._theirs.get(name, ())]
+        ours = [run for name in sets for run in self.recorded(RunFilter(set_name=name))]
+        foreign = [name for name in sets if name in self._foreign]
+        theirs = [run for name in foreign for run in self.theirs.runs_of(name)]
         runs, _ = merged(ours, theirs)
         digests = _digests(runs)
         every = {run.run_id: run for run in runs}
-        for some in self._theirs.values():
-            for run in some:
-                if not digests.isdisjoint(_digests([run])):
+        for name in self._sets_with_logs(digests).difference(sets):
+            for run in self.theirs.runs_of(name):
+                if run.run_id in self._foreign[name] and not digests.isdisjoint(_digests([run])):
                     every.setdefault(run.run_id, run)
-        for run_id in self._index.runs_with_logs(digests) - every.keys():
+        for run_id in self._index.runs_with_logs(digests).keys() - every.keys():
             if (alike := self._store.readable(run_id)) is not None:
                 every[run_id] = alike
-        made = grouping.groups(every.values(), accept=self._accept, singles=self._singles)
+        made = grouping.groups(every.values(), accept=accept, singles=self._singles)
         by_set: dict[str, list[Group]] = {name: [] for name in sets}
         for group in made:
             if group.key.set_name in by_set:
@@ -164,26 +191,61 @@ class StoredGroups:
         return [group for group in found if group.key.set_name not in sets]
 
 
+class GivenRuns:
+    """Implements :class:`k8sbench.ports.ServedGroups` with runs that were read already."""
+
+    def __init__(self, runs: Iterable[Run] = ()) -> None:
+        self._runs: defaultdict[str, list[Run]] = defaultdict(list)
+        self.rows: Sequence[GroupRow] = ()
+        self.logs: dict[str, dict[str, str | None]] = {}
+        for run in runs:
+            name = run.plan.set_name
+            self._runs[name].append(run)
+            digest = None if run.measurement is None else run.measurement.log_digest
+            self.logs.setdefault(name, {})[run.run_id] = digest
+
+    def groups(self, ids: Collection[str]) -> dict[str, Group]:  # noqa: ARG002 - it keeps none
+        """Return no groups: they are made of the runs."""
+        return {}
+
+    def runs_of(self, set_name: str) -> Sequence[Run]:
+        """Return the runs of a set."""
+        return self._runs[set_name]
+
+    def newest_runs(self, wanted: RunFilter) -> Sequence[Run]:
+        """Return the runs that match."""
+        every = (run for runs in self._runs.values() for run in runs)
+        return [run for run in every if wanted.fits(run.plan, run.created_at)]
+
+
 class _Runs(Mapping[str, Run]):
     """Runs by id; each is read when it is asked for. An operator's count where they say more."""
 
-    def __init__(self, store: GroupedStore, theirs: Mapping[str, Run]) -> None:
+    def __init__(
+        self,
+        store: GroupedStore,
+        theirs: ServedGroups,
+        foreign: Mapping[str, Mapping[str, str | None]],
+    ) -> None:
         self._store = store
         self._theirs = theirs
+        self._sets = {run_id: name for name, logs in foreign.items() for run_id in logs}
+        """Sets of the operator's runs, by id."""
         self._read: dict[str, Run] = {}
 
     def __getitem__(self, run_id: str) -> Run:
         if run_id not in self._read:
             ours = self._store.readable(run_id)
-            theirs = self._theirs.get(run_id)
-            both, _ = merged([ours] if ours else [], [theirs] if theirs else [])
+            of_set = self._theirs.runs_of(self._sets[run_id]) if run_id in self._sets else ()
+            theirs = [run for run in of_set if run.run_id == run_id]
+            both, _ = merged([ours] if ours else [], theirs)
             if not both:
                 raise KeyError(run_id)
             self._read[run_id] = both[0]
         return self._read[run_id]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*self._store.ids(), *self._theirs)))
+        return iter(dict.fromkeys((*self._store.ids(), *self._sets)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -193,6 +255,19 @@ def _program(group: Group) -> tuple[str, ...]:
     """Return what the 1x1 case of a speedup shares with its set's other cases."""
     key = group.key
     return key.set_name, key.benchmark, key.framework, key.precision
+
+
+def _overruled(rows: Iterable[GroupRow], accept: Collection[str]) -> set[str]:
+    """Return the sets whose groups may change where reasons are overruled.
+
+    Where a 1x1 case counts then, the efficiencies that refer to it may be too high.
+    """
+    rows = list(rows)
+    ids = {FORMER_IDS.get(name, name) for name in accept}
+    changed = [row for row in rows if not ids.isdisjoint(row.rejects.split(","))]
+    alone = {(row.benchmark, row.framework) for row in changed if row.gpus == 1}
+    larger = (row for row in rows if row.gpus > 1 and (row.benchmark, row.framework) in alone)
+    return {row.set_name for row in (*changed, *larger)}
 
 
 def _digests(runs: Iterable[Run]) -> set[str]:

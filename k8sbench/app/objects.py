@@ -325,13 +325,14 @@ def _rows(
     if run_id is None and not _phases(benchmark):
         phase = benchmark.status.get("phase")
         raise BenchError(f"Benchmark {benchmark.name} has no run: it is {phase}.")
-    there = stores.operator_runs(access, shown.reporter.note, insist=True)
-    own = [run for run in there if run.plan.requested_by == benchmark.uid]
-    runs = [run for run in own if run_id in {None, run.run_id}]
-    for run in runs:
-        shown.end(run)
-    with stores.open_readonly(stores.NOWHERE, shown.reporter.note) as store:
-        return results.rows(store, runs, shown.reporter.note, among=there)
+    scope = stores.StoresRead(where=stores.CLUSTER, access=access)
+    with stores.with_operator(scope, shown.reporter.note) as (store, groups):
+        of_set = groups.theirs.runs_of(benchmark.set_name)
+        own = [run for run in of_set if run.plan.requested_by == benchmark.uid]
+        runs = [run for run in own if run_id in {None, run.run_id}]
+        for run in runs:
+            shown.end(run)
+        return results.rows(store, runs, shown.reporter.note, theirs=groups.theirs)
 
 
 class _Shown:

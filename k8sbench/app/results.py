@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import benchmarks, connections, stores
-from k8sbench.app.known_groups import StoredGroups
+from k8sbench.app.known_groups import GivenRuns, StoredGroups
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
 from k8sbench.measure.group import causes, comparison, ratios, selection, series, sides
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from k8sbench.measure.group.selection import Report
     from k8sbench.model.compared import CaseChange, CaseHistory, Comparison
     from k8sbench.model.group import Group, GroupRow, Member
-    from k8sbench.ports import GroupedStore, Store
+    from k8sbench.ports import GroupedStore, ServedGroups, Store
     from k8sbench.report.explanation import Row
     from k8sbench.report.plot import History
     from k8sbench.report.publication import Publication
@@ -65,6 +65,7 @@ class RunRows(msgspec.Struct, frozen=True, kw_only=True):
     """Errors of jobs that were not created."""
 
 
+@stores.completed
 def results(
     wanted: Wanted,
     scope: StoresRead,
@@ -79,9 +80,7 @@ def results(
     count.
     """
     check_accepted(scope.accept)
-    # Not of one set, nor by time: speedups refer to other sets, and a set may be older in part.
-    query = {"benchmark": wanted.chosen.benchmark, "framework": wanted.chosen.framework}
-    with stores.with_operator(scope, note, **query) as (store, groups):
+    with stores.with_operator(scope, note) as (store, groups):
         report = selection.report(
             groups,
             wanted,
@@ -101,15 +100,15 @@ def rows(
     note: Note,
     *,
     accept: Collection[str] = (),
-    among: Sequence[Run] = (),
+    theirs: ServedGroups | None = None,
 ) -> RunRows:
     """Make the rows that some runs belong to: the end of ``submit``.
 
-    ``among`` are the other runs of the operator.
+    ``theirs`` are the groups of the operator, if they were asked for.
     """
     run_ids = {run.run_id for run in runs}
-    theirs = [*among, *(run for run in runs if run.source == stores.SOURCE)]
-    groups = StoredGroups(store, note, theirs=theirs, accept=accept)
+    given = GivenRuns(run for run in runs if run.source == stores.SOURCE)
+    groups = StoredGroups(store, note, theirs=theirs or given, accept=accept)
     wanted = selection.Wanted(runs=tuple(run_ids))
     report = selection.report(groups, wanted, find=benchmarks.spec_finder(store, note))
     rejected = frozenset(
@@ -122,6 +121,7 @@ def rows(
     return RunRows(runs=tuple(runs), report=report, rejected=rejected)
 
 
+@stores.completed
 def explain(text: str, scope: StoresRead, note: Note) -> list[Row]:
     """Explain a finding, run or group by its id.
 
@@ -159,6 +159,7 @@ def check_accepted(accept: Collection[str], *, of_groups: bool = True) -> None:
 # -- compare, history and baseline; also for the operator ------------------------------------------
 
 
+@stores.completed
 def compare(
     a: str,
     b: str,
@@ -199,6 +200,7 @@ def _note_sides(one: sides.Side, two: sides.Side, note: Note) -> None:
             note(f"note: {side.name}: {open_runs} open, without a figure as yet.")
 
 
+@stores.completed
 def history(
     chosen: GroupFilter, scope: StoresRead, note: Note, *, since: float | None = None
 ) -> list[CaseHistory]:
@@ -324,10 +326,10 @@ def save_baseline(
 
 def list_baselines(scope: StoresRead, note: Note) -> list[BaselineInfo]:
     """List baselines by name, an operator's after local ones."""
-    insist = scope.where == stores.CLUSTER
-    with stores.open_readonly(stores.NOWHERE if insist else scope.where, note) as store:
+    theirs = stores.operator_baselines(scope, note)
+    where = stores.NOWHERE if scope.insists else scope.where
+    with stores.open_readonly(where, note) as store:
         here = {baseline.name: baseline_info(baseline, "here") for baseline in store.baselines()}
-    theirs = stores.operator_baselines(scope.access, note, insist=insist)
     there = [baseline_info(one, stores.SOURCE) for one in theirs if one.name not in here]
     return [*here.values(), *there]
 
@@ -343,16 +345,14 @@ def _read(scope: StoresRead, note: Note) -> Iterator[sides.Known]:
     """Open the groups and baselines of a store, and of the operator."""
     check_accepted(scope.accept)
     with stores.with_operator(scope, note) as (store, groups):
-        here = store.baselines()
-        # What hinders it was noted with the runs.
-        insist = scope.where == stores.CLUSTER
-        there = stores.operator_baselines(scope.access, lambda _: None, insist=insist)
-        yield sides.known(groups, [*there, *here])
+        there = stores.operator_baselines(scope, note)
+        yield sides.known(groups, [*there, *store.baselines()])
 
 
 # -- report and the page ---------------------------------------------------------------------------
 
 
+@stores.completed
 def publish(
     sets: Sequence[str],
     folder: Path,

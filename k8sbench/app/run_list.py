@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence, Sized
 import msgspec
 
 from k8sbench.app import connections, stores
-from k8sbench.app.known_groups import StoredGroups
+from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
 from k8sbench.measure.group import grouping
 from k8sbench.measure.group.known import KnownGroups
@@ -27,25 +27,20 @@ from k8sbench.report import document
 from k8sbench.report.document import ListedRun
 
 
-def list_runs(
-    wanted: RunFilter, where: str | None, access: ClusterAccess, note: Note
-) -> list[ListedRun]:
+@stores.completed
+def list_runs(wanted: RunFilter, scope: StoresRead, note: Note) -> list[ListedRun]:
     """Return the runs that match, oldest first, with those of an operator.
 
     If a namespace is named, returns only its runs and the jobs of other stores there.
     """
-    insist = where == stores.CLUSTER
     place = None
     jobs = list[FoundJob]()
-    with stores.open_readonly(stores.NOWHERE if insist else where, note) as store:
-        lost = stores.reconcile(store)
-        ours = [lost.get(run.run_id, run) for run in store.runs(wanted)]
-        if access.named and not insist:
-            with connections.glance(connections.connect(access)) as cluster:
-                place = cluster.api.place
-                jobs = list(cluster.jobs())
-        theirs = stores.operator_runs(access, note, insist=insist, benchmark=wanted.benchmark)
-        both, added = merged(ours, theirs)
+    if scope.access.named and not scope.insists:
+        with connections.glance(connections.connect(scope.access)) as cluster:
+            place = cluster.api.place
+            jobs = list(cluster.jobs())
+    with stores.with_operator(scope, note) as (store, groups):
+        both, added = merged(groups.recorded(wanted), groups.theirs.newest_runs(wanted))
         runs = [
             run
             for run in both
@@ -53,13 +48,15 @@ def list_runs(
         ]
         if wanted.limit is not None:
             runs = runs[max(len(runs) - wanted.limit, 0) :]
-        groups = StoredGroups(store, note, lost=lost, theirs=theirs)
         # Of a run that the operator has its job is no news.
         still = [run for run in runs if run.run_id not in added]
         if wished := [run for run in still if run.wishes and stores.is_unclaimed(store, run)]:
             note(f"{_are(wished)} still to be cancelled or deleted: k8sbench collect --all")
         alone = [run for run in still if run.location and stores.is_alone(store, run)]
-        phases = _on_clusters(alone, note) if place is None else _present(alone, jobs)
+        if place is not None:
+            phases = _present(alone, jobs)
+        else:
+            phases = {} if scope.where == stores.LOCAL else _on_clusters(alone, note)
         over = [run_id for run_id, phase in phases.items() if phase.final]
         if over:
             note(f"{_are(over)} over on the cluster, and not collected: k8sbench collect --all")
@@ -80,7 +77,7 @@ def list_runs(
             ]
         if not rows and place is not None:
             note(f"No run matches in namespace {place.namespace} of {place.server}.")
-        elif not rows and not insist:
+        elif not rows and not scope.insists:
             _check_filters(wanted, groups.rows)
             if not store.unreadable:
                 stores.note_empty(store, note)
@@ -113,7 +110,7 @@ def judged(rows: Sequence[ListedRun], known: KnownGroups) -> list[ListedRun]:
     A run may be valid by itself and still be rejected within its group.
     """
     sets = {row.set_name for row in rows}
-    groups = known.groups(row for row in known.rows if row.set_name in sets)
+    groups = known.groups(row for row in known.rows if row.rejects and row.set_name in sets)
     rejected = grouping.rejected(groups)
     return [
         msgspec.structs.replace(

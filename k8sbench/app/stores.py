@@ -1,18 +1,19 @@
 """The local store and the operator's: open, read, look after, exchange runs.
 
-The operator has two seconds for each answer. If it is unreachable, a note says so and the local
-runs are shown alone; ``--store cluster`` makes that an error.
+The operator has two seconds for each answer. If it cannot be read, the first line says so, the own
+rows follow, and the command ends with exit code 6. ``--store local`` does not ask it, and ``--store
+cluster`` reads it alone.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
+import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Literal, ParamSpec, TypeVar
 
 import msgspec
 
@@ -21,11 +22,13 @@ from k8sbench.adapters import processes
 from k8sbench.app import connections
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.lost_runs import mark_lost_runs
-from k8sbench.model import kube, times
+from k8sbench.model import kube, request, times
 from k8sbench.model.errors import (
     FIRST_RUN,
     BenchError,
     Interrupted,
+    NotFound,
+    OperatorLost,
     StoreError,
     Unreachable,
     UsageError,
@@ -33,7 +36,7 @@ from k8sbench.model.errors import (
 from k8sbench.model.identity import resolve
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Baseline, Run
-from k8sbench.ports import RunFilter, Store
+from k8sbench.ports import RunFilter, ServedGroups, Store
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
@@ -43,14 +46,21 @@ if TYPE_CHECKING:
 
 
 def chosen(
-    runs: Sequence[Run], ids: Sequence[str], texts: Sequence[str], where: str = "in the store"
+    sets: Mapping[str, str], ids: Sequence[str], texts: Sequence[str], where: str = "in the store"
 ) -> list[str]:
-    """Return the ids of runs that texts name: ids, their beginnings or sets."""
+    """Return the ids of runs that texts name: ids, their beginnings or sets.
+
+    ``sets`` are the sets of the runs, by id.
+    """
     found: dict[str, None] = {}
     for text in texts:
-        members = [run.run_id for run in runs if run.plan.set_name == text and text not in ids]
+        members = [run_id for run_id in sets if sets[run_id] == text and text not in ids]
         found |= dict.fromkeys(members or [resolve(ids, text, where=where)])
     return list(found)
+
+
+def _sets(runs: Iterable[Run]) -> dict[str, str]:
+    return {run.run_id: run.plan.set_name for run in runs}
 
 
 def current_runs(store: Store) -> list[Run]:
@@ -64,20 +74,31 @@ def reconcile(store: Store) -> dict[str, Run]:
     return mark_lost_runs(store, alive=processes.alive, now=connections.now())
 
 
-CLUSTER = "cluster"
-"""The value of ``--store`` that is the operator's store."""
+CLUSTER = request.CLUSTER
+LOCAL = request.LOCAL
 NOWHERE = f"{os.devnull}/nowhere"
 """Path of an always empty store, for data of an operator alone."""
 KEEP_OPTION = "--keep-logs-for"
 
 
-class StoresRead(msgspec.Struct, frozen=True, kw_only=True):
-    """Stores to search for runs and baselines, and their filter."""
+class StoresRead(msgspec.Struct, kw_only=True):
+    """Stores to search for runs and baselines, their filter, and the outcome."""
 
     where: str | None = None
-    """Folder of a store, or ``cluster``."""
+    """Folder of a store, ``cluster`` or ``local``."""
     access: ClusterAccess = ClusterAccess()
     accept: tuple[str, ...] = ()
+    missed: str = ""
+    """Reason why the answer lacks the operator's rows; empty if it lacks none."""
+
+    @property
+    def insists(self) -> bool:
+        """True if the operator's store alone is read."""
+        return self.where == CLUSTER
+
+    def miss(self, what: str, wrong: BenchError) -> None:
+        """Record that the answer lacks something of the operator."""
+        self.missed = f"warning: without {what} of an operator: {wrong}"
 
 
 @contextlib.contextmanager
@@ -118,20 +139,75 @@ def is_recorded(where: str | None, text: str) -> bool:
 
 
 @contextlib.contextmanager
-def with_operator(
-    scope: StoresRead, note: Note, **query: str | None
-) -> Iterator[tuple[SqlStore, StoredGroups]]:
-    """Open a store to read its groups, with those of the operator's runs.
+def with_operator(scope: StoresRead, note: Note) -> Iterator[tuple[SqlStore, StoredGroups]]:
+    """Open a store to read its groups, with those of the operator.
 
-    With ``cluster`` for a store all runs are the operator's.
+    With ``cluster`` for a store all of them are the operator's.
     """
     from k8sbench.app.known_groups import StoredGroups
 
-    insist = scope.where == CLUSTER
-    with open_readonly(NOWHERE if insist else scope.where, note) as store:
+    with ExitStack() as stack:
+        # First, so that what hinders it is the first line.
+        theirs = _served_groups(scope, stack)
+        if scope.missed:
+            note(scope.missed)
+        where = NOWHERE if scope.insists else scope.where
+        store = stack.enter_context(open_readonly(where, note))
         lost = reconcile(store)
-        theirs = operator_runs(scope.access, note, insist=insist, **query)
         yield store, StoredGroups(store, note, lost=lost, theirs=theirs, accept=scope.accept)
+
+
+def _served_groups(scope: StoresRead, stack: ExitStack) -> ServedGroups | None:
+    """Ask the operator for its groups; None without it, and where it was missed."""
+    if not _asks(scope):
+        return None
+    from k8sbench.adapters.kubernetes.operator_groups import OperatorGroups
+
+    try:
+        operator = stack.enter_context(_reading(scope.access, insist=scope.insists))
+        return None if operator is None else OperatorGroups(operator)
+    except BenchError as wrong:
+        if scope.insists:
+            raise _unread(wrong) from wrong
+        scope.miss("the runs", wrong)
+    return None
+
+
+def _asks(scope: StoresRead) -> bool:
+    """Return True if the operator is to be asked."""
+    if scope.insists:
+        return True
+    return scope.where != LOCAL and not scope.missed and connections.configured(scope.access)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def completed(answer: Callable[P, T]) -> Callable[P, T]:
+    """Make a command answer once more, from the own store alone, if the operator is lost.
+
+    It has sent its rows then, and does not answer any more. What is not found without it may be
+    there: :class:`Unreachable`. One argument is a :class:`StoresRead`.
+    """
+
+    @functools.wraps(answer)
+    def answering(*args: P.args, **given: P.kwargs) -> T:
+        every = (*args, *given.values())
+        scope = next(one for one in every if isinstance(one, StoresRead))
+        try:
+            return answer(*args, **given)
+        except OperatorLost as wrong:
+            if scope.insists:
+                raise _unread(wrong) from wrong
+            scope.miss("the runs", wrong)
+            return answering(*args, **given)
+        except NotFound as absent:
+            if scope.missed:
+                raise Unreachable(absent.message, absent.action) from absent
+            raise
+
+    return answering
 
 
 def damaged(store: SqlStore) -> dict[str, BenchError]:
@@ -147,8 +223,8 @@ def _opened(where: str | None, note: Note, *, create: bool) -> SqlStore:
     if where == CLUSTER:
         raise UsageError(
             "--store cluster is the operator's store, which this command does not read or change.",
-            "Those that read it are results, compare, history, baseline list, explain, list, status"
-            f" and logs; a folder of that name is ./{CLUSTER}.",
+            "Those that read it are results, report, explain, compare, history, baseline list,"
+            f" list, status and logs; a folder of that name is ./{CLUSTER}.",
         )
     return open_store(where, create=create, tell=note)
 
@@ -198,7 +274,7 @@ def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, not
     with open_readonly(where, note) as store:
         run_ids = []
         ids = store.ids()
-        for run_id in chosen(current_runs(store), ids, texts or ids):
+        for run_id in chosen(_sets(current_runs(store)), ids, texts or ids):
             run = store.run(run_id)
             if run.phase.final:
                 run_ids.append(run_id)
@@ -236,9 +312,9 @@ def import_collected(
     """
     from k8sbench.adapters.store import exchange
 
-    there = operator_runs(access, note, insist=True)
-    ids = [run.run_id for run in there]
-    run_ids = chosen(there, ids, texts, "in the operator's store")
+    with with_operator(StoresRead(where=CLUSTER, access=access), note) as (_, groups):
+        sets = {run_id: name for name, logs in groups.theirs.logs.items() for run_id in logs}
+    run_ids = chosen(sets, list(sets), texts, "in the operator's store")
 
     def fetch(incoming: Path) -> None:
         for run_id in run_ids:
@@ -267,7 +343,7 @@ def remove(
         store.runs(RunFilter())
         damaged = [text for text in texts if text in store.unreadable]
         named = [text for text in texts if text not in damaged]
-        others = chosen(current_runs(store), store.ids(), named)
+        others = chosen(_sets(current_runs(store)), store.ids(), named)
         runs = [store.run(run_id) for run_id in others]
         for run in runs:
             if not run.phase.final:
@@ -306,98 +382,48 @@ def prune(
     return exchange.prune_old(store, keep_s, at=connections.now(), rule=rule, dry_run=dry_run)
 
 
-T = TypeVar("T")
-
 LOG_SECONDS = 30.0
 """Until the next piece of a log must come."""
 SOURCE = kube.OPERATOR
 """The source of its runs."""
 
 
-def ask_operator(
-    access: ClusterAccess,
-    read: Callable[[OperatorProxy], T],
-    note: Note,
-    *,
-    insist: bool = False,
-    missing: Callable[[], str] = lambda: "the runs of an operator",
-) -> T | None:
-    """Read from the operator; None if there is none that can be read.
+def operator_run(
+    access: ClusterAccess, text: str, note: Note, *, insist: bool = False
+) -> Run | None:
+    """Return the run with this id or unique id prefix, if there is one.
 
-    A failure is noted together with what is ``missing`` from the output. With ``insist`` it raises
-    :class:`Unreachable`.
+    An operator that cannot be read is noted; with ``insist`` it raises :class:`Unreachable`.
     """
     if not insist and not connections.configured(access):
         return None
     try:
-        with opened_operator(
-            access, limits.now.operator_insist if insist else limits.now.operator_answer
-        ) as operator:
-            if operator is not None:
-                return read(operator)
-        if insist:
-            raise Unreachable(
-                "There is no operator in the namespace.",
-                "Name its namespace with -n, or install it with the chart.",
-            )
+        with _reading(access, insist=insist) as operator:
+            return None if operator is None else operator.run(text)
     except BenchError as wrong:
         if insist:
-            action = wrong.action
-            raise Unreachable(f"The operator cannot be read: {wrong.message}", action) from wrong
-        note(f"note: without {missing()}: {wrong.message}")
+            raise _unread(wrong) from wrong
+        note(f"note: without the runs of an operator: {wrong.message}")
     return None
 
 
-def operator_runs(
-    access: ClusterAccess,
-    note: Note,
-    *,
-    insist: bool = False,
-    **query: str | None,
-) -> list[Run]:
-    """Return its runs, oldest first; note if older ones are missing.
-
-    ``query`` is the benchmark or the framework that they have.
-    """
-    found: dict[str, Run] = {}
-
-    def read(there: OperatorProxy) -> None:
-        given = {name: value for name, value in query.items() if value is not None}
-        for run in there.runs(given, math.inf if insist else limits.now.operator_answer):
-            found[run.run_id] = run
-
-    def missing() -> str:
-        if not found:
-            return "the runs of an operator"
-        oldest = min(run.created_at for run in found.values())
-        return (
-            f"some runs of an operator, those created before {times.utc(oldest)} (--store"
-            " cluster waits for all, --benchmark asks for fewer)"
-        )
-
-    ask_operator(access, read, note, insist=insist, missing=missing)
-    return sorted(found.values(), key=lambda run: (run.created_at, run.run_id))
-
-
-def operator_run(
-    access: ClusterAccess, text: str, note: Note, *, insist: bool = False
-) -> Run | None:
-    """Return the run with this id or unique id prefix, if there is one."""
-    return ask_operator(access, lambda there: there.run(text), note, insist=insist)
-
-
-def operator_baselines(
-    access: ClusterAccess, note: Note, *, insist: bool = False
-) -> list[Baseline]:
+def operator_baselines(scope: StoresRead, note: Note) -> list[Baseline]:
     """Return its baselines; none of an operator that knows no such."""
-    found = ask_operator(
-        access,
-        lambda there: there.baselines(),
-        note,
-        insist=insist,
-        missing=lambda: "the baselines of an operator",
-    )
-    return found or []
+    if not _asks(scope):
+        return []
+    try:
+        with _reading(scope.access, insist=scope.insists) as operator:
+            return [] if operator is None else operator.baselines()
+    except BenchError as wrong:
+        if scope.insists:
+            raise _unread(wrong) from wrong
+        scope.miss("the baselines", wrong)
+        note(scope.missed)
+    return []
+
+
+def _unread(wrong: BenchError) -> Unreachable:
+    return Unreachable(f"The operator cannot be read: {wrong.message}", wrong.action)
 
 
 def operator_files(
@@ -406,6 +432,22 @@ def operator_files(
     """Copy a run's files from an operator into a folder; return the copies."""
     with opened_operator(access, LOG_SECONDS) as operator:
         return [] if operator is None else operator.copy(run_id, folder, kinds)
+
+
+@contextlib.contextmanager
+def _reading(access: ClusterAccess, *, insist: bool) -> Iterator[OperatorProxy | None]:
+    """Give the operator of a namespace, to read an answer for which somebody waits.
+
+    With ``insist`` it raises :class:`Unreachable` if there is none.
+    """
+    seconds = limits.now.operator_insist if insist else limits.now.operator_answer
+    with opened_operator(access, seconds) as operator:
+        if operator is None and insist:
+            raise Unreachable(
+                "There is no operator in the namespace.",
+                "Name its namespace with -n, or install it with the chart.",
+            )
+        yield operator
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from k8sbench.model.errors import InputError, did_you_mean
+from k8sbench.model.request import CLUSTER, LOCAL
 from k8sbench.model.training import is_path
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _value(key: str, param: click.Option, value: Any, path: str) -> Any:
 def _from_folder(value: str, folder: Path) -> str:
     """Have a relative path start at the folder of its file."""
     is_url = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", value)
-    if value == "cluster" or is_url or not is_path(value):
+    if value in {CLUSTER, LOCAL} or is_url or not is_path(value):
         return value
     with contextlib.suppress(RuntimeError):  # no home for a ~
         value = str(Path(value).expanduser())

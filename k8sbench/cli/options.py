@@ -169,8 +169,9 @@ store_option = click.option(
     "--store",
     "where",
     metavar="FOLDER",
-    help="Store; default K8SBENCH_STORE, else the user's data folder. results, compare, "
-    "history, baseline list, list, status and logs also take cluster: the operator's store.",
+    help="Store; default K8SBENCH_STORE, else the user's data folder. results, report, explain, "
+    "compare, history, baseline list, list, status and logs read the operator's store, too: with "
+    "cluster that one alone, with local only the own one.",
 )
 
 

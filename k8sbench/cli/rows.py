@@ -25,6 +25,7 @@ from k8sbench.report import formats
 
 if TYPE_CHECKING:
     from k8sbench.app.results import RunRows
+    from k8sbench.app.stores import StoresRead
     from k8sbench.measure.group.selection import Report
     from k8sbench.report.columns import Form
     from k8sbench.report.tables import Table
@@ -79,6 +80,13 @@ ORDER = (
     *(UNDECIDED_EXIT_CODE, 0),
 )
 """Precedence among the exit codes of several runs."""
+
+
+def exit_code(scope: StoresRead) -> int:
+    """Return the exit code of a command that has read stores: 6 if the operator was missed."""
+    if scope.missed and output.quiet:
+        output.error(scope.missed)
+    return Unreachable.exit_code if scope.missed else 0
 
 
 def code_of_run(run: Run) -> int:

@@ -160,6 +160,10 @@ class Unreachable(BenchError):
     exit_code = 6
 
 
+class OperatorLost(Unreachable):
+    """The operator of a namespace does not answer, or not any more."""
+
+
 class NamedNotThere(Unreachable):
     """The named kubeconfig or context does not exist.
 

@@ -8,7 +8,7 @@ figure or the GPU's data sheet (speedup, deviation, share of peak, parity) stand
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
@@ -133,6 +133,8 @@ class GroupRow(NamedTuple):
     """Number of runs that have not ended."""
     measures: str
     """``speed``, ``smoke`` (a functional test) or ``cpu`` (its processes share a machine)."""
+    rejects: str = ""
+    """Ids of the reasons against the group and its runs, sorted, with commas between."""
 
     @property
     def line(self) -> Line:
@@ -228,6 +230,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
             state=self.state,
             in_progress=self.in_progress,
             measures="smoke" if self.smoke else "cpu" if self.on_cpu else "speed",
+            rejects=",".join(self.ids("reject")),
         )
 
     @property
@@ -305,6 +308,16 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         """
         every = [*self.reasons, *(r for member in self.members for r in member.reasons)]
         return tuple(sorted({reason.id for reason in every if reason.kind == kind}))
+
+
+class GroupList(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows of all groups of an operator's store, and the names of its runs."""
+
+    columns: tuple[str, ...] = GroupRow._fields
+    """Names of a row's values."""
+    rows: Sequence[GroupRow]
+    logs: Mapping[str, Mapping[str, str | None]]
+    """Set → run id → digest of the run's log; None without one."""
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):

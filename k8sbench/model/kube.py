@@ -27,6 +27,8 @@ The API server's proxy passes it on, unlike Authorization.
 """
 MOST_RUNS = 1000
 """Runs of one answer of an operator: the newest that match."""
+MOST_GROUPS = 200
+"""Groups of one answer of an operator."""
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """Label of a job that names its Kueue LocalQueue."""
 MANAGED = "app.kubernetes.io/managed-by=k8sbench"

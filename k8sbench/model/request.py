@@ -22,6 +22,12 @@ LONGEST = 1_000_000_000
 """Iterations."""
 
 
+CLUSTER = "cluster"
+"""The value of ``--store`` that is the operator's store alone."""
+LOCAL = "local"
+"""The value of ``--store`` that is the default folder alone; no operator is asked."""
+
+
 class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Requested cluster and namespace; None: the current ones."""
 

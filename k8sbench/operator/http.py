@@ -43,9 +43,9 @@ from k8sbench.app.run_list import judged
 from k8sbench.app.run_status import log_files
 from k8sbench.measure.group import selection
 from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
-from k8sbench.model.group import GroupFilter
+from k8sbench.model.group import Group, GroupFilter, GroupList
 from k8sbench.model.identity import resolve
-from k8sbench.model.kube import MOST_RUNS, TOKEN_HEADER
+from k8sbench.model.kube import MOST_GROUPS, MOST_RUNS, TOKEN_HEADER
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
 from k8sbench.operator.controller import OperatorState
@@ -92,6 +92,21 @@ def groups(store: GroupedStore, query: Mapping[str, str]) -> Any:
     """Return the rows of ``results -o json``."""
     report = _report(store, query)
     return document.document(report.results, report.parities)
+
+
+def group_list(store: GroupedStore, _: Mapping[str, str]) -> GroupList:
+    """Return the rows of all groups, and the names of all runs."""
+    groups = StoredGroups(store, lambda _: None)
+    return GroupList(rows=groups.rows, logs=store.group_index.logs())
+
+
+def groups_by_id(store: GroupedStore, ids: str) -> list[Group]:
+    """Return groups by their ids, with commas between, less those that are gone."""
+    names = set(ids.split(","))
+    if len(names) > MOST_GROUPS:
+        raise UsageError(f"{len(names)} groups are too many.", f"Ask for {MOST_GROUPS} at most.")
+    groups = StoredGroups(store, lambda _: None)
+    return groups.groups(row for row in groups.rows if row.group_id in names)
 
 
 def page(where: str | None, store: GroupedStore, query: Mapping[str, str]) -> str:
@@ -262,6 +277,8 @@ def application(
         "/api/v1/runs/{text}/artifacts": artifacts,
         "/api/v1/runs/{text}/artifacts/{name:path}": artifact,
         "/api/v1/groups": groups,
+        "/api/v1/groups/{ids}": groups_by_id,
+        "/api/v1/rows": group_list,
         "/api/v1/baselines": lambda store, _: store.baselines(),
     }
     return Starlette(

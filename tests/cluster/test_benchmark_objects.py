@@ -190,7 +190,7 @@ def status(namespace: Namespace, name: str) -> dict[str, Any]:
 
 
 def phases(operator: OperatorShell) -> dict[str, str]:
-    return {run["run_id"]: run["phase"] for run in operator.json("list")}
+    return {run["run_id"]: run["phase"] for run in operator.json("list", "--store=local")}
 
 
 def until_runs(shell: Shell, *names: str) -> None:
@@ -215,7 +215,7 @@ def test_kubectl_alone_runs_a_benchmark_and_reads_its_result(
     conditions = {one["type"]: (one["status"], one["reason"]) for one in found["conditions"]}
     assert conditions == {"Complete": ("True", "RunsSucceeded"), "Valid": ("True", "RowsValid")}
     (row,) = found["rows"]
-    ours = operator.json("results")["rows"]
+    ours = operator.json("results", "--store=local")["rows"]
     assert row["throughput"] == pytest.approx(ours[0]["throughput"], rel=1e-6)
     assert (row["runs"], row["verdict"], row["case"]) == ("2/2", "valid", "2x1")
     assert [(run["name"], run["phase"]) for run in found["runs"]] == [
@@ -259,7 +259,9 @@ def test_the_commands_of_the_page_run_in_their_order(
     with serving(operator):
         for command in pages.commands(page, "Benchmark objects"):
             pages.run(command, own_shell.folder, environment)
-    assert {run["set_name"] for run in operator.json("list")} == {"nightly-2026-11-27"}
+    assert {run["set_name"] for run in operator.json("list", "--store=local")} == {
+        "nightly-2026-11-27"
+    }
 
 
 def test_a_killed_operator_leaves_nothing_out_and_does_nothing_twice(

@@ -68,7 +68,7 @@ def test_a_submit_creates_an_object_and_shows_what_the_operator_does_with_it(
             submit.ends()
         assert submit.out.count("ok (smoke)") == 1
         assert shell.run("watch", "night").out == submit.out
-        assert shell.json("list") == operator.json("list") or shell.json("list")
+        assert shell.json("list") == operator.json("list", "--store=local") or shell.json("list")
         (row,) = shell.json("results")["rows"]
         assert [member["source"] for member in row["members"]] == ["operator"] * 2
         refused = shell.run(*words, "--iterations=11", code=2)

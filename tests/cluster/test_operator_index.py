@@ -59,5 +59,5 @@ def test_an_operator_without_its_index_collects_its_jobs_and_creates_none_twice(
         operator_process.end(running)
     history = operator.json("status", "goes-on-1")["history"]
     assert {one["job_uid"] for one in history if one["job_uid"]} == {before[0]}
-    assert sorted(run["run_id"] for run in operator.json("list")) == sorted(logs)
+    assert sorted(run["run_id"] for run in operator.json("list", "--store=local")) == sorted(logs)
     assert own_shell.on_cluster() == []

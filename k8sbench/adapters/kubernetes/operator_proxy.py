@@ -8,18 +8,17 @@ Requests go through the API server's service proxy.
 from __future__ import annotations
 
 import base64
-import math
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from k8sbench import limits
+from k8sbench import __version__, limits
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
@@ -28,8 +27,10 @@ from k8sbench.adapters.store import disk
 from k8sbench.json_decoders import decoder
 from k8sbench.model import times
 from k8sbench.model.errors import Unreachable
+from k8sbench.model.group import Group, GroupList, GroupRow
 from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.model.kube import (
+    MOST_GROUPS,
     MOST_RUNS,
     OPERATOR,
     TOKEN_HEADER,
@@ -148,28 +149,53 @@ class OperatorProxy:
 
     def __init__(self, api: Api, operator: ServingOperator, token: str | None) -> None:
         self._api, self._operator = api, operator
+        self._until = time.monotonic() + limits.now.operator_answers
         place = quote(operator.namespace, "")
         service = f"{quote(operator.name, '')}:{PORT}"
         self._base = kinds.path("Service", place, service, "proxy")
         self._headers = {} if token is None else {TOKEN_HEADER: token}
 
-    def runs(self, query: Mapping[str, str], seconds: float = math.inf) -> Iterator[Run]:
+    def runs(self, query: Mapping[str, str], limit: int | None = None) -> Iterator[Run]:
         """Yield the runs that match, page by page, the newest page first.
 
-        A run may come again. No page is asked for later than ``seconds``; :class:`Unreachable`.
+        A run may come again. With a ``limit`` there is one page of the newest ones.
         """
-        given = {**query, "detail": "status", "limit": f"{MOST_RUNS}"}
-        until = time.monotonic() + seconds
+        most = MOST_RUNS if limit is None else limit
+        given = {**query, "detail": "status", "limit": f"{most}"}
         while True:
-            page = _understood(list[Run], self.read("runs", given) or b"[]")
+            page = _understood(list[Run], self._within_time("runs", given) or b"[]")
             yield from map(_theirs, page)
             # The oldest one comes again: another may have been created at the same time.
             before = repr(min((run.created_at for run in page), default=0.0))
-            if len(page) < MOST_RUNS or given.get("until") == before:
+            if limit is not None or len(page) < most or given.get("until") == before:
                 return
-            if time.monotonic() > until:
-                raise Unreachable(f"It has not answered in {seconds:g} s.", "Try again.")
             given = {**given, "until": before}
+
+    def group_list(self) -> GroupList:
+        """Return the rows of its groups, and the names of its runs.
+
+        Raises :class:`Unreachable` for an operator of another version, which has none.
+        """
+        answer = self.read("rows", {})
+        if answer is None:
+            version = self._operator.version or "unknown"
+            raise Unreachable(
+                f"It is of version {version}, which k8sbench {__version__} cannot read.",
+                "Use the version of k8sbench that the operator has, or upgrade the operator.",
+            )
+        found = _understood(GroupList, answer)
+        if found.columns != GroupRow._fields:
+            raise _other_version(f"its rows have the columns {', '.join(found.columns)}")
+        return found
+
+    def groups(self, ids: Collection[str]) -> Iterator[Group]:
+        """Yield groups by id, less those that are gone."""
+        left = sorted(ids)
+        while left:
+            some = ",".join(left[:MOST_GROUPS])
+            left = left[MOST_GROUPS:]
+            answer = self._within_time(f"groups/{some}", {}) or b"[]"
+            yield from map(_their_group, _understood(list[Group], answer))
 
     def run(self, text: str) -> Run | None:
         """Return the run with this id or unique id prefix, if there is one."""
@@ -207,6 +233,13 @@ class OperatorProxy:
                 ) from fault
         return copies
 
+    def _within_time(self, path: str, query: Mapping[str, str]) -> bytes | None:
+        """Read one of many documents; raises :class:`Unreachable` if all take too long."""
+        if time.monotonic() > self._until:
+            seconds = limits.now.operator_answers
+            raise Unreachable(f"It has not sent everything in {seconds:g} s.", "Ask for less.")
+        return self.read(path, query)
+
     def read(self, path: str, query: Mapping[str, str]) -> bytes | None:
         """Return a document; None if the operator does not have it."""
         try:
@@ -241,10 +274,14 @@ def _understood(kind: type[T], answer: bytes) -> T:
     try:
         return decoder(kind).decode(answer)
     except msgspec.MsgspecError as error:
-        raise Unreachable(
-            f"Its answer is not one that this version of k8sbench reads ({error}).",
-            "Use the version of k8sbench that the operator has.",
-        ) from error
+        raise _other_version(str(error)) from error
+
+
+def _other_version(why: str) -> Unreachable:
+    return Unreachable(
+        f"Its answer is not one that this version of k8sbench reads ({why}).",
+        "Use the version of k8sbench that the operator has.",
+    )
 
 
 def _theirs(answer: Run) -> Run:
@@ -256,3 +293,9 @@ def _theirs(answer: Run) -> Run:
         artifacts_missing=f"The operator has its files: k8sbench logs {answer.run_id}",
         source=OPERATOR,
     )
+
+
+def _their_group(answer: Group) -> Group:
+    """Make of its answer the group that it has."""
+    members = (msgspec.structs.replace(member, source=OPERATOR) for member in answer.members)
+    return msgspec.structs.replace(answer, members=tuple(members))

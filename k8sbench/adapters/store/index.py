@@ -46,7 +46,7 @@ CREATE TABLE runs (
 CREATE INDEX runs_by_set ON runs (set_name, case_key, repeat);
 CREATE INDEX runs_by_time ON runs (created_at, run_id);
 CREATE INDEX runs_by_benchmark ON runs (benchmark, created_at);
-CREATE INDEX runs_open ON runs (created_at) WHERE NOT closed;
+CREATE INDEX runs_open ON runs (created_at, run_id) WHERE NOT closed;
 CREATE INDEX runs_by_log ON runs (log_digest) WHERE log_digest IS NOT NULL;
 CREATE TABLE groups (
     set_name    TEXT NOT NULL,
@@ -68,6 +68,7 @@ CREATE TABLE groups (
     state       TEXT NOT NULL,
     in_progress INTEGER NOT NULL,
     measures    TEXT NOT NULL,
+    rejects     TEXT NOT NULL,
     record      BLOB NOT NULL,
     PRIMARY KEY (set_name, group_id)
 );

@@ -16,6 +16,7 @@ from k8sbench.adapters.store import artifacts, database, disk, following, index
 from k8sbench.adapters.store.database import DamagedDatabase, Database, NotWritable
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model.errors import StoreError, UsageError
+from k8sbench.model.request import LOCAL
 
 STORE_VARIABLE = "K8SBENCH_STORE"
 NEW = f"{database.DATABASE}.new"
@@ -54,6 +55,7 @@ def open_store(
 
 def _folder(named: str | None) -> Path:
     """Return the folder that is named, or the default for users' data."""
+    named = None if named == LOCAL else named
     # The value may end with a line feed of a file or Secret.
     named = named if named is not None else os.environ.get(STORE_VARIABLE, "").strip() or None
     if named is not None and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", named):
@@ -144,7 +146,7 @@ def _fill(base: Database, root: Path, tell: Tell) -> dict[str, str]:
         following.note(db, root)
         run_ids = sorted(artifacts.run_ids(root))
         for begin in range(0, len(run_ids), SHOWN_EVERY):
-            if begin:
+            if len(run_ids) > SHOWN_EVERY:
                 tell(f"indexing the store {root}: {begin} of {len(run_ids)} runs")
             following.index_folders(db, root, run_ids[begin : begin + SHOWN_EVERY])
         return index.damaged(db)

@@ -22,6 +22,7 @@ from k8sbench.cli.options import (
     since_option,
     store_option,
 )
+from k8sbench.cli.rows import exit_code
 from k8sbench.cli.terminal import output
 from k8sbench.measure.group.comparison import FLOOR
 from k8sbench.measure.group.selection import GONE, Sort, Wanted
@@ -76,13 +77,13 @@ def command(
     where: str | None,
     access: ClusterAccess,
     **wanted: Any,
-) -> None:
+) -> int:
     """Print tables of the measured results.
 
     One row per case: the median of its valid runs in the latest set; with RUN (ids, or unique
     beginnings of them) the rows of these runs. A missing figure is –, and a line says why. The
-    runs of an operator in the namespace are among them where it answers within two seconds; --store
-    cluster prints only those, and fails without an operator.
+    runs of an operator in the namespace are among them; --store cluster prints only those, and
+    --store local does not ask for them. Exit code 6 if the operator cannot be read.
     """
     if lang != "en" and output_format not in formats.FOR_PEOPLE:
         raise UsageError(
@@ -113,6 +114,7 @@ def command(
     if report.older and output_format in formats.FOR_PEOPLE:
         older = counted(report.older, "older row", ("is", "are"))
         output.note(f"{older} not shown; --all shows all sets.")
+    return exit_code(scope)
 
 
 @click.command()
@@ -146,7 +148,7 @@ def report_command(
     access: ClusterAccess,
     accept: tuple[str, ...],
     **given: Any,
-) -> None:
+) -> int:
     """Write a publishable report of sets.
 
     FOLDER gets a README with environment, commands, method, tables and charts, as the published
@@ -161,6 +163,7 @@ def report_command(
     made = reports.publish(sets, Path(folder), scope, output.note, **given)
     output.note(f"{folder}: {made.valid}.")
     output.note("Before you publish it: logs and manifests hold names of hosts, users and folders.")
+    return exit_code(scope)
 
 
 @click.command()
@@ -169,7 +172,7 @@ def report_command(
 @accept_option
 @access_options
 @store_option
-def explain_command(target: str, log: str | None, **scope: Any) -> None:
+def explain_command(target: str, log: str | None, **given: Any) -> int:
     """Explain a figure, an id such as gpu-count, or a log format.
 
     For a run: the lines that count, the window and what was left out, the figure by each
@@ -183,6 +186,7 @@ def explain_command(target: str, log: str | None, **scope: Any) -> None:
     k8sbench explain resnet50-261120-081500-x7k2qd
     k8sbench explain mine.yaml train.log
     """
+    scope = StoresRead(**given)
     if log is not None:
         made = imports.explain_format(target, log)
     elif target.endswith((".yaml", ".yml")):
@@ -191,8 +195,9 @@ def explain_command(target: str, log: str | None, **scope: Any) -> None:
             f"Name one: k8sbench explain {target} LOG",
         )
     else:
-        made = results.explain(target, StoresRead(**scope), output.note)
+        made = results.explain(target, scope, output.note)
     output.write(explanation.text(made, output.terminal_width() or explanation.WIDTH))
+    return exit_code(scope)
 
 
 # -- changes between sets --------------------------------------------------------------------------
@@ -263,7 +268,7 @@ def compare_command(
     fail_on_missing: bool,
     fail_on_undecided: bool,
     floor: float,
-    **scope: Any,
+    **given: Any,
 ) -> int:
     """Compare two sides: changes with their significance.
 
@@ -274,9 +279,8 @@ def compare_command(
     each side decide; where the store has four earlier sets of a case, their spread does, also for
     one run. What may explain the changes stands below, likeliest first.
     """
-    compared = results.compare(
-        a, b, StoresRead(**scope), output.note, limit=limit, floor=floor, chosen=chosen
-    )
+    scope = StoresRead(**given)
+    compared = results.compare(a, b, scope, output.note, limit=limit, floor=floor, chosen=chosen)
     from k8sbench.report import comparing as report
 
     width = output.terminal_width()
@@ -291,14 +295,15 @@ def compare_command(
     }
     output.write(formats.written(output_format, view))
     if limit is None and not fail_on_missing and not fail_on_undecided:
-        return 0
+        return exit_code(scope)
     if output_format not in formats.FOR_PEOPLE:
         # CI's log has it, too, where the document goes to a file.
         output.note(report.summary(compared))
-    return _exit_code(compared, missing=fail_on_missing, undecided=fail_on_undecided)
+    code = _code_of_changes(compared, missing=fail_on_missing, undecided=fail_on_undecided)
+    return exit_code(scope) or code
 
 
-def _exit_code(compared: Comparison, *, missing: bool, undecided: bool) -> int:
+def _code_of_changes(compared: Comparison, *, missing: bool, undecided: bool) -> int:
     """Return the exit code of a comparison that may fail.
 
     ``missing``, ``undecided``: whether such cases fail.
@@ -357,8 +362,8 @@ def history_command(
     since: float | None,
     accept_level: bool,
     chosen: GroupFilter,
-    **scope: Any,
-) -> None:
+    **given: Any,
+) -> int:
     """Show a benchmark over its sets, and mark its changes; without one, what changed anywhere.
 
     One table for each case: its sets, oldest first, each with its median and interval. A set is
@@ -367,18 +372,19 @@ def history_command(
     the case recovers or its level is accepted.
     """
     chosen = msgspec.structs.replace(chosen, benchmark=benchmark)
+    scope = StoresRead(**given)
     if accept_level:
-        _accept_levels(chosen, StoresRead(**scope))
-        return
+        _accept_levels(chosen, scope)
+        return 0
     from k8sbench.report import history, tables
 
     if benchmark is None:
         if since is not None:
             raise UsageError("--since is for one benchmark.", "Name it, or leave --since out.")
-        changed = results.changes(chosen, StoresRead(**scope), output.note)
+        changed = results.changes(chosen, scope, output.note)
         if not changed and output_format in formats.FOR_PEOPLE:
             output.note("No case has changed.")
-            return
+            return exit_code(scope)
         table = history.changes_table(changed)
         view: formats.View = {
             "table": lambda: rows.text_of([table]),
@@ -387,8 +393,8 @@ def history_command(
             "csv": lambda: formats.flattened(history.changes_document(changed)["changes"]),
         }
         output.write(formats.written(output_format, view))
-        return
-    series = results.history(chosen, StoresRead(**scope), output.note, since=since)
+        return exit_code(scope)
+    series = results.history(chosen, scope, output.note, since=since)
     shown = history.tables(series)
     view = {
         "table": lambda: rows.text_of(shown),
@@ -397,6 +403,7 @@ def history_command(
         "csv": lambda: history.flat(series),
     }
     output.write(formats.written(output_format, view))
+    return exit_code(scope)
 
 
 def _accept_levels(chosen: GroupFilter, scope: StoresRead) -> None:
@@ -440,13 +447,15 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
 @format_option("table", "json", "name")
 @access_options
 @store_option
-def list_(output_format: str, **scope: Any) -> None:
+def list_(output_format: str, **given: Any) -> int:
     """List the baselines; those of an operator in the namespace, too."""
-    known = results.list_baselines(StoresRead(**scope), output.note)
+    scope = StoresRead(**given)
+    known = results.list_baselines(scope, output.note)
     if output_format == "table" and not known:
         output.note("There is no baseline; k8sbench baseline save NAME SET makes one.")
     else:
         output.write_items(output_format, BASELINES, known, known, [one.name for one in known])
+    return exit_code(scope)
 
 
 @baseline_command.command()

@@ -15,6 +15,7 @@ import msgspec
 
 from k8sbench.app import collect, follow, run_list, run_status
 from k8sbench.app.follow import PrintedLine
+from k8sbench.app.stores import StoresRead
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
@@ -27,6 +28,7 @@ from k8sbench.cli.options import (
     store_option,
     wait_option,
 )
+from k8sbench.cli.rows import exit_code
 from k8sbench.cli.running import SignalStop, reporting
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import figure_words
@@ -63,23 +65,25 @@ NOT_RECORDED = "not recorded"
 @store_option
 def list_command(
     output_format: str, access: ClusterAccess, where: str | None, **wanted: Any
-) -> None:
+) -> int:
     """List the recorded runs, or all runs of a namespace.
 
     Oldest first, each with its throughput, or the reason why it has none; on a terminal the newest
     50, in a pipe all of them. A run whose process was
     killed is Lost. A run on a cluster that no k8sbench follows has its present state there. With
     -n, --context or --kubeconfig only the runs of that namespace are listed, including those that
-    other people have submitted. The runs of an operator in the namespace are among them where it
-    answers within two seconds; --store cluster lists only those, and fails without an operator.
+    other people have submitted. The runs of an operator in the namespace are among them; --store
+    cluster lists only those, and --store local does not ask for them.
     """
     is_short = output_format in SHORT and sys.stdout.isatty()
     limit = MOST_LISTED + 1 if is_short else None
-    rows = run_list.list_runs(RunFilter(**wanted, limit=limit), where, access, output.note)
+    scope = StoresRead(where=where, access=access)
+    rows = run_list.list_runs(RunFilter(**wanted, limit=limit), scope, output.note)
     if limit is not None and len(rows) == limit:
         rows = rows[1:]
         output.note(f"The newest {MOST_LISTED} runs; for all of them: k8sbench list | less")
     _print_list(rows, output_format, time.time())
+    return exit_code(scope)
 
 
 def _print_list(rows: Sequence[ListedRun], output_format: str, now: float) -> None:

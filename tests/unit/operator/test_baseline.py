@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.app import results, stores
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.phase import Phase
-from k8sbench.model.request import ClusterAccess
-from k8sbench.operator import http
 from k8sbench.operator.controller import OperatorSettings, OperatorState
 from k8sbench.operator.metrics import Metrics
 from tests.unit.command_line import Cli
 from tests.unit.measure.test_compare import A, B, new, old
+from tests.unit.operator.served import Operator
 from tests.unit.operator.test_metrics import samples
 from tests.unit.report.factory import START, repeats, run
 from tests.unit.store.filled import put
@@ -85,24 +81,11 @@ def test_a_set_with_runs_that_go_on_waits_and_other_cases_have_no_series(
 
 
 @pytest.fixture
-def of_an_operator(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def of_an_operator(where: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let the commands find an operator with that store."""
-
-    class Proxy(OperatorProxy):
-        def __init__(self) -> None:
-            """Have no API server behind it."""
-
-        def read(self, path: str, query: Mapping[str, str]) -> bytes | None:
-            with open_store(str(where)) as store:
-                if path == "baselines":
-                    return msgspec.json.encode(store.baselines())
-                return msgspec.json.encode(http.runs(store, query))
-
-    @contextmanager
-    def opened(access: ClusterAccess, seconds: float = 0.0) -> Iterator[OperatorProxy]:
-        yield Proxy()
-
-    monkeypatch.setattr(stores, "opened_operator", opened)
+    with open_store(str(where)) as store:
+        monkeypatch.setattr(stores, "opened_operator", Operator(store).opened)
+        yield
 
 
 @pytest.mark.usefixtures("of_an_operator")

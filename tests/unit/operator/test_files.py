@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import stat
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,47 +14,11 @@ from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import stores
 from k8sbench.model.errors import Unreachable
-from k8sbench.model.kube import ServingOperator
 from k8sbench.model.phase import Phase
-from k8sbench.model.request import ClusterAccess
-from k8sbench.operator import http
-from k8sbench.operator.controller import OperatorSettings, OperatorState
-from k8sbench.operator.metrics import Metrics
 from tests.unit.command_line import Cli
-from tests.unit.kubernetes import servers
 from tests.unit.lifecycle.test_gathering import Bench, Source
+from tests.unit.operator.served import HERE, Operator
 from tests.unit.store.examples import NOW, archive, plan, step
-
-HERE = ClusterAccess(namespace="team")
-
-
-class Operator:
-    """Operator's store, served at the address of an API server's proxy."""
-
-    def __init__(self, store: SqlStore) -> None:
-        self.store, self.asked = store, list[str]()
-        self.is_away = False
-
-    @contextmanager
-    def opened(self, access: ClusterAccess, seconds: float = 0.0) -> Iterator[OperatorProxy]:
-        assert access == HERE
-        if self.is_away:
-            raise Unreachable("The operator does not answer.", "See: kubectl get pods")
-        state = OperatorState(
-            settings=OperatorSettings(store=str(self.store.root)), looked_at=time.monotonic()
-        )
-        app = http.application(state, Metrics().registry, lambda: "sesame")
-        with (
-            http.Server("127.0.0.1:0", app) as server,
-            servers.reached(self.store.root, f"http://127.0.0.1:{server.port}") as api,
-        ):
-            seen = ServingOperator(
-                namespace="ops", name="k8sbench", version="", age_s=0.0, is_alive=True
-            )
-            proxy = OperatorProxy(api, seen, "sesame")
-            proxy._base = ""
-            yield proxy
-            self.asked += [key for key, count in api.sender.errors.items() if count]
 
 
 @pytest.fixture

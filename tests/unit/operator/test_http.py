@@ -18,7 +18,9 @@ import urllib3
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import results
+from k8sbench.app.known_groups import StoredGroups
 from k8sbench.model.errors import NotFound, UsageError
+from k8sbench.model.group import Group, GroupList
 from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.model.phase import Phase
 from k8sbench.operator import http
@@ -103,6 +105,18 @@ def test_the_documents_keep_to_the_schema(get: Get, store: SqlStore) -> None:
     assert [member["run_id"] for member in row["members"]] == ["seg-1", "seg-2"]
 
 
+def test_rows_and_groups_are_those_of_the_store(get: Get, store: SqlStore) -> None:
+    store.measured("seg-1", measurement(log_digest="digest"))
+    found = msgspec.json.decode(get("/api/v1/rows").data, type=GroupList)
+    known = StoredGroups(store, print)
+    assert found.rows == known.rows
+    assert found.columns[:2] == ("set_name", "group_id")
+    assert found.logs == {"nightly": {"seg-1": "digest", "seg-2": None}}
+    (group,) = known.groups(known.rows)
+    answer = get(f"/api/v1/groups/{group.key.id},g-none")
+    assert msgspec.json.decode(answer.data, type=list[Group]) == [group]
+
+
 def test_a_log_that_grows_is_sent_up_to_the_size_that_it_had(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x" * 10)
@@ -126,6 +140,7 @@ def test_a_log_that_grows_is_sent_up_to_the_size_that_it_had(tmp_path: Path) -> 
         *((f"/api/v1/runs?limit={number}", 400, "$.limit") for number in ("inf", "-1", "0", "nan")),
         ("/api/v1/runs?phase=Done", 400, "Invalid enum value 'Done'"),
         ("/api/v2/runs", 404, ""),
+        (f"/api/v1/groups/{','.join(f'g-{n}' for n in range(201))}", 400, "201 groups"),
         ("/api/v1/runs/seg-1/artifacts/%00", 400, ""),
         (f"/api/v1/runs/seg-1/artifacts/{'x' * 5000}", 400, ""),
         (f"/api/v1/runs?since={'9' * 400}", 400, ""),

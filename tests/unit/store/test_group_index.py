@@ -172,10 +172,33 @@ def test_an_answer_survives_a_change_while_it_is_made(root: Path, store: SqlStor
 def test_overruled_reasons_change_no_kept_group(root: Path, store: SqlStore) -> None:
     reason = Finding(id="too-few-records", severity="reject", sentence="4 records.")
     put(root, night(7, 100.0, measured={"verdict": "rejected", "reasons": (reason,)}))
-    assert medians(store)["night-7"] is None
     accepting = StoredGroups(store, print, accept=("too-few-records",))
     assert {row.set_name: row.median for row in accepting.rows}["night-7"] == 100.0
     assert medians(store)["night-7"] is None
+
+
+def test_an_overruled_1x1_case_changes_the_efficiencies_that_refer_to_it(
+    root: Path, store: SqlStore
+) -> None:
+    reason = Finding(id="too-few-records", severity="reject", sentence="4 records.")
+    put(root, night(7, 10.0, case="1x1", measured={"verdict": "rejected", "reasons": (reason,)}))
+    put(root, night(8, 100.0))
+    assert medians(store)["night-8"] == 100.0
+    accepting = StoredGroups(store, print, accept=("too-few-records",))
+    (row,) = (row for row in accepting.rows if row.set_name == "night-8")
+    assert (row.median, row.rejects) == (None, "efficiency-above-limit")
+
+
+def test_an_overruled_reason_makes_no_groups_that_it_is_not_about(
+    root: Path, store: SqlStore
+) -> None:
+    reason = Finding(id="too-few-records", severity="reject", sentence="4 records.")
+    put(root, night(7, 100.0, measured={"verdict": "rejected", "reasons": (reason,)}))
+    medians(store)
+    damage(store, [run for run in store.runs(RunFilter()) if run.plan.set_name != "night-7"])
+    accepting = StoredGroups(store, print, accept=("too-few-records",))
+    assert {row.set_name: row.counted for row in accepting.rows}["night-7"] == 1
+    assert store.unreadable == {}
 
 
 def test_a_store_that_can_only_be_read_answers_alike(
