@@ -219,6 +219,12 @@ class Controller:
         delete_at = try_at = 0.0
         self.state.look = None
 
+        def progress(text: str) -> None:
+            """Show how far the index is, for which it is not ready, and that it goes on."""
+            self.state.looked_at = time.monotonic()
+            self.state.failure = text
+            self._reporter.note(text)
+
         def look(places: Sequence[Serving], api_errors: Mapping[str, int]) -> None:
             nonlocal delete_at, try_at
             now = time.monotonic()
@@ -238,8 +244,8 @@ class Controller:
                         self._reporter.note(f"The logs of {runs} were removed (--keep-logs-for).")
 
         try:
-            with stores.open_writable(settings.store, note=self._reporter.note) as store:
-                StoredGroups(store, self._reporter.note)  # before somebody waits for it
+            with stores.open_writable(settings.store, note=progress) as store:
+                StoredGroups(store, progress)  # before somebody waits for it
                 for run in store.runs(RunFilter(limit=LATEST)):
                     if run.phase.final:
                         self._closed(run)

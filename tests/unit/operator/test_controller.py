@@ -9,14 +9,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import urllib3
 
+from k8sbench.adapters.store import opening
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import serve
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import StoreError
+from k8sbench.operator import http
 from k8sbench.operator.controller import Controller, OperatorSettings
 from tests.harness.cluster.limits import shorten
 from tests.unit.lifecycle.played import Silent
+from tests.unit.report.factory import repeats
+from tests.unit.store.filled import put
 from tests.waiting import wait_until
 
 SECONDS = 30.0
@@ -138,6 +143,51 @@ def test_a_store_without_room_is_no_success(life: Life, monkeypatch: pytest.Monk
     assert life.controller.state.unready == "The disk is full."
     assert life.controller.state.succeeded_at == 5.0, "however often it begins again"
     assert life.reporter.reported == ["warning: not ready: The disk is full."], "once"
+
+
+class Held(Silent):
+    """Holds the first message until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = threading.Semaphore(0)
+        self.go_on = threading.Semaphore(0)
+
+    def note(self, text: str) -> None:
+        super().note(text)
+        self.told.release()
+        assert self.go_on.acquire(timeout=SECONDS)
+
+
+def test_one_that_builds_its_index_is_healthy_and_not_ready(
+    life: Life, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(opening, "SHOWN_EVERY", 1)
+    put(tmp_path / "store", repeats([100.0, 101.0, 99.0]))
+    (tmp_path / "store" / "k8sbench.db").unlink()
+    held = Held()
+    life.controller = Controller(life.controller.state.settings, life.lease, held)
+    life.thread = threading.Thread(target=life.controller.run, args=(life.stop,))
+    state = life.controller.state
+    served = Served(to_the_stop)
+    life.begin(served, monkeypatch)
+    with (
+        http.Server("127.0.0.1:0", http.probes(state)) as server,
+        urllib3.HTTPConnectionPool("127.0.0.1", server.port, retries=False) as pool,
+    ):
+        for number in range(3):
+            assert held.told.acquire(timeout=SECONDS)
+            assert pool.request("GET", "/healthz").status == 200
+            ready = pool.request("GET", "/readyz")
+            assert ready.status == 503
+            assert f"{number} of 3 runs" in ready.data.decode()
+            state.looked_at -= http.HEALTHY_SECONDS + 1  # so long took the next runs
+            assert pool.request("GET", "/healthz").status == 503
+            held.go_on.release()
+        held.go_on.release(100)
+        served.until(1)
+        wait_until(lambda: pool.request("GET", "/healthz").status == 200, "a sign of life")
+        assert "3 runs" not in state.unready
 
 
 def test_one_that_may_not_use_its_lease_says_so_once_and_is_not_ready(
