@@ -2,7 +2,8 @@
 
 A night has three runs of nine cases. The runs' folders are written by this script; the index is
 built by the first command. Printed are the user processor seconds and the peak memory of each
-command, and their ratio to the smallest store. Exit code 1 if a limit is missed.
+command, and their ratio to the smallest store; then those of the documents of an operator with that
+store, the last one four times at once. Exit code 1 if a limit is missed.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ LIMITS = {400: (1.5, 0.8), 4000: (3.0, None)}
 """Nights → most times the smallest store, and most seconds."""
 MEGABYTES = 150
 """Most memory of a command."""
+DOCUMENTS = {"/api/v1/runs?limit=1": 0.05, "/api/v1/rows": 0.2, "/": 1.0}
+"""Path of a document of an operator → most processor seconds."""
+OPERATOR_MEGABYTES = 300
+"""Most memory of an operator that makes four pages at once."""
 
 
 def write(root: Path, nights: int) -> None:
@@ -76,6 +81,53 @@ runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
 """
 
 
+SERVE = """
+import resource, sys, time
+from concurrent.futures import ThreadPoolExecutor
+import urllib3
+from k8sbench.operator import http
+from k8sbench.operator.controller import OperatorSettings, OperatorState
+from k8sbench.operator.metrics import Metrics
+
+def seconds():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+root, *paths = sys.argv[1:]
+state = OperatorState(settings=OperatorSettings(store=root), looked_at=time.monotonic())
+app = http.application(state, Metrics().registry, lambda: "token")
+headers = {http.TOKEN_HEADER: "token"}
+with (
+    http.Server("127.0.0.1:0", app) as server,
+    urllib3.HTTPConnectionPool("127.0.0.1", server.port, maxsize=4) as pool,
+    ThreadPoolExecutor(4) as threads,
+):
+    def get(path):
+        answer = pool.request("GET", path, headers=headers)
+        assert answer.status == 200, answer.data
+    for path in paths:
+        get(path)
+        before = seconds()
+        for _ in range(5):
+            get(path)
+        print((seconds() - before) / 5)
+    list(threads.map(get, paths[-1:] * 4))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def served(root: Path) -> tuple[dict[str, float], float]:
+    """Serve a store as an operator; returns the processor seconds by path and the peak memory, MB.
+
+    Those of the client that asks are among them.
+    """
+    words = [sys.executable, "-c", SERVE, str(root), *DOCUMENTS]
+    home = Path(__file__).resolve().parents[2]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=home)
+    *figures, peak = map(float, done.stdout.split())
+    return dict(zip(DOCUMENTS, figures, strict=True)), peak
+
+
 def commands(root: Path, nights: int) -> dict[str, tuple[str, ...]]:
     """Return the commands to measure, by name."""
     last, before = f"night-{nights - 1:04}", f"night-{nights - 2:04}"
@@ -116,6 +168,11 @@ def main() -> int:
                 is_long = longest is not None and seconds > longest
                 if is_slow or is_long or peak > MEGABYTES:
                     missed.append(f"{name} with {27 * nights} runs")
+            documents, peak = served(root)
+            for name, seconds in documents.items():
+                print(f"{name:<20}{27 * nights:>6}{seconds:>9.3f}{peak:>7.0f}")
+                if seconds > DOCUMENTS[name] or peak > OPERATOR_MEGABYTES:
+                    missed.append(f"GET {name} with {27 * nights} runs")
     for name in missed:
         print(f"missed: {name}")
     return int(bool(missed))
