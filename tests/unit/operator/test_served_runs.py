@@ -13,7 +13,17 @@ import pytest
 from k8sbench import __version__
 from k8sbench.adapters.kubernetes import operator_proxy as proxies
 from k8sbench.adapters.store.opening import open_store
-from k8sbench.app import connections, follow, objects, results, run_list, run_status, stores
+from k8sbench.app import (
+    collect,
+    connections,
+    find,
+    follow,
+    objects,
+    results,
+    run_list,
+    run_status,
+    stores,
+)
 from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
