@@ -1,7 +1,8 @@
-"""Charts as values, and their SVG: bars, and lines over two axes.
+"""Charts as values, and their SVG: bars, and panels of lines over one horizontal axis.
 
-A page has the colours once (:func:`css`); :func:`document` makes a file of its own. A point tells
-its figures where the pointer rests on it. The same chart gives the same text.
+On a page a chart is as wide as its place, and its letters always have one size: lines are stretched
+to the width, words are placed by shares of it. A page has the colours once (:func:`css`);
+:func:`document` makes a file of its own. The same chart gives the same text.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -17,13 +19,31 @@ from k8sbench.model.plain_text import clean
 from k8sbench.report.tables import folded
 
 WIDTH = 480
-"""Width of a chart, in pixels of letters that are twelve high."""
+"""Width of a chart in a file, in pixels of letters that are twelve high."""
+NARROWEST = 340
+"""Width that a chart of a page has at least."""
+GAP = 9
+"""Distance of the panels, where the lowest figure of one stands above the title of the next."""
+MARGIN = 12
+"""Margin around the charts of a file."""
+RIGHT = 20
+"""Room for half of the last tick's label."""
+STRETCHED = 400
+"""Units of a line that is stretched to the width of its chart."""
 LINE = 16
 """Height of a line of text."""
 LETTER = 6.8
 """Mean width of a letter."""
 MOST_POINTS = 200
 """Maximum number of points of a drawn line."""
+MARKS = {"dot": "d", "square": "q", "stroke": "w"}
+"""Shape of a point → its class, see :func:`css`."""
+STROKE = 5
+"""Half the length of an upright stroke."""
+NEAR = 0.08
+"""Distance of events that share a label, as a share of the width."""
+APART = 0.15
+"""Least distance of two labels at the top of a panel, as a share of its width."""
 COLOURS: Mapping[str, tuple[str, str]] = {
     "text": ("#1b1f24", "#e6edf3"),
     "soft": ("#57606a", "#a2abb5"),
@@ -66,28 +86,62 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Name in the legend; empty: none."""
     dashes: str = ""
     """Lengths of dashes and gaps; empty: drawn through."""
-    shape: str = "dot"
-    """Shape of a point: ``dot``, ``cross`` (and no line), or ``none``."""
+    shape: Literal["dot", "square", "stroke", "none"] = "dot"
+    """Shape of a point; squares and upright strokes have no line."""
+
+
+class Panel(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines over a vertical axis of their own."""
+
+    lines: tuple[Trace, ...]
+    title: str = ""
+    """Title; empty: that of the chart is enough."""
+    suffix: str = ""
+    """End of each figure of the vertical axis."""
+    from_zero: bool = False
+    """True if the vertical axis begins at 0."""
+    height: int = 200
+
+
+class Tick(NamedTuple):
+    """A labelled place of the horizontal axis."""
+
+    at: float
+    label: str
+
+
+class Event(NamedTuple):
+    """A vertical line through all panels, with a number that the legend explains."""
+
+    at: float
+    text: str
+
+
+class Key(NamedTuple):
+    """A shape that the legend explains."""
+
+    shape: Literal["dot", "interval", "step"]
+    kind: str
+    text: str
 
 
 class LineChart(msgspec.Struct, frozen=True, kw_only=True):
-    """LineChart over two axes."""
+    """Panels below each other over one horizontal axis."""
 
     title: str
-    lines: tuple[Trace, ...]
+    panels: tuple[Panel, ...]
     across: str = ""
     """Title of the horizontal axis."""
-    ticks: tuple[float, ...] | None = None
-    """Ticks of both axes, on scales by powers of two; None: linear scales."""
-    is_plain: bool = False
-    """True if the horizontal axis has no figures."""
-    from_zero: bool = False
-    """True if the vertical axis begins at 0."""
+    ticks: tuple[Tick, ...] | None = None
+    """Ticks of the horizontal axis; None: round numbers."""
+    ends: tuple[float, float] | None = None
+    """Ends of the horizontal axis; None: those of the points."""
+    events: tuple[Event, ...] = ()
+    """Oldest first."""
+    keys: tuple[Key, ...] = ()
+    """Shapes that the legend explains, besides the names of lines and the events."""
     shade: tuple[float, float] | None = None
     """Part of the horizontal axis that is shaded."""
-    width: int = WIDTH
-    height: int = 200
-    """Height between the axes' ends."""
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,11 +156,14 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BarChart(msgspec.Struct, frozen=True, kw_only=True):
-    """BarChart below each other."""
+    """Bars below each other, in files alone."""
 
     title: str
     bars: tuple[Bar, ...]
-    width: int = WIDTH
+    interval: str = ""
+    """Words for the interval of a bar in the legend; empty: no bar has one."""
+    mark: str = ""
+    """Words for the marks in the legend; empty: there are none."""
 
 
 Chart = LineChart | BarChart
@@ -115,34 +172,58 @@ Chart = LineChart | BarChart
 def css(*, is_dark: bool = False) -> str:
     """Write the rules for letters and lines, and for the colours."""
     rules = (
-        f"svg{{font:12px system-ui,sans-serif;fill:currentColor;color:{COLOURS['text'][is_dark]}}}"
+        f"svg{{font:12px system-ui,sans-serif;fill:currentColor;color:{COLOURS['text'][is_dark]};"
+        "overflow:visible}svg path{vector-effect:non-scaling-stroke}"
         "svg .l{fill:none;stroke:currentColor}svg .w{stroke-width:2}"
+        "svg .d{stroke-width:6;stroke-linecap:round}svg .q{stroke-width:7;stroke-linecap:square}"
     )
     return rules + "".join(
         f"svg .{kind}{{color:{both[is_dark]}}}" for kind, both in COLOURS.items()
     )
 
 
-def svg(chart: Chart) -> str:
-    """Draw a chart for a page that has the colours."""
-    drawn, height = _drawn(chart)
-    root = _root(chart.width, height, chart.title)
-    root.append(drawn)
+def svg(chart: LineChart) -> str:
+    """Draw a chart for a page that has the colours; it is as wide as its place."""
+    left = _left(chart)
+    root = _root(chart.title)
+    height = _panels(root, chart, NARROWEST, STRETCHED)
+    padding = f"padding:0 {RIGHT}px 0 {_n(left)}px"
+    root.attrib |= {"width": "100%", "height": _n(height), "style": padding}
+    return ET.tostring(root, encoding="unicode")
+
+
+def sparkline(title: str, points: Sequence[Dot], ends: tuple[float, float]) -> str:
+    """Draw one or more points as a small line without words, the last as a dot."""
+    root = _root(title)
+    root.attrib |= {"viewBox": "-4 -4 128 32", "width": "128", "height": "32", "class": "spark"}
+    x = _scale(ends, 0, 120)
+    y = _scale([point.y for point in points], 24, 0)
+    places = [(round(x(point.x)), round(y(point.y))) for point in points]
+    _path(root, _through(places), "soft")
+    _path(root, _strokes([(*places[-1], 0)]), f"d {points[-1].kind}")
     return ET.tostring(root, encoding="unicode")
 
 
 def document(charts: Sequence[Chart]) -> bytes:
-    """Draw charts below each other as an SVG file."""
+    """Draw charts below each other as an SVG file, with margins."""
     groups = []
-    top = 0.0
+    top = float(MARGIN)
     for chart in charts:
-        group, height = _drawn(chart)
-        group.set("transform", f"translate(0 {_n(top)})")
+        group = ET.Element("svg", {"x": str(MARGIN), "y": _n(top), "width": str(WIDTH)})
+        if isinstance(chart, BarChart):
+            height = _bars(group, chart)
+        else:
+            left = _left(chart)
+            inner = WIDTH - left - RIGHT
+            group.attrib |= {"x": _n(MARGIN + left), "width": _n(inner)}
+            height = _panels(group, chart, WIDTH, inner)
         groups.append(group)
         top += height + LINE
-    width = max(chart.width for chart in charts)
-    root = _root(width, top, charts[0].title)
-    root.attrib |= {"xmlns": "http://www.w3.org/2000/svg", "width": str(1.5 * width)}
+    width = WIDTH + 2 * MARGIN
+    height = top - LINE + MARGIN
+    root = _root(charts[0].title)
+    root.attrib |= {"viewBox": f"0 0 {width} {_n(height)}", "width": _n(1.5 * width)}
+    root.attrib |= {"xmlns": "http://www.w3.org/2000/svg"}
     ET.SubElement(root, "style").text = css()
     ET.SubElement(root, "rect", {"width": "100%", "height": "100%", "fill": "#fff"})
     root.extend(groups)
@@ -150,36 +231,22 @@ def document(charts: Sequence[Chart]) -> bytes:
     return f"{ET.tostring(root, encoding='unicode')}\n".encode()
 
 
-def _root(width: float, height: float, title: str) -> ET.Element:
-    return ET.Element(
-        "svg",
-        {
-            "viewBox": f"0 0 {_n(width)} {_n(height)}",
-            "role": "img",
-            "aria-label": clean(title),
-        },
-    )
-
-
-def _drawn(chart: Chart) -> tuple[ET.Element, float]:
-    """Draw a chart below its title; return it with its height."""
-    group = ET.Element("g")
-    top = _text(group, 0, LINE - 4, chart.title, chart.width, weight="600")
-    height = _bars(group, chart, top) if isinstance(chart, BarChart) else _lines(group, chart, top)
-    return group, height
+def _root(title: str) -> ET.Element:
+    return ET.Element("svg", {"role": "img", "aria-label": clean(title)})
 
 
 # BarChart
 
 
-def _bars(group: ET.Element, chart: BarChart, top: float) -> float:
-    """Draw bars from ``top`` on; return where they end."""
+def _bars(group: ET.Element, chart: BarChart) -> float:
+    """Draw bars below their title; return where they end."""
+    top = _text(group, 0, LINE - 4, chart.title, WIDTH, weight="600")
     figures = (bar.figure for bar in chart.bars)
     known = [end for one in figures if one for end in (one.x, one.high or 0.0)]
     known += [mark.x for bar in chart.bars for mark in bar.marks]
-    room = (chart.width - 2) / max([*known, 1e-9])
+    room = (WIDTH - 2) / max([*known, 1e-9])
     for bar in chart.bars:
-        top = _text(group, 0, top + 4, bar.label, chart.width) - LINE + 5
+        top = _text(group, 0, top + 4, bar.label, WIDTH) - LINE + 5
         if bar.figure is None:
             top += LINE
             continue
@@ -192,103 +259,210 @@ def _bars(group: ET.Element, chart: BarChart, top: float) -> float:
             _path(part, f"M{low} {_n(top + 2)}v6m0-3H{high}m0-3v6", "text")
         for mark in bar.marks:
             place = _titled(group, mark.text, "soft")
-            _path(place, f"M{_n(mark.x * room)} {_n(top - 3)}v16", "text", is_wide=True)
+            _path(place, f"M{_n(mark.x * room)} {_n(top - 3)}v16", "w text")
         top += LINE + 10
+    for words, sign in ((chart.interval, "M0 {}v6m0-3h24m0-3v6"), (chart.mark, "M12 {}v12")):
+        if words:
+            up = 5 if words == chart.interval else 8
+            _path(group, sign.format(_n(top - up)), "text" if up == 5 else "w text")
+            top = _text(group, 30, top + 2, words, WIDTH)
     return top - 6
 
 
 # LineChart
 
 
-def _lines(group: ET.Element, chart: LineChart, top: float) -> float:
-    """Draw lines, axes and legend from ``top`` on; return where they end."""
-    points = [point for line in chart.lines for point in line.points]
-    heights = [p.y for p in points]
-    heights += [end for p in points for end in (p.low, p.high) if end is not None]
-    across = _ticks([p.x for p in points], chart)
-    ups = _ticks(heights, chart, is_up=True)
-    left = 8 + LETTER * max(len(_figure(tick)) for tick in ups)
-    right = chart.width - 10
-    bottom = top + chart.height
-    x = _scale([*across, *(p.x for p in points)], left, right, is_log=chart.ticks is not None)
-    y = _scale([*ups, *heights], bottom, top + 4, is_log=chart.ticks is not None)
-    if chart.shade is not None:
-        first, last = map(x, chart.shade)
-        box = {"d": f"M{_n(first)} {_n(top)}H{_n(last)}V{_n(bottom)}H{_n(first)}z"}
-        ET.SubElement(group, "path", {**box, "class": "grid", "opacity": ".5"})
-    _path(group, "".join(f"M{_n(left)} {_n(y(tick))}H{_n(right)}" for tick in ups), "grid")
-    marks = ET.SubElement(group, "g", {"class": "soft"})
-    for tick in ups:
-        _label(marks, left - 4, y(tick) + 4, _figure(tick), "end")
-    for tick in () if chart.is_plain else across:
-        _label(marks, x(tick), bottom + LINE, _figure(tick), "middle")
-    end = bottom + (6 if chart.is_plain else LINE + 6)
+class _Plot(NamedTuple):
+    """Places within a chart, whose left end is 0."""
+
+    span: float
+    """Units of its lines from the left to the right."""
+    share: Callable[[float], float]
+    """Maps ``x`` to a share of the width."""
+
+    def x(self, value: float) -> float:
+        """Return the place in a line."""
+        return self.share(value) * self.span
+
+    def percent(self, value: float) -> str:
+        """Return the place of words."""
+        return f"{_n(100 * self.share(value))}%"
+
+
+def _left(chart: LineChart) -> float:
+    """Return the room that the figures of the vertical axes take."""
+    figures = [_figure(tick, panel) for panel in chart.panels for tick in _ups(panel)]
+    return 8 + LETTER * max(map(len, figures))
+
+
+def _panels(root: ET.Element, chart: LineChart, width: float, span: float) -> float:
+    """Draw panels, axis and legend; return where they end."""
+    left = _left(chart)
+    every = [dot.x for panel in chart.panels for line in panel.lines for dot in line.points]
+    ends = chart.ends or (min(every), max(every))
+    ticks = chart.ticks
+    if ticks is None:
+        ticks = tuple(Tick(at, _number(at)) for at in _round(*ends, 4, is_within=True))
+    plot = _Plot(span, _scale([*ends, *(tick.at for tick in ticks)], 0, 1))
+    top = _text(root, -left, LINE - 4, chart.title, width, weight="600") - LINE + 4
+    for panel in chart.panels:
+        if panel.title:
+            top = _text(root, -left, top + 12, panel.title, width) - LINE
+        top += 6
+        _panel(root, panel, chart, plot, top)
+        top += panel.height + GAP
+    marks = ET.SubElement(root, "g", {"class": "soft"})
+    for near in _near(chart.events, plot):
+        numbers = "–".join(dict.fromkeys((str(near[0] + 1), str(near[-1] + 1))))
+        middle = sum(plot.share(chart.events[place].at) for place in near) / len(near)
+        _label(marks, f"{_n(100 * middle)}%", top + 8, numbers, "middle")
+    top += 12 * bool(chart.events)
+    for tick in ticks:
+        _label(marks, plot.percent(tick.at), top + 12, tick.label, "middle")
+    top += LINE * bool(ticks)
     if chart.across:
-        _label(marks, (left + right) / 2, end + 10, chart.across, "middle")
-        end += LINE
-    for line in chart.lines:
-        _line(group, line, x, y, (top, bottom))
-    return _legend(group, chart, end) + 4
+        _label(marks, "50%", top + 12, chart.across, "middle")
+        top += LINE
+    return _legend(root, chart, top + 4, -left, width) + 4
 
 
-def _line(
-    group: ET.Element,
-    line: Trace,
-    x: Callable[[float], float],
-    y: Callable[[float], float],
-    ends: tuple[float, float],
-) -> None:
-    part = ET.SubElement(group, "g", {"class": line.kind})
+def _near(events: Sequence[Event], plot: _Plot) -> list[list[int]]:
+    """Put the events together whose numbers would overlap."""
+    found: list[list[int]] = []
+    for place, event in enumerate(events):
+        if found and plot.share(event.at) - plot.share(events[found[-1][0]].at) < NEAR:
+            found[-1].append(place)
+        else:
+            found.append([place])
+    return found
+
+
+def _panel(root: ET.Element, panel: Panel, chart: LineChart, plot: _Plot, top: float) -> None:
+    """Draw the lines of a panel, and what goes through all of them."""
+    ups = _ups(panel)
+    y = _scale([*ups, *_heights(panel)], panel.height, 4)
+    box = {"viewBox": f"0 0 {_n(plot.span)} {panel.height}", "preserveAspectRatio": "none"}
+    place = {"y": _n(top), "width": "100%", "height": str(panel.height)}
+    lines = ET.SubElement(root, "svg", box | place)
+    if chart.shade is not None:
+        first, last = (_n(plot.x(end)) for end in chart.shade)
+        about = {"d": f"M{first} 0H{last}V{panel.height}H{first}z", "class": "grid"}
+        ET.SubElement(lines, "path", about | {"opacity": ".5"})
+    _path(lines, "".join(f"M0 {_n(y(tick))}H{_n(plot.span)}" for tick in ups), "grid")
+    for event in chart.events:
+        part = _titled(lines, event.text)
+        _path(part, f"M{_n(plot.x(event.at))} 0V{panel.height}", "soft")
+    marks = ET.SubElement(root, "g", {"class": "soft"})
+    for tick in ups:
+        _label(marks, "-4", top + y(tick) + 4, _figure(tick, panel), "end")
+    for line in panel.lines:
+        _line(lines, line, plot, y)
+    labelled = -1.0
+    for dot in (dot for line in panel.lines for dot in line.points if dot.step):
+        share = plot.share(dot.x)
+        _path(lines, f"M{_n(plot.x(dot.x))} 0V{panel.height}", dot.kind, dashes="3 3")
+        if share - labelled > APART:
+            anchor, shift = ("end", -4) if share > APART else ("start", 4)
+            _label(root, plot.percent(dot.x), top + 10, dot.step, anchor, dot.kind, shift=shift)
+            labelled = share
+
+
+def _line(lines: ET.Element, line: Trace, plot: _Plot, y: Callable[[float], float]) -> None:
+    """Draw the points of a line; those that say something are parts of their own."""
+    part = ET.SubElement(lines, "g", {"class": line.kind})
     drawn = _thinned(line.points)
-    if line.shape != "cross":
-        places = " ".join(f"{_n(x(point.x))} {_n(y(point.y))}" for point in drawn)
-        _path(part, f"M{places}", dashes=line.dashes, is_wide=True)
-    for point in drawn if line.shape != "none" else ():
-        at = x(point.x)
-        height = y(point.y)
-        if point.step:
-            _path(part, f"M{_n(at)} {_n(ends[0])}V{_n(ends[1])}", "soft", dashes="3 3")
-            _label(part, at - 4, ends[0] + 10, point.step, "end", point.kind)
-        mark = _titled(part, point.text, point.kind)
-        if point.low is not None and point.high is not None:
-            _path(mark, f"M{_n(at - 3)} {_n(y(point.low))}h6m-3 0V{_n(y(point.high))}m-3 0h6")
-        if line.shape == "cross":
-            _path(mark, f"M{_n(at - 4)} {_n(height - 4)}l8 8m0-8l-8 8", is_wide=True)
-        else:
-            ET.SubElement(mark, "circle", {"cx": _n(at), "cy": _n(height), "r": "3.5"})
+    if line.shape in ("dot", "none"):
+        _path(part, _through([(plot.x(dot.x), y(dot.y)) for dot in drawn]), "w", dashes=line.dashes)
+    if line.shape == "none":
+        return
+    mark = MARKS[line.shape]
+    half = STROKE if line.shape == "stroke" else 0.0
+    plain = [dot for dot in drawn if not (dot.text or dot.kind)]
+    parts = [([dot], _titled(part, dot.text, dot.kind)) for dot in drawn if dot.text or dot.kind]
+    for dots, group in [*([(plain, part)] if plain else []), *parts]:
+        ends = [
+            (plot.x(dot.x), y(dot.low), y(dot.high) - y(dot.low))
+            for dot in dots
+            if dot.low is not None and dot.high is not None
+        ]
+        if ends:
+            _path(group, _strokes(ends))
+        # A stroke without a length has the shape of its ends.
+        middles = [(plot.x(dot.x), y(dot.y) - half, 2 * half) for dot in dots]
+        _path(group, _strokes(middles), mark)
 
 
-def _legend(group: ET.Element, chart: LineChart, top: float) -> float:
-    """Name the lines below the axis; return where the names end."""
-    for line in chart.lines:
-        if not line.name:
-            continue
-        part = ET.SubElement(group, "g", {"class": line.kind})
-        middle = _n(top + 8)
-        cross = f"M8 {_n(top + 4)}l8 8m0-8l-8 8"
-        if line.shape == "cross":
-            _path(part, cross, is_wide=True)
-        else:
-            _path(part, f"M0 {middle}h24", dashes=line.dashes, is_wide=True)
-        top = _text(group, 30, top + 12, line.name, chart.width) - 10
+def _through(places: Sequence[tuple[float, float]]) -> str:
+    """Write a line through places, each relative to the one before: half as long."""
+    tenths = [(round(10 * x), round(10 * y)) for x, y in places]
+    moves = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise([(0, 0), *tenths])]
+    return "M" + "l".join(f"{_n(x / 10)} {_n(y / 10)}".replace(" -", "-") for x, y in moves)
+
+
+def _strokes(places: Sequence[tuple[float, float, float]]) -> str:
+    """Write upright strokes: the place of each, and its length downwards."""
+    made = []
+    at = (0, 0)
+    for x, y, length in places:
+        to = (round(10 * x), round(10 * y))
+        move = f"{_n((to[0] - at[0]) / 10)} {_n((to[1] - at[1]) / 10)}".replace(" -", "-")
+        down = round(10 * length)
+        made.append(f"m{move}v{_n(down / 10)}")
+        at = (to[0], to[1] + down)
+    return "".join(made)
+
+
+def _legend(root: ET.Element, chart: LineChart, top: float, left: float, width: float) -> float:
+    """Explain lines, shapes and events below the axis; return where the words end."""
+    signs: dict[str, str] = {
+        "dot": "M12 {0}h0",
+        "interval": "M12 {0}m0-6v12",
+        "step": "M12 {0}m0-6v12",
+    }
+    classes = {"dot": "d", "interval": "", "step": ""}
+    entries: list[tuple[str, str, str, str, str]] = []
+    for line in (line for panel in chart.panels for line in panel.lines if line.name):
+        sign = {"square": "M12 {0}h0", "stroke": f"M12 {{0}}m0-{STROKE}v{2 * STROKE}"}.get(
+            line.shape, "M0 {0}h24"
+        )
+        classed = "q" if line.shape == "square" else "w"
+        entries.append((line.kind, sign, classed, line.dashes, line.name))
+    for key in chart.keys:
+        dashes = "3 3" if key.shape == "step" else ""
+        entries.append((key.kind, signs[key.shape], classes[key.shape], dashes, key.text))
+    for kind, sign, classed, dashes, text in entries:
+        part = ET.SubElement(root, "svg", {"x": _n(left), "class": kind})
+        _path(part, sign.format(_n(top + 8)), classed, dashes=dashes)
+        top = _text(root, left + 30, top + 12, text, width + left) - 12
+    for number, event in enumerate(chart.events, 1):
+        _label(root, _n(left + 12), top + 12, str(number), "middle", "soft")
+        top = _text(root, left + 30, top + 12, event.text, width + left) - 12
     return top
 
 
-def _ticks(values: Sequence[float], chart: LineChart, *, is_up: bool = False) -> list[float]:
-    """Choose ticks: those of the chart, else round numbers around the values."""
-    if chart.ticks is not None:
-        return list(chart.ticks)
-    low = min(values)
-    high = max(values)
-    if is_up and chart.from_zero:
-        low = 0.0
+def _heights(panel: Panel) -> list[float]:
+    """Return the figures of a panel and the ends of their intervals."""
+    dots = [dot for line in panel.lines for dot in line.points]
+    ends = (end for dot in dots for end in (dot.low, dot.high) if end is not None)
+    return [*(dot.y for dot in dots), *ends]
+
+
+def _ups(panel: Panel) -> list[float]:
+    """Choose the ticks of a vertical axis, a line of text or more apart."""
+    heights = _heights(panel)
+    low = 0.0 if panel.from_zero else min(heights)
+    return _round(low, max(heights), max(1, min(4, panel.height // 22)), is_within=False)
+
+
+def _round(low: float, high: float, count: int, *, is_within: bool) -> list[float]:
+    """Return about ``count`` steps of round numbers, within the ends or around them."""
     if high == low:
         low = low - (abs(low) * 0.01 or 1.0)
         high = high + (abs(high) * 0.01 or 1.0)
-    rough = (high - low) / 4
+    rough = (high - low) / count
     power = 10.0 ** math.floor(math.log10(rough))
     size = next(power * part for part in (1, 2, 5, 10) if power * part >= rough * 0.999)
-    if not is_up:
+    if is_within:
         first = math.ceil(low / size)
         last = math.floor(high / size)
     else:
@@ -297,14 +471,13 @@ def _ticks(values: Sequence[float], chart: LineChart, *, is_up: bool = False) ->
     return [round(number * size, 12) for number in range(first, last + 1)]
 
 
-def _scale(
-    values: Sequence[float], start: float, end: float, *, is_log: bool
-) -> Callable[[float], float]:
-    """Map the values to the pixels from ``start`` to ``end``."""
-    of: Callable[[float], float] = math.log2 if is_log else float
-    low = of(min(values))
-    high = of(max(values))
-    return lambda value: start + (of(value) - low) * (end - start) / ((high - low) or 1.0)
+def _scale(values: Sequence[float], start: float, end: float) -> Callable[[float], float]:
+    """Map the values to the places from ``start`` to ``end``; equal ones to the middle."""
+    low = min(values, default=0.0)
+    high = max(values, default=0.0)
+    if low == high:
+        return lambda _: (start + end) / 2
+    return lambda value: start + (value - low) * (end - start) / (high - low)
 
 
 def _thinned(points: Sequence[Dot]) -> Sequence[Dot]:
@@ -332,16 +505,19 @@ def _titled(group: ET.Element, text: str, kind: str = "") -> ET.Element:
     return part
 
 
-def _path(
-    group: ET.Element, d: str, kind: str = "", *, dashes: str = "", is_wide: bool = False
-) -> None:
+def _path(group: ET.Element, d: str, kind: str = "", *, dashes: str = "") -> None:
     """Draw a line; its classes are those of :func:`css`."""
-    about = {"d": d, "class": " ".join(filter(None, ("l", "w" * is_wide, kind)))}
+    about = {"d": d, "class": f"l {kind}".strip()}
     ET.SubElement(group, "path", about | ({"stroke-dasharray": dashes} if dashes else {}))
 
 
-def _label(group: ET.Element, x: float, y: float, text: str, anchor: str, kind: str = "") -> None:
-    about = {"x": _n(x), "y": _n(y), "text-anchor": anchor} | ({"class": kind} if kind else {})
+def _label(
+    group: ET.Element, x: str, y: float, text: str, anchor: str, kind: str = "", *, shift: int = 0
+) -> None:
+    """Write words at a place; ``shift`` moves them to the right, in pixels."""
+    about = {"x": x, "y": _n(y), "text-anchor": anchor}
+    about |= {"class": kind} if kind else {}
+    about |= {"dx": str(shift)} if shift else {}
     ET.SubElement(group, "text", about).text = clean(text)
 
 
@@ -351,7 +527,7 @@ def _text(
     """Write text from the base line ``y`` on; return the next."""
     about = {"font-weight": weight} if weight else {}
     letter = 1.2 * LETTER if weight else LETTER
-    for line in folded(clean(text), int((width - x) / letter), breaking=True):
+    for line in folded(clean(text), int((width - max(x, 0)) / letter), breaking=True):
         ET.SubElement(group, "text", {"x": _n(x), "y": _n(y), **about}).text = line
         y += LINE
     return y
@@ -362,5 +538,9 @@ def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def _figure(value: float) -> str:
+def _number(value: float) -> str:
     return f"{value:.10g}"
+
+
+def _figure(value: float, panel: Panel) -> str:
+    return f"{_number(value)}{panel.suffix}"

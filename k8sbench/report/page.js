@@ -1,6 +1,6 @@
 const filter = document.querySelector('#filter'), none = document.querySelector('#none');
 filter.closest('p').hidden = false;
-const rows = [...document.querySelectorAll('tbody')];
+const rows = [...document.querySelectorAll('main tbody')];
 // What all rows share stands in the heading and around the table, and counts as well.
 const said = new Map(rows.map(row => [row, [...row.rows[0].cells, row.closest('table').caption,
   row.closest('section').querySelector('h2'), ...row.querySelectorAll('.env dd'),
@@ -24,7 +24,7 @@ document.querySelectorAll('tbody > .more').forEach(more => {
   const show = open => { more.hidden = !open; button.ariaExpanded = open; };
   button.onclick = () => show(more.hidden);
   show(false);
-  // A link from the list of changes unfolds the row that it leads to.
+  // A link from the first table unfolds the row that it leads to.
   more.parentElement.unfold = () => show(true);
 });
 onhashchange = () => document.getElementById(location.hash.slice(1))?.unfold?.();
@@ -54,7 +54,7 @@ const number = text => { const [a, b] = text.replace('−', '-').split('x').map(
 // What has no figure comes last.
 const compare = (a, b) => (isNaN(number(a)) - isNaN(number(b))) || (number(b) - number(a))
   || a.localeCompare(b, undefined, {numeric: true});
-document.querySelectorAll('th').forEach(head => {
+document.querySelectorAll('main th').forEach(head => {
   const button = document.createElement('button');
   button.append(...head.childNodes);
   head.append(button);

@@ -1,9 +1,9 @@
 """``results -o html``: the page that a team opens in the morning.
 
-First what changed since the last set, then each benchmark with charts and rows; notes, environment
-and commands unfold. It is one file that loads nothing else. Its one script unfolds, filters and
-sorts. The template escapes all text; only the charts, which escape their own, are inserted as they
-are.
+First the cases that somebody should look at, then each benchmark with charts and rows; notes,
+environment and commands unfold. It is one file that loads nothing else. Its one script unfolds,
+filters and sorts. The template escapes all text; only the charts, which escape their own, are
+inserted as they are.
 """
 
 from __future__ import annotations
@@ -20,18 +20,34 @@ from typing import Any
 import jinja2
 import msgspec
 
-from k8sbench.model.compared import CaseHistory, Comparison
+from k8sbench.model.compared import CaseHistory, Compared, Comparison
 from k8sbench.model.group import Group, Member, Parity, Result
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import clean, clean_lines, counted
-from k8sbench.report import chart, columns, comparing, formats, group_words, layout, plot, words
+from k8sbench.report import (
+    attention,
+    chart,
+    columns,
+    comparing,
+    formats,
+    group_words,
+    layout,
+    plot,
+    words,
+)
+from k8sbench.report.attention import Noted
 from k8sbench.report.plot import History
 from k8sbench.report.tables import Table, captioned, causes, state_of
+from k8sbench.report.time_axis import TimeAxis, time_axis
 
-MOST_CHARTS = 8
-"""Maximum charts over sets: changed cases, then the newest."""
-MOST_BARS = 20
-"""Newest rows of a benchmark with a bar."""
+MOST_NOTED = 40
+"""Maximum number of findings in the first table."""
+MOST_CASES = 8
+"""Maximum number of cases of a benchmark that are drawn over their sets."""
+MOST_DRAWN = 30
+"""Maximum number of such cases of a page, which several benchmarks share."""
+MOST_WORDS = 800
+"""Maximum number of sets whose points tell their figures."""
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +78,8 @@ def html(page: Page) -> str:
     word: Callable[[str], str] = words.title if page.lang == "zh" else str
     script = importlib.resources.files(__package__).joinpath("page.js").read_text("utf-8")
     end = "。" if page.lang == "zh" else "."
+    noted = attention.noted(page.series, page.compared)
+    drawn = _cases(page, noted)
     text = _template().render(
         lang="zh-CN" if page.lang == "zh" else "en",
         word=word,
@@ -70,11 +88,13 @@ def html(page: Page) -> str:
         at=datetime.fromtimestamp(page.at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=page.version,
         lead="; ".join(words.phrase(page.lang, part) for part in _states(page.results)) + end,
+        first=_first(page, noted),
         since=_since(page),
-        changes=_changes(page),
+        noted=_noted(page, noted[:MOST_NOTED]),
+        more_noted=len(noted[MOST_NOTED:]),
         head=[(word(name), value) for name, value in _head(page)],
         method=_method(page),
-        sections={name: _section(page, name) for name in _benchmarks(page)},
+        sections={name: _section(page, name, drawn[name]) for name in _benchmarks(page)},
         script=script,
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
@@ -85,7 +105,7 @@ def _benchmarks(page: Page) -> Iterable[str]:
     return dict.fromkeys(result.group.key.benchmark for result in page.results)
 
 
-# What changed
+# What somebody should look at
 
 
 def _states(results: Sequence[Result]) -> list[str]:
@@ -95,37 +115,101 @@ def _states(results: Sequence[Result]) -> list[str]:
     return [f"{states['valid']} of {counted(len(results), 'row')} valid", *counts]
 
 
+def _first(page: Page, noted: Sequence[Noted]) -> str:
+    """Count the findings; say if there are none."""
+    if not page.results:
+        return ""
+    if not noted:
+        return words.say(page.lang, "nothing_to_report")
+    counts = collections.Counter(one.label for one in noted)
+    return _listed(page.lang, [f"{count} {label}" for label, count in counts.items()])
+
+
 def _since(page: Page) -> str:
-    """Say what changed between the newest two sets; empty without rows."""
+    """Say what the comparison of the newest two sets shows; empty without rows."""
     if page.compared is None:
         return words.say(page.lang, "nothing_to_compare") if page.results else ""
-    some = [words.phrase(page.lang, part) for part in comparing.counts(page.compared)]
-    parts = ("，" if page.lang == "zh" else ", ").join(some)
+    parts = _listed(page.lang, comparing.counts(page.compared), end="")
     return words.say(page.lang, "changed", a=page.compared.a, b=page.compared.b, parts=parts)
 
 
-def _changes(page: Page) -> list[dict[str, str]]:
-    """List the changed cases of the newest sets, then steps of other rows."""
+def _listed(lang: str, parts: Iterable[str], end: str | None = None) -> str:
+    """Write phrases as a sentence."""
+    comma, full_stop = ("，", "。") if lang == "zh" else (", ", ".")
+    text = comma.join(words.phrase(lang, part) for part in parts)
+    return text + (full_stop if end is None else end)
+
+
+def _noted(page: Page, noted: Sequence[Noted]) -> dict[str, Any]:
+    """Lay out the findings: a case, what it is, its figures, and its sets as a small line."""
+    word: Callable[[str], str] = words.title if page.lang == "zh" else str
     shown = {result.group.key.id for result in page.results}
-    found: dict[str, dict[str, str]] = {}
+    names = group_words.names([one.group for one in page.series])
+    axes = _axes(page)
+    a, b = ("", "") if page.compared is None else (page.compared.a, page.compared.b)
+    columns: dict[str, Callable[[Noted], str]] = {
+        word("change"): lambda one: (
+            "" if one.change is None else formats.signed_percent(one.change)
+        ),
+        words.say(page.lang, "from_to", a=a, b=b): lambda one: _between(one.compared),
+        word("since"): lambda one: one.since,
+        word("set"): lambda one: one.set_name,
+    }
+    # A column without any figure would have an empty head, or say nothing.
+    columns = {title: cell for title, cell in columns.items() if any(map(cell, noted))}
+    rows = []
+    for one in noted:
+        key = one.series.group.key
+        ids = (point.group.key.id for point in reversed(one.series.points))
+        rows.append(
+            {
+                "row": next((name for name in ids if name in shown), ""),
+                "name": names[key.id],
+                "label": words.phrase(page.lang, one.label),
+                "words": words.phrase(page.lang, one.words),
+                "kind": _colour(one),
+                "cells": [_unbroken(cell(one)) for cell in columns.values()],
+                "svg": plot.sparkline(one.series, axes[key.benchmark], page.lang),
+            }
+        )
+    return {"columns": [word("case"), word("finding"), *columns, word("history")], "rows": rows}
 
-    def add(group: Group, name: str, ratio: float, text: str) -> None:
-        key = group.key.id if group.key.id in shown else ""
-        kind = "faster" if ratio > 0 else "slower"
-        found.setdefault(group.key.id, {"row": key, "name": name, "kind": kind, "change": text})
 
-    for case, name in comparing.changed(page.compared) if page.compared else ():
-        ratio = (case.ratio or 1.0) - 1
-        text = f"{formats.signed_percent(ratio)} ({comparing.interval(case)})"
-        add(case.group, name, ratio, text)
-    names = plot.labels([result.group for result in page.results])
-    for result in page.results:
-        if (one := result.changed) is not None:
-            name = f"{result.group.key.benchmark} {names[result.group.key.id]}"
-            end = "" if one.kind == "step" else f" ({one.kind})"
-            text = f"{formats.signed_percent(one.ratio)} since {one.since}{end}"
-            add(result.group, name, one.ratio, words.phrase(page.lang, text))
-    return [*found.values()]
+def _between(case: Compared | None) -> str:
+    """Write the change between the two sets that are compared; empty without one."""
+    if case is None or case.ratio is None:
+        return ""
+    change = formats.signed_percent(case.ratio - 1)
+    return change if case.low is None else f"{change} ({comparing.interval(case)})"
+
+
+def _colour(one: Noted) -> str:
+    """Return the colour of a finding."""
+    if one.kind == "missing":
+        return "warn"
+    return "faster" if (one.change or 0.0) > 0 else "slower"
+
+
+def _axes(page: Page) -> dict[str, TimeAxis]:
+    """Map each benchmark → the axis of all its sets."""
+    of: dict[str, list[CaseHistory]] = {}
+    for one in page.series:
+        of.setdefault(one.group.key.benchmark, []).append(one)
+    return {name: time_axis(series) for name, series in of.items()}
+
+
+def _cases(page: Page, noted: Sequence[Noted]) -> dict[str, list[CaseHistory]]:
+    """Map each benchmark → its cases with two sets or more, those with a finding first."""
+    places = {one.series.group.key.id: place for place, one in reversed([*enumerate(noted)])}
+
+    def order(one: CaseHistory) -> tuple[float, float]:
+        return places.get(one.group.key.id, len(noted)), -one.points[-1].at
+
+    found: dict[str, list[CaseHistory]] = {name: [] for name in _benchmarks(page)}
+    for one in sorted(page.series, key=order):
+        if sum(point.group.spread is not None for point in one.points) > 1:
+            found.setdefault(one.group.key.benchmark, []).append(one)
+    return found
 
 
 # Environment and method
@@ -178,7 +262,7 @@ def _method(page: Page) -> list[str]:
 # One benchmark
 
 
-def _section(page: Page, benchmark: str) -> dict[str, Any]:
+def _section(page: Page, benchmark: str, cases: Sequence[CaseHistory]) -> dict[str, Any]:
     """Build a benchmark's part: charts, cases over their sets, rows."""
     results = [r for r in page.results if r.group.key.benchmark == benchmark]
     parities = [p for p in page.parities if p.paddle.key.benchmark == benchmark]
@@ -202,14 +286,12 @@ def _section(page: Page, benchmark: str) -> dict[str, Any]:
     )
     keys = iter([*(group.key.id for group in order)])
     tables = layout.tables(results, parities, "page")
-    latest = sorted((r for r in results if r.group.key.id in newest), key=_age)[:MOST_BARS]
-    bars = [r for r in results if r in latest]
-    series = sorted((s for s in page.series if s.group.key.benchmark == benchmark), key=_last)
-    over_sets = plot.over_sets(series, page.lang)
+    most = max(1, min(MOST_CASES, MOST_DRAWN // len({r.group.key.benchmark for r in page.results})))
     return {
-        "charts": _drawn([*plot.bars(bars, page.lang), *plot.scaling(results, page.lang)]),
-        "over_sets": _drawn(over_sets[:MOST_CHARTS]),
-        "more_cases": len(over_sets[MOST_CHARTS:]),
+        "models": _models(results, page.lang),
+        "over_sets": _drawn(_over_sets(page, cases[:most])),
+        "more_cases": len(cases[most:]),
+        "charts": _drawn(plot.scaling(results, page.lang)),
         "environment": common,
         "tables": [
             _table(table, [(next(keys, ""), next(details, None)) for _ in table.rows], page.lang)
@@ -218,14 +300,24 @@ def _section(page: Page, benchmark: str) -> dict[str, Any]:
     }
 
 
-def _age(result: Result) -> float:
-    return -result.group.began[1]
+def _models(results: Sequence[Result], lang: str) -> str:
+    """Name the GPU models of a benchmark's figures."""
+    groups = [result.group for result in results]
+    groups = [group for group in groups if group.spread is not None] or groups
+    models = dict.fromkeys("CPU" if group.on_cpu else group.key.gpu_model for group in groups)
+    known = [model for model in models if model not in ("-", "unknown")]
+    unknown = [words.say(lang, "no_gpu_model")] if len(known) < len(models) else []
+    return ", ".join((*known, *unknown))
 
 
-def _last(series: CaseHistory) -> tuple[bool, float]:
-    """Return the sort key: a changed case first, then the newest."""
-    kinds = {point.mark.kind for point in series.points if point.mark is not None}
-    return series.open is None and not kinds & {"step", "drift"}, -series.points[-1].at
+def _over_sets(page: Page, cases: Sequence[CaseHistory]) -> list[chart.LineChart]:
+    """Draw cases over their sets, on the axis of all cases of their benchmark."""
+    if not cases:
+        return []
+    axis = _axes(page)[cases[0].group.key.benchmark]
+    measured = {h.run_id: h.measured.environment for h in page.histories if h.measured}
+    count = sum(len(one.points) for one in page.series)
+    return plot.over_sets(cases, axis, measured, page.lang, has_words=count <= MOST_WORDS)
 
 
 def _table(table: Table, rows: Sequence[tuple[str, Any]], lang: str) -> dict[str, Any]:
@@ -250,8 +342,7 @@ def _table(table: Table, rows: Sequence[tuple[str, Any]], lang: str) -> dict[str
                 "name": ", ".join(
                     _named(titles[n], table.columns[n].title, row[n].text) for n in of_name
                 ),
-                # No line begins with the sign of a share.
-                "cells": [row[n].text.replace(" %", "\u00a0%") for n in figures],
+                "cells": [_unbroken(row[n].text) for n in figures],
                 "kind": _kind(state),
                 "marks": mark,
                 "more": more,
@@ -264,6 +355,11 @@ def _table(table: Table, rows: Sequence[tuple[str, Any]], lang: str) -> dict[str
         "rows": made,
         "notes": notes,
     }
+
+
+def _unbroken(text: str) -> str:
+    """Let no line begin with the sign of a share."""
+    return text.replace(" %", "\u00a0%")
 
 
 def _named(title: str, shown: str, text: str) -> str:
@@ -286,7 +382,7 @@ def _kind(verdict: str) -> str:
     return STATES.get(state_of(verdict).rstrip(";:"), "soft")
 
 
-def _drawn(charts: Sequence[chart.Chart]) -> list[str]:
+def _drawn(charts: Sequence[chart.LineChart]) -> list[str]:
     return list(map(chart.svg, charts))
 
 
@@ -318,7 +414,9 @@ def _row(
             }
             for member in group.members
         ],
-        "charts": [] if history is None else _drawn(plot.over_time(history, page.lang)),
+        "charts": []
+        if history is None
+        else _drawn(plot.over_time(history, history.run_id, page.lang)),
     }
 
 

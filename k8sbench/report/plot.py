@@ -1,12 +1,14 @@
-"""Charts of results: throughput, scaling, a case over its sets, a run over time.
+"""Charts of results: throughput, scaling, cases over their sets, a run over time.
 
 A group without a figure has words in place of a bar. :mod:`.chart` draws them.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
@@ -14,18 +16,20 @@ from k8sbench.measure.run.recorded import Curve
 from k8sbench.model.compared import CaseHistory, Point
 from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import Measurement
-from k8sbench.report import columns, formats, group_words
-from k8sbench.report.chart import Bar, BarChart, Chart, Dot, LineChart, Trace
+from k8sbench.report import chart, columns, formats, group_words
+from k8sbench.report.chart import Bar, BarChart, Dot, Key, LineChart, Panel, Tick, Trace
+from k8sbench.report.time_axis import Environments, TimeAxis, events
 from k8sbench.report.words import phrase, say
 
 NAMED = 8
 """Maximum number of lines of a scaling chart."""
-MOST_SETS = 40
-"""Newest sets of a case that are drawn."""
-SMALL = 320
-"""Width of a case's chart over its sets."""
+CASE_HEIGHT = 48
+"""Height of a case over its sets."""
 DASHES = ("", "6 3", "2 3", "6 3 2 3")
 """Dashes of lines of one precision."""
+
+PUBLISHED: tuple[Literal["square", "stroke"], ...] = ("square", "stroke")
+"""Shapes of the published points of one precision."""
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +83,7 @@ def labels(groups: Sequence[Group], lang: str = "en") -> dict[str, str]:
     )
 
 
-def bars(results: Sequence[Result], lang: str = "en") -> list[Chart]:
+def bars(results: Sequence[Result], lang: str = "en") -> list[BarChart]:
     """Draw throughput with its intervals, a chart for each benchmark."""
     names = labels([result.group for result in results], lang)
     charts: dict[str, list[Bar]] = {}
@@ -94,7 +98,19 @@ def bars(results: Sequence[Result], lang: str = "en") -> list[Chart]:
             figure = Dot(spread.median, 0, text, low=spread.low, high=spread.high)
         bar = Bar(label=label, kind=kind(group), figure=figure, marks=_published(result, lang))
         charts.setdefault(title, []).append(bar)
-    return [BarChart(title=title, bars=tuple(found)) for title, found in charts.items()]
+    return [
+        BarChart(
+            title=title,
+            bars=tuple(found),
+            interval=say(lang, "key_interval") if any(map(_has_interval, found)) else "",
+            mark=say(lang, "published_figure") if any(bar.marks for bar in found) else "",
+        )
+        for title, found in charts.items()
+    ]
+
+
+def _has_interval(bar: Bar) -> bool:
+    return bar.figure is not None and bar.figure.low is not None
 
 
 def _published(result: Result, lang: str) -> tuple[Dot, ...]:
@@ -117,8 +133,8 @@ def _figure(spread: Spread, unit: str) -> str:
     return f"{formats.rate(spread.median)} {unit}" + (f" ({'–'.join(ends)})" if ends else "")
 
 
-def scaling(results: Sequence[Result], lang: str = "en") -> list[Chart]:
-    """Draw how each benchmark scales on each framework.
+def scaling(results: Sequence[Result], lang: str = "en") -> list[LineChart]:
+    """Draw how each benchmark scales on each framework: efficiency in per cent.
 
     The points of a line have one baseline and one set, because a line through several would show
     differences between days or machines as scaling. Benchmarks without a speedup on several GPUs
@@ -135,7 +151,7 @@ def scaling(results: Sequence[Result], lang: str = "en") -> list[Chart]:
             facts = {"benchmark": key.benchmark, "framework": key.framework}
             title = say(lang, "chart_scaling", **facts)
             charts.setdefault(title, []).append(sorted(line, key=_gpus))
-    made: list[Chart] = []
+    made: list[LineChart] = []
     for title in sorted(charts):
         newest = sorted(charts[title], key=lambda line: max(r.group.began for r in line))[-NAMED:]
         number = len(charts[title])
@@ -160,71 +176,117 @@ def _scaling(title: str, rows: Sequence[Sequence[Result]], lang: str) -> LineCha
         ),
     )
     published: dict[tuple[str, str], dict[int, float]] = {}
-    for group, theirs in ((r.group, r.published_speedups) for row in rows for r in row):
-        for source, speedups in theirs.items():
+    for result in (one for row in rows for one in row):
+        group = result.group
+        for source, speedups in result.published_speedups.items():
             label = say(lang, "chart_published", source=source, precision=group.key.precision)
             published.setdefault((label, kind(group)), {}).update(speedups)
     gpus = {gpus for speedups in published.values() for gpus in speedups}
-    ticks = tuple(sorted({1, *gpus, *(_gpus(result) for row in rows for result in row)}))
-    ideal = tuple(Dot(tick, tick) for tick in ticks)
+    counts = sorted({1, *gpus, *(_gpus(result) for row in rows for result in row)})
+    ideal = (Dot(math.log2(counts[0]), 100), Dot(math.log2(counts[-1]), 100))
     lines = [Trace(name=say(lang, "ideal"), kind="soft", points=ideal, dashes="4 4", shape="none")]
     drawn: Counter[str] = Counter()
     for row in rows:
         first = row[0].group
         dashes = DASHES[drawn[kind(first)] % len(DASHES)]
         drawn[kind(first)] += 1
-        points = tuple(map(_speedup, row))
+        points = tuple(map(_efficiency, row))
         name = names[first.key.id]
         lines.append(Trace(name=name, kind=kind(first), points=points, dashes=dashes))
+    of_colour: Counter[str] = Counter()
     for (label, colour), found in published.items():
         points = tuple(
-            Dot(at, value, f"{label}: {formats.ratio(value)}")
+            Dot(math.log2(at), 100 * value / at, f"{label}: {formats.percent(value / at)}")
             for at, value in sorted(found.items())
         )
-        lines.append(Trace(name=label, kind=colour, points=points, shape="cross"))
-    return LineChart(title=title, lines=tuple(lines), across=say(lang, "chart_gpus"), ticks=ticks)
+        shape = PUBLISHED[of_colour[colour] % len(PUBLISHED)]
+        of_colour[colour] += 1
+        lines.append(Trace(name=label, kind=colour, points=points, shape=shape))
+    return LineChart(
+        title=title,
+        panels=(Panel(lines=tuple(lines), suffix=" %", height=140),),
+        across=say(lang, "chart_gpus"),
+        ticks=tuple(Tick(math.log2(count), str(count)) for count in counts),
+    )
 
 
-def _speedup(result: Result) -> Dot:
-    """Place a speedup, with the interval of its throughput."""
-    speedup = result.speedup.value or 0.0
+def _efficiency(result: Result) -> Dot:
+    """Place an efficiency, with the interval of its throughput."""
+    gpus = _gpus(result)
+    share = (result.speedup.value or 0.0) / gpus
     spread = result.group.spread
-    text = f"{result.group.key.case}: {formats.ratio(speedup)}"
+    text = f"{result.group.key.case}: {formats.percent(share)}"
     if spread is None or spread.low is None or spread.high is None:
-        return Dot(_gpus(result), speedup, text)
-    low, high = (speedup * end / spread.median for end in (spread.low, spread.high))
-    return Dot(_gpus(result), speedup, text, low=low, high=high)
+        return Dot(math.log2(gpus), 100 * share, text)
+    low, high = (100 * share * end / spread.median for end in (spread.low, spread.high))
+    return Dot(math.log2(gpus), 100 * share, text, low=low, high=high)
 
 
-def over_sets(series: Sequence[CaseHistory], lang: str = "en") -> list[Chart]:
-    """Draw each case over its newest sets, confirmed steps marked.
+def over_sets(
+    series: Sequence[CaseHistory],
+    axis: TimeAxis,
+    environments: Environments,
+    lang: str = "en",
+    *,
+    has_words: bool = True,
+) -> list[LineChart]:
+    """Draw cases over their sets, a panel each, on the axis of their benchmark.
 
-    Cases with a figure of one set are left out.
+    Cases with a figure of one set are left out. ``has_words``: each point tells its figures; else
+    only a changed one.
     """
     names = labels([one.group for one in series], lang)
-    made: list[Chart] = []
+    panels: list[Panel] = []
     for one in series:
-        known = [point for point in one.points if point.group.spread is not None][-MOST_SETS:]
-        if len(known) < 2:
-            continue
-        points = tuple(_set(number, point) for number, point in enumerate(known))
-        line = Trace(kind=kind(one.group), points=points)
-        title = f"{names[one.group.key.id]}, {one.group.unit}"
-        made.append(LineChart(title=title, lines=(line,), is_plain=True, width=SMALL, height=90))
-    return made
+        points = tuple(
+            _set(point, axis, has_words) for point in one.points if point.group.spread is not None
+        )
+        if len(points) > 1:
+            line = Trace(kind=kind(one.group), points=points)
+            title = f"{names[one.group.key.id]}, {one.group.unit}"
+            panels.append(Panel(title=title, lines=(line,), height=CASE_HEIGHT))
+    if not panels:
+        return []
+    dots = [dot for panel in panels for line in panel.lines for dot in line.points]
+    has_interval = any(dot.low is not None for dot in dots)
+    return [
+        LineChart(
+            title=say(lang, "over_sets", benchmark=series[0].group.key.benchmark),
+            panels=tuple(panels),
+            across=axis.title(lang),
+            ticks=axis.ticks,
+            ends=axis.ends,
+            events=events(series, axis, environments, lang),
+            keys=(
+                Key("dot", "text", say(lang, "key_dot")),
+                *([Key("interval", "soft", say(lang, "key_interval"))] if has_interval else []),
+                *(
+                    Key("dot", kind, say(lang, f"key_{kind}"))
+                    for kind in ("slower", "faster")
+                    if any(dot.kind == kind for dot in dots)
+                ),
+                *(
+                    [Key("step", "text", say(lang, "key_step"))]
+                    if any(dot.step for dot in dots)
+                    else []
+                ),
+            ),
+        )
+    ]
 
 
-def _set(number: int, point: Point) -> Dot:
+def _set(point: Point, axis: TimeAxis, has_words: bool) -> Dot:
     """Place a set of a case; its change is against the sets before."""
     group, spread = point.group, point.group.spread
     assert spread is not None
     mark = point.mark
     change = "" if mark is None else formats.signed_percent(mark.change)
     day = f" ({formats.days([point.at])})" if group.dates else ""
+    text = f"{group.key.set_name}{day}: {_figure(spread, group.unit)}{change and f', {change}'}"
     return Dot(
-        number,
+        axis.place(point),
         spread.median,
-        f"{group.key.set_name}{day}: {_figure(spread, group.unit)}{change and f', {change}'}",
+        text if has_words or mark is not None else "",
         low=spread.low,
         high=spread.high,
         kind="" if mark is None else "faster" if mark.change > 0 else "slower",
@@ -232,7 +294,19 @@ def _set(number: int, point: Point) -> Dot:
     )
 
 
-def over_time(run: History, lang: str = "en") -> list[LineChart]:
+def sparkline(series: CaseHistory, axis: TimeAxis, lang: str = "en") -> str:
+    """Draw the sets of a case small, on the axis of its benchmark; empty for fewer than two."""
+    known = [point for point in series.points if point.group.spread is not None]
+    points = [
+        msgspec.structs.replace(_set(point, axis, has_words=False), text="") for point in known
+    ]
+    if len(points) < 2:
+        return ""
+    title = say(lang, "sparkline", sets=len(points))
+    return chart.sparkline(title, points, axis.ends)
+
+
+def over_time(run: History, name: str, lang: str = "en") -> list[LineChart]:
     """Draw a run's throughput by iteration, the measured window shaded."""
     if run.curve is None or not any(run.curve.rates):
         return []
@@ -241,14 +315,13 @@ def over_time(run: History, lang: str = "en") -> list[LineChart]:
         for at, rate in zip(run.curve.iterations, run.curve.rates, strict=True)
         if rate is not None
     )
-    shape = "none" if len(points) > 1 else "dot"
+    shape: Literal["none", "dot"] = "none" if len(points) > 1 else "dot"
+    line = Trace(kind="fp32", points=points, shape=shape)
     return [
         LineChart(
-            title=say(lang, "over_time", unit=run.unit),
-            lines=(Trace(kind="fp32", points=points, shape=shape),),
+            title=say(lang, "over_time", name=name, unit=run.unit),
+            panels=(Panel(lines=(line,), from_zero=True, height=110),),
             across=say(lang, "iterations" if run.window is None else "iterations_shaded"),
-            from_zero=True,
             shade=None if run.window is None else (run.window[0] - 1.0, run.window[1]),
-            height=110,
         )
     ]

@@ -101,12 +101,12 @@ def charts(
 ) -> list[tuple[str, Chart]]:
     """Make the charts of rows and of runs over time, with paths."""
     rows = names([result.group for result in results])
-    of_run = {m.run_id: rows[r.group.key.id] for r in results for m in r.group.members}
-    over_time = [
-        msgspec.structs.replace(one, title=f"{of_run[run.run_id]}: {one.title}")
-        for run in timelines
-        for one in plot.over_time(run, lang)
-    ]
+    of_run = {
+        run.run_id: say(lang, "of_run", row=rows[r.group.key.id], repeat=run.repeat)
+        for r in results
+        for run in r.group.members
+    }
+    over_time = [one for run in timelines for one in plot.over_time(run, of_run[run.run_id], lang)]
     kinds: tuple[tuple[str, Sequence[Chart]], ...] = (
         ("throughput", plot.bars(results, lang)),
         ("scaling", plot.scaling(results, lang)),

@@ -27,12 +27,12 @@ def test_the_page_draws_its_runs(fill: Fill, typed: Typed, root: pathlib.Path) -
     assert out.startswith("<!doctype html>")
     assert "k8sbench submit resnet50" in out
     assert str(root) not in out
-    assert 'aria-label="throughput, samples/s"' in out
+    assert 'aria-label="seen: throughput, samples/s"' in out
     (root / "runs" / "seen" / "run.json").unlink()
     code, out, err = typed("results", "-o", "html")
     assert code == 0
     assert out.count('class="more"') == 1
-    assert 'aria-label="throughput, samples/s"' not in out
+    assert 'aria-label="seen: throughput, samples/s"' not in out
     assert "warning: without the steps of seen: " in err
 
 

@@ -1,5 +1,6 @@
 """Groups at hand, in place of a store's."""
 
+import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,8 +24,11 @@ class Grouped:
         return [self._groups[row.group_id] for row in rows]
 
     def judged(self, rows: Iterable[GroupRow]) -> Mapping[str, Judged]:
-        known = series.judge(self.rows)
-        return {row.group_id: known.get(row.group_id, UNJUDGED) for row in rows}
+        return {row.group_id: self._judged.get(row.group_id, UNJUDGED) for row in rows}
+
+    @functools.cached_property
+    def _judged(self) -> Mapping[str, Judged]:
+        return series.judge(self.rows)
 
     def sets_of(self, run_ids: Collection[str]) -> set[str]:
         return {self.runs[run_id].plan.set_name for run_id in run_ids}

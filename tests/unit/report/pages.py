@@ -2,18 +2,23 @@
 
 import math
 import random
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from k8sbench.measure.group.selection import Wanted
+from k8sbench.measure.group import selection
+from k8sbench.measure.group.grouping import spread
+from k8sbench.measure.group.selection import Report, Wanted
 from k8sbench.measure.run.recorded import Curve
+from k8sbench.model.group import Group
 from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.report.page import Page
 from k8sbench.report.plot import History
-from tests.unit.measure.grouped import report
+from tests.unit.measure import nights
+from tests.unit.measure.grouped import Grouped, report
 from tests.unit.report import example
-from tests.unit.report.factory import START, repeats
+from tests.unit.report.factory import START, reject, repeats
 
 
 def timeline() -> History:
@@ -35,10 +40,12 @@ def window() -> MeasuredWindow:
 
 def page(**changes: Any) -> Page:
     """The page, fields replaced by ``changes``."""
-    made = example.made()
+    made = report(example.runs(), Wanted(), find=example.find, published=True, over_sets=True)
     fields: dict[str, Any] = {
         "results": made.results,
         "parities": made.parities,
+        "series": made.series,
+        "compared": made.compared,
         "histories": [timeline()],
         "at": START,
         "version": "1.2.3",
@@ -87,7 +94,10 @@ def many(benchmarks: int, cases: int, sets: int, *, every: bool = False) -> Page
             at=START + number * 86400,
         )
     ]
-    made = report(runs, Wanted(every=every), over_sets=True)
+    return _of(report(runs, Wanted(every=every), over_sets=True))
+
+
+def _of(made: Report) -> Page:
     return page(
         results=made.results,
         parities=[],
@@ -95,3 +105,47 @@ def many(benchmarks: int, cases: int, sets: int, *, every: bool = False) -> Page
         series=made.series,
         compared=made.compared,
     )
+
+
+Change = Callable[[int, Group], Group | None]
+"""Night and group of a case → the group as it is to be; None: the night lacks it."""
+
+
+def nightly(count: int, *cases: int, change: Change = lambda _, group: group) -> Page:
+    """A page of some nights; ``cases`` are the numbers of cases of each benchmark."""
+    draw = random.Random(5)
+    made: list[Group] = []
+    for number, of_one in enumerate(cases):
+        for group in nights.nights(draw, count, cases=of_one, noise=0.001, days=0.001):
+            key = msgspec.structs.replace(group.key, benchmark=f"bench{number}")
+            night = round((group.began[0] - START) / nights.DAY)
+            changed = change(night, msgspec.structs.replace(group, key=key))
+            made += [] if changed is None else [changed]
+    return _of(selection.report(Grouped(made), Wanted(), over_sets=True))
+
+
+def troubled(night: int, group: Group) -> Group | None:
+    """Change the cases of a benchmark as 30 nights may: a step, a set that differs, and so on."""
+    case = group.key.case
+    assert group.spread is not None
+    factor = {
+        "1x8": 0.932 if night >= 20 else 1.0,
+        "2x8": 0.95 if night == 29 else 1.0,
+        "3x8": 1.06 if night == 29 else 1.0,
+    }.get(case, 1.0)
+    if case == "4x8" and night >= 24:
+        return None
+    if case == "5x8" and night >= 28:
+        (member, *_) = group.members
+        lost = msgspec.structs.replace(
+            member, rate=None, verdict="rejected", reasons=(reject("gpu-shared"),)
+        )
+        return msgspec.structs.replace(group, spread=None, members=(lost,))
+    image = f"registry.example/pytorch:{1 + (night >= 20) + (night >= 27)}"
+    key = msgspec.structs.replace(group.key, image=image)
+    rates = [factor * (member.rate or 0.0) for member in group.members]
+    members = tuple(
+        msgspec.structs.replace(member, rate=rate)
+        for member, rate in zip(group.members, rates, strict=True)
+    )
+    return msgspec.structs.replace(group, key=key, spread=spread(rates), members=members)

@@ -1,5 +1,6 @@
-"""SVG of charts: lengths, scales, words, and the colours of a page."""
+"""SVG of charts: places, scales, words, one size of letters, and the colours of a page."""
 
+import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -7,24 +8,43 @@ from collections.abc import Iterator
 import pytest
 
 from k8sbench.report import chart
-from k8sbench.report.chart import Bar, BarChart, Dot, LineChart, Trace
+from k8sbench.report.chart import Bar, BarChart, Dot, Event, Key, LineChart, Panel, Tick, Trace
 
-TALL = LineChart(
-    title="loss",
-    lines=(Trace(kind="fp32", points=tuple(Dot(n, 5.0 + (n == 7001)) for n in range(10_000))),),
-)
-SPEEDUP = LineChart(
-    title="speedup",
-    lines=(
-        Trace(
-            kind="amp-fp16",
-            name="ours",
-            points=(Dot(1, 1), Dot(2, 2, "2x1: 2.00", low=1.9, high=2.1), Dot(8, 8)),
+
+def one_panel(*points: Dot, **changes: object) -> LineChart:
+    line = Trace(kind="fp32", points=points)
+    return LineChart(title="t", panels=(Panel(lines=(line,)),), **changes)  # type: ignore[arg-type]
+
+
+TALL = one_panel(*(Dot(n, 5.0 + (n == 7001)) for n in range(10_000)))
+EFFICIENCY = LineChart(
+    title="efficiency",
+    panels=(
+        Panel(
+            lines=(
+                Trace(
+                    kind="amp-fp16",
+                    name="ours",
+                    points=(Dot(0, 100), Dot(1, 99, "2x1: 99 %", low=98, high=99.5), Dot(3, 96)),
+                ),
+                Trace(kind="soft", name="theirs", shape="square", points=(Dot(3, 95),)),
+            ),
+            suffix=" %",
         ),
-        Trace(kind="soft", name="theirs", shape="cross", points=(Dot(8, 7),)),
     ),
     across="GPUs",
-    ticks=(1, 2, 4, 8),
+    ticks=(Tick(0, "1"), Tick(1, "2"), Tick(3, "8")),
+)
+SETS = LineChart(
+    title="sets",
+    panels=(
+        Panel(title="one", lines=(Trace(kind="fp32", points=(Dot(0, 1), Dot(10, 2))),), height=48),
+        Panel(title="other", lines=(Trace(kind="fp32", points=(Dot(5, 80), Dot(6, 90))),)),
+    ),
+    ends=(0, 20),
+    ticks=(Tick(5, "11-18"),),
+    events=(Event(5, "image a → b"), Event(5.1, "driver 1 → 2")),
+    keys=(Key("dot", "fp32", "a set"),),
 )
 
 
@@ -34,7 +54,11 @@ def bar(value: float, *marks: float) -> Bar:
     return Bar(label=f"bar {value}", kind="fp32", figure=figure, marks=published)
 
 
-def root(drawn: chart.Chart) -> ET.Element:
+def file(drawn: chart.Chart) -> ET.Element:
+    return ET.fromstring(re.sub(r' xmlns="[^"]*"', "", chart.document([drawn]).decode()))
+
+
+def page(drawn: LineChart) -> ET.Element:
     return ET.fromstring(chart.svg(drawn))
 
 
@@ -42,60 +66,133 @@ def texts(of: ET.Element) -> list[str]:
     return [one.text or "" for one in of.iter("text")]
 
 
-def circles(of: ET.Element) -> Iterator[tuple[float, float]]:
-    return ((float(one.attrib["cx"]), float(one.attrib["cy"])) for one in of.iter("circle"))
+def marks(of: ET.Element, kind: str = "d") -> Iterator[tuple[float, float]]:
+    """Yield the places of the points within their panels."""
+    for panel in of.iter("svg"):
+        for path in panel.iter("path") if "preserveAspectRatio" in panel.attrib else ():
+            if kind in path.attrib.get("class", "").split():
+                yield from places(path.attrib["d"])
+
+
+def places(strokes: str) -> Iterator[tuple[float, float]]:
+    x = y = 0.0
+    for right, down, length in re.findall(r"m([-\d.]+?) ?(-?[\d.]+)v(-?[\d.]+)", strokes):
+        x += float(right)
+        y += float(down)
+        yield x, y
+        y += float(length)
 
 
 def test_a_bar_is_as_long_as_its_figure_and_the_longest_end_fits() -> None:
-    drawn = chart.svg(BarChart(title="throughput", bars=(bar(100.0), bar(50.0, 220.0))))
-    lengths = [float(length) for length in re.findall(r"M0 \S+h([\d.]+)v10", drawn)]
+    drawn = BarChart(title="throughput", bars=(bar(100.0), bar(50.0, 220.0)), mark="published")
+    text = chart.document([drawn]).decode()
+    lengths = [float(length) for length in re.findall(r"M0 \S+h([\d.]+)v10", text)]
     assert lengths[0] == pytest.approx(2 * lengths[1], abs=0.2)
     assert lengths[0] == pytest.approx(100 / 220 * (chart.WIDTH - 2), abs=0.1)
-    assert "<title>100.0 samples/s</title>" in drawn
+    assert "<title>100.0 samples/s</title>" in text
+    assert texts(file(drawn))[-1] == "published"
 
 
 def test_a_bar_without_a_figure_has_its_words() -> None:
-    drawn = root(BarChart(title="t", bars=(Bar(label="1x8: failed", kind="fp32", figure=None),)))
+    drawn = file(BarChart(title="t", bars=(Bar(label="1x8: failed", kind="fp32", figure=None),)))
     assert texts(drawn) == ["t", "1x8: failed"]
     assert not list(drawn.iter("path"))
 
 
-def test_equal_factors_are_equal_steps_of_a_scale_with_ticks() -> None:
-    drawn = root(SPEEDUP)
-    first, second, last = circles(drawn)
-    assert second[0] - first[0] == pytest.approx((last[0] - second[0]) / 2, abs=0.2)
-    assert first[1] - second[1] == pytest.approx((second[1] - last[1]) / 2, abs=0.2)
+def test_points_stand_at_their_ticks_and_the_legend_names_lines() -> None:
+    drawn = page(EFFICIENCY)
+    first, second, last = sorted(marks(drawn))
+    assert (first[0], last[0]) == (0, chart.STRETCHED)
+    assert second[0] == pytest.approx(chart.STRETCHED / 3, abs=0.1)
+    assert first[1] < second[1] < last[1]
+    assert [one.attrib["x"] for one in drawn.iter("text") if one.text == "2"] == ["33.3%"]
+    assert {"94 %", "100 %", "GPUs"} <= set(texts(drawn))
     assert texts(drawn)[-2:] == ["ours", "theirs"]
-    assert "GPUs" in texts(drawn)
+    assert [at for at, _ in marks(drawn, "q")] == [chart.STRETCHED]
 
 
 def test_a_point_has_its_interval_and_its_figures_in_words() -> None:
-    drawn = chart.svg(SPEEDUP)
-    assert "<title>2x1: 2.00</title>" in drawn
-    _, (_, middle), _ = circles(root(SPEEDUP))
-    found = re.search(r"h6m-3 0V([\d.]+)m-3 0h6", drawn)
-    assert found is not None
-    assert float(found[1]) < middle
+    drawn = page(EFFICIENCY)
+    (part,) = [one for one in drawn.iter("g") if one.find("title") is not None]
+    assert part.findtext("title") == "2x1: 99 %"
+    ends, dot = (path.attrib["d"] for path in part.iter("path"))
+    ((_, low),) = places(ends)
+    ((_, middle),) = places(dot)
+    length = float(ends.rpartition("v")[2])
+    assert low > middle > low + length
+
+
+def test_panels_share_an_axis_and_a_line_ends_where_its_points_do() -> None:
+    drawn = page(SETS)
+    one, other = (panel for panel in drawn.iter("svg") if "preserveAspectRatio" in panel.attrib)
+    ends = [float(right) for right, _ in marks(drawn)]
+    assert [end / chart.STRETCHED for end in ends] == [0, 0.5, 0.25, 0.3]
+    for panel in (one, other):
+        told = [part.text for part in panel.iter("title")]
+        assert told == ["image a → b", "driver 1 → 2"]
+    # Numbers that would overlap are one; the legend has both.
+    assert [text for text in texts(drawn) if re.fullmatch(r"[\d–]{1,3}", text)][-3:] == [
+        "1–2",
+        "1",
+        "2",
+    ]
+    assert {"one", "other", "11-18", "a set", "image a → b"} <= set(texts(drawn))
+
+
+def test_letters_have_one_size_at_every_width() -> None:
+    for drawn in (EFFICIENCY, SETS, TALL):
+        root = page(drawn)
+        assert "viewBox" not in root.attrib
+        assert root.attrib["width"] == "100%"
+        assert not [one for one in root.iter("text") if "font-size" in one.attrib]
+        assert not [one for part in root.findall("svg") for one in part.iter("text")]
+
+
+def test_a_file_has_margins() -> None:
+    for drawn in (EFFICIENCY, SETS, one_panel(Dot(0, 123_456), Dot(1000, 223_456))):
+        root = file(drawn)
+        *_, width, height = map(float, root.attrib["viewBox"].split())
+        (inner,) = root.findall("svg")
+        left = float(inner.attrib["x"])
+        right = left + float(inner.attrib["width"])
+        for text in inner.iter("text"):
+            at = text.attrib["x"]
+            share = float(at.rstrip("%"))
+            x = left + (share / 100 * (right - left) if at.endswith("%") else share)
+            length = chart.LETTER * len(text.text or "")
+            start = {"middle": 0.5, "end": 1.0}.get(text.attrib.get("text-anchor", ""), 0.0)
+            assert x - start * length >= chart.MARGIN - 5
+            assert x + (1 - start) * length <= width - 5
+            assert float(inner.attrib["y"]) + float(text.attrib["y"]) < height - 5
 
 
 def test_a_long_line_keeps_its_extremes() -> None:
-    points = list(circles(root(TALL)))
+    points = list(marks(page(TALL)))
     assert len(points) <= chart.MOST_POINTS
-    assert len({height for _, height in points}) == 2
+    assert len({round(height) for _, height in points}) == 2
 
 
 def test_round_ticks_include_the_figures() -> None:
-    flat = LineChart(title="t", lines=(Trace(kind="fp32", points=(Dot(0, 99.4), Dot(1, 101.2))),))
-    assert {"99", "99.5", "100", "101", "101.5"} <= set(texts(root(flat)))
-    one = LineChart(title="t", lines=(Trace(kind="fp32", points=(Dot(0, 7.0),)),))
-    assert len(texts(root(one))) > 2
+    flat = one_panel(Dot(0, 99.4), Dot(1, 101.2))
+    assert {"99", "99.5", "100", "101", "101.5"} <= set(texts(page(flat)))
+    assert len(texts(page(one_panel(Dot(0, 7.0))))) > 2
+
+
+def test_a_small_line_ends_where_its_points_do() -> None:
+    root = ET.fromstring(chart.sparkline("3 sets", [Dot(0, 1), Dot(1, 3), Dot(2, 2)], (0, 4)))
+    assert root.attrib["aria-label"] == "3 sets"
+    assert not texts(root)
+    line, dot = root.iter("path")
+    assert line.attrib["d"] == "M0 24l30-24l30 12"
+    assert [*places(dot.attrib["d"])] == [(60, 12)]
+    assert math.isclose(float(root.attrib["width"]), 128)
 
 
 def test_a_page_has_each_colour_twice_and_a_file_on_white() -> None:
     for kind, (light, dark) in chart.COLOURS.items():
         assert f".{kind}{{color:{light}}}" in chart.css()
         assert f".{kind}{{color:{dark}}}" in chart.css(is_dark=True)
-    file = chart.document([SPEEDUP, TALL]).decode()
-    assert chart.css() in file
-    assert file.index("speedup") < file.index("loss")
-    assert ET.fromstring(file).find("{*}rect") is not None
+    made = chart.document([EFFICIENCY, SETS]).decode()
+    assert chart.css() in made
+    assert made.index("efficiency") < made.index("sets")
+    assert ET.fromstring(made).find("{*}rect") is not None

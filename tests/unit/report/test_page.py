@@ -1,20 +1,15 @@
 """``results -o html``: one file, its content, and escaped text."""
 
 import html.parser
-import random
 import re
 
-import msgspec
 import pytest
 
 from k8sbench.measure.group import grouping, speedup
 from k8sbench.measure.run.recorded import curve
-from k8sbench.model.group import Changed
 from k8sbench.model.log_format import LogFormat
 from k8sbench.report import layout, page, words
 from k8sbench.report.plot import History
-from tests.unit.measure.grouped import histories, newest_sets
-from tests.unit.measure.nights import nights
 from tests.unit.presence import present
 from tests.unit.report import example, pages
 from tests.unit.report.factory import plan, repeats, run
@@ -45,7 +40,9 @@ def text_of(made: page.Page) -> str:
 
 def charts(made: page.Page) -> list[str | None]:
     """Return the accessible names of the charts."""
-    return [its["aria-label"] for tag, its in Read(page.html(made)).tags if tag == "svg"]
+    return [
+        its["aria-label"] for tag, its in Read(page.html(made)).tags if its.get("role") == "img"
+    ]
 
 
 def test_the_page_has_tables_verdicts_environment_and_commands() -> None:
@@ -57,7 +54,7 @@ def test_the_page_has_tables_verdicts_environment_and_commands() -> None:
         "Input-bound: the GPUs were busy 38 %",
         "smoke (CPU): a functional test, not a speed measurement",
         "rows; impl k8sbench",
-        "speedup against one GPU",
+        "scaling efficiency against one GPU",
         "GPU model Tesla V100-SXM2-16GB",
         "k8sbench submit resnet50 --framework pytorch --variant dle --impl k8sbench --replicas 1",
         "2026-11-18 11:06 UTC · k8sbench 1.2.3",
@@ -67,14 +64,16 @@ def test_the_page_has_tables_verdicts_environment_and_commands() -> None:
 
 def test_a_run_is_drawn_over_time() -> None:
     drawn = charts(pages.page())
-    assert drawn[-2:] == ["resnet50 pytorch: speedup against one GPU", "throughput, samples/s"]
+    efficiency, over_time = drawn[-2:]
+    assert efficiency == "resnet50 pytorch: scaling efficiency against one GPU"
+    assert over_time == f"{pages.timeline().run_id}: throughput, samples/s"
     assert charts(pages.page(histories=[])) == drawn[:-1]
 
 
 def tables(made: page.Page) -> list[tuple[list[str], list[list[str]]]]:
     """Return the titles and rows of each table, without what unfolds."""
     found = []
-    for table in re.findall(r"<table>.*?</table>", page.html(made), re.DOTALL):
+    for table in re.findall(r"<table[^>]*>.*?</table>", page.html(made), re.DOTALL):
         titles = re.findall(r"<th [^>]*>(.*?)</th>", table)
         rows = re.findall(r"<tbody[^>]*>\s*<tr>(.*?)</tr>", table)
         found.append((titles, [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows]))
@@ -100,39 +99,68 @@ def test_a_verdict_is_a_word_with_a_colour_and_its_notes_have_numbers() -> None:
     assert marks <= set(re.findall(r'<p id="([\w-]+)">\[\d+\] ', html))
 
 
-def test_the_first_sentence_says_what_has_changed_and_the_list_leads_to_the_rows() -> None:
-    levels = {0: 0.932, 1: 0.996}
-    groups = nights(
-        random.Random(7),
-        10,
-        cases=4,
-        noise=0.0005,
-        days=0.002,
-        level=lambda night, case: levels.get(case, 1.0) if night == 9 else 1.0,
-    )
-    series = histories(groups)
-    compared = newest_sets(groups)
-    rows = speedup.results([one.group for one in series])
-    made = pages.page(results=rows, series=series, compared=compared)
+def noted(made: page.Page) -> list[list[str]]:
+    """Return the texts of the first table's rows."""
+    head, _, _ = page.html(made).partition("</header>")
+    rows = re.findall(r"<tbody>(.*?)</tbody>", head)
+    found = [re.findall(r"<td>(.*?)</td>", row) for row in rows]
+    return [[re.sub(r"<[^>]+>", "", cell).replace("\xa0", " ") for cell in row] for row in found]
+
+
+def test_the_page_opens_with_what_somebody_should_look_at() -> None:
+    made = pages.nightly(30, 7, 2, change=pages.troubled)
     html = page.html(made)
-    assert "From night-008 to night-009: 1 slower, 3 show no change." in html
-    found = re.findall(r'<li><b class="(\w+)">(.*?)</b> <a href="#([\w-]+)">(.*?)</a></li>', html)
-    ((kind, change, row, name),) = found
-    assert (kind, name) == ("slower", "resnet50 pytorch fp32 1x8")
-    assert change.startswith("−7")
-    assert f'<tbody id="{row}">' in html
-    assert charts(made)[1:] == [f"{case}x8 pytorch fp32, batch 128, samples/s" for case in "1234"]
-    assert "没有可供对比的早先测试集。" in page.html(pages.page(lang="zh"))
-
-
-def test_a_confirmed_step_of_another_row_is_in_the_list() -> None:
-    (first, *others) = example.made().results
-    changed = msgspec.structs.replace(
-        first, changed=Changed(kind="step", since="day09", ratio=-0.068)
+    assert '<p class="lead">4 open, 1 changed, 1 missing, 1 rejected.</p>' in html
+    rows = noted(made)
+    assert [row[1] for row in rows] == [
+        *("open step", "open step", "open unconfirmed", "open unconfirmed"),
+        *("changed unconfirmed", "missing ", "rejected gpu-shared"),
+    ]
+    step, *_, faster, missing, rejected = rows
+    assert step[0] == "bench0 pytorch fp32 1x8"
+    assert step[2].startswith("−6.")
+    assert (step[4], step[5]) == ("night-020", "night-029")
+    assert re.fullmatch(r"\+6\.\d % \(\+5\.\d…\+6\.\d %\)", faster[3])
+    assert (missing[0], missing[4], missing[5]) == (
+        "bench0 pytorch fp32 4x8",
+        "night-024",
+        "night-023",
     )
-    text = text_of(pages.page(results=[changed, *others]))
-    assert "−6.8 % since day09 deeplabv3p 2x1-cpu paddle fp32, batch 2" in text
-    assert "3 of 8 rows valid; 2 ok (smoke); 1 running; 1 failed; 1 rejected." in text
+    assert (rejected[4], rejected[5]) == ("night-028", "night-029")
+    assert html.count('class="spark"') == len(rows)
+
+
+def test_a_finding_leads_to_its_row() -> None:
+    html = page.html(pages.nightly(30, 7, change=pages.troubled))
+    head, _, rest = html.partition("</header>")
+    links = re.findall(r'<a href="#([\w-]+)">', head)
+    assert len(links) == 5
+    assert all(f'<tbody id="{link}">' in rest for link in links)
+
+
+def test_nothing_to_report_is_one_line() -> None:
+    calm = pages.nightly(8, 2)
+    assert not noted(calm)
+    assert words.say("en", "nothing_to_report") in text_of(calm)
+
+
+def test_what_changed_between_the_sets_is_marked_on_all_cases() -> None:
+    html = page.html(pages.nightly(30, 7, change=pages.troubled))
+    (figure,) = re.findall(r"<figure>.*?</figure>", html, re.DOTALL)
+    told = re.findall(r"<title>(night-\d+: image [^<]*)</title>", figure)
+    assert len(told) % 7 == 0
+    assert told[:2] == [
+        "night-020: image registry.example/pytorch:1 → registry.example/pytorch:2",
+        "night-027: image registry.example/pytorch:2 → registry.example/pytorch:3",
+    ]
+
+
+def test_a_head_names_the_gpu_model() -> None:
+    heads = re.findall(r"<h2>(.*?)</h2>", page.html(pages.page()))
+    assert heads == [
+        "deeplabv3p <small>CPU</small>",
+        "resnet50 <small>Tesla V100-SXM2-16GB</small>",
+    ]
 
 
 def test_the_operators_page_leads_to_runs_manifests_logs_and_evidence() -> None:
@@ -147,16 +175,20 @@ def test_the_operators_page_leads_to_runs_manifests_logs_and_evidence() -> None:
     assert links == [base, f"{base}/artifacts/manifest.yaml", log, log]
 
 
-def test_two_hundred_rows_are_at_most_three_hundred_kilobytes() -> None:
-    for cases, sets in ((25, 3), (5, 20)):
-        made = pages.many(8, cases, sets)
-        assert len(made.results) == 8 * cases
-        assert len(page.html(made).encode()) < 300_000
+@pytest.mark.parametrize("cases", [(25,) * 8, (200,)])
+def test_two_hundred_rows_and_sixty_nights_are_at_most_three_hundred_kilobytes(
+    cases: tuple[int, ...],
+) -> None:
+    made = pages.nightly(60, *cases, change=pages.troubled)
+    assert len(made.results) == 200
+    assert len(page.html(made).encode()) < 300_000
+
+
+def test_of_many_sets_only_the_newest_unfold() -> None:
     of_sets = pages.many(2, 10, 10, every=True)
     assert len(of_sets.results) == 200
     text = page.html(of_sets)
     assert len(text.encode()) < 300_000
-    # Of many sets, only the newest unfold.
     assert text.count('class="more"') == 20
 
 

@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 
 from k8sbench.measure.group.selection import Wanted
+from k8sbench.model.group import Group
 from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.report import plot
-from k8sbench.report.chart import BarChart, Chart, LineChart, document
+from k8sbench.report.chart import Bar, BarChart, LineChart, document
+from k8sbench.report.time_axis import time_axis
 from tests.unit import goldens
 from tests.unit.measure.grouped import histories, report
 from tests.unit.measure.nights import nights
@@ -19,12 +21,8 @@ from tests.unit.report import example, pages
 from tests.unit.report.factory import START, run
 
 
-def lines(charts: list[Chart]) -> list[LineChart]:
-    return [one for one in charts if isinstance(one, LineChart)]
-
-
-def bars(charts: list[Chart]) -> list[Any]:
-    return [bar for one in charts if isinstance(one, BarChart) for bar in one.bars]
+def bars(charts: list[BarChart]) -> list[Bar]:
+    return [bar for one in charts for bar in one.bars]
 
 
 def test_the_picture_shows_every_row_with_its_words() -> None:
@@ -37,7 +35,8 @@ def test_the_picture_shows_every_row_with_its_words() -> None:
         "rejected: too-few-records",
         "failed: run-failed",
         "samples/s, median of runs by time_weighted",
-        "resnet50 pytorch: speedup against one GPU",
+        "resnet50 pytorch: scaling efficiency against one GPU",
+        "95 % interval of the median",
     ):
         assert words in text
 
@@ -48,6 +47,7 @@ def test_a_row_without_a_figure_has_no_bar_and_a_published_figure_is_a_mark() ->
     assert [bar.figure is None for bar in made] == [r.group.spread is None for r in results]
     (full,) = [bar for bar in made if bar.label.startswith("1x8 pytorch fp32")]
     assert [mark.x for mark in full.marks] == [2802.14, 2900.0]
+    assert full.figure is not None
     assert (full.figure.low, full.figure.high) != (None, None)
 
 
@@ -70,10 +70,18 @@ def test_a_precision_has_one_colour_in_all_charts() -> None:
     runs = [run(1.0, case="1x1"), run(7.0), run(2.0, case="1x1", **amp), run(14.0, **amp)]
     for some in (runs, runs[2:]):
         results = report(some, Wanted(every=True)).results
-        kinds = {line.name: line.kind for one in lines(plot.scaling(results)) for line in one.lines}
+        panels = [panel for one in plot.scaling(results) for panel in one.panels]
+        kinds = {line.name: line.kind for panel in panels for line in panel.lines}
         assert kinds["amp (fp16) k8sbench, batch 128"] == "amp-fp16"
         assert kinds.get("fp32 k8sbench, batch 128", "fp32") == "fp32"
         assert {bar.kind for bar in bars(plot.bars(results))} == set(kinds.values()) - {"soft"}
+
+
+def drawn(groups: list[Group], **changes: Any) -> LineChart:
+    """Return the chart of all cases over their sets."""
+    known = histories(groups)
+    (one,) = plot.over_sets(known, time_axis(known), {}, **changes)
+    return one
 
 
 def test_a_case_over_its_sets_shows_steps_and_sets_that_differ_once() -> None:
@@ -81,28 +89,64 @@ def test_a_case_over_its_sets_shows_steps_and_sets_that_differ_once() -> None:
     groups = nights(
         random.Random(7), 15, noise=0.0005, days=0.001, level=lambda night, _: levels[night]
     )
-    (one,) = lines(plot.over_sets(histories(groups)))
-    (line,) = one.lines
+    (panel,) = drawn(groups).panels
+    (line,) = panel.lines
     steps = [(n, point.step) for n, point in enumerate(line.points) if point.step]
     assert steps == [(9, "−6.8 %")]
     assert [n for n, point in enumerate(line.points) if point.kind] == [9, 14]
     assert (line.points[9].kind, line.points[14].kind) == ("slower", "faster")
     assert line.points[9].text.startswith("night-009 (")
     assert all(point.low is not None for point in line.points)
-    assert plot.over_sets(histories(groups[:1])) == []
+    known = histories(groups[:1])
+    assert plot.over_sets(known, time_axis(known), {}) == []
+
+
+def test_the_legend_explains_what_is_drawn() -> None:
+    calm = nights(random.Random(7), 8, noise=0.0005)
+    assert [key.kind for key in drawn(calm).keys] == ["text", "soft"]
+    fallen = nights(
+        random.Random(7), 12, noise=0.0005, level=lambda night, _: 1.0 if night < 8 else 0.9
+    )
+    keys = [(key.shape, key.kind) for key in drawn(fallen).keys]
+    assert keys == [
+        *(("dot", "text"), ("interval", "soft")),
+        *(("dot", "slower"), ("step", "text")),
+    ]
+
+
+def test_of_many_sets_only_changed_ones_tell_their_figures() -> None:
+    levels = [1.0] * 9 + [0.932] * 5 + [0.99]
+    groups = nights(
+        random.Random(7), 15, noise=0.0005, days=0.001, level=lambda night, _: levels[night]
+    )
+    (panel,) = drawn(groups, has_words=False).panels
+    (line,) = panel.lines
+    assert [n for n, point in enumerate(line.points) if point.text] == [9, 14]
+
+
+def test_efficiency_is_in_per_cent_of_the_speed_of_one_gpu() -> None:
+    (one,) = plot.scaling(example.made().results)
+    (panel,) = one.panels
+    ideal, ours, theirs = panel.lines
+    assert [(tick.at, tick.label) for tick in one.ticks or ()] == [(0, "1"), (2, "4"), (3, "8")]
+    assert {dot.y for dot in ideal.points} == {100}
+    assert [round(dot.y, 1) for dot in ours.points] == [100.0, 98.9, 95.8]
+    assert [dot.x for dot in theirs.points] == [0, 3]
 
 
 def chart(one: LineChart) -> dict[str, Any]:
     """Return a chart's words, and its lines' first and last points and counts."""
-    found: dict[str, Any] = {"x": one.across, "shaded": one.shade, "ticks": one.ticks}
-    for number, line in enumerate(one.lines):
+    (panel,) = one.panels
+    ticks = [tick.label for tick in one.ticks or ()]
+    found: dict[str, Any] = {"x": one.across, "shaded": one.shade, "ticks": ticks}
+    for number, line in enumerate(panel.lines):
         points = [[round(float(value), 3) for value in (p.x, p.y)] for p in line.points]
         name = f"{number} {line.name or '-'} ({line.kind})"
         found[name] = points if len(points) < 4 else [points[0], points[-1], len(points)]
     return found
 
 
-def sets(count: int) -> list[Chart]:
+def sets(count: int) -> list[LineChart]:
     """A curve is of one set; of many sets the newest are drawn."""
     runs = [
         run(rate, case=case, set_name=f"night-{number}", at=START + number)
@@ -116,16 +160,16 @@ def measured_part(window: MeasuredWindow | None) -> list[LineChart]:
     """The shaded part is the measured window, not the planned one."""
     one = pages.timeline()
     measured = msgspec.structs.replace(present(one.measured), window=window)
-    return plot.over_time(msgspec.structs.replace(one, measured=measured))
+    return plot.over_time(msgspec.structs.replace(one, measured=measured), "run-1")
 
 
 def test_the_charts_are_golden() -> None:
     part = MeasuredWindow(first_iteration=601, last_iteration=1190, seconds=1.0)
     scenes = {
-        "speedups": lines(plot.scaling(example.made().results)),
-        "one GPU": lines(plot.scaling(report([run(100.0, case="1x1")], Wanted()).results)),
-        "two sets": lines(sets(2)),
-        "nine sets": lines(sets(plot.NAMED + 1)),
+        "speedups": plot.scaling(example.made().results),
+        "one GPU": plot.scaling(report([run(100.0, case="1x1")], Wanted()).results),
+        "two sets": sets(2),
+        "nine sets": sets(plot.NAMED + 1),
         "a part was measured": measured_part(part),
         "nothing was measured": measured_part(None),
     }

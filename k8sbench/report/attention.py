@@ -1,0 +1,168 @@
+"""Cases that somebody should look at: open, changed, missing, and without a valid figure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, TypeGuard
+
+import msgspec
+
+from k8sbench.model.compared import CaseHistory, Compared, Comparison, Point
+
+Kind = Literal["open", "changed", "missing", "invalid"]
+"""Kind of a finding, in the order of a list.
+
+``open``: a change downwards from which the case has not recovered. ``changed``: another change of
+its newest set. ``missing``: the newest set of its benchmark lacks it. ``invalid``: its newest set
+has no valid figure.
+"""
+ORDER: Mapping[Kind, int] = {"open": 0, "changed": 1, "missing": 2, "invalid": 3}
+
+
+class Noted(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding of a case."""
+
+    kind: Kind
+    series: CaseHistory
+    label: str
+    """The kind; of an invalid case, its state."""
+    words: str = ""
+    """The kind of the change, or the ids of the reasons."""
+    set_name: str
+    """Newest set of the case."""
+    since: str
+    """Set that it begins with."""
+    change: float | None = None
+    """Level ÷ the level before − 1; None without one."""
+    compared: Compared | None = None
+    """The case in the comparison of the newest two sets; None if it is in neither."""
+
+
+class _Set(msgspec.Struct):
+    """A set of a benchmark: the keys of its cases."""
+
+    began: float
+    cases: set[tuple[object, ...]]
+    is_running: bool
+
+
+def noted(series: Sequence[CaseHistory], comparison: Comparison | None) -> list[Noted]:
+    """Return the findings of all cases; of one kind, the largest change first."""
+    compared = {
+        group.key.id: case
+        for case in (comparison.cases if comparison else ())
+        for side in (case.a, case.b)
+        for group in (side.groups if side else ())
+    }
+    found: list[Noted] = []
+    for benchmark in dict.fromkeys(one.group.key.benchmark for one in series):
+        cases = [one for one in series if one.group.key.benchmark == benchmark]
+        sets = _sets(cases)
+        newest = {_key(one): one for one in sorted(cases, key=lambda one: one.points[-1].at)}
+        for one in cases:
+            if ended := _ended(one):
+                ids = (point.group.key.id for point in reversed(ended))
+                case = next((compared[name] for name in ids if name in compared), None)
+                found += _changed(one, ended, case)
+                found += _missing(one, sets) if newest[_key(one)] is one else ()
+                found += _invalid(one, ended)
+    return sorted(found, key=lambda it: (ORDER[it.kind], -abs(it.change or 0.0)))
+
+
+def _key(one: CaseHistory) -> tuple[object, ...]:
+    """Return what stays the same over the sets of a case, whatever its GPU."""
+    return one.group.key.only("series")
+
+
+def _ended(one: CaseHistory) -> list[Point]:
+    """Return the sets of a case that have a figure or ended without one."""
+    return [point for point in one.points if point.group.state != "running"]
+
+
+def _sets(cases: Iterable[CaseHistory]) -> dict[str, _Set]:
+    """Return the sets of a benchmark by name, oldest first."""
+    found: dict[str, _Set] = {}
+    for one in cases:
+        for point in one.points:
+            of_set = found.setdefault(point.group.key.set_name, _Set(point.at, set(), False))
+            of_set.began = min(of_set.began, point.at)
+            of_set.cases.add(_key(one))
+            of_set.is_running |= point.group.in_progress > 0
+    return dict(sorted(found.items(), key=lambda item: item[1].began))
+
+
+def _changed(one: CaseHistory, ended: Sequence[Point], case: Compared | None) -> Iterator[Noted]:
+    """Yield the open change of a case, else one of its newest set."""
+    newest = ended[-1].group.key
+    kind: Kind = "changed"
+    words: str
+    known = [point for point in ended if point.group.spread is not None]
+    # A step is one of the set that began it, and is known with the set after it.
+    marks = [point.mark for point in known[-2:-1] if point.mark and point.mark.kind == "step"]
+    marks += [point.mark for point in known[-1:] if point.mark and point.mark.kind != "once"]
+    if (still := one.open) is not None:
+        kind = "open"
+        words = still.kind
+        change = still.change
+        since = still.since
+    elif marks:
+        words = marks[-1].kind
+        change = marks[-1].change
+        since = marks[-1].since
+    elif _shows(case, newest.id):
+        words = case.finding
+        change = (case.ratio or 1.0) - 1
+        since = newest.set_name
+    else:
+        return
+    yield Noted(
+        kind=kind,
+        series=one,
+        label=kind,
+        words=words,
+        set_name=newest.set_name,
+        since=since,
+        change=change,
+        compared=case,
+    )
+
+
+def _shows(case: Compared | None, newest: str) -> TypeGuard[Compared]:
+    """True if a comparison shows a change of the newest group of a case."""
+    if case is None or case.b is None or case.finding not in ("faster", "slower"):
+        return False
+    return newest in {group.key.id for group in case.b.groups}
+
+
+def _missing(one: CaseHistory, sets: Mapping[str, _Set]) -> Iterator[Noted]:
+    """Yield a case of several sets that the newest set lacks, which has others of its last one.
+
+    Sets without a common case are of other things, and what was measured once need not come again.
+    """
+    last = one.points[-1].group.key.set_name
+    if all(point.group.key.set_name == last for point in one.points):
+        return
+    names = [*sets]
+    later = [sets[name] for name in names[names.index(last) + 1 :]]
+    related = [it for it in later if it.cases & sets[last].cases and not it.is_running]
+    if related and not any(_key(one) in it.cases for it in later):
+        since = next(name for name in names if sets[name] is related[0])
+        yield Noted(kind="missing", series=one, label="missing", set_name=last, since=since)
+
+
+def _invalid(one: CaseHistory, ended: Sequence[Point]) -> Iterator[Noted]:
+    """Yield a case whose newest set is not valid."""
+    group = ended[-1].group
+    if group.state == "valid":
+        return
+    streak = itertools.takewhile(lambda point: point.group.state != "valid", reversed(ended))
+    *_, first = streak
+    yield Noted(
+        kind="invalid",
+        series=one,
+        label=group.state,
+        words=", ".join(group.ids("reject")),
+        set_name=group.key.set_name,
+        since=first.group.key.set_name,
+    )

@@ -1,0 +1,122 @@
+"""One time axis for all cases of a benchmark: places, ticks, and what changed between sets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from k8sbench.model.compared import CaseHistory, Point
+from k8sbench.model.group import Group
+from k8sbench.model.series import DAY
+from k8sbench.report import formats, words
+from k8sbench.report.chart import Event, Tick
+
+HOUR = 3600.0
+STEPS = (
+    *(60.0, 300.0, 900.0, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR),
+    *(DAY, 2 * DAY, 5 * DAY, 10 * DAY, 20 * DAY, 60 * DAY, 120 * DAY, 365 * DAY),
+)
+"""Distances of ticks, seconds."""
+MOST_TICKS = 5
+"""Maximum number of ticks, so that their labels fit a phone."""
+MOST_EVENTS = 9
+"""Newest changes of the environment that are drawn."""
+DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]+")
+
+Environments = Mapping[str, Mapping[str, object]]
+"""Run id → the environment that it measured, as far as it was read."""
+FACTS: Mapping[str, Callable[[Group, Mapping[str, object]], object]] = {
+    "image": lambda group, _: group.key.image,
+    "program": lambda group, _: group.program,
+    "driver": lambda _, environment: environment.get("driver"),
+    "node": lambda _, environment: environment.get("node"),
+}
+"""What may change between the sets of a case → its value, by a group and its environment."""
+
+
+class TimeAxis(NamedTuple):
+    """The time from the first to the last set of a benchmark."""
+
+    begin: float
+    end: float
+    """Unix seconds."""
+    order: Mapping[str, int] | None
+    """Set → its number, where some logs have no dates; None: places are times."""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Places of the first and the last set."""
+        if self.order is None:
+            return self.begin, self.end
+        return 0, max(self.order.values())
+
+    @property
+    def ticks(self) -> tuple[Tick, ...]:
+        """Labelled days or hours, in UTC."""
+        if self.order is not None:
+            return ()
+        span = self.end - self.begin
+        step = next((one for one in STEPS if span / one <= MOST_TICKS), STEPS[-1])
+        form = "%H:%M" if step < DAY else "%m-%d" if step < 60 * DAY else "%Y-%m"
+        first = -(-self.begin // step)
+        times = (step * (first + n) for n in range(int(self.end // step - first) + 1))
+        return tuple(Tick(at, datetime.fromtimestamp(at, UTC).strftime(form)) for at in times)
+
+    def title(self, lang: str) -> str:
+        """Return the days of the axis."""
+        if self.order is not None:
+            return words.say(lang, "sets_in_order")
+        return f"{formats.days((self.begin, self.end))} (UTC)"
+
+    def place(self, point: Point) -> float:
+        """Return the place of a set."""
+        return point.at if self.order is None else self.order[point.group.key.set_name]
+
+
+def time_axis(series: Sequence[CaseHistory]) -> TimeAxis:
+    """Return the axis of the cases of a benchmark."""
+    points = sorted((point for one in series for point in one.points), key=lambda point: point.at)
+    order: dict[str, int] | None = None
+    if any(point.group.dates is None for point in points):
+        sets = dict.fromkeys(point.group.key.set_name for point in points)
+        order = {name: number for number, name in enumerate(sets)}
+    return TimeAxis(points[0].at, points[-1].at, order)
+
+
+def events(
+    series: Sequence[CaseHistory],
+    axis: TimeAxis,
+    environments: Environments,
+    lang: str = "en",
+) -> tuple[Event, ...]:
+    """Return where image, driver or node of a case differ from those of its set before."""
+    changes: dict[tuple[str, str], list[str]] = {}
+    begins: dict[str, Point] = {}
+    word: Callable[[str], str] = words.title if lang == "zh" else str
+    for one in series:
+        last: dict[str, str] = {}
+        for point in one.points:
+            name = point.group.key.set_name
+            begins[name] = min(begins.get(name, point), point, key=lambda one: one.at)
+            for fact, value in _facts(point.group, environments).items():
+                if last.get(fact, value) != value:
+                    change = DIGEST.sub(r"\1", f"{word(fact)} {last[fact]} → {value}")
+                    changes.setdefault((name, fact), []).append(change)
+                last[fact] = value
+    made = []
+    for (name, _), found in changes.items():
+        first, *others = dict.fromkeys(found)
+        more = f" (+ {len(others)})" if others else ""
+        made.append(Event(axis.place(begins[name]), f"{name}: {first}{more}"))
+    return tuple(sorted(made)[-MOST_EVENTS:])
+
+
+def _facts(group: Group, environments: Environments) -> dict[str, str]:
+    """Return what is known of a group, by the names of :data:`FACTS`."""
+    of_runs = (environments.get(run.run_id) for run in group.members)
+    environment = next((one for one in of_runs if one is not None), {})
+    known = {fact: read(group, environment) for fact, read in FACTS.items()}
+    absent = (None, "", "-", "unknown")
+    return {fact: str(value) for fact, value in known.items() if value not in absent}
