@@ -285,6 +285,11 @@ def is_of_case(one: Deviation, result: Result) -> bool:
     return (one.case, one.precision) == (result.group.key.case, plan.precision)
 
 
+def asks_published(result: Result) -> bool:
+    """True if published figures were asked for."""
+    return result.deviations is not None or result.deviations_reason is not None
+
+
 def _published(result: Result) -> Cell:
     """Write the published figure of the row's own case, else nothing."""
     one = nearest(result)
@@ -348,7 +353,7 @@ _any_figure = _any(lambda r: r.group.spread)
 _any_length = _any(lambda r: r.group.key.training != "-")
 _any_tokens = _any(lambda r: r.group.unit.startswith("tokens"))
 _any_queued = _any(lambda r: r.group.queued_s is not None)
-_any_published = _any(lambda r: r.deviations is not None or r.deviations_reason)
+_any_published = _any(asks_published)
 
 
 def gmac(value: float) -> str:

@@ -138,7 +138,7 @@ def scaling(results: Sequence[Result], lang: str = "en") -> list[LineChart]:
 
     The points of a line have one baseline and one set, because a line through several would show
     differences between days or machines as scaling. Benchmarks without a speedup on several GPUs
-    are left out. Published points stand beside the lines.
+    are left out. Published points stand beside the lines, if they were asked for.
     """
     lines: dict[tuple[str | None, str], list[Result]] = {}
     for result in results:
@@ -176,7 +176,7 @@ def _scaling(title: str, rows: Sequence[Sequence[Result]], lang: str) -> LineCha
         ),
     )
     published: dict[tuple[str, str], dict[int, float]] = {}
-    for result in (one for row in rows for one in row):
+    for result in (one for row in rows for one in row if columns.asks_published(one)):
         group = result.group
         for source, speedups in result.published_speedups.items():
             label = say(lang, "chart_published", source=source, precision=group.key.precision)

@@ -91,12 +91,11 @@ def command(
             "Leave it out, or choose table, wide, report, markdown or html.",
         )
     scope = StoresRead(where=where, access=access, accept=accept)
-    is_published = published or output_format == "html"
     report = results.results(
         Wanted(**wanted),
         scope,
         output.note,
-        published=is_published,
+        published=published,
         over_sets=output_format == "html",
     )
     if output_format == "html":

@@ -36,6 +36,13 @@ def test_the_page_draws_its_runs(fill: Fill, typed: Typed, root: pathlib.Path) -
     assert "warning: without the steps of seen: " in err
 
 
+def test_the_page_has_published_figures_if_they_are_asked_for(fill: Fill, typed: Typed) -> None:
+    fill([run(2.0, run_id="seen", at=START)])
+    for words, count in (((), 0), (("--published",), 1)):
+        _, out, _ = typed("results", "-o", "html", *words)
+        assert out.count(">published</th>") == count
+
+
 def planned(cli: Cli, words: str) -> RunPlan:
     items = cli.json("render", *shlex.split(words), "-o", "json")["items"]
     job = next(one for one in items if one["kind"] in ("PyTorchJob", "PaddleJob"))

@@ -134,6 +134,14 @@ def test_efficiency_is_in_per_cent_of_the_speed_of_one_gpu() -> None:
     assert [dot.x for dot in theirs.points] == [0, 3]
 
 
+def test_published_points_are_drawn_if_they_were_asked_for() -> None:
+    for published, shapes in ((False, ["none", "dot"]), (True, ["none", "dot", "square"])):
+        rows = report(example.runs(), Wanted(), find=example.find, published=published).results
+        (one,) = plot.scaling(rows)
+        (panel,) = one.panels
+        assert [line.shape for line in panel.lines] == shapes
+
+
 def chart(one: LineChart) -> dict[str, Any]:
     """Return a chart's words, and its lines' first and last points and counts."""
     (panel,) = one.panels
