@@ -110,11 +110,15 @@ def groups_by_id(store: GroupedStore, ids: str) -> list[Group]:
 
 
 def page(where: str | None, store: GroupedStore, query: Mapping[str, str]) -> str:
-    """Return the page of ``results -o html``; ``lang=zh`` in Chinese."""
+    """Return the page of ``results -o html``.
+
+    ``lang=zh``: in Chinese; ``published=true``: with published figures.
+    """
     lang = query.get("lang", "en")
     if lang not in ("en", "zh"):
         raise UsageError(f"lang={lang} is none.", "Ask for en or zh.")
-    report = _report(store, query, published=True)
+    is_published = query.get("published") == "true"
+    report = _report(store, query, published=is_published, over_sets=True)
     members = [member for row in report.results for member in row.group.members]
     files = {member.run_id: _files(store, member.run_id) for member in members}
     return reports.page(report, (), where, lambda _: None, lang=lang, files=files)
@@ -128,7 +132,11 @@ def _files(store: GroupedStore, run_id: str) -> list[str]:
 
 
 def _report(
-    store: GroupedStore, query: Mapping[str, str], *, published: bool = False
+    store: GroupedStore,
+    query: Mapping[str, str],
+    *,
+    published: bool = False,
+    over_sets: bool = False,
 ) -> selection.Report:
     asked = _filter(query)
     wanted = selection.Wanted(
@@ -139,7 +147,7 @@ def _report(
     )
     find = benchmarks.spec_finder(store, lambda _: None)
     groups = StoredGroups(store, lambda _: None)
-    return selection.report(groups, wanted, find=find, published=published, over_sets=published)
+    return selection.report(groups, wanted, find=find, published=published, over_sets=over_sets)
 
 
 def artifacts(store: GroupedStore, text: str) -> list[Artifact]:

@@ -81,6 +81,8 @@ def test_the_page_of_results_is_at_the_root(get: Get) -> None:
     assert {link.partition("/artifacts/")[2] for link in links} == {"", "logs/master-0.log"}
     assert {get(f"/{link}").status for link in links} == {200}
     assert "测试结果" in get("/?all=true&lang=zh").data.decode()
+    asked = (get("/?all=true"), get("/?all=true&published=true"))
+    assert ["published" in page.data.decode() for page in asked] == [False, True]
     refused = get("/?lang=xx")
     assert (refused.status, refused.json()["error"]) == (400, "lang=xx is none.")
 
