@@ -1,6 +1,6 @@
-"""What the series of a store's cases say of its sets.
+"""Judgements of the sets of a store over time.
 
-The index keeps it, with a snapshot before the newest night: a new set is judged from there on. Sets
+The index keeps them, with a snapshot before the newest night: a new set is judged from there on. Sets
 that the index does not keep (some of their runs go on, or are an operator's) are judged in memory.
 """
 

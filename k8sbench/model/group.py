@@ -393,6 +393,8 @@ class Newer(msgspec.Struct, frozen=True, kw_only=True):
 class MissingIn(msgspec.Struct, frozen=True, kw_only=True):
     """Newer sets that lack the case of a row."""
 
+    since: str
+    """The oldest of them."""
     set_name: str
     """The newest of them."""
     sets: int

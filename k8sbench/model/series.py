@@ -1,4 +1,4 @@
-"""What the sets of a case say over time: marks, open changes, and what the next set should be."""
+"""Values of the series of a case: marks, open changes, and what the next set should be."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class AcceptedLevel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeriesState(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the series of a store are judged."""
+    """Progress of judging the series of a store."""
 
     version: int = 0
     """Number of changes of groups."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeGuard
 
 import msgspec
 
 from k8sbench.model.compared import CaseHistory, Compared, Comparison, Point
+from k8sbench.model.group import MissingIn, Result
 
 Kind = Literal["open", "changed", "missing", "invalid"]
 """Kind of a finding, in the order of a list.
@@ -39,15 +40,9 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True):
     """The case in the comparison of the newest two sets; None if it is in neither."""
 
 
-class _Set(msgspec.Struct):
-    """A set of a benchmark: the keys of its cases."""
-
-    began: float
-    cases: set[tuple[object, ...]]
-    is_running: bool
-
-
-def noted(series: Sequence[CaseHistory], comparison: Comparison | None) -> list[Noted]:
+def noted(
+    series: Sequence[CaseHistory], comparison: Comparison | None, results: Sequence[Result]
+) -> list[Noted]:
     """Return the findings of all cases; of one kind, the largest change first."""
     compared = {
         group.key.id: case
@@ -55,41 +50,25 @@ def noted(series: Sequence[CaseHistory], comparison: Comparison | None) -> list[
         for side in (case.a, case.b)
         for group in (side.groups if side else ())
     }
+    missing = {
+        result.group.key.id: result.missing_in
+        for result in results
+        if result.missing_in is not None
+    }
     found: list[Noted] = []
-    for benchmark in dict.fromkeys(one.group.key.benchmark for one in series):
-        cases = [one for one in series if one.group.key.benchmark == benchmark]
-        sets = _sets(cases)
-        newest = {_key(one): one for one in sorted(cases, key=lambda one: one.points[-1].at)}
-        for one in cases:
-            if ended := _ended(one):
-                ids = (point.group.key.id for point in reversed(ended))
-                case = next((compared[name] for name in ids if name in compared), None)
-                found += _changed(one, ended, case)
-                found += _missing(one, sets) if newest[_key(one)] is one else ()
-                found += _invalid(one, ended)
+    for one in series:
+        if ended := _ended(one):
+            ids = [point.group.key.id for point in reversed(ended)]
+            case = next((compared[name] for name in ids if name in compared), None)
+            found += _changed(one, ended, case)
+            found += [_missing(one, missing[name]) for name in ids if name in missing]
+            found += _invalid(one, ended)
     return sorted(found, key=lambda it: (ORDER[it.kind], -abs(it.change or 0.0)))
-
-
-def _key(one: CaseHistory) -> tuple[object, ...]:
-    """Return what stays the same over the sets of a case, whatever its GPU."""
-    return one.group.key.only("series")
 
 
 def _ended(one: CaseHistory) -> list[Point]:
     """Return the sets of a case that have a figure or ended without one."""
     return [point for point in one.points if point.group.state != "running"]
-
-
-def _sets(cases: Iterable[CaseHistory]) -> dict[str, _Set]:
-    """Return the sets of a benchmark by name, oldest first."""
-    found: dict[str, _Set] = {}
-    for one in cases:
-        for point in one.points:
-            of_set = found.setdefault(point.group.key.set_name, _Set(point.at, set(), False))
-            of_set.began = min(of_set.began, point.at)
-            of_set.cases.add(_key(one))
-            of_set.is_running |= point.group.in_progress > 0
-    return dict(sorted(found.items(), key=lambda item: item[1].began))
 
 
 def _changed(one: CaseHistory, ended: Sequence[Point], case: Compared | None) -> Iterator[Noted]:
@@ -135,20 +114,14 @@ def _shows(case: Compared | None, newest: str) -> TypeGuard[Compared]:
     return newest in {group.key.id for group in case.b.groups}
 
 
-def _missing(one: CaseHistory, sets: Mapping[str, _Set]) -> Iterator[Noted]:
-    """Yield a case of several sets that the newest set lacks, which has others of its last one.
-
-    Sets without a common case are of other things, and what was measured once need not come again.
-    """
-    last = one.points[-1].group.key.set_name
-    if all(point.group.key.set_name == last for point in one.points):
-        return
-    names = [*sets]
-    later = [sets[name] for name in names[names.index(last) + 1 :]]
-    related = [it for it in later if it.cases & sets[last].cases and not it.is_running]
-    if related and not any(_key(one) in it.cases for it in later):
-        since = next(name for name in names if sets[name] is related[0])
-        yield Noted(kind="missing", series=one, label="missing", set_name=last, since=since)
+def _missing(one: CaseHistory, gone: MissingIn) -> Noted:
+    return Noted(
+        kind="missing",
+        series=one,
+        label="missing",
+        set_name=one.points[-1].group.key.set_name,
+        since=gone.since,
+    )
 
 
 def _invalid(one: CaseHistory, ended: Sequence[Point]) -> Iterator[Noted]:

@@ -78,7 +78,7 @@ def html(page: Page) -> str:
     word: Callable[[str], str] = words.title if page.lang == "zh" else str
     script = importlib.resources.files(__package__).joinpath("page.js").read_text("utf-8")
     end = "。" if page.lang == "zh" else "."
-    noted = attention.noted(page.series, page.compared)
+    noted = attention.noted(page.series, page.compared, page.results)
     drawn = _cases(page, noted)
     text = _template().render(
         lang="zh-CN" if page.lang == "zh" else "en",

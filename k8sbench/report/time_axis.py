@@ -33,7 +33,7 @@ FACTS: Mapping[str, Callable[[Group, Mapping[str, object]], object]] = {
     "driver": lambda _, environment: environment.get("driver"),
     "node": lambda _, environment: environment.get("node"),
 }
-"""What may change between the sets of a case → its value, by a group and its environment."""
+"""Name of a fact that may change between sets → its value, by a group and its environment."""
 
 
 class TimeAxis(NamedTuple):

@@ -219,21 +219,26 @@ def missing(shown: Iterable[GroupRow], rows: Iterable[GroupRow]) -> dict[str, Mi
     """Return the newer sets that lack the cases of some rows, by group id.
 
     A set is of the kind of a row's set if both have a case of one benchmark in common: sets of
-    single cases, submitted one by one, lack nothing of each other.
+    single cases, submitted one by one, lack nothing of each other. A set that still runs lacks
+    nothing.
     """
     shown = list(shown)
     benchmarks = {row.benchmark for row in shown}
     cases: dict[tuple[str, str], set[tuple[str, str]]] = {}
     begins: dict[tuple[str, str], float] = {}
+    running: set[tuple[str, str]] = set()
     for row in rows:
         if row.benchmark not in benchmarks:
             continue
         key = (row.benchmark, row.set_name)
+        if row.in_progress:
+            running.add(key)
         cases.setdefault(key, set()).add((row.series, row.gpu_model))
         begins[key] = min(row.began, begins.get(key, row.began))
     by_benchmark: dict[str, list[tuple[float, str]]] = {}
     for (benchmark, name), begin in begins.items():
-        by_benchmark.setdefault(benchmark, []).append((begin, name))
+        if (benchmark, name) not in running:
+            by_benchmark.setdefault(benchmark, []).append((begin, name))
     for sets in by_benchmark.values():
         sets.sort(reverse=True)
     found: dict[str, MissingIn] = {}
@@ -242,14 +247,16 @@ def missing(shown: Iterable[GroupRow], rows: Iterable[GroupRow]) -> dict[str, Mi
         begin = begins[row.benchmark, row.set_name]
         lacking = [
             (at, name)
-            for at, name in by_benchmark[row.benchmark]
+            for at, name in by_benchmark.get(row.benchmark, ())
             if at > begin
             and own & (its := cases[row.benchmark, name])
             and its.isdisjoint(((row.series, row.gpu_model), (row.series, UNKNOWN)))
         ]
         if lacking:
             at, name = lacking[0]
-            found[row.group_id] = MissingIn(set_name=name, sets=len(lacking), behind_s=at - begin)
+            found[row.group_id] = MissingIn(
+                since=lacking[-1][1], set_name=name, sets=len(lacking), behind_s=at - begin
+            )
     return found
 
 

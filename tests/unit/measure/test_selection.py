@@ -107,7 +107,9 @@ def test_a_case_that_the_newest_set_of_its_kind_lacks_comes_first_as_missing() -
     ]
     made = report(nights_, Wanted())
     assert shown(made) == [("night-2", "4x8"), ("night-3", "1x1"), ("night-3", "1x8")]
-    assert made.results[0].missing_in == MissingIn(set_name="night-3", sets=1, behind_s=DAY)
+    assert made.results[0].missing_in == MissingIn(
+        since="night-3", set_name="night-3", sets=1, behind_s=DAY
+    )
     (table,) = layout.tables(made.results, ())
     assert "missing in night-3" in table.rows[0][-1].text
 

@@ -133,7 +133,7 @@ def troubled(night: int, group: Group) -> Group | None:
         "2x8": 0.95 if night == 29 else 1.0,
         "3x8": 1.06 if night == 29 else 1.0,
     }.get(case, 1.0)
-    if case == "4x8" and night >= 24:
+    if case == "4x8" and night >= 26:
         return None
     if case == "5x8" and night >= 28:
         (member, *_) = group.members

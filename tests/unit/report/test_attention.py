@@ -5,10 +5,12 @@ from collections.abc import Callable
 
 import msgspec
 
+from k8sbench.measure.group import selection
+from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.group import Group
 from k8sbench.report.attention import Noted, noted
 from tests.unit.measure import nights
-from tests.unit.measure.grouped import histories, newest_sets
+from tests.unit.measure.grouped import Grouped
 from tests.unit.report import pages
 from tests.unit.report.factory import reject
 
@@ -29,7 +31,12 @@ def found(
         for place, group in zip(places, made, strict=True)
         if kept(*place)
     ]
-    return noted(histories(groups), newest_sets(groups))
+    return findings(groups)
+
+
+def findings(groups: list[Group]) -> list[Noted]:
+    made = selection.report(Grouped(groups), Wanted(), over_sets=True)
+    return noted(made.series, made.compared, made.results)
 
 
 def without_figure(
@@ -51,8 +58,8 @@ def test_quiet_nights_have_no_finding() -> None:
 def test_a_fallen_case_stays_open_until_it_recovers() -> None:
     def fallen(back: int) -> list[tuple[str, str, str]]:
         level = lambda night, case: 0.93 if case == 0 and 10 <= night < back else 1.0  # noqa: E731
-        findings = found(18, 3, level=level)
-        return [(one.set_name, one.since, one.words) for one in findings if one.kind == "open"]
+        noted_ = found(18, 3, level=level)
+        return [(one.set_name, one.since, one.words) for one in noted_ if one.kind == "open"]
 
     assert fallen(99) == [("night-017", "night-010", "step")]
     assert fallen(13) == []
@@ -80,10 +87,6 @@ def test_a_missing_case_is_one_that_a_set_of_the_same_cases_lacks() -> None:
     assert short(found(9, 3, kept=kept)) == [("missing", "2x8", "night-004", "night-005")]
 
 
-def test_what_was_measured_once_is_not_missing() -> None:
-    assert found(9, 3, kept=lambda night, case: case != 1 or night == 4) == []
-
-
 def test_sets_of_other_cases_lack_nothing() -> None:
     assert found(8, 2, kept=lambda night, case: night % 2 == case) == []
 
@@ -91,7 +94,7 @@ def test_sets_of_other_cases_lack_nothing() -> None:
 def test_a_set_that_runs_may_still_have_the_case() -> None:
     made = nights.nights(random.Random(4), 6, cases=2, noise=0.001)
     open_run = without_figure(made[-2], "run-in-progress", verdict=None)
-    assert noted(histories([*made[:-2], open_run]), None) == []
+    assert findings([*made[:-2], open_run]) == []
 
 
 def test_a_case_without_a_figure_says_since_when_and_why() -> None:
@@ -102,5 +105,5 @@ def test_a_case_without_a_figure_says_since_when_and_why() -> None:
 
 def test_open_comes_first_then_changes_missing_and_invalid() -> None:
     made = pages.nightly(30, 7, change=pages.troubled)
-    kinds = [one.kind for one in noted(made.series, made.compared)]
+    kinds = [one.kind for one in noted(made.series, made.compared, made.results)]
     assert kinds == ["open", "open", "changed", "missing", "invalid"]
