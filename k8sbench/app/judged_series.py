@@ -1,7 +1,8 @@
 """Judgements of the sets of a store over time.
 
-The index keeps them, with a snapshot before the newest night: a new set is judged from there on. Sets
-that the index does not keep (some of their runs go on, or are an operator's) are judged in memory.
+The index keeps them, with a snapshot before the newest night: a new set is judged from there on.
+Sets that the index does not keep (some of their runs go on, or are an operator's) are judged in
+memory.
 """
 
 from __future__ import annotations

@@ -232,6 +232,7 @@ class _Runs(Mapping[str, Run]):
         self._sets = {run_id: name for name, logs in foreign.items() for run_id in logs}
         """Sets of the operator's runs, by id."""
         self._read: dict[str, Run] = {}
+        self._ids: Sequence[str] | None = None
 
     def __getitem__(self, run_id: str) -> Run:
         if run_id not in self._read:
@@ -245,7 +246,9 @@ class _Runs(Mapping[str, Run]):
         return self._read[run_id]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*self._store.ids(), *self._sets)))
+        if self._ids is None:
+            self._ids = [*dict.fromkeys((*self._store.ids(), *self._sets))]
+        return iter(self._ids)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -455,7 +455,14 @@ class GroupFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     def fits(self, row: GroupRow) -> bool:
         """True if a group has every value."""
-        return all(getattr(row, name) == value for name, value in self._given())
+        return bool(self.fitting([row]))
+
+    def fitting(self, rows: Iterable[GroupRow]) -> list[GroupRow]:
+        """Return the rows of the groups that have every value."""
+        found = list(rows)
+        for name, value in self._given():
+            found = [row for row in found if getattr(row, name) == value]
+        return found
 
     def chosen(self, rows: Iterable[GroupRow]) -> list[GroupRow]:
         """Return the rows of the groups that fit.
@@ -464,7 +471,7 @@ class GroupFilter(msgspec.Struct, frozen=True, kw_only=True):
         nearest first.
         """
         rows = list(rows)
-        fitting = [row for row in rows if self.fits(row)]
+        fitting = self.fitting(rows)
         if rows and not fitting:
             raise self._no_match(rows)
         return fitting

@@ -100,15 +100,16 @@ def _judged(a: Side, b: Side, earlier: Earlier) -> dict[Line, Judged]:
     own = {group.key.id for group in newer.groups}
     begin = min((group.began[0] for group in newer.groups), default=0.0)
     lines = {group.row.line for group in (*a.groups, *b.groups)}
+    wanted = {line[0] for line in lines}
     newest: dict[Line, GroupRow] = {}
     first: dict[Line, GroupRow] = {}
-    for row in sorted(earlier.rows, key=_begin):
-        if row.line not in lines or not series.counts(row):
+    for row in earlier.rows:
+        if row.series not in wanted or row.line not in lines or not series.counts(row):
             continue
         if row.group_id in own:
-            first.setdefault(row.line, row)
+            first[row.line] = min(row, first.get(row.line, row), key=_begin)
         elif row.began < begin:
-            newest[row.line] = row
+            newest[row.line] = max(row, newest.get(row.line, row), key=_begin)
     chosen = newest | first
     judged = earlier.judged(chosen.values())
     return {line: judged[row.group_id] for line, row in chosen.items()}

@@ -186,28 +186,42 @@ def latest(rows: Iterable[GroupRow]) -> tuple[list[GroupRow], dict[str, Newer]]:
     later, do not hide it. By the ids of such groups comes the newest set, which was not.
     """
     rows = list(rows)
-    by_case: dict[tuple[str, str], dict[str, list[GroupRow]]] = {}
-    models: dict[str, str] = {}
-    for row in sorted(rows, key=lambda row: (row.median is None, -row.ended)):
+    models: dict[str, tuple[float, str]] = {}
+    for row in rows:
+        if row.median is not None:
+            known_model = (row.ended, row.gpu_model)
+            models[row.series] = max(known_model, models.get(row.series, known_model))
+
+    def case(row: GroupRow) -> tuple[str, str]:
         # A set without a figure may name no GPU: it belongs to the newest one.
-        model = row.gpu_model
-        if row.median is None and model == UNKNOWN:
-            model = models.get(row.series, model)
-        models.setdefault(row.series, model)
-        by_case.setdefault((row.series, model), {}).setdefault(row.set_name, []).append(row)
+        if row.median is None and row.gpu_model == UNKNOWN and row.series in models:
+            return row.series, models[row.series][1]
+        return row.series, row.gpu_model
+
+    newest: dict[tuple[str, str], tuple[float, str]] = {}
+    measured: dict[tuple[str, str], tuple[float, str]] = {}
+    for row in rows:
+        its = case(row)
+        at = (row.ended, row.set_name)
+        newest[its] = max(at, newest.get(its, at))
+        if row.state in ("valid", "rejected", "unsteady"):
+            measured[its] = max(at, measured.get(its, at))
+    chosen = {its: measured.get(its, at)[1] for its, at in newest.items()}
+    last = {its: name for its, (_, name) in newest.items()}
     shown = set[str]()
     newer = dict[str, Newer]()
-    for sets in by_case.values():
-        order = sorted(sets, key=lambda name: (max(row.ended for row in sets[name]), name))
-        measured = ("valid", "rejected", "unsteady")
-        known = [name for name in order if any(row.state in measured for row in sets[name])]
-        chosen = (known or order)[-1]
-        last = order[-1]
-        for row in sets[chosen]:
+    states: dict[tuple[str, str], tuple[float, str]] = {}
+    for row in rows:
+        its = case(row)
+        if row.set_name == last[its]:
+            state = (row.ended, row.state)
+            states[its] = max(state, states.get(its, state))
+    for row in rows:
+        its = case(row)
+        if row.set_name == chosen[its]:
             shown.add(row.group_id)
-            if last != chosen:
-                state = max(sets[last], key=lambda one: one.ended).state
-                newer[row.group_id] = Newer(set_name=last, state=state)
+            if chosen[its] != last[its]:
+                newer[row.group_id] = Newer(set_name=last[its], state=states[its][1])
     return [row for row in rows if row.group_id in shown], newer
 
 
@@ -224,10 +238,14 @@ def missing(shown: Iterable[GroupRow], rows: Iterable[GroupRow]) -> dict[str, Mi
     """
     shown = list(shown)
     benchmarks = {row.benchmark for row in shown}
+    own = {row.set_name for row in shown}
+    oldest = min((row.began for row in shown), default=0.0)
     cases: dict[tuple[str, str], set[tuple[str, str]]] = {}
     begins: dict[tuple[str, str], float] = {}
     running: set[tuple[str, str]] = set()
     for row in rows:
+        if row.began < oldest and row.set_name not in own:
+            continue
         if row.benchmark not in benchmarks:
             continue
         key = (row.benchmark, row.set_name)
@@ -243,13 +261,13 @@ def missing(shown: Iterable[GroupRow], rows: Iterable[GroupRow]) -> dict[str, Mi
         sets.sort(reverse=True)
     found: dict[str, MissingIn] = {}
     for row in shown:
-        own = cases[row.benchmark, row.set_name]
+        same = cases[row.benchmark, row.set_name]
         begin = begins[row.benchmark, row.set_name]
         lacking = [
             (at, name)
             for at, name in by_benchmark.get(row.benchmark, ())
             if at > begin
-            and own & (its := cases[row.benchmark, name])
+            and same & (its := cases[row.benchmark, name])
             and its.isdisjoint(((row.series, row.gpu_model), (row.series, UNKNOWN)))
         ]
         if lacking:
@@ -296,9 +314,8 @@ def _order(key: GroupKey) -> tuple[object, ...]:
 def _fitting(groups: KnownGroups, wanted: Wanted) -> list[GroupRow]:
     rows = [
         row
-        for row in groups.rows
-        if wanted.chosen.fits(row)
-        and wanted.set_name in (None, row.set_name)
+        for row in wanted.chosen.fitting(groups.rows)
+        if wanted.set_name in (None, row.set_name)
         and (wanted.since is None or row.latest >= wanted.since)
     ]
     if not wanted.runs:

@@ -165,15 +165,19 @@ def _meant(text: str, known: Known) -> tuple[str, str]:
     }
     prefix, _, rest = text.partition(":")
     kinds, name = ((prefix,), rest) if prefix in KINDS and rest else (KINDS, text)
-    every = [(kind, known_name) for kind in kinds for known_name in names[kind]]
-    found = [one for one in every if one[1] == name] or [
-        one for one in every if one[0] in ("group", "run") and name and one[1].startswith(name)
+    found = [(kind, name) for kind in kinds if name in names[kind]] or [
+        (kind, known_name)
+        for kind in kinds
+        if kind in ("group", "run") and name
+        for known_name in names[kind]
+        if known_name.startswith(name)
     ]
     if len(found) == 1:
         return found[0]
     if found:
         some = few([f"{kind}:{known_name}" for kind, known_name in found])
         raise NotFound(f"{name!r} stands for {len(found)} things.", f"Write one of: {some}.")
-    near = did_you_mean(name, [known_name for _, known_name in every])
+    every = [known_name for kind in kinds for known_name in names[kind]]
+    near = did_you_mean(name, every)
     hint = near or ("k8sbench list shows the runs and their sets." if every else FIRST_RUN)
     raise NotFound(f"There is no {' or '.join(kinds)} {name!r}.", hint)
