@@ -1,4 +1,4 @@
-"""The README's picture: the live view of invented runs."""
+"""The README's pictures: cases over invented nights, and the live view of invented runs."""
 
 import inspect
 import io
@@ -11,8 +11,11 @@ from rich.terminal_theme import TerminalTheme
 from k8sbench.cli.terminal import display
 from k8sbench.cli.terminal.live import LiveRun
 from k8sbench.model.phase import Phase
+from k8sbench.report import chart, plot
+from k8sbench.report.time_axis import time_axis
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, moved, step
+from tests.unit.report import pages
 
 WIDTH = 80
 """Columns; the view of the smallest usual terminal."""
@@ -54,3 +57,10 @@ def _without_fonts() -> str:
     """Return rich's own format without the fonts that a browser would fetch from elsewhere."""
     form = inspect.signature(Console.export_svg).parameters["code_format"].default
     return re.sub(r"@font-face \{\{.*?\}\}\s*", "", form, flags=re.DOTALL)
+
+
+def history() -> str:
+    """Draw four cases of one benchmark over thirty nights, with what happened to them."""
+    made = pages.nightly(30, 4, change=pages.troubled)
+    axis = time_axis(made.series)
+    return chart.document(plot.over_sets(made.series, axis, {})).decode()

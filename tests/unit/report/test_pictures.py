@@ -1,17 +1,22 @@
-"""The picture in docs/pictures is what the product draws today. Renewed by ``make golden``."""
+"""The pictures in docs/pictures are what the product draws today. Renewed by ``make golden``."""
 
 import re
+from pathlib import Path
+
+import pytest
 
 from tests.tiers import ROOT
 from tests.unit import goldens
 from tests.unit.report import pictures
 
-FILE = ROOT / "docs" / "pictures" / "live.svg"
+FOLDER = ROOT / "docs" / "pictures"
+PICTURES = {FOLDER / "history.svg": pictures.history, FOLDER / "live.svg": pictures.live_view}
 
 
-def test_the_picture_is_the_golden_one() -> None:
-    drawn = pictures.live_view()
-    goldens.check(FILE, drawn)
+@pytest.mark.parametrize("file", PICTURES, ids=lambda file: str(file.stem))
+def test_the_picture_is_the_golden_one(file: Path) -> None:
+    drawn = PICTURES[file]()
+    goldens.check(file, drawn)
     # It fetches nothing and runs nothing.
     assert not re.search(r'@font-face|<script|<image|foreignObject|href="[^#]', drawn)
 
@@ -19,5 +24,5 @@ def test_the_picture_is_the_golden_one() -> None:
 def test_the_readme_shows_pictures_with_words_for_them() -> None:
     readme = (ROOT / "README.md").read_text()
     shown = re.findall(r"!\[[^\]]{20,}\]\(([^)]+)\)", readme)
-    assert len(shown) == readme.count("![") == 2
-    assert FILE in {ROOT / each for each in shown}
+    assert len(shown) == readme.count("![")
+    assert [ROOT / each for each in shown] == [*PICTURES]
