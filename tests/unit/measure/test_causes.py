@@ -161,7 +161,10 @@ def test_metrics_come_after_facts_and_are_no_cause_where_others_have_them() -> N
         clocked(a_set("a", 0, *[(100, OLD)] * 4), 1500, 1500, 1500, 1500),
         clocked(
             a_set("b", DAY, (90, kernel), (90, driver), (90, driver), (100, driver)),
-            *(1300, 1300, 1500, 1500),
+            1300,
+            1300,
+            1500,
+            1500,
         ),
     )
     assert told(found.causes) == [
