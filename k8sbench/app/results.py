@@ -134,7 +134,7 @@ def explain(text: str, scope: StoresRead, note: Note) -> list[Row]:
     check_accepted(scope.accept)
     with stores.with_operator(scope, note) as (store, groups):
         try:
-            return list(explanation.of(text, groups, benchmarks.spec_finder(store, note)))
+            return list(explanation.explain(text, groups, benchmarks.spec_finder(store, note)))
         except NotFound as missing:
             action = did_you_mean(text, ids.ALL) + (missing.action or "")
             raise NotFound(missing.message, action) from missing

@@ -110,7 +110,7 @@ def _optional(name: str, write: Callable[[Any], str]) -> Callable[[Result], Cell
     return cell
 
 
-def _of_spread(
+def _write_spread(
     write: Callable[[Spread], str | None], why: str | None = "no valid figure"
 ) -> Callable[[Result], Cell]:
     """Write a figure of the valid runs.
@@ -180,14 +180,14 @@ def _verdict(result: Result) -> Cell:
         parts += [] if words.startswith("smoke") else [mark if words == "accepted" else words]
         if meaning and words != "accepted":
             notes.append(mark)
-    of_sets = _of_sets(result)
+    of_sets = _describe_sets(result)
     parts += of_sets
     notes += (*footnotes(group, "warn"), *footnotes(group, "accepted"))
     notes += (*of_sets.values(), *group.judgements)
     return Cell("; ".join(parts).replace("; ◀", " ◀"), tuple(notes))
 
 
-def _of_sets(result: Result) -> dict[str, str]:
+def _describe_sets(result: Result) -> dict[str, str]:
     """Write the change over the case's sets, or newer runs without a figure."""
     words = {}
     if (gone := result.missing_in) is not None:
@@ -417,17 +417,17 @@ COLUMNS: tuple[ResultColumn, ...] = (
     number("time to train (s)", _time, when=_any(trains), stays=True),
     number("accuracy (%)", _accuracy, when=_any(trains), stays=True),
     number("throughput", _throughput, stays=True),
-    number("±", _of_spread(_cv, None), "table", when=_any_figure, stays=True, optional=5),
+    number("±", _write_spread(_cv, None), "table", when=_any_figure, stays=True, optional=5),
     number("published", _beside, "table", "page", when=_any_published, stays=True),
     number("published", _published, *_TABLES, when=_any_published, stays=True),
     number("deviation", _deviation, *_TABLES, when=_any_published, stays=True),
     number("speedup", _speedup, when=_if_any_scales, stays=True, optional=4),
-    number("min–max", _of_spread(_min_max), *_SPREAD),
+    number("min–max", _write_spread(_min_max), *_SPREAD),
     text("estimator", lambda r: Cell(r.group.estimator), *FULL),
-    number("interval", _of_spread(interval), *_TABLES, "page"),
+    number("interval", _write_spread(interval), *_TABLES, "page"),
     number("efficiency", _figure("efficiency", formats.percent), *FULL),
-    number("mean", _of_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
-    number("CV", _of_spread(_cv), *_SPREAD),
+    number("mean", _write_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
+    number("CV", _write_spread(_cv), *_SPREAD),
     number("tokens/s per GPU", _per_gpu, *_WIDE, when=_any_tokens),
     number("TFLOP/s per GPU", _figure("tflops_per_gpu", formats.plain), *_WIDE),
     number("of peak", _figure("peak_share", formats.percent), *_WIDE),

@@ -23,7 +23,7 @@ from k8sbench.report import group_words
 Field = Callable[[Group], Any]
 
 
-def _of(part: str, *names: str) -> dict[str, Field]:
+def _fields_of_part(part: str, *names: str) -> dict[str, Field]:
     """Build the fields of a part of the group; None without the part."""
 
     def field(name: str) -> Field:
@@ -40,19 +40,19 @@ _OF_GROUP: dict[str, Field] = {
     "group": lambda g: g.key.id,
     "set": lambda g: g.key.set_name,
     "created_at": lambda g: g.latest,
-    **_of("key", "benchmark", "framework", "variant", "impl", "case"),
-    **_of("key", "replicas", "processes_per_replica"),
+    **_fields_of_part("key", "benchmark", "framework", "variant", "impl", "case"),
+    **_fields_of_part("key", "replicas", "processes_per_replica"),
     "gpus": lambda g: g.plan.world_size if g.plan.device != "cpu" else None,
-    **_of("key", "precision", "precision_effective"),
+    **_fields_of_part("key", "precision", "precision_effective"),
     "amp_dtype": lambda g: g.plan.amp_dtype,
     "batch_size_per_gpu": lambda g: g.key.batch_size,
-    **_of("key", "preset", "mode", "training", "data"),
+    **_fields_of_part("key", "preset", "mode", "training", "data"),
     "window": lambda g: g.window,
     "options": lambda g: g.key.options if g.key.options != "-" else "",
-    **_of("key", "backend", "pool"),
+    **_fields_of_part("key", "backend", "pool"),
     "node": lambda g: g.plan.node,
     "device": lambda g: g.device or g.plan.device,
-    **_of("key", "gpu_model", "image"),
+    **_fields_of_part("key", "gpu_model", "image"),
     "program": lambda g: g.program,
     "state": lambda g: g.state,
     "runs_valid": lambda g: g.counted,
@@ -61,7 +61,7 @@ _OF_GROUP: dict[str, Field] = {
     "throughput": lambda g: g.spread and g.spread.median,
     "unit": lambda g: g.unit,
     "estimator": lambda g: g.estimator,
-    **_of("spread", "mean", "minimum", "maximum", "cv"),
+    **_fields_of_part("spread", "mean", "minimum", "maximum", "cv"),
     "interval_low": lambda g: g.spread and g.spread.low,
     "interval_high": lambda g: g.spread and g.spread.high,
     "by_estimator": lambda g: g.by_estimator,
@@ -75,8 +75,8 @@ _LAST = (
 )
 _DIGESTS = ("data_digest", "weights_digest")
 _OF_TRAINING: dict[str, Field] = {
-    **_of("training", *TrainingOfGroup.__struct_fields__),
-    **_of("key", *_DIGESTS),
+    **_fields_of_part("training", *TrainingOfGroup.__struct_fields__),
+    **_fields_of_part("key", *_DIGESTS),
 }
 """Further fields of a JSON row, for training runs."""
 _SIDE = (
@@ -132,7 +132,7 @@ def row(result: Result) -> dict[str, Any]:
     missing["missing_in"] = "no newer set of its kind lacks the case"
     missing["newer"] = "no newer set is without a figure"
     missing["published"] = result.deviations_reason or "not requested (--published)"
-    return fields | {"missing": _of_nulls(missing, fields)}
+    return fields | {"missing": _reasons_of_nulls(missing, fields)}
 
 
 def group_fields(group: Group, names: Iterable[str]) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def group_fields(group: Group, names: Iterable[str]) -> dict[str, Any]:
     return fields
 
 
-def _of_nulls(missing: Mapping[str, str], fields: Mapping[str, Any]) -> dict[str, str]:
+def _reasons_of_nulls(missing: Mapping[str, str], fields: Mapping[str, Any]) -> dict[str, str]:
     """Select the reasons of the fields that are null."""
     return {k: why for k, why in sorted(missing.items()) if k in fields and fields[k] is None}
 
@@ -206,7 +206,7 @@ def _side(group: Group) -> dict[str, Any]:
     fields["precision_effective"] = group.precision_effective
     fields |= {"parameters": group.parameters, "gmac": group.gmac}
     fields["arithmetic"] = group.arithmetic and group.arithmetic.types
-    return fields | {"missing": _of_nulls(_missing(group), fields)}
+    return fields | {"missing": _reasons_of_nulls(_missing(group), fields)}
 
 
 def flat(results: Sequence[Result]) -> tuple[list[str], list[list[Any]]]:

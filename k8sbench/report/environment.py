@@ -57,7 +57,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     rows: Mapping[str, Mapping[str, str]] = {}
     """Facts by name of a row."""
 
-    def of(self, set_name: str, row: str) -> dict[str, str]:
+    def facts_for(self, set_name: str, row: str) -> dict[str, str]:
         """Return the facts of a row, its own before its set's."""
         return {**self.everywhere, **self.sets.get(set_name, {}), **self.rows.get(row, {})}
 
@@ -126,7 +126,7 @@ def by_file(given: Given, groups: Sequence[Group], names: Mapping[str, str]) -> 
     found: Facts = {}
     for group in groups:
         row = names[group.key.id]
-        for name, value in given.of(group.key.set_name, row).items():
+        for name, value in given.facts_for(group.key.set_name, row).items():
             found.setdefault(name, {}).setdefault(value, []).append(row)
     return found
 

@@ -35,7 +35,7 @@ def text(rows: Iterable[Row], width: int | None = WIDTH) -> str:
     )
 
 
-def of(text: str, known: KnownGroups, find: Find) -> Iterator[Row]:
+def explain(text: str, known: KnownGroups, find: Find) -> Iterator[Row]:
     """Explain what a text names: a run or a group."""
     if text.startswith("g-"):  # as the ids of groups do
         named = [row for row in known.rows if row.group_id.startswith(text)]

@@ -145,17 +145,17 @@ def reasons(group: Group, kind: str, *, is_short: bool = False) -> tuple[str, ..
     ``is_short``: each id once with its first sentence, as below a table.
     """
     found: dict[tuple[str, str], tuple[str, list[str]]] = {}
-    for run_ids, reason in _of_kind(group, kind):
+    for run_ids, reason in _select_kind(group, kind):
         text = reason.sentence + ("" if is_short else _evidence(reason))
         found.setdefault((reason.id, "" if is_short else text), (text, []))[1].extend(run_ids)
-    return tuple(f"{name}{_of_runs(ids)}: {text}" for (name, _), (text, ids) in found.items())
+    return tuple(f"{name}{_name_runs(ids)}: {text}" for (name, _), (text, ids) in found.items())
 
 
 footnotes = functools.partial(reasons, is_short=True)
 """Reasons below a table."""
 
 
-def _of_kind(group: Group, kind: str) -> Iterator[tuple[list[str], Finding]]:
+def _select_kind(group: Group, kind: str) -> Iterator[tuple[list[str], Finding]]:
     """Yield the reasons of the group, without run ids, and of its runs."""
     of_runs = (([run.run_id], reason) for run in group.members for reason in run.reasons)
     of_group: list[tuple[list[str], Finding]] = [([], reason) for reason in group.reasons]
@@ -164,7 +164,7 @@ def _of_kind(group: Group, kind: str) -> Iterator[tuple[list[str], Finding]]:
             yield run_ids, reason
 
 
-def _of_runs(run_ids: Sequence[str]) -> str:
+def _name_runs(run_ids: Sequence[str]) -> str:
     """Name the run of a reason, or count the runs."""
     named = run_ids[0] if len(run_ids) == 1 else f"{len(run_ids)} runs"
     return f" ({named})" if run_ids else ""
@@ -182,24 +182,24 @@ def _evidence(reason: Finding) -> str:
 # -- what tells rows apart ------------------------------------------------------------------------
 
 
-def _of_key(name: str) -> Callable[[Group], object]:
+def _read_key(name: str) -> Callable[[Group], object]:
     return lambda group: getattr(group.key, name)
 
 
 TELL_APART: dict[str, Callable[[Group], object]] = {
-    "GPU model": _of_key("gpu_model"),
-    "half type": _of_key("amp_dtype"),
-    "case": _of_key("case"),
-    "node": _of_key("node"),
-    "variant": _of_key("variant"),
-    "impl": _of_key("impl"),
-    "batch": _of_key("batch_size"),
-    **{name: _of_key(name) for name in ("preset", "mode", "training", "data")},
+    "GPU model": _read_key("gpu_model"),
+    "half type": _read_key("amp_dtype"),
+    "case": _read_key("case"),
+    "node": _read_key("node"),
+    "variant": _read_key("variant"),
+    "impl": _read_key("impl"),
+    "batch": _read_key("batch_size"),
+    **{name: _read_key(name) for name in ("preset", "mode", "training", "data")},
     "window": lambda group: group.window,
-    **{name: _of_key(name) for name in ("options", "pool")},
-    "set": _of_key("set_name"),
-    "backend": _of_key("backend"),
-    "image": _of_key("image"),
+    **{name: _read_key(name) for name in ("options", "pool")},
+    "set": _read_key("set_name"),
+    "backend": _read_key("backend"),
+    "image": _read_key("image"),
     "program": lambda group: group.program,
     "group": lambda group: group.key.id,
 }

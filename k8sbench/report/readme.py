@@ -427,7 +427,7 @@ class _Rows:
                     yield group, run, run.measurement
 
     def _given(self, group: Group) -> dict[str, str]:
-        return self._made.given.of(group.key.set_name, self.names[group.key.id])
+        return self._made.given.facts_for(group.key.set_name, self.names[group.key.id])
 
     def _variant(self, plan: RunPlan) -> Variant | None:
         spec = self._made.specs.get(plan.benchmark)

@@ -42,7 +42,7 @@ class Rows(msgspec.Struct, frozen=True):
         plans = (r.group.plan for r in self.results)
         return sorted({*self.gpus, *(p.world_size for p in plans if p.precision in precisions)})
 
-    def of(self, gpus: int, precision: str, *, trained: bool = False) -> Result | None:
+    def find(self, gpus: int, precision: str, *, trained: bool = False) -> Result | None:
         """Return the row of a cell: the newest with a figure.
 
         Without a throughput run, the throughput is that of a training.
@@ -136,7 +136,7 @@ def why_left_out(group: Group) -> str | None:
 
 def _throughput(rows: Rows, gpus: int, precision: str, decimals: int | None = None) -> str:
     """Write a throughput; if requested with published figure and deviation."""
-    result = rows.of(gpus, precision)
+    result = rows.find(gpus, precision)
     if result is None or result.group.spread is None:
         return NONE
     median = result.group.spread.median
@@ -155,11 +155,11 @@ def _throughput(rows: Rows, gpus: int, precision: str, decimals: int | None = No
 
 
 def _batch(rows: Rows, gpus: int, precision: str) -> str:
-    result = rows.of(gpus, precision)
+    result = rows.find(gpus, precision)
     return rows.batch(precision) if result is None else str(result.group.plan.batch_size)
 
 
-def _of_pytorch(rows: Rows, gpus: int, precision: str) -> str:
+def _pytorch_figure(rows: Rows, gpus: int, precision: str) -> str:
     """Write PyTorch's figure at the line's batch; others are another case."""
     batch = _batch(rows, gpus, precision)
     beside = [result for result in rows.beside if str(result.group.plan.batch_size) == batch]
@@ -167,26 +167,26 @@ def _of_pytorch(rows: Rows, gpus: int, precision: str) -> str:
 
 
 def _speedup(rows: Rows, gpus: int, precision: str) -> str:
-    result = rows.of(gpus, precision)
+    result = rows.find(gpus, precision)
     if result is None or result.speedup.value is None:
         return NONE
     return str(round(result.speedup.value, 2))
 
 
 def _accuracy(rows: Rows, gpus: int, precision: str) -> str:
-    result = rows.of(gpus, precision, trained=True)
+    result = rows.find(gpus, precision, trained=True)
     return phrase(rows.lang, (result and group_words.accuracy(result.group)) or NONE)
 
 
 def _time(rows: Rows, gpus: int, precision: str) -> str:
-    result = rows.of(gpus, precision, trained=True)
+    result = rows.find(gpus, precision, trained=True)
     time = result and result.group.time_to_train_s
     return formats.seconds(time) if time else NONE
 
 
-def _of_plan(name: str) -> ReportCell:
+def _read_plan(name: str) -> ReportCell:
     def cell(rows: Rows, gpus: int, precision: str) -> str:
-        result = rows.of(gpus, precision)
+        result = rows.find(gpus, precision)
         return NONE if result is None else str(getattr(result.group.plan, name))
 
     return cell
@@ -259,7 +259,7 @@ def _dlperf(unit: str, *identity: str) -> Form:
         # A report of one node has no column of them; more nodes need it.
         many = any(r.group.plan.replicas > 1 for r in rows.results)
         fields = dict.fromkeys((*(("node_num",) if many else ()), *identity))
-        columns = {name: _of_plan(_IDENTITY[name]) for name in fields}
+        columns = {name: _read_plan(_IDENTITY[name]) for name in fields}
         columns |= {unit: functools.partial(_throughput, decimals=2), "speedup": _speedup}
         return _by_precision(columns, is_english=True)(rows)
 
@@ -273,7 +273,7 @@ def _beside_pytorch(rows: Rows) -> list[Table]:
     columns: dict[str, ReportCell] = {
         "case": lambda rows, gpus, precision: f"GPU={gpus},BS={_batch(rows, gpus, precision)}",
         "PaddlePaddle": _throughput,
-        f"PyTorch ({image})" if image else "PyTorch": _of_pytorch,
+        f"PyTorch ({image})" if image else "PyTorch": _pytorch_figure,
     }
     return _by_precision(columns)(rows)
 

@@ -83,15 +83,15 @@ class _Facts:
             every = sorted(place for some in places.values() for place in some)
             yield from _ranked([self._around(n, None) for n in every], [], None, self._names)
         if places["slower"]:
-            yield from self._of("slower", places["slower"], places["no-difference"])
+            yield from self._explain("slower", places["slower"], places["no-difference"])
         if places["faster"]:
-            yield from self._of("faster", places["faster"], places["no-difference"])
+            yield from self._explain("faster", places["faster"], places["no-difference"])
 
     @property
     def _names(self) -> tuple[str, str]:
         return self._compared.a, self._compared.b
 
-    def _of(
+    def _explain(
         self, explains: Explains, changed: Sequence[int], quiet: Sequence[int]
     ) -> Iterator[Cause]:
         steps = {place: self._step(self._compared.cases[place]) for place in changed}

@@ -100,7 +100,7 @@ def _images(before: Sequence[Run], after: Sequence[Run]) -> Iterator[Change]:
     if any(run.plan.trainers_digest for run in (*before, *after)):
         yield from _reported("image", "program", lambda run: run.group_key.program, before, after)
     for name in ("data_digest", "weights_digest"):
-        yield from _reported("plan", name, partial(_of_key, name), before, after)
+        yield from _reported("plan", name, partial(_read_key, name), before, after)
 
 
 def _digest(run: Run) -> str | None:
@@ -111,7 +111,7 @@ def _image(run: Run) -> str | None:
     return run.plan.image
 
 
-def _of_key(name: str, run: Run) -> str | None:
+def _read_key(name: str, run: Run) -> str | None:
     value = getattr(run.group_key, name)
     return None if value == "-" else str(value)
 
