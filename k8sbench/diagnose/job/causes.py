@@ -1,7 +1,8 @@
 """Tables of a job's diagnosis: causes, and Kubernetes' states and reasons.
 
-A cause has a sentence, an action and whether it can pass. The module of its stage checks its
-condition and fills in the names. ``k8sbench explain ID`` prints a row.
+A cause has a sentence, an action and whether it can pass; some texts in the sentence have an action
+of their own (:data:`.ADVICE`). The module of its stage checks its condition and fills in the names.
+``k8sbench explain ID`` prints a row.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import types
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
+from k8sbench.diagnose.job.advice import ADVICE
 from k8sbench.model.errors import Finding
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.phase import Phase, Transition
@@ -99,8 +101,10 @@ CAUSES: Mapping[str, Cause] = {
     ),
     # Pods have no node.
     "no-node-fits": Cause(
-        "No node for {replicas} has enough free: {why}.",
+        "No node fits {replicas}: {why}.",
         "Wait for other jobs to end, or ask for less with --replicas or --gpus.",
+        unrecoverable="when all nodes are excluded for good, as by a volume of another zone, unless"
+        " an autoscaler says that it adds a node",
     ),
     "request-too-large": Cause(
         "No node for {replicas}: {asked} is more than any node has.",
@@ -267,20 +271,29 @@ def finding_of(
     names: Mapping[str, str] = types.MappingProxyType({}),
     *,
     unrecoverable: bool = False,
+    said: str = "",
     **words: str,
 ) -> Finding:
     """Build a cause's finding: ``fail`` if waiting cannot help, else ``warn``.
 
     ``names`` and ``words`` fill in its sentence and its action. ``unrecoverable`` is for
-    circumstances in which alone it never passes.
+    circumstances in which alone it never passes, ``said`` for all of a text that the sentence
+    shortens.
     """
     cause = CAUSES[cause_id]
     known = {**names, **words}
+    sentence = cause.sentence.format_map(known).rstrip()
+    action = cause.action
+    for pattern, advice in ADVICE.get(cause_id, ()):
+        if found := re.search(pattern, f"{sentence}\n{said}"):
+            known |= found.groupdict()
+            action = advice
+            break
     return Finding(
         id=cause_id,
         severity="fail" if unrecoverable or cause.unrecoverable == "yes" else "warn",
-        sentence=cause.sentence.format_map(known).rstrip(),
-        action=cause.action.format_map(known),
+        sentence=sentence,
+        action=action.format_map(known),
     )
 
 

@@ -3,16 +3,19 @@
 Training processes fail together: when one dies, its peers lose their connections and die too, and
 the launchers around them write long tables. The sentence names the replica that failed by itself
 and the line that says why, which is seldom the last one; of several ranks in one replica, the rank
-that its launcher saw end first.
+that its launcher saw end first. A rank that waited in vain for a collective has failed because of
+another one, as has a rank that lost its connection.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from k8sbench.diagnose.job.advice import SHARED_MEMORY
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.run import GPU_OUT_OF_MEMORY
 
@@ -74,15 +77,21 @@ _EXCEPTION = re.compile(
     r"^(?:\[[^\]]*\]:?\s*)?[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b(?::.*)?$"
     # What a command line says that is refused, and our trainers of what may pass.
     r"|^[\w./-][\w./ -]*: error: |^k8sbench: failed: "
+    # A C++ exception, nccl-tests, and what _said makes of NCCL's lines.
+    r"|^\s*what\(\): +\S|\bTest (?:NCCL|CUDA) failure "
+    r"|^(?:\[\w+\]:?\s*)*(?:(?:NCCL|CUDA)(?: error)?: |the collective )"
 )
 _NO_GPU_MEMORY = re.compile(
     # torch, whose 1.x has a plain RuntimeError; TensorFlow, MXNet, JAX
     r"\b(?:CUDA|HIP) (?:error: )?out of memory|OOM when allocating tensor"
     r"|\bcudaMalloc\b.*: out of memory|RESOURCE_EXHAUSTED: Out of memory"
+    r"|Cuda failure (?:\d+ )?'out of memory'"  # NCCL
     r"|Out of memory error on GPU \d"  # PaddlePaddle, two lines after "ResourceExhaustedError:"
 )
-_ALLOCATOR = re.compile(r"(?:what\(\): +)?(?:CUDA out of memory|Out of memory error on GPU \d)")
-"""A line of a C++ error of GPU memory, without its type."""
+_ALLOCATOR = re.compile(r"CUDA out of memory|Out of memory error on GPU \d")
+"""A line of an error of GPU memory, without its type."""
+_SHARED_MEMORY = re.compile(SHARED_MEMORY)
+_LOADER_KILLED = re.compile(r"DataLoader .*killed by signal: (?:Killed|9\b)")
 _OF_THE_LAUNCHER = re.compile(
     r"ChildFailedError|SignalException|\bgot signal:"
     # torch.distributed.launch of torch 1.x; the signal that ended a rank stands nowhere else.
@@ -92,7 +101,7 @@ _LOST_PEER = re.compile(
     r"connection (?:was )?(?:closed|reset|refused)|broken pipe|socket (?:closed|timeout)|"
     r"DistNetworkError|remote (?:process|peer) (?:exited|closed)|ncclRemoteError|"
     r"ncclSystemError|peer (?:closed|reset)|failed to (?:recv|send)|wait for .*store|"
-    r"timeout self_rank|timed out (?:after|waiting)",
+    r"timeout self_rank|timed out (?:after|waiting|on rank)",
     re.IGNORECASE,
 )
 _KILLED = re.compile(
@@ -109,6 +118,17 @@ _REPORT_RULES = 2
 """Rules of equals signs around torchrun's table."""
 _RULE = re.compile(r"[\W_]*")
 """A line of no letter and no digit: the frame of a table."""
+_FRAME = re.compile(
+    r"^\s*(?:\[[^\]]*\]:?\s*)*(?:"
+    # c10, glog, gdb, Open MPI, Paddle, Python
+    r"frame #\d+: |@ +0x|#\d+ +0x|/\S+\(.*\)\s*\[0x|\d+ +(?:paddle|phi|std)::"
+    r"|File \"[^\"]+\", line \d"
+    # What stands around the frames, and a signal's name alone.
+    r"|.*\(most recent call (?:first|last)\):$|Extension modules: |<no Python frame>"
+    r"|\*\*\* (?:Process received signal|End of error message)|Aborted(?: \(core dumped\))?$"
+    r"|terminate called after throwing )"
+)
+"""A line of a stack: it is no message."""
 
 
 class _RankReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,6 +180,8 @@ def cause_id(code: int | None, line: str = "") -> str:
     """Return the cause's id by exit code and telling line."""
     if _NO_GPU_MEMORY.search(line):
         return GPU_OUT_OF_MEMORY
+    if _LOADER_KILLED.search(line):
+        return "oom"
     return USAGE_ERROR if code == _USAGE_CODE else REPLICA_FAILED
 
 
@@ -195,7 +217,9 @@ def cause(first: Ended, others: Sequence[Ended]) -> Failure:
     if found := _silent([first, *others]):
         return found
     failed = first
-    if lost_its_peer(first.last) and first.code is not None and first.code < 128:
+    # A watchdog aborts its process; another signal is a cause of its own.
+    is_own = first.code is None or (first.code >= EXIT_BASE and first.code != _ABORTED)
+    if lost_its_peer(first.last) and not is_own:
         failed = next((other for other in others if failed_by_itself(other.last)), first)
     rank = _first_rank(failed.last)
     if rank is None or failed.code not in (None, rank.launcher_code):
@@ -264,7 +288,10 @@ _ENDED_BY_TORCHRUN = re.compile(
     r"(?:Sending|Closing|Unable to shutdown) process (\d+) (?:closing signal|via) "
 )
 _OF_A_RANK = re.compile(r"^\[rank(\d+)\]:?\s+(.*)$")
+_BEGINNING = re.compile(r"^(?:\[\w+\]:?\s*)*")
+"""Prefix of a rank's lines, by torch and its launcher."""
 _KILLED_CODE = EXIT_BASE + KILL
+_ABORTED = EXIT_BASE + ABORT
 _TERMINATED = EXIT_BASE + TERMINATE
 """Exit code of our trainers after SIGTERM."""
 
@@ -295,7 +322,7 @@ def _find_first_rank(lines: Sequence[str]) -> _RankReport | None:
     ended: set[str] = set()
     errors: dict[int | None, str] = {}
     rank = 0
-    for line in lines:
+    for line in _said(lines):
         if "ChildFailedError" in line:
             entries.clear()
         elif entry := _ENTRY_RANK.match(line):
@@ -359,12 +386,101 @@ def _killed_by(lines: Sequence[str]) -> set[int]:
 
 
 def _last_message(lines: Sequence[str]) -> str:
-    messages = [line.strip() for line in lines if not _RULE.fullmatch(line)]
+    kept = (line for line in _said(lines) if not _RULE.fullmatch(line) and not _FRAME.match(line))
+    messages = [line.strip() for line in kept]
     errors = (line for line in reversed(messages) if _is_error(line))
     return next(errors, messages[-1] if messages else "")
 
 
 def _is_error(line: str) -> bool:
     """True for an exception's last line that is not a launcher's report."""
-    is_one = _EXCEPTION.match(line) or _ALLOCATOR.match(line.lstrip())
+    is_one = (
+        _EXCEPTION.search(line) or _ALLOCATOR.match(line.lstrip()) or _SHARED_MEMORY.search(line)
+    )
     return is_one is not None and not _OF_THE_LAUNCHER.search(line)
+
+
+# -- errors that another line explains -----------------------------------------------------------
+
+_TIMED_OUT = re.compile(
+    r"\[(?:[^\]]*\b)?(?P<rank>\d+)\] Watchdog caught collective operation timeout:"
+    r"(?:.*?\bOpType=(?P<what>\w+))?(?:.*?\bTimeout\(ms\)=(?P<limit>\d+))?"
+    r"(?:.*?\bran for (?P<ran>\d+) milliseconds)?"
+)
+_WATCHDOG = re.compile(
+    r"(?:\[(?:[^\]]*\b)?[Rr]ank (?P<rank>\d+)\] )?"
+    r"(?:Process group|NCCL) watchdog thread terminated with exception: (?P<error>\S.*)$"
+)
+"""Lines of the watchdog of torch's NCCL process group."""
+_NCCL_ERROR = re.compile(r"\bnccl\w*Error\b|\bNCCL error\b|\bTest (?:NCCL )?failure ")
+_LAST_ERROR = re.compile(r"Last error:\s*(?P<error>.*)$")
+"""NCCL's own words after that, in this line or the next one."""
+
+
+class _Vague(NamedTuple):
+    """An error that does not say why, and the line before it that does."""
+
+    error: re.Pattern[str]
+    why: re.Pattern[str]
+    """Its group is what the line says."""
+    by: str = ""
+
+
+_VAGUE = (
+    _Vague(
+        _NCCL_ERROR,
+        re.compile(r"\bNCCL WARN (\S.*)$"),
+        by="NCCL: ",
+    ),
+    _Vague(
+        re.compile(
+            r"DataLoader worker \(pid\(s\).*exited unexpectedly|DataLoader \d+ workers? exit"
+            r"|Pin memory thread exited unexpectedly"
+        ),
+        re.compile(r"^(.*(?:killed by signal: |bus error encountered in).*)$", re.IGNORECASE),
+    ),
+)
+
+
+def _said(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines, and for errors that do not say why the line that does."""
+    waiting: set[str] = set()
+    took: dict[str, str] = {}
+    known: dict[_Vague, str] = {}
+    is_nccl = False
+    for line in lines:
+        begins = _BEGINNING.match(line)
+        beginning = begins[0] if begins else ""
+        rest = line[len(beginning) :]
+        if by_watchdog := _WATCHDOG.search(line):
+            rank = by_watchdog["rank"]
+            beginning = f"[rank{rank}]: " if rank else beginning
+            rest = by_watchdog["error"]
+        last = _LAST_ERROR.match(rest) if is_nccl else None
+        is_nccl = is_nccl or _NCCL_ERROR.search(rest) is not None
+        if timed_out := _TIMED_OUT.search(line):
+            yield _timeout(timed_out, took)
+        elif last and not last["error"]:
+            waiting.add(beginning)
+        elif last or (beginning in waiting and rest.strip()):
+            waiting.discard(beginning)
+            yield f"{beginning}NCCL: {last['error'] if last else rest.strip()}"
+        else:
+            for vague in _VAGUE:
+                if why := vague.why.search(rest):
+                    known[vague] = f"{vague.by}{why[1]}"
+                elif vague in known and vague.error.search(rest):
+                    rest = known[vague]
+            yield f"{beginning}{rest}"
+
+
+def _timeout(found: re.Match[str], took: dict[str, str]) -> str:
+    """Write a watchdog's timeout as an error of its rank.
+
+    ``took``: how long each rank waited, as far as a line has said it.
+    """
+    rank = found["rank"]
+    if waited := found["ran"] or found["limit"]:
+        took[rank] = f" after {int(waited) / 1000:.0f} s"
+    what = f"collective {found['what']}" if found["what"] else "collective"
+    return f"[rank{rank}]: the {what} timed out on rank {rank}{took.get(rank, '')}"

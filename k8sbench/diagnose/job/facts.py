@@ -205,9 +205,14 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """One of the pod's conditions."""
         return conditions(self.pod or {}).get(kind)
 
-    def last_event(self, *wanted: Event) -> KubeObject | None:
-        """Return the newest event of the pod with one of these meanings."""
-        return next((event for event in reversed(self.events) if _means(event, *wanted)), None)
+    def last_event(self, *wanted: Event, but: str = "\n") -> KubeObject | None:
+        """Return the newest event of the pod with one of these meanings.
+
+        One whose message begins with ``but`` counts only without others.
+        """
+        found = [event for event in reversed(self.events) if _means(event, *wanted)]
+        found.sort(key=lambda event: message_of(event).startswith(but))
+        return found[0] if found else None
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):

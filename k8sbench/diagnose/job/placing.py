@@ -31,22 +31,43 @@ LOOK_SECONDS = 8.0
 """Interval of looks at a silent queue: some refusals are in the Workload alone."""
 RETRY_SECONDS = 10.0
 """Seconds for the kubelet's retry of mounts and sandboxes."""
-_IMAGE_ERRORS = {
-    "pull-limited": r"toomanyrequests|too many requests|\b429\b",
-    "image-pull-denied": r"unauthorized|authentication required|denied|forbidden|\b40[13]\b"
-    r"|no basic auth|insufficient_scope|authorization failed|docker login",
-    "registry-unreachable": r"dial tcp|no such host|connection (?:refused|reset)|timeout|timed out"
-    r"|no route to host|tls:|x509|server misbehaving|\b5\d\d\b"
-    r"|unexpected EOF|deadline exceeded",
-    "image-not-found": r"not found|not present|manifest unknown|name unknown|no match for platform",
-    "pod-not-started": "",
-}
-"""Text of a kubelet about an image → cause; the first that fits."""
+_OF_ANOTHER = re.compile(
+    r"no match(?:ing manifest)? for (?:platform|[a-z]+/\w)"
+    r"|no image found in (?:image index|manifest list)"
+    r"|does not (?:match the specified|support) platform|exec format error",
+    re.IGNORECASE,
+)
+"""Runtimes' text about an image of another architecture: containerd, Docker, CRI-O."""
+_IMAGE_ERRORS = (
+    ("pod-not-started", "no space left on device|disk quota exceeded"),
+    ("pull-limited", r"toomanyrequests|too many requests|\b429\b"),
+    (
+        "image-pull-denied",
+        (
+            r"unauthorized|authentication required|denied|forbidden|\b40[13]\b"
+            r"|no basic auth|insufficient_scope|authorization failed|docker login"
+        ),
+    ),
+    (
+        "registry-unreachable",
+        (
+            r"dial tcp|no such host|connection (?:refused|reset)|timeout|timed out"
+            r"|no route to host|tls:|x509|server misbehaving|\b5\d\d\b"
+            r"|unexpected EOF|deadline exceeded"
+        ),
+    ),
+    ("image-not-found", r"not found|not present|manifest unknown|name unknown"),
+    ("pod-not-started", ""),
+)
+"""Cause, and text of a kubelet about an image; the first that fits."""
 _MISSING = re.compile(
     r"(?:configmap|secret)s? \"?[\w.-]+\"? not found|couldn't find key|references non-existent"
     r" (?:config|secret) key|object \"[^\"]+\"/\"[^\"]+\" not registered",
     re.IGNORECASE,
 )
+_VOLUME = re.compile(r'for volume "([^"]+)"')
+_SUMMARY = "Unable to attach or mount volumes"
+"""Beginning of the kubelet's event of all volumes, which does not say why."""
 _UNUSABLE = re.compile(
     "doesn't exist|does not exist|inactive|not found|is stopped|HoldAndDrain|terminating or missing"
     # Another namespace's queue, no quota at all of what is asked for, taken out of the queue.
@@ -54,7 +75,12 @@ _UNUSABLE = re.compile(
     # A LimitRange of the namespace, requests beyond limits.
     "|didn't satisfy LimitRange|resources validation failed"
 )
-_NEVER = re.compile("maximum capacity|node affinity|untolerated")
+_NEVER = re.compile(
+    "maximum capacity|node affinity|untolerated"
+    # Topologies
+    "|no topology domains at level|no requested topology level|TopologyAwareScheduling"
+    "|not contain the requested level|TAS cache"
+)
 """Kueue's text about a flavor that can never have room."""
 _LATER = "insufficient unused quota"
 """Kueue's text about a flavor that others use now."""
@@ -98,7 +124,7 @@ def _queue(facts: Facts) -> tuple[Finding, float | None]:
     else:
         cause_id = "queued"
     # Its place changes with other jobs, of which none of its own events tells.
-    return finding_of(cause_id, where, why=quoted(why)), QUEUE_SECONDS
+    return finding_of(cause_id, where, said=why, why=quoted(why)), QUEUE_SECONDS
 
 
 def _queue_message(facts: Facts) -> str:
@@ -156,7 +182,8 @@ def _half_placed(facts: Facts, worst: Finding) -> Finding:
     resource = facts.plan.pool.gpu_resource
     total = sum(scheduling.requests(replica.spec).get(resource, 0) for replica in placed)
     held = {"held": f"{total} {resource}" if total else "Nodes", "placed": names(placed)}
-    return finding_of("half-placed", held, why=worst.sentence)
+    waits = next(replica for replica in facts.replicas if not replica.node)
+    return finding_of("half-placed", facts.names(waits) | held, why=worst.sentence)
 
 
 # -- pods that have a node and do not start: images, volumes, commands, the node itself ----------
@@ -208,10 +235,12 @@ def _image(
         return finding_of("init-image-not-pullable", where, image=image, why=why)
     if reason == "InvalidImageName":
         return finding_of("image-not-found", where, unrecoverable=True, image=image, why=why)
-    errors = _IMAGE_ERRORS.items()
-    cause_id = next(id_ for id_, text in errors if re.search(text, message, re.IGNORECASE))
+    if _OF_ANOTHER.search(message):
+        why = f"it is of another architecture than node {replica.node}, {why}"
+        return finding_of("image-not-found", where, image=image, why=why)
+    found = (id_ for id_, text in _IMAGE_ERRORS if re.search(text, message, re.IGNORECASE))
     what = f"{replica.name} cannot pull the image {image}"
-    return finding_of(cause_id, where, what=what, image=image, why=why)
+    return finding_of(next(found), where, said=message, what=what, image=image, why=why)
 
 
 def _by_events(facts: Facts, replica: Replica) -> Iterator[Finding | float]:
@@ -219,7 +248,7 @@ def _by_events(facts: Facts, replica: Replica) -> Iterator[Finding | float]:
 
     The pod only says that it is being created.
     """
-    event = replica.last_event(Event.MOUNT_FAILED, Event.NODE_FAILED)
+    event = replica.last_event(Event.MOUNT_FAILED, Event.NODE_FAILED, but=_SUMMARY)
     if event is None:
         return
     message = str(event.get("message", ""))
@@ -231,8 +260,12 @@ def _by_events(facts: Facts, replica: Replica) -> Iterator[Finding | float]:
     else:
         is_mount = EVENTS[event["reason"]] is Event.MOUNT_FAILED
         cause_id = "pod-not-started" if is_mount else "node-cannot-start"
-        what = f"{replica.name} cannot mount a volume on node {replica.node}"
-        yield finding_of(cause_id, facts.names(replica), what=what, why=quoted(message))
+        volume = _VOLUME.search(message)
+        mounts = f"mount the volume {volume[1]}" if volume else "mount a volume"
+        what = f"{replica.name} cannot {mounts} on node {replica.node}"
+        # What the command says comes after the command.
+        why = quoted(message.rpartition("Output: ")[2])
+        yield finding_of(cause_id, facts.names(replica), said=message, what=what, why=why)
 
 
 def _config(facts: Facts, replica: Replica, missing: re.Match[str]) -> Iterator[Finding | float]:

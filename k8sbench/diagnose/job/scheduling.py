@@ -3,8 +3,8 @@
 It is a condition of the pod. ``0/4 nodes are available: 1 Insufficient cpu, 3 node(s) didn't match
 Pod's node affinity/selector. preemption: 0/4 nodes are available: 4 Preemption is not helpful for
 scheduling.`` Each node counts under its first failed check: taints before labels, labels before
-resources. That a request exceeds a whole node, and not only its free part, is known from schedulers
-from 1.34 on: preemption would not help then.
+resources. A check that has no words here is quoted. That a request exceeds a whole node, and not
+only its free part, is known from schedulers from 1.34 on: preemption would not help then.
 """
 
 from __future__ import annotations
@@ -28,10 +28,15 @@ BIND_SECONDS = 30.0
 
 Longer than a provisioner usually takes; somebody may also be creating the claim.
 """
-_HEAD = re.compile(r"^0/(?P<nodes>\d+) nodes are available: (?P<why>.*)$", re.DOTALL)
+# Volcano says "unavailable".
+_HEAD = re.compile(r"^0/(?P<nodes>\d+) nodes are (?:un)?available: (?P<why>.*)$", re.DOTALL)
+_PREEMPTION = re.compile(
+    r"\.? *(?:(?:still not schedulable|no new claims to deallocate),? *)?preemption: "
+)
 _REASON = re.compile(
     r"Insufficient (?P<resource>\S+)|(?P<pods>Too many pods)"
-    r"|node\(s\) had untolerated taint \{(?P<taint>[^}]+)\}"
+    # From 1.35 on it does not name the taint.
+    r"|node\(s\) had untolerated taint(?: \{(?P<taint>[^}]+)\}|(?P<unnamed>\(s\)))"
     # The second of a pod that is pinned to one node.
     r"|(?P<mismatched>node\(s\) didn't match Pod's node affinity/selector"
     r"|node\(s\) didn't satisfy plugin\(s\) \[NodeAffinity\])"
@@ -44,6 +49,10 @@ _UNBOUND = re.compile(
     r"did not have enough free storage|bound to non-existent|waiting for .*persistentvolumeclaim"
     r"|is being deleted"
 )
+_FOR_GOOD = re.compile(r"volume node affinity conflict|no available volume zone")
+"""Texts of checks that no other pod's end changes."""
+_UNNAMED = "(not named)"
+_GATED = "scheduling gates"
 _UNHELPFUL = "Preemption is not helpful for scheduling"
 
 
@@ -62,6 +71,8 @@ class SchedulerMessage(msgspec.Struct, kw_only=True):
     """Number of nodes that are cordoned."""
     shared: int
     """Number of nodes that have a replica of the run."""
+    others: dict[str, int]
+    """Nodes by another check's text; all where the scheduler gives no number."""
     unhelpful: bool
     """True if no ending pod could make room on any node."""
 
@@ -73,7 +84,14 @@ class SchedulerMessage(msgspec.Struct, kw_only=True):
         }
         count_by_reason |= {"a cordon": self.closed, "other labels": self.mismatched}
         count_by_reason |= {"another replica of the run": self.shared}
-        return [self.on(what, count) for what, count in count_by_reason.items() if count]
+        found = [self.on(what, count) for what, count in count_by_reason.items() if count]
+        return [*(self.on(quoted(text), count) for text, count in self.others.items()), *found]
+
+    def is_for_good(self) -> bool:
+        """Return True if each node is excluded by what no other pod's end changes."""
+        checks = all(_FOR_GOOD.search(text) for text in self.others)
+        is_ready = not self.closed and not any(map(_is_trouble, self.taints))
+        return self.unhelpful and checks and is_ready and not self.shared
 
     def on(self, what: str, count: int) -> str:
         """Say on how many of the nodes something is."""
@@ -85,28 +103,32 @@ def read(message: str) -> SchedulerMessage | None:
     head = _HEAD.match(message)
     if head is None:
         return None
-    why, _, preemption = head["why"].partition(" preemption: ")
+    why, *preemption = _PREEMPTION.split(head["why"], maxsplit=1)
     insufficient: dict[str, int] = {}
     taints: dict[str, int] = {}
+    others: dict[str, int] = {}
     nodes_by_kind = {"mismatched": 0, "closed": 0, "shared": 0}
-    for count, text in _counted(why):
+    nodes = int(head["nodes"])
+    for count, text in _counted(why, nodes):
         reason = _REASON.fullmatch(text)
         if reason is None:
-            continue
-        if reason["resource"] or reason["pods"]:
+            others[text] = count
+        elif reason["resource"] or reason["pods"]:
             insufficient[reason["resource"] or "pods"] = count
         elif reason["taint"]:
             taints[reason["taint"].strip(": ")] = count
+        elif reason["unnamed"]:
+            taints[_UNNAMED] = count
         elif reason.lastgroup:
             nodes_by_kind[reason.lastgroup] = count
-    preempted = _HEAD.match(preemption)
-    reasons = list(_counted(preempted["why"])) if preempted else []
-    nodes = int(head["nodes"])
+    preempted = _HEAD.match(preemption[0]) if preemption else None
+    reasons = list(_counted(preempted["why"], nodes)) if preempted else []
     return SchedulerMessage(
         nodes=nodes,
         insufficient=insufficient,
         taints=taints,
         **nodes_by_kind,
+        others=others,
         unhelpful=reasons == [(nodes, _UNHELPFUL)],
     )
 
@@ -136,6 +158,9 @@ def _unscheduled(
         yield from passing("volume-not-bound", where, age, seconds=f"{age:.0f}", **words)
     elif _UNBOUND.search(message):
         yield _unbound(facts, message, first, where)
+    elif _GATED in message:
+        gates = ", ".join(gate["name"] for gate in first.spec.get("schedulingGates") or [])
+        yield finding_of("no-node-fits", where, why=quoted(f"{message}: {gates}".rstrip(": ")))
     elif report is None:
         # Of a gang scheduler, or of a cluster without nodes.
         yield finding_of("no-node-fits", where, why=quoted(message))
@@ -151,10 +176,10 @@ def _no_node(
     if report.mismatched == report.nodes:
         labels = _labels(first)
         return finding_of("no-matching-node", where, unrecoverable=not comes, labels=labels)
-    if report.insufficient:
-        return _too_little(report, replicas, where, comes=comes)
+    if report.insufficient or report.others:
+        return _lacking(report, replicas, where, comes=comes)
     why = "; ".join(report.rest())
-    if report.closed or any(is_trouble(taint.partition(":")[0]) for taint in report.taints):
+    if report.closed or any(map(_is_trouble, report.taints)):
         return finding_of("nodes-not-ready", where, why=why)
     if report.shared:
         return finding_of("too-few-nodes", where, why=why)
@@ -163,15 +188,19 @@ def _no_node(
     return finding_of("no-node-fits", where, why=why or quoted(message))
 
 
-def _too_little(
+def _lacking(
     report: SchedulerMessage, replicas: Sequence[Replica], where: Names, *, comes: bool
 ) -> Finding:
+    is_final = report.is_for_good() and not comes
+    if not report.insufficient:
+        why = "; ".join(report.rest())
+        return finding_of("no-node-fits", where, unrecoverable=is_final, why=why)
     wanted = requests(replicas[0].spec)
     short = sorted(report.insufficient, key=lambda name: -report.insufficient[name])
     # Extended resources first: GPUs are what a benchmark waits for.
     name = next((resource for resource in short if "/" in resource), short[0])
     asked = f"{_value(name, wanted[name])} {name}" if name in wanted else name
-    if report.unhelpful and not comes:
+    if report.unhelpful and not comes and not report.others:
         return finding_of("request-too-large", where, asked=asked)
     if len(replicas) > 1:
         total = wanted.get(name, Decimal(0)) * len(replicas)
@@ -180,8 +209,12 @@ def _too_little(
         report.on(f"too little {resource} free", report.insufficient[resource])
         for resource in sorted(report.insufficient, key=lambda resource: resource != name)
     ]
-    why = "; ".join([*parts, *report.rest()])
-    return finding_of("no-node-fits", where, why=f"asked for {asked}; {why}")
+    why = "; ".join([f"asked for {asked}", *parts, *report.rest()])
+    return finding_of("no-node-fits", where, unrecoverable=is_final, why=why)
+
+
+def _is_trouble(taint: str) -> bool:
+    return is_trouble(taint.partition(":")[0])
 
 
 def _age(facts: Facts, replica: Replica) -> float:
@@ -240,8 +273,8 @@ def _value(name: str, value: Decimal) -> str:
     return plain(value)
 
 
-def _counted(text: str) -> Iterator[tuple[int, str]]:
+def _counted(text: str, nodes: int) -> Iterator[tuple[int, str]]:
     for part in re.split(r", (?=\d+ )", text.strip().rstrip(".")):
         count, _, reason = part.partition(" ")
-        if count.isdigit():
-            yield int(count), reason
+        if part:
+            yield (int(count), reason) if count.isdigit() else (nodes, part)

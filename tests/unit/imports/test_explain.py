@@ -94,7 +94,7 @@ def test_a_run_that_was_never_measured_has_no_estimators(place: Path, cli: Cli) 
         ("gpu-count", "a reason (reject)\n  The logged number of GPUs differs from the plan's"),
         ("outlier", "a reason (reject)"),
         ("below-median", "unsteady: a reason (warn)"),
-        ("no-node-fits", "unrecoverable: no)\n  No node for REPLICAS has enough free: WHY.\n"),
+        ("too-few-nodes", "unrecoverable: no)\n  No node is left for REPLICAS: WHY.\n"),
         (
             "quota",
             "a check of doctor\n  fail: The quota does not let JOB in: SHORT.\n    what to do",

@@ -6,17 +6,20 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from k8sbench.diagnose.job import state
+from k8sbench.diagnose.job.advice import ADVICE
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.model.phase import Phase
 from tests.unit import goldens
 from tests.unit.kubernetes.objects import (
     FAILED,
+    GPU,
     JOB,
     PLAN,
     RUNS,
@@ -75,8 +78,9 @@ def alone(*pods: dict[str, Any], **more: Any) -> state.JobSnapshot:
     return snapshot
 
 
-def both_unplaced(message: str, **more: Any) -> state.JobSnapshot:
-    return alone(unplaced(message, "master-0"), unplaced(message, "worker-0"), **more)
+def both_unplaced(message: str, *, spec: Any = None, **more: Any) -> state.JobSnapshot:
+    names = ("master-0", "worker-0")
+    return alone(*(unplaced(message, name, spec=spec or {}) for name in names), **more)
 
 
 def failed(*pods: dict[str, Any], **more: Any) -> state.JobSnapshot:
@@ -121,6 +125,18 @@ def quota(requested: str, used: str, limited: str) -> state.JobSnapshot:
     )
 
 
+def unmounted(message: str, *events: dict[str, Any]) -> tuple[state.JobSnapshot, float]:
+    """A pod whose volume cannot be mounted."""
+    return at(60, creating(event("FailedMount", message, WORKER), *events))
+
+
+def mount_failed(says: str) -> tuple[state.JobSnapshot, float]:
+    """The same, by what the mount program says after what it was asked for."""
+    asked = f"Mounting arguments: -t nfs -o vers=4.1 10.0.0.1:/data {'/var/lib/kubelet' * 20}"
+    message = 'MountVolume.SetUp failed for volume "data" : mount failed: exit status 32\n'
+    return unmounted(f"{message}Mounting command: mount\n{asked}\nOutput: {says}\n")
+
+
 def creating(*events: dict[str, Any]) -> state.JobSnapshot:
     return seen(CREATING, events=list(events))
 
@@ -151,6 +167,27 @@ SHARED_OR_FULL = (
     " anti-affinity rules."
 )
 OTHERS_ANTI = "1 node(s) didn't satisfy existing pods anti-affinity rules."
+ELSEWHERE = "node(s) had volume node affinity conflict"
+PARTLY_ELSEWHERE = (
+    f"0/8 nodes are available: 2 Insufficient {GPU}, 6 {ELSEWHERE}. preemption: 0/8 nodes are"
+    " available: 2 No preemption victims found for incoming pod, 6 Preemption is not helpful for"
+    " scheduling."
+)
+GATED = "Scheduling is blocked due to non-empty scheduling gates"
+GATES = {"schedulingGates": [{"name": "kueue.x-k8s.io/topology"}]}
+ARM = 'no image found in image index for architecture "arm64", variant "v8", OS "linux"'
+ATTACHED = (
+    'Multi-Attach error for volume "pvc-1" Volume is already exclusively attached to one node'
+    " and can't be attached to another"
+)
+NOT_ALL = (
+    "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[]: timed out"
+    " waiting for the condition"
+)
+NFS_TYPE = (
+    "mount: /data: bad option; for several filesystems (e.g. nfs, cifs) you might need a"
+    " /sbin/mount.<type> helper program."
+)
 NO_CLAIM = both_unplaced(lacking('persistentvolumeclaim "data" not found'))
 UNBOUND = "0/4 nodes are available: pod has unbound immediate PersistentVolumeClaims."
 NO_VOLUME = "no persistent volumes available for this claim"
@@ -178,6 +215,7 @@ BY_CAUSE: dict[str, list[Seen]] = {
         at(500, told("Pending", "no quota", "w", involved={"kind": "Workload"})),
         at(500, told("Pending", "no quota", reportingComponent="kueue")),
         queued("insufficient unused quota in a, maximum capacity (16) in b"),
+        queued('topology "default" allows to fit only 2 out of 4 pod(s)'),
     ],
     "queue-unusable": [
         at(31, told("Any", "of another's")),
@@ -191,6 +229,11 @@ BY_CAUSE: dict[str, list[Seen]] = {
         queued("current podset request (24) > maximum capacity (16)"),
         queued("flavor a doesn't match node affinity"),
         queued("untolerated taint t in flavor a"),
+        queued("couldn't assign flavors to pod set a: no topology domains at level: example.com/b"),
+        # beyond what is quoted
+        queued(f"{'couldn' * 60}; pod set b: no topology domains at level: kubernetes.io/hostname"),
+        queued("no requested topology level: example.com/rack"),
+        queued('Flavor "a" does not support TopologyAwareScheduling'),
     ],
     "queue-evicted": [alone(of=QUEUED, workload=PREEMPTED)],
     "operator-down": [at(31, alone(of=job()))],
@@ -219,19 +262,62 @@ BY_CAUSE: dict[str, list[Seen]] = {
         both_unplaced(lacking(f"1 Insufficient memory, {CLOSED}, 1 {OTHER_LABEL}", NO_VICTIMS)),
         # of a pod that is pinned to a node
         both_unplaced(lacking(f"1 Insufficient nvidia.com/gpu, 3 {NOT_IT}", NO_VICTIMS)),
-        both_unplaced(lacking("4 node(s) didn't have free ports", NO_VICTIMS)),
+        both_unplaced(
+            lacking("4 node(s) didn't have free ports for the requested pod ports", NO_VICTIMS)
+        ),
+        both_unplaced(PARTLY_ELSEWHERE),
+        # of Volcano, and of Kubernetes 1.34 where claims of devices are on
+        both_unplaced(PARTLY_ELSEWHERE.replace("are available", "are unavailable")),
+        both_unplaced(
+            PARTLY_ELSEWHERE.replace("preemption:", "still not schedulable, preemption:")
+        ),
+        both_unplaced(lacking(f"1 node(s) were unschedulable, 3 {ELSEWHERE}")),
+        both_unplaced(lacking(f"4 {ELSEWHERE}"), events=COMES),
+        both_unplaced(lacking(f"3 node(s) exceed max volume count, 1 Insufficient {GPU}")),
+        both_unplaced(
+            lacking(
+                "4 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access"
+                " mode already in-use by another pod"
+            )
+        ),
+        both_unplaced(
+            lacking("4 cannot allocate all claims", "no new claims to deallocate, " + NO_VICTIMS)
+        ),
+        both_unplaced("waiting for the pod's ResourceClaim: not created yet"),
+        both_unplaced(GATED, spec=GATES),
+        both_unplaced(
+            lacking(
+                "4 node(s) didn't match pod topology spread constraints (missing required label)"
+            )
+        ),
+        both_unplaced(lacking(f"1 Insufficient {GPU}, 3 node(s) are of no quorum")),
+        both_unplaced("0/4 nodes are available: the pod group has no quorum."),
         both_unplaced("no nodes available to schedule pods"),
         both_unplaced("3/4 tasks in gang unschedulable: pod group is not ready"),
         both_unplaced(FULL.replace(NO_VICTIMS, UNHELPFUL), events=COMES),
     ],
+    "no-node-fits!": [
+        both_unplaced(lacking(f"4 {ELSEWHERE}")),
+        both_unplaced(lacking("4 node(s) had no available volume zone")),
+        both_unplaced(lacking(f"1 {TAINT} {{team: other}}, 3 {ELSEWHERE}")),
+        both_unplaced(lacking(f"1 Insufficient {GPU}, 3 {ELSEWHERE}")),
+    ],
     "too-few-nodes": [seen(unplaced(f"0/1 nodes are available: {OTHERS_ANTI}"))],
-    "half-placed": [seen(unplaced(SHARED_OR_FULL)), seen(unplaced(FULL))],
+    "half-placed": [
+        seen(unplaced(SHARED_OR_FULL)),
+        seen(unplaced(FULL)),
+        seen(unplaced(PARTLY_ELSEWHERE)),
+        seen(unplaced(lacking("4 cannot allocate all claims", NO_VICTIMS))),
+    ],
     "request-too-large!": [
         both_unplaced(lacking(f"2 Insufficient nvidia.com/gpu, 2 {OTHER_LABEL}"))
     ],
     "no-matching-node!": [both_unplaced(NO_LABEL)],
     "no-matching-node": [both_unplaced(NO_LABEL, events=COMES)],
-    "taint-not-tolerated": [both_unplaced(lacking(f"4 {TAINT} {{nvidia.com/gpu: present}}"))],
+    "taint-not-tolerated": [
+        both_unplaced(lacking(f"4 {TAINT} {{nvidia.com/gpu: present}}")),
+        both_unplaced(lacking(f"4 {TAINT}(s)")),  # Kubernetes 1.35
+    ],
     "nodes-not-ready": [
         both_unplaced(lacking(f"4 {TAINT} {{node.kubernetes.io/not-ready: }}")),
         both_unplaced(lacking(f"4 {TAINT} {{ToBeDeletedByClusterAutoscaler: 1764547200}}")),
@@ -245,6 +331,23 @@ BY_CAUSE: dict[str, list[Seen]] = {
     "pod-not-started": [
         pulling("failed to extract layer: no space left on device"),
         at(13, creating(event("FailedMount", "is not a directory", WORKER))),
+        pulling("failed to copy: write /var/lib/x: disk quota exceeded: not found"),
+        pulling("failed to reserve: open /x: no such file or directory"),
+        unmounted(ATTACHED),
+        # the kubelet's later words of all volumes do not say why
+        unmounted(ATTACHED, event("FailedMount", NOT_ALL, WORKER, at=9)),
+        unmounted(NOT_ALL),
+        unmounted("driver name nfs.csi.k8s.io not found in the list of registered CSI drivers"),
+        mount_failed("mount.nfs: Connection timed out"),
+        mount_failed("mount.nfs: Failed to resolve server nas: Name or service not known"),
+        mount_failed("mount.nfs: access denied by server while mounting 10.0.0.1:/data"),
+        mount_failed(
+            "mount.nfs: mounting failed, reason given by server: No such file or directory"
+        ),
+        mount_failed("mount.nfs: Protocol not supported"),
+        mount_failed(NFS_TYPE),
+        mount_failed("mount.nfs: something else"),
+        mount_failed("mount.lustre: something else"),
     ],
     "image-not-found!": [pulling("couldn't parse image name", "InvalidImageName")],
     "image-not-found": [
@@ -253,6 +356,11 @@ BY_CAUSE: dict[str, list[Seen]] = {
             ' pull and unpack image "x": failed to resolve reference "x": a:1: not found'
         ),
         pulling('Container image "x" is not present', "ErrImageNeverPull"),
+        pulling(
+            'failed to pull and unpack image "x": no match for platform in manifest: not found'
+        ),
+        pulling("failed to pull: no matching manifest for linux/arm64/v8 in the manifest list"),
+        pulling(f"choosing an image from manifest list docker://a: {ARM}"),
     ],
     "image-pull-denied": [
         pulling("failed to authorize: failed to fetch oauth token: 401 Unauthorized"),
@@ -280,6 +388,7 @@ BY_CAUSE: dict[str, list[Seen]] = {
     "config-missing!": [at(31, creating(event("FailedMount", NO_CONFIG, WORKER)))],
     "node-cannot-start": [
         at(13, creating(event("FailedCreatePodSandBox", "plugin type=bridge failed", WORKER))),
+        at(13, creating(event("FailedCreatePodSandBox", "no space left on device", WORKER))),
         with_status(waits(""), "OutOfnvidia.com/gpu", "Node didn't have enough resource"),
     ],
     "gpu-driver": [
@@ -289,6 +398,7 @@ BY_CAUSE: dict[str, list[Seen]] = {
     "start-error": [
         failed(pod(state=ended(128, "StartError", message='exec: "/x": no such file'))),
         seen(pod(state=waits("CreateContainerConfigError", "runAsNonRoot"))),
+        failed(pod(state=ended(128, "StartError", message='exec "/x": exec format error'))),
     ],
     "replica-failed": [
         failed(pod(state=ended(3))),
@@ -307,9 +417,25 @@ BY_CAUSE: dict[str, list[Seen]] = {
             of=job(FAILED, cleanPodPolicy="Running"),
         ),
         failed(pod(state=ended(137))),
+        failed(pod(state=ended(135))),
+        *(
+            failed(pod(state=ended(1, message=message)))
+            for message in (
+                "exec /usr/bin/python: exec format error",
+                "RuntimeError: DataLoader worker (pid 9) is killed by signal: Bus error.",
+                "the collective ALLREDUCE timed out on rank 0 after 600 s",
+                "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+                "NCCL: Call to ibv_modify_qp failed with error Network is unreachable",
+            )
+        ),
     ],
     "usage-error": [failed(pod(state=ended(2)))],
-    "oom": [failed(pod(state=ended(137, "OOMKilled")))],
+    "oom": [
+        failed(pod(state=ended(137, "OOMKilled"))),
+        failed(
+            pod(state=ended(1, message="DataLoader worker (pid 9) is killed by signal: Killed"))
+        ),
+    ],
     "gpu-out-of-memory": [failed(pod(state=ended(1, message="Error: CUDA out of memory. Tried")))],
     "evicted": [
         with_status(ended(137), "Evicted", "The node was low on resource: memory. "),
@@ -354,6 +480,15 @@ BY_CAUSE: dict[str, list[Seen]] = {
 STATES = [(cause_id, found) for cause_id, states in BY_CAUSE.items() for found in states]
 
 
+def conditions_of(found: Seen) -> Iterator[dict[str, Any]]:
+    """Yield the scheduler's conditions of a state's pods."""
+    snapshot = found[0] if isinstance(found, tuple) else found
+    for one in snapshot.pods.values():
+        for said in one["status"]["conditions"]:
+            if said["type"] == "PodScheduled":
+                yield said
+
+
 def reading(number: int) -> Any:
     snapshot = STATES[number][1]
     snapshot, after = snapshot if isinstance(snapshot, tuple) else (snapshot, 10)
@@ -370,6 +505,25 @@ def test_a_state_has_its_cause(number: int) -> None:
     assert f"{result.cause_id}{'!' * result.unrecoverable}" == STATES[number][0]
     assert not re.search(r"None|[{}]|\.\.$|:\s*\.$|  |\n|[^.]$", result.cause)
     assert "{" not in re.sub(r"=\{.*\}'", "", result.action)
+
+
+def test_every_advice_has_a_state_that_shows_it() -> None:
+    shown = {reading(number).action for number in range(len(STATES))}
+    for pattern, advice in (row for rows in ADVICE.values() for row in rows):
+        form = "(?s)" + ".*".join(map(re.escape, re.split(r"\{\w+\}", advice)))
+        assert any(re.fullmatch(form, action) for action in shown if action), pattern
+
+
+@pytest.mark.parametrize(
+    "message",
+    [said["message"] for _, found in STATES for said in conditions_of(found) if said["message"]],
+)
+def test_no_part_of_the_schedulers_message_is_dropped(message: str) -> None:
+    head = re.match(r"0/(\d+) nodes", message)
+    result = read(both_unplaced(message), after=40)
+    for count in re.findall(r"[:,] (\d+) (?!Preempt|No preempt)", message.partition("preempt")[0]):
+        if result.cause_id not in ("volume-not-bound", "no-matching-node", "request-too-large"):
+            assert f"on {count} of {present(head)[1]} node" in result.cause
 
 
 def test_what_is_said_of_each_state_golden() -> None:

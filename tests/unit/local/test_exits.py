@@ -98,6 +98,66 @@ def torch_1(how: str) -> list[str]:
     ]
 
 
+NCCL_FILE = "E1120 15:00:01.1 ProcessGroupNCCL.cpp"
+FRAMES = [
+    "Exception raised from checkTimeout at ../ProcessGroupNCCL.cpp:629 (most recent call first):",
+    "frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x96 (0x7f in /x/libc10.so)",
+    "[default0]:[rank0]:frame #1: clone + 0x43 (0x15 in /lib/libc.so.6)",
+    "",
+]
+
+
+def watched(rank: int, error: str, name: str = "PG ID 0 PG GUID 0(default_pg) Rank") -> list[str]:
+    """Return what a watchdog of torch writes when it aborts its rank."""
+    dies = f"Process group watchdog thread terminated with exception: {error}"
+    return [
+        f"[rank{rank}]:[{NCCL_FILE}:1414] [{name} {rank}] {dies}",
+        *FRAMES,
+        "terminate called after throwing an instance of 'c10::DistBackendError'",
+        f"  what():  [{name} {rank}] {dies}",
+        *FRAMES,
+    ]
+
+
+def timed_out(rank: int, work: str = "NumelIn=9, NumelOut=9, Timeout(ms)=600000") -> list[str]:
+    """Return what it writes of a collective that did not end."""
+    error = (
+        f"[Rank {rank}] Watchdog caught collective operation timeout:"
+        f" WorkNCCL(SeqNum=8, OpType=ALLREDUCE, {work})"
+    )
+    first = f"[rank{rank}]:[{NCCL_FILE}:616] {error} ran for 600020 milliseconds before timing out."
+    return [first, *watched(rank, error)]
+
+
+ECC = "CUDA error: uncorrectable ECC error encountered"
+UNREACHABLE = "Call to ibv_modify_qp failed with error Network is unreachable"
+VAGUE = "ncclSystemError: System call (e.g. socket, malloc) or external library call failed."
+NCCL_WARN = f"w:56:120 [0] misc/ibvwrap.cc:187 NCCL WARN {UNREACHABLE}"
+
+
+def nccl(*last: str, rank: int = 8) -> list[str]:
+    """Return torch's error of NCCL with NCCL's own after it."""
+    error = "torch.distributed.DistBackendError: NCCL error in: x.cpp:1970, unhandled system error"
+    return [f"[rank{rank}]: {line}" for line in (error, VAGUE, *last)]
+
+
+LOST_BY_NCCL = nccl("Last error:", "socketProgress: Connection closed by remote peer w<4>", rank=0)
+BUS_ERROR = "RuntimeError: DataLoader worker (pid 9) is killed by signal: Bus error. It is possible"
+GONE = "RuntimeError: DataLoader worker (pid(s) 9) exited unexpectedly"
+PADDLE_BUS_ERROR = [
+    "SystemError: (Fatal) DataLoader process (pid   1. If run DataLoader, set",
+    "  It may be caused by insufficient shared storage space. This problem usually occurs",
+    "  Please use command `df -h` to check the storage space of `/dev/shm`.",
+    "Bus error (at /paddle/paddle/fluid/imperative/data_loader.cc:183)",
+]
+FAULT = [
+    "Fatal Python error: Segmentation fault",
+    "",
+    "Thread 0x00007f0c (most recent call first):",
+    '  File "/x/train.py", line 7 in step',
+    "",
+    "Extension modules: numpy.core, torch._C (total: 20)",
+]
 READ_ONLY = "OSError: [Errno 30] Read-only file system: './work_dirs/deeplabv3plus'"
 COMPILER = (
     "subprocess.CalledProcessError: Command '['nvcc', '-V']' returned non-zero exit status 1."
@@ -115,6 +175,9 @@ PADDLE_NO_MEMORY = [
 NO_GPU_MEMORY = "gpu-out-of-memory: w exited with code 1: "
 FIRST = "replica-failed: w exited with code 1: [rank1]: ValueError: batch of 0"
 BY_CODE = "replica-failed: rank 1 of w exited with code 5."
+ABORTED = "replica-failed: w was killed by signal 6 (SIGABRT)"
+SEGV = "replica-failed: w was killed by signal 11 (SIGSEGV)"
+WORKER_KILLED = "RuntimeError: DataLoader worker (pid 9) is killed by signal: Killed."
 KILLED = f"oom: w {MAYBE} Its last line: step 3"
 LOST = ["step 7", *LOST_PEER_PADDLE]
 
@@ -220,6 +283,51 @@ LOST = ["step 7", *LOST_PEER_PADDLE]
             [*PADDLE_NO_MEMORY, *LOST_PEER_PADDLE, paddle(1, f"exit code 1: {PADDLE_SAYS}.")],
             f"{NO_GPU_MEMORY}[rank1]: {PADDLE_SAYS}.",
         ),
+        (134, FRAMES, f"{ABORTED}."),
+        (139, FAULT, f"{SEGV}: {FAULT[0]}"),
+        (134, watched(3, ECC), f"{ABORTED}: [rank3]: {ECC}"),
+        (134, watched(3, ECC)[-5:], f"{ABORTED}: [rank3]: {ECC}"),
+        # Both were aborted: the one with an error of its own is named.
+        (
+            1,
+            [*timed_out(0), *watched(3, ECC), *torchrun((3, -6), (0, -6))],
+            f"replica-failed: rank 3 of w was killed by signal 6 (SIGABRT): {ECC}",
+        ),
+        # NCCL's own error, of the rank that wrote it, else its warning.
+        *(
+            (1, lines, f"replica-failed: w exited with code 1: {told}")
+            for lines, told in (
+                (nccl("Last error:", UNREACHABLE), f"[rank8]: NCCL: {UNREACHABLE}"),
+                ([NCCL_WARN, *nccl("Last error:")], f"[rank8]: NCCL: {UNREACHABLE}"),
+                (
+                    [f"[default0]:{line}" for line in nccl("Last error:", UNREACHABLE)],
+                    f"[default0]:[rank8]: NCCL: {UNREACHABLE}",
+                ),
+                (nccl(f"Last error: {UNREACHABLE}"), f"[rank8]: NCCL: {UNREACHABLE}"),
+                ([NCCL_WARN, *nccl()], f"[rank8]: NCCL: {UNREACHABLE}"),
+                (
+                    [*nccl("Last error:"), "[rank9]: bye", f"[rank8]: {UNREACHABLE}"],
+                    f"[rank8]: NCCL: {UNREACHABLE}",
+                ),
+                ([NCCL_WARN, " .. w pid 5: Test failure common.cu:891"], f"NCCL: {UNREACHABLE}"),
+            )
+        ),
+        (
+            1,
+            nccl("Last error:", "Cuda failure 2 'out of memory'"),
+            f"{NO_GPU_MEMORY}[rank8]: NCCL: Cuda failure 2 'out of memory'",
+        ),
+        # Of another program "Last error:" is a line as any other.
+        (1, ["Last error: none", "bye"], "replica-failed: w exited with code 1: bye"),
+        # A loader's worker that was killed goes before what its end has led to.
+        (1, [BUS_ERROR, GONE], f"replica-failed: w exited with code 1: {BUS_ERROR}"),
+        (
+            1,
+            [f"[rank1]: {BUS_ERROR}", f"[rank1]: {GONE}", *torchrun((1, 1))],
+            f"replica-failed: w exited with code 1: [rank1]: {BUS_ERROR}",
+        ),
+        (1, PADDLE_BUS_ERROR, f"replica-failed: w exited with code 1: {PADDLE_BUS_ERROR[1][2:]}"),
+        (1, [WORKER_KILLED, GONE], f"oom: w exited with code 1: {WORKER_KILLED}"),
         # One that was met and got over is not the cause.
         (1, [NO_MEMORY, "ValueError: x"], "replica-failed: w exited with code 1: ValueError: x"),
     ],
@@ -264,6 +372,52 @@ def test_one_of_several_is_named(first: list[str], others: list[list[str]], repl
     failure = exits.cause(ended("master", 1, *first), rest)
     assert failure.replica == replica
     assert replica in failure.sentence
+
+
+@pytest.mark.parametrize(
+    ("code", "lines", "told"),
+    [
+        # A watchdog's timeout, whatever stands around it; frames of a stack are no message.
+        *(
+            (134, lines, f"{ABORTED}: [rank0]: the collective ALLREDUCE timed out on rank 0{after}")
+            for lines, after in (
+                (timed_out(0), " after 600 s"),
+                (timed_out(0, "Timeout(ms)=1800000")[:1], " after 600 s"),
+                (timed_out(0, "Timeout(ms)=1800000")[1:], " after 1800 s"),
+                (timed_out(0, "")[1:], ""),
+                (timed_out(0)[0].split("]:", 1)[1:], " after 600 s"),  # torch 1.13
+            )
+        ),
+        (1, nccl(), f"replica-failed: w exited with code 1: [rank8]: {VAGUE}"),
+    ],
+)
+def test_an_error_by_another_rank_is_told_where_no_other_replica_has_one(
+    code: int, lines: list[str], told: str
+) -> None:
+    failure = exits.cause(ended("w", code, *lines), [ended("w0", None)])
+    assert f"{failure.id}: {failure.sentence}" == told
+
+
+@pytest.mark.parametrize(
+    ("first", "others", "replica"),
+    [
+        # An error of a GPU or of NCCL in another replica, which ended later, is the cause.
+        (timed_out(0), {"w0": watched(8, ECC)}, "w0"),
+        (timed_out(0), {"w0": timed_out(8), "w1": [f"[rank16]: RuntimeError: {ECC}"]}, "w1"),
+        ([*timed_out(0), *torchrun((0, -6))], {"w0": [*watched(8, ECC), *torchrun((8, -6))]}, "w0"),
+        (timed_out(0), {"w0": nccl("Last error:", UNREACHABLE)}, "w0"),
+        (LOST_BY_NCCL, {"w0": nccl("Last error:", UNREACHABLE)}, "w0"),
+        (nccl("Last error:", UNREACHABLE), {"w0": LOST_BY_NCCL}, "master"),
+        (timed_out(0), {"w0": timed_out(8)}, "master"),
+        (watched(0, ECC), {"w0": timed_out(8)}, "master"),
+    ],
+)
+def test_a_rank_that_waited_in_vain_is_not_to_blame(
+    first: list[str], others: dict[str, list[str]], replica: str
+) -> None:
+    for code in (134, 1):
+        rest = [ended(name, 134, *lines) for name, lines in others.items()]
+        assert exits.cause(ended("master", code, *first), rest).replica == replica
 
 
 HANGS = "hangs in step 7: no rank has done anything for 300 s"
