@@ -24,7 +24,29 @@ from tests.prometheus.examples import (
 )
 
 Style = Callable[..., dict[str, str]]
-STYLES = (renamed, honored)
+
+
+def first_labels(pod: str, node: str = "node-0", namespace: str = NAMESPACE) -> dict[str, str]:
+    """As the first exporters wrote them, beside those of the exporter's own pod."""
+    return {**renamed("", node, ""), "pod_name": pod, "pod_namespace": namespace}
+
+
+def half_renamed(pod: str, node: str = "node-0", namespace: str = NAMESPACE) -> dict[str, str]:
+    """The namespace is renamed, because only its label is taken."""
+    return {"namespace": "gpu-operator", "exported_namespace": namespace, "pod_name": pod}
+
+
+def collected(pod: str, node: str = "node-0", namespace: str = NAMESPACE) -> dict[str, str]:
+    """By a collector that keeps the namespace."""
+    return {"namespace": namespace, "pod_name": pod}
+
+
+def of_a_cloud(pod: str, node: str = "node-0", namespace: str = NAMESPACE) -> dict[str, str]:
+    """As a cloud's exporter writes them."""
+    return {"NamespaceName": namespace, "PodName": pod}
+
+
+STYLES = (renamed, honored, first_labels, half_renamed, collected, of_a_cloud)
 EXPORTER_ONLY = {"namespace": "gpu-operator", "pod": "dcgm-exporter-x1"}
 
 
@@ -42,13 +64,27 @@ def gpus(*owners: str | None, style: Style = renamed, node: str = "node-0") -> l
     ]
 
 
-@pytest.mark.parametrize("style", STYLES, ids=lambda style: style.__name__)
-def test_only_the_runs_gpus_count_whatever_the_labels(start: Start, style: Style) -> None:
-    server = start(
+def lower(given: Samples) -> Samples:
+    """Return the series with all names in lower case."""
+    named = {name.lower(): value for name, value in given.labels.items()}
+    return given._replace(name=given.name.lower(), labels=named)
+
+
+@pytest.mark.parametrize(
+    ("style", "is_lower"),
+    # A cloud's labels are told by their capitals.
+    [(style, is_lower) for style in STYLES for is_lower in {False, style is not of_a_cloud}],
+)
+def test_only_the_runs_gpus_count_whatever_the_labels(
+    start: Start, style: Style, is_lower: bool
+) -> None:
+    samples = [
         *gpus(PODS[0], PODS[0], "other-job-master-0", None, style=style),
         *gpus("other-job-worker-0", PODS[1], style=style, node="node-1"),
-    )
+    ]
+    server = start(*map(lower, samples) if is_lower else samples)
     found = fetch(server.url)
+    assert {one.gpu.model for one in found.series} == {"Tesla V100-SXM2-32GB"}
     assert [(one.gpu.node, one.gpu.index, one.gpu.pod) for one in found.series] == [
         ("node-0", "0", PODS[0]),
         ("node-0", "1", PODS[0]),
@@ -152,6 +188,21 @@ def test_of_two_exporters_one_counts(start: Start) -> None:
     assert {*of(found, "memory_used")[0].values} == {900.0}
 
 
+def test_a_label_of_another_style_that_names_the_exporter_does_not_count(start: Start) -> None:
+    server = start(*gpus(PODS[0], style=lambda *of: {**honored(*of), "pod_name": "dcgm-exporter"}))
+    found = fetch(server.url)
+    assert [one.gpu.pod for one in found.series] == [PODS[0]]
+    assert found.shared == ()
+
+
+def test_parts_of_gpus_are_told_apart_by_names_in_lower_case(start: Start) -> None:
+    name = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+    parts = [mig(UUIDS[0], "7", PODS[0]), mig(UUIDS[0], "8", "other")]
+    found = fetch(start(*(lower(Samples(name, part, points(0.5))) for part in parts)).url)
+    assert [one.gpu.mig for one in found.series] == ["7 (1g.5gb)"]
+    assert found.shared == ()
+
+
 def test_a_pod_that_is_scraped_itself_still_shares_a_gpu(start: Start) -> None:
     server = start(
         *gpus(PODS[0], style=honored),
@@ -218,7 +269,10 @@ def test_a_gpu_of_the_log_that_the_exporter_gives_to_another_pod_is_shared(start
     assert [one.other for one in found.shared] == [f"{NAMESPACE}/notebook-0"]
 
 
-def test_a_local_run_has_the_gpus_that_its_log_names(start: Start) -> None:
-    server = start(unlabelled(UUIDS[0]), unlabelled(UUIDS[1]))
+@pytest.mark.parametrize("written", [lambda samples: samples, lower], ids=["", "lower"])
+def test_a_local_run_has_the_gpus_that_its_log_names(
+    start: Start, written: Callable[[Samples], Samples]
+) -> None:
+    server = start(written(unlabelled(UUIDS[0])), written(unlabelled(UUIDS[1])))
     found = fetch(server.url, wanted({"master-0": None}, uuids=UUIDS[:1], namespace=None))
     assert [one.gpu.uuid for one in found.series] == [UUIDS[0]]

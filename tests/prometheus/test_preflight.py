@@ -1,5 +1,7 @@
 """Preflight checks of a Prometheus."""
 
+import pytest
+
 from k8sbench.adapters.kubernetes import preflight
 from k8sbench.diagnose.preflight.facts import MetricsEndpoint
 from tests.harness.prometheus import wait
@@ -19,8 +21,9 @@ def seen(url: str) -> MetricsEndpoint:
     return found
 
 
-def test_it_says_what_it_has(start: Start, expose: Expose) -> None:
-    exporter = expose(CURRENT)
+@pytest.mark.parametrize("text", [CURRENT, CURRENT.lower()], ids=["", "lower"])
+def test_it_says_what_it_has(start: Start, expose: Expose, text: str) -> None:
+    exporter = expose(text)
     config = {"job_name": "dcgm", "static_configs": [{"targets": [exporter.address]}]}
     server = start(scrape=[config])
     wait(lambda: bool(seen(server.url).fields), "it was scraped")

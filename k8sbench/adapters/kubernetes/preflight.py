@@ -247,7 +247,7 @@ def prometheus_endpoint(place: str, api: Api | None) -> MetricsEndpoint:
 
     def asked(way: Way) -> MetricsEndpoint:
         rows, _ = prometheus_api.ask(way, prometheus_api.fields(), ANSWER_SECONDS)
-        names = {row.metric.get("__name__", "") for row in rows}
+        names = {row.metric.get("__name__", "").upper() for row in rows}
         return MetricsEndpoint(name=way.name, fields=tuple(sorted(names)))
 
     try:

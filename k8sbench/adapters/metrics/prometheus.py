@@ -14,7 +14,7 @@ import statistics
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -131,7 +131,7 @@ class PrometheusSource(MetricSource):
         scrapes = max((prometheus_api.number(row.value[1]) for row in rows), default=0.0)
         return _Reached(
             way=way,
-            has_gpus=any(row.metric.get(prometheus_api.HOST) for row in rows),
+            has_gpus=any(prometheus_api.either(row.metric, HOST)[1] for row in rows),
             interval=min(EXPORTER_SECONDS, NODES_SECONDS / max(scrapes, 1.0)),
         )
 
@@ -144,20 +144,25 @@ class PrometheusSource(MetricSource):
         seconds = min(wanted.end - wanted.start, LOOK_BACK_SECONDS)
         every = prometheus_api.batches(wanted.nodes if wanted.namespace is not None else ())
         named = prometheus_api.batches(wanted.uuids)
-        for pods, uuids in itertools.zip_longest(every, named, fillvalue=()):
-            query = prometheus_api.owned(wanted.namespace, pods, uuids, seconds)
-            rows = self._ask(window, query, wanted.end, deadline)
-            window.uuids |= {row.metric.get(prometheus_api.UUID, "") for row in rows} - {""}
+        batches = [*itertools.zip_longest(every, named, fillvalue=())]
+        for lookup in prometheus_api.LOOKUPS:
+            for pods, uuids in batches:
+                query = prometheus_api.owned(wanted.namespace, pods, uuids, seconds, lookup)
+                rows = self._ask(window, query, wanted.end, deadline)
+                found = (prometheus_api.either(row.metric, UUID) for row in rows)
+                window.uuids |= {(label, uuid) for label, uuid in found if uuid}
+            if window.uuids:
+                break
         return window
 
     def _samples(self, window: _Window, deadline: float) -> list[Labelled]:
         samples: dict[frozenset[tuple[str, str]], tuple[list[float], list[float]]] = {}
-        for uuids in prometheus_api.batches(window.uuids):
+        for label, uuids in window.batches():
             at, seconds = window.wanted.start, PIECE_SECONDS
             while at < window.wanted.end:
                 end = min(at + seconds, window.wanted.end)
                 # From Prometheus 3 on a range does not include its beginning.
-                query = prometheus_api.samples(uuids, end - at + 0.001)
+                query = prometheus_api.samples(uuids, end - at + 0.001, label)
                 rows = self._ask(window, query, end, deadline)
                 for row in rows:
                     stamps, values = samples.setdefault(frozenset(row.metric.items()), ([], []))
@@ -168,7 +173,7 @@ class PrometheusSource(MetricSource):
                 most = max([1, *sizes])
                 every = max(1, sum(sizes))
                 seconds *= min(GROWTH, POINTS / most, SAMPLES / every)
-        series = [Labelled(dict(labels), *sampled) for labels, sampled in samples.items()]
+        series = [Labelled(_as_dcgm(labels), *sampled) for labels, sampled in samples.items()]
         return sorted((row for row in series if row.at), key=lambda row: sorted(row.labels.items()))
 
     def _ask(self, window: _Window, query: str, at: float, deadline: float) -> list[SeriesRow]:
@@ -183,9 +188,15 @@ class _Window(msgspec.Struct, kw_only=True):
 
     way: Way
     wanted: SeriesQuery
-    uuids: set[str] = set()
-    """UUIDs of the run's GPUs."""
+    uuids: set[tuple[str, str]] = set()
+    """UUIDs of the run's GPUs, after the name of their label."""
     warnings: dict[str, None] = {}
+
+    def batches(self) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield batches of the UUIDs with their label."""
+        for label in sorted({label for label, _ in self.uuids}):
+            for uuids in prometheus_api.batches(uuid for its, uuid in self.uuids if its == label):
+                yield label, uuids
 
     def take(self, row: SeriesRow, stamps: list[float], values: list[float]) -> None:
         """Add new samples; those on a boundary are in both answers."""
@@ -209,9 +220,9 @@ def _left(deadline: float) -> float:
 
 # -- attribution of DCGM's series to a run's GPUs, by labels ---------------------------------------
 #
-# Pure: labelled samples in, series out. Old and new exporters are understood. An exporter names the
-# GPU's pod or none; a Prometheus may add the exporter's own pod, which never counts. A GPU is
-# identified by its UUID, a MIG slice also by its instance.
+# Pure: labelled samples in, series out. Old and new exporters are understood, and names in lower
+# case. An exporter names the GPU's pod or none; a Prometheus may add the exporter's own pod, which
+# never counts. A GPU is identified by its UUID, a MIG slice also by its instance.
 
 _FIELDS: Mapping[str, tuple[str, int, Field]] = {
     field.name: (metric.id, place, field)
@@ -219,6 +230,8 @@ _FIELDS: Mapping[str, tuple[str, int, Field]] = {
     for place, field in enumerate(metric.dcgm)
 }
 """Field name → metric, the field's rank for it, and the field."""
+_LABELS = {name.lower(): name for name in (UUID, HOST, "modelName", "GPU_I_ID", "GPU_I_PROFILE")}
+"""Labels by their names in lower case."""
 _OTHERS_SAMPLES = 2
 """Minimum samples of another pod on a GPU.
 
@@ -243,13 +256,23 @@ _Pod = tuple[str, str]
 """Namespace and name."""
 
 
+def _as_dcgm(labels: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Write the names of a field and of its labels as DCGM's exporter does."""
+    given = dict(labels)
+    named = {_LABELS.get(name, name): value for name, value in given.items()}
+    return {**named, **given, "__name__": given["__name__"].upper()}
+
+
 def attribute(rows: Sequence[Labelled], wanted: SeriesQuery, source: SourceName) -> Fetched:
     """Choose one series per metric and GPU of the run."""
     own = {(wanted.namespace, pod) for pod in wanted.nodes} if wanted.namespace else set()
     # A Prometheus may have put the exporter's own pod there. It has not where a pod of ours stands
     # there.
-    trusted = any(_workload(row.labels, POD_LABELS[-1:]) in own for row in rows)
-    styles = POD_LABELS if trusted else POD_LABELS[:-1]
+    styles = [
+        style
+        for style in POD_LABELS
+        if style == POD_LABELS[0] or any(_workload(row.labels, [style]) in own for row in rows)
+    ]
     by_gpu: dict[_Key, list[tuple[Labelled, _Pod | None]]] = defaultdict(list)
     for row in rows:
         key = row.labels.get(UUID, ""), row.labels.get("GPU_I_ID", "")
@@ -286,10 +309,9 @@ def attribute(rows: Sequence[Labelled], wanted: SeriesQuery, source: SourceName)
 
 def _workload(labels: Mapping[str, str], styles: Sequence[tuple[str, str]]) -> _Pod | None:
     """Return the GPU's pod; None without one or if uncertain."""
-    for style in POD_LABELS:
-        space, name = style
+    for space, name in styles:
         if labels.get(name):
-            return (labels.get(space, ""), labels[name]) if style in styles else None
+            return labels.get(space, ""), labels[name]
     return None
 
 

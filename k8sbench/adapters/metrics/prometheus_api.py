@@ -229,13 +229,19 @@ def first(ways: Sequence[Way], ask: Callable[[Way], T], has: Callable[[T], bool]
 
 FIELDS = tuple(field.name for metric in METRICS for field in metric.dcgm)
 """DCGM's fields, as exporters name their metrics."""
-ANY_FIELD = "DCGM_FI_.+"
+_ALL_FIELDS = "|".join((*FIELDS, *map(str.lower, FIELDS)))
+ANY_FIELD = "DCGM_FI_.+|dcgm_fi_.+"
 COMMON = "DCGM_FI_DEV_POWER_USAGE"
 """A field that nearly all exporters give."""
 BATCH = 64
 """Maximum GPUs or pods per query, so that URLs stay below 8 KiB."""
 POD_LABELS = (
     ("exported_namespace", "exported_pod"),
+    # Of exporters that keep to their first labels, of collectors in between, and of clouds.
+    ("pod_namespace", "pod_name"),
+    ("exported_namespace", "pod_name"),
+    ("namespace", "pod_name"),
+    ("NamespaceName", "PodName"),
     ("namespace", "pod"),
 )
 """Labels of the workload's namespace and pod, in order of precedence.
@@ -244,25 +250,41 @@ A Prometheus without ``honor_labels`` adds ``exported_`` to the exporter's label
 labels of the exporter's pod.
 """
 UUID, HOST = "UUID", "Hostname"
-"""Labels of a GPU and its node."""
+"""Labels of a GPU and its node; some exporters and collectors write them in lower case."""
+Lookup = tuple[str, tuple[tuple[str, str], ...]]
+LOOKUPS: tuple[Lookup, ...] = (
+    (UUID, (POD_LABELS[0], POD_LABELS[-1])),
+    *((UUID.lower(), (labels,)) for labels in POD_LABELS[1:-1]),
+)
+"""Labels by which a run's GPUs are looked up, until some are found.
+
+The label of the UUIDs of its log, and those of its pods: today's exporter first.
+"""
 
 
-def owned(namespace: str | None, pods: Sequence[str], uuids: Sequence[str], seconds: float) -> str:
+def owned(
+    namespace: str | None,
+    pods: Sequence[str],
+    uuids: Sequence[str],
+    seconds: float,
+    lookup: Lookup = LOOKUPS[0],
+) -> str:
     """Query the GPUs of pods, and the known ones among UUIDs."""
+    label, styles = lookup
     selectors = []
     if namespace is not None and pods:
-        for space, pod in POD_LABELS:
+        for space, pod in styles:
             selectors.append(_named(ANY_FIELD, {space: [namespace], pod: pods}))
     if uuids:
-        selectors.append(_named(ANY_FIELD, {UUID: uuids}))
+        selectors.append(_named(ANY_FIELD, {label: uuids}))
     span = _span(seconds)
     latest = " or ".join(f"last_over_time({selector}{span})" for selector in selectors)
-    return f"group by ({UUID}) ({latest})"
+    return f"group by ({_either(UUID)}) ({latest})"
 
 
-def samples(uuids: Sequence[str], seconds: float) -> str:
+def samples(uuids: Sequence[str], seconds: float, label: str = UUID) -> str:
     """Query the samples of GPUs, regardless of pod and exporter."""
-    return _named("|".join(FIELDS), {UUID: uuids}) + _span(seconds)
+    return _named(_ALL_FIELDS, {label: uuids}) + _span(seconds)
 
 
 def known_nodes(seconds: float) -> str:
@@ -270,14 +292,26 @@ def known_nodes(seconds: float) -> str:
 
     The number is 0 if a common field does not show it.
     """
-    scraped = f"count_over_time({COMMON}{_span(seconds)})"
+    by = f"by ({_either(HOST)})"
+    names = (COMMON, COMMON.lower())
+    scraped = [f"max {by} (count_over_time({name}{_span(seconds)}))" for name in names]
     latest = f"last_over_time({_named(ANY_FIELD, {})}{_span(seconds)})"
-    return f"max by ({HOST}) ({scraped}) or 0 * count by ({HOST}) ({latest})"
+    return " or ".join([*scraped, f"0 * count {by} ({latest})"])
 
 
 def fields() -> str:
     """Query the present fields among those that count."""
-    return f"count by (__name__) ({_named('|'.join(FIELDS), {})})"
+    return f"count by (__name__) ({_named(_ALL_FIELDS, {})})"
+
+
+def either(labels: Mapping[str, str], name: str) -> tuple[str, str]:
+    """Return a label's name as the exporter writes it, and its value or ''."""
+    found = name if labels.get(name) else name.lower()
+    return found, labels.get(found, "")
+
+
+def _either(name: str) -> str:
+    return f"{name}, {name.lower()}"
 
 
 def batches(names: Iterable[str]) -> list[Sequence[str]]:

@@ -2,6 +2,7 @@
 
 import pathlib
 from collections.abc import Callable
+from functools import partial
 
 from k8sbench.adapters.metrics import prometheus_api
 from tests.unit import goldens
@@ -12,6 +13,13 @@ QUERIES: dict[str, Callable[[], str]] = {
     "owned: on Kubernetes": lambda: prometheus_api.owned("team", PODS, (), 600),
     "owned: the log names GPUs": lambda: prometheus_api.owned("team", PODS, UUIDS, 600),
     "owned: a local run": lambda: prometheus_api.owned(None, PODS, UUIDS[:1], 600),
+    **{
+        f"owned: lookup {number}": partial(
+            prometheus_api.owned, "team", PODS, UUIDS[:1], 600, lookup
+        )
+        for number, lookup in enumerate(prometheus_api.LOOKUPS[1:], 2)
+    },
+    "samples: in lower case": lambda: prometheus_api.samples(UUIDS, 600.001, "uuid"),
     "samples": lambda: prometheus_api.samples(UUIDS, 600.001),
     "samples: one GPU": lambda: prometheus_api.samples(UUIDS[:1], 600.001),
     "known_nodes": lambda: prometheus_api.known_nodes(300),

@@ -97,6 +97,37 @@ def test_a_thousand_runs_ask_for_nodes_once_and_three_times_for_each() -> None:
     assert (server.asked["owned"], server.asked["samples"]) == (2 * RUNS, RUNS)
 
 
+@pytest.mark.parametrize(
+    ("space", "pod"), [("pod_namespace", "pod_name"), ("NamespaceName", "PodName")]
+)
+def test_gpus_under_other_names_are_looked_for_and_read_as_dcgms(space: str, pod: str) -> None:
+    labels = {
+        "__name__": LABELS["__name__"].lower(),
+        "uuid": "GPU-0",
+        "hostname": "node-0.example",
+        "modelname": "A100",
+        space: "team",
+        pod: "r-master-0",
+    }
+
+    class Lower(Server):
+        def read(self, path: str, seconds: float, *, query: str, **more: Any) -> bytes:
+            answer = super().read(path, seconds, query=query, **more)
+            if "group by" in query and f"{pod}=" not in query:
+                return b'{"status": "success", "data": {"result": []}}'
+            return answer.replace(json.dumps(LABELS).encode(), json.dumps(labels).encode())
+
+    server = Lower()
+    (series,) = PrometheusSource(Finder(way(server))).fetch(wanted()).series
+    assert (series.metric, series.gpu.uuid, series.gpu.model) == (
+        "gpu_utilization",
+        "GPU-0",
+        "A100",
+    )
+    assert series.gpu.pod == "r-master-0"
+    assert server.asked["samples"] == 1
+
+
 @pytest.mark.parametrize("is_found", [False, True])
 def test_where_there_is_none_a_thousand_runs_look_for_it_once(is_found: bool) -> None:
     server = Server(is_there=False)
