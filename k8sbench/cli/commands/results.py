@@ -363,9 +363,10 @@ def history_command(
     chosen: GroupFilter,
     **given: Any,
 ) -> int:
-    """Show a benchmark over its sets, and mark its changes; without one, what changed anywhere.
+    """Show benchmarks over their sets, and what changed.
 
-    One table for each case: its sets, oldest first, each with its median and interval. A set is
+    Without a benchmark it lists the changes of all cases, the newest first. With one it prints one
+    table for each case: its sets, oldest first, each with its median and interval. A set is
     marked if it lies outside the prediction interval of the sets before it. If the next set does,
     too, the level has changed, and later sets are held against the new one. A drop is open until
     the case recovers or its level is accepted.
