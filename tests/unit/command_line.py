@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from k8sbench.cli.main import main
+from k8sbench.cli.terminal import output
 
 
 class Printed(NamedTuple):
@@ -23,7 +24,11 @@ class Cli:
 
     def __call__(self, *words: str, code: int | None = 0) -> Printed:
         """Run a command; check its exit code, unless None."""
-        ended = main([*words])
+        try:
+            ended = main([*words])
+        finally:
+            # An option of this command is none of the next test's.
+            output.quiet = False
         printed = Printed(*self._capsys.readouterr())
         assert code in (ended, None), f"exit {ended}: {printed}"
         return printed
