@@ -119,6 +119,11 @@ class ActiveRun:
         """True if the cluster reports on the job."""
         return self.view.job in {JobView.WATCHED, JobView.REPORTED}
 
+    @property
+    def is_wanted_still(self) -> bool:
+        """True if its job is created again where it is missing: a Benchmark object wants it."""
+        return self.rules.serves and self.run.plan.requested_by is not None
+
     def follow_by(self, *, keep: bool, wait: bool) -> bool:
         """Set rules of its own, in place of the executor's; True if they change."""
         record = self.record
@@ -270,8 +275,20 @@ class ActiveRun:
         if self.record.wish is None and may_go_on:
             # Another process of the store may have ended it, or recorded that it is to end.
             self.record.wish = self.context.store.run(run.run_id).wish("cancel")
+        is_missing = end.cause_id == creation.JOB_GONE and not creation.is_known_created(run)
+        if is_missing and self.is_wanted_still and self.record.wish is None:
+            self._create_again()
+            return None
         self.view.job, self.view.end = JobView.ENDED, end
         return None
+
+    def _create_again(self) -> None:
+        """Record that the missing job is asked for once more, and queue its creation."""
+        now = self.context.clock()
+        self.move(creation.wanted_still(now))
+        self.report(self.run.history[-1])
+        self.tries = 0
+        self.view = View(job=JobView.NOT_ASKED, reported_at=now)
 
     def _look_again(self, missing: Transition | None) -> Outcome | None:
         """Schedule another look for a missing job that may still appear."""

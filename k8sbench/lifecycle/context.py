@@ -114,6 +114,11 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     False: the error is raised.
     """
+    serves: bool = False
+    """True for an operator: it creates the jobs that Benchmark objects lack.
+
+    While the place of the jobs refuses them, their runs wait.
+    """
     only_cancels: bool = False
     """True if a cancellation that the cluster rejects is an error, not a note."""
 

@@ -196,7 +196,10 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: ActionKind
     until: float = math.inf
-    """``WAIT``: Unix seconds; infinite if only an event ends it."""
+    """``WAIT`` or ``CREATE``: time of the next decision, Unix seconds.
+
+    Infinite if only an event or an answer ends it.
+    """
     cause: str = ""
     """``CANCEL``: why."""
     cause_id: str = ""
@@ -232,7 +235,7 @@ def decide(record: RecordedRun, view: View, now: float) -> Action:
     if now < min(view.next_at, due):
         return wait(min(view.next_at, due))
     if view.job is JobView.NOT_ASKED and now < due:
-        return Action(kind=ActionKind.CREATE)
+        return Action(kind=ActionKind.CREATE, until=due)
     return _OF_JOB.get(view.job) or _decide_followed(record, view, now)
 
 

@@ -82,6 +82,11 @@ class Executor:
         placed = self._runs if self._rules.parallel > 1 else self.held()
         return len(placed) < self._rules.parallel and self._requests.has_room
 
+    @property
+    def refusal(self) -> str:
+        """Return the reason why no job can be created at this place; empty if jobs can."""
+        return self._requests.gate.refusal
+
     def runs(self) -> list[Run]:
         """Return the runs that are not over."""
         return [active.run for active in self._runs.values()]
@@ -350,8 +355,8 @@ class Executor:
                 self._requests.cancel(active, action.cause, action.cause_id)
             case ActionKind.RESTART:
                 active.restart()
-            case ActionKind.WAIT if action.until < math.inf:
-                heapq.heappush(self._due, (action.until, run_id))
+        if action.until < math.inf:
+            heapq.heappush(self._due, (action.until, run_id))
         if action.kind not in {ActionKind.CREATE, ActionKind.WAIT}:
             self._changed[run_id] = None
             self._take_answers([active])

@@ -21,6 +21,7 @@ from k8sbench.lifecycle.active_run import ActiveRun, PendingRequest
 from k8sbench.lifecycle.context import RunContext, Until
 from k8sbench.lifecycle.decide import PENDING, JobView
 from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
+from k8sbench.lifecycle.place_gate import PlaceGate
 from k8sbench.model import creation, times
 from k8sbench.model.errors import (
     BenchError,
@@ -30,6 +31,7 @@ from k8sbench.model.errors import (
     OwnedElsewhere,
     StoreError,
     Unreachable,
+    is_of_place,
     is_refused,
 )
 from k8sbench.model.kube import JobIdentity
@@ -107,24 +109,42 @@ class JobRequests:
         """Runs with a request that has no answer, by id."""
         self.to_create: dict[str, ActiveRun] = {}
         self.to_delete: dict[str, ActiveRun] = {}
+        self.gate = PlaceGate()
 
     # -- the queues -----------------------------------------------------------------------------
 
     @property
     def has_room(self) -> bool:
-        """True if another creation may be queued, to be sent at once."""
-        return len(self._sent("create")) + len(self.to_create) < REQUESTS
+        """True if another creation may be queued, to be sent at once.
+
+        Where the place refuses jobs, those that it has refused keep no other from asking.
+        """
+        queued = self.to_create.values()
+        first = [active for active in queued if not (self.gate.refusal and active.tries)]
+        return len(self._sent("create")) + len(first) < REQUESTS
 
     def send_queued(self) -> Iterator[ActiveRun]:
         """Send the queued requests that the limit allows; yields each run after its request."""
-        for kind, queue, send in (
-            ("create", self.to_create, self.create),
-            ("delete", self.to_delete, self.delete),
-        ):
-            for run_id in list(queue)[: REQUESTS - len(self._sent(kind))]:
-                active = queue.pop(run_id)
-                send(active)
-                yield active
+        for run_id in self._next_to_create():
+            active = self.to_create.pop(run_id)
+            self.create(active)
+            yield active
+        for run_id in list(self.to_delete)[: REQUESTS - len(self._sent("delete"))]:
+            active = self.to_delete.pop(run_id)
+            self.delete(active)
+            yield active
+
+    def _next_to_create(self) -> list[str]:
+        """Return the runs whose creations are sent now.
+
+        A place that refuses jobs is asked for one at a time, the one that was tried least.
+        """
+        pending = len(self._sent("create"))
+        if not self.gate.refusal:
+            return list(self.to_create)[: REQUESTS - pending]
+        if pending or not self.to_create or not self.gate.is_due(self._context.clock()):
+            return []
+        return [min(self.to_create, key=lambda run_id: self.to_create[run_id].tries)]
 
     def _sent(self, kind: str) -> list[Future[Any]]:
         """Return the answers that pending requests of a kind wait for."""
@@ -179,12 +199,18 @@ class JobRequests:
         run = active.run
         if active.is_over:
             return None  # its end was seen before the answer came
+        if isinstance(error, BenchError) and is_of_place(error) and active.is_wanted_still:
+            self._wait_for_place(active, error, now)
+            return None
+        if error is None or not isinstance(error, EarlierAttempt | StoreError):
+            self._open_gate(active)
         if error is None:
             self._note_created(active, answer.result(), now)
             return active.far_enough()
         if isinstance(error, NoRoom) and active.rules.until is not Until.CREATED:
             return self._create_later(active, creation.waiting(error, now))
-        if not run.restarts:
+        is_of_store = isinstance(error, StoreError) and active.is_wanted_still
+        if not (run.restarts or is_of_store):
             return active.refuse(creation.unless_on_its_way(run, error, now))
         if isinstance(error, StoreError) or not isinstance(error, BenchError):
             raise error
@@ -200,6 +226,32 @@ class JobRequests:
         else:
             active.end(creation.restart_refused(run, error, now))
         return outcome
+
+    def _wait_for_place(self, active: ActiveRun, error: BenchError, now: float) -> None:
+        """Keep the run of a Benchmark object until its place takes jobs again."""
+        run = active.run
+        if self.gate.close(error, now):
+            active.reporter.note(f"warning: no job can be created for now: {error}")
+        active.tries += 1
+        is_unknown = isinstance(error, CreationUnknown)
+        active.view.job = JobView.UNWATCHED if is_unknown else JobView.NOT_ASKED
+        if is_unknown and creation.is_known_created(run):
+            return
+        if run.restarts:
+            why = creation.restart_waits(run, error, now)
+        elif isinstance(error, CreationUnknown):
+            why = creation.unknown(error, now)
+        else:
+            why = creation.place_waits(error, now)
+        if is_unknown or run.history[-1].cause != why.cause:
+            active.move(why)
+            active.report(why)
+
+    def _open_gate(self, active: ActiveRun) -> None:
+        """Note that the place takes jobs again, if it did not."""
+        if self.gate.refusal:
+            self.gate.open()
+            active.reporter.note("jobs can be created again")
 
     def _note_created(self, active: ActiveRun, uid: str | None, now: float) -> None:
         if not active.is_watched:

@@ -383,7 +383,7 @@ class Benchmarks:
         run = store.move(run.run_id, creation.admitted(now))
         self._reporter.planned(run)
         spec = self._known[run.plan.requested_by or ""].benchmark.spec
-        rules = Rules(keep=spec.keep, wait=spec.wait, passes_over=True)
+        rules = Rules(keep=spec.keep, wait=spec.wait, passes_over=True, serves=True)
         self._executor.create(run, rules)
         self.take([run])
 
@@ -424,7 +424,8 @@ class Benchmarks:
         number = known.benchmark.number_of
         runs = sorted(known.runs.values(), key=lambda run: number(run.run_id) or 0)
         planned = known.planned if known.is_planned else None
-        facts = known.benchmark, planned, known.retried, known.problem, *runs
+        refusal = self._executor.refusal
+        facts = known.benchmark, planned, known.retried, known.problem, refusal, *runs
         if facts != known.facts or now >= known.make_at:
             known.facts = facts
             known.make_at = now + AGAIN_SECONDS
@@ -434,6 +435,7 @@ class Benchmarks:
                 planned=planned,
                 retried=known.retried,
                 problem=known.problem,
+                refusal=refusal,
                 now=now,
             )
         return known.made
@@ -467,7 +469,8 @@ class Serving:
         self._context, self._clock, self._reporter = context, context.clock, reporter
         self._note_once = lru_cache(MOST_NOTES)(reporter.note)
         self._gathering = GpuMetricsFetcher(context, reporter)
-        self._executor = Executor(context, reporter, Rules(passes_over=True), self._gathering)
+        rules = Rules(passes_over=True, serves=True)
+        self._executor = Executor(context, reporter, rules, self._gathering)
         self._benchmarks = Benchmarks(objects, context, self._executor, reporter, plan)
         self._put_off: dict[str, tuple[float, float]] = {}
         """Next retry, Unix seconds, and retry interval of each failed run."""
@@ -513,6 +516,11 @@ class Serving:
         self._benchmarks.take(self._gathering.completed.values())
         self._gathering.completed.clear()
         return closed
+
+    @property
+    def refusal(self) -> str:
+        """Return the reason why no job can be created here; empty if jobs can."""
+        return self._executor.refusal
 
     def open_runs(self) -> list[Run]:
         """Return the runs that are followed."""

@@ -28,9 +28,9 @@ from k8sbench.model.errors import (
     Interrupted,
     NotFound,
     RepeatTaken,
-    Unreachable,
     UsageError,
     few,
+    is_of_place,
 )
 from k8sbench.model.identity import case_key
 from k8sbench.model.plan import RunPlan
@@ -109,11 +109,6 @@ def _may_go_on(run: Run, plan: RunPlan) -> bool:
     return creation.may_be_submitted_again(run) or creation.may_be_continued(run, plan)
 
 
-OF_ALL = frozenset({"namespace-missing", "namespace-terminating"})
-"""Cause ids of refusals that every job would meet.
-
-An unreachable cluster is handled apart.
-"""
 PLACES = 8
 """Most concurrent submits into a set."""
 
@@ -271,8 +266,7 @@ class _Submission:
             self._reporter.on_event(run, event)
         self._reporter.ended(run)
         self._others.append(outcome)
-        # Whether further jobs would be refused for the same cause.
-        if self._waiting and (isinstance(error, Unreachable) or error.cause_id in OF_ALL):
+        if self._waiting and is_of_place(error):
             self._reporter.note(f"{len(self._waiting)} more are not started: {error}")
             self._waiting.clear()
 

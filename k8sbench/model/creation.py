@@ -26,7 +26,9 @@ WAITS_FOR_TURN = "waits-for-turn"
 """Cause id of a run without a job that waits for its set."""
 RESTART_WAITS = "restart-waits"
 """Cause id of a run whose next attempt waits for the previous job's deletion."""
-OPEN = frozenset({None, CREATION_UNKNOWN, RESTART_WAITS, WAITS_FOR_TURN})
+CREATION_WAITS = "creation-waits"
+"""Cause id of a run whose job cannot be created before its place is repaired."""
+OPEN = frozenset({None, CREATION_UNKNOWN, CREATION_WAITS, RESTART_WAITS, WAITS_FOR_TURN})
 """Cause ids of Created runs that may have no job."""
 AGAIN = "Submit it again, under its name with --run-id {run_id}."
 JOB_GONE = "job-gone"
@@ -66,6 +68,13 @@ def waits_for_turn(run: Run) -> bool:
     return is_bare or run.history[-1].cause_id == WAITS_FOR_TURN
 
 
+def wanted_still(at: float) -> Transition:
+    """Build the transition before a missing job of a Benchmark object is created again."""
+    return Transition(
+        phase=Phase.CREATED, at=at, cause="The cluster has no job of it: it is created again."
+    )
+
+
 def again(at: float) -> Transition:
     """Build the transition of a run without a job that is submitted again."""
     return Transition(phase=Phase.CREATED, at=at, cause="Submitted again; nothing was started yet.")
@@ -101,6 +110,17 @@ def waiting(error: BenchError, at: float) -> Transition:
         cause=error.message,
         cause_id=QUOTA_FULL,
         action="It is tried again until there is room.",
+    )
+
+
+def place_waits(error: BenchError, at: float) -> Transition:
+    """Build the transition of a run that waits until its place is repaired."""
+    return Transition(
+        phase=Phase.CREATED,
+        at=at,
+        cause=f"Its job is not created yet: {error.message}",
+        cause_id=CREATION_WAITS,
+        action=error.action or None,
     )
 
 
@@ -203,10 +223,10 @@ def _settled_at(run: Run) -> float:
     latest = run.history[-1]
     if latest.cause_id == CREATION_UNKNOWN:
         return latest.at + limits.now.creation_settle
-    # Of one that waits for a quota it is not known when its creation was tried last.
+    # Of one that waits for a quota or its place it is not known when it was tried last.
     return (
         math.inf
-        if latest.cause_id == QUOTA_FULL
+        if latest.cause_id in {QUOTA_FULL, CREATION_WAITS}
         else latest.at + TRY_SECONDS + limits.now.creation_settle
     )
 

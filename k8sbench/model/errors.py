@@ -199,6 +199,15 @@ def is_refused(error: BenchError) -> bool:
     return not isinstance(error, Unreachable) or error.cause_id == "forbidden"
 
 
+OF_PLACE = frozenset({"admission-denied", "namespace-missing", "namespace-terminating"})
+"""Cause ids of refusals that speak of the place; other refusals speak of the job."""
+
+
+def is_of_place(error: BenchError) -> bool:
+    """True if the place is to be repaired, not the job: other jobs would meet the error, too."""
+    return isinstance(error, Unreachable) or error.cause_id in OF_PLACE
+
+
 def few(names: Sequence[str], most: int = FEW) -> str:
     """List the first names, and say how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

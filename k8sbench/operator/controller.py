@@ -82,6 +82,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """HTTP status, or ``none`` without an answer → number of failed requests."""
     problem: str = ""
     """Error from listing the jobs of a namespace; empty without one."""
+    refusal: str = ""
+    """Reason why a namespace creates no jobs; empty if all do."""
 
 
 def _seen(places: Sequence[Serving], api_errors: Mapping[str, int]) -> Look:
@@ -91,6 +93,7 @@ def _seen(places: Sequence[Serving], api_errors: Mapping[str, int]) -> Look:
         runs=[run for place in places for run in place.open_runs()],
         api_errors=api_errors,
         problem=next((place.problem for place in places if place.problem), ""),
+        refusal=next((place.refusal for place in places if place.refusal), ""),
     )
 
 
@@ -128,7 +131,7 @@ class OperatorState(msgspec.Struct, kw_only=True):
             return f"the jobs were not listed yet. {problem}".strip()
         if time.time() - self.look.listed_at > SUCCESS_SECONDS:
             return f"the jobs were not listed for {SUCCESS_SECONDS:.0f} s. {problem}".strip()
-        return ""
+        return self.look.refusal and f"no job can be created for now: {self.look.refusal}"
 
     @property
     def doing(self) -> str:

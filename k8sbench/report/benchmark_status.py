@@ -30,13 +30,14 @@ def status_of(
     planned: int | None,
     retried: int = 0,
     problem: BenchError | None = None,
+    refusal: str = "",
     now: float,
 ) -> dict[str, Any]:
     """Return the status as a merge patch: None removes a field.
 
     ``runs`` are the object's, by number; ``planned`` is their number when all are recorded, None
     before they are planned. ``retried`` is the value of ``retry`` that this answers. With a
-    ``problem`` they cannot be planned.
+    ``problem`` they cannot be planned. ``refusal`` is why their place creates no jobs.
     """
     ended = sum(_has_ended(run, now) for run in runs)
     is_cancelled = benchmark.spec.cancel and ended == len(runs)
@@ -51,6 +52,11 @@ def status_of(
         if not without_memory.issuperset(member.run_id for member in group.members)
     ]
     total = "?" if planned is None else str(planned)
+    message = str(problem) if problem else f"{ended} of {total} runs ended"
+    reason = _reason(phase, problem, is_planned=planned is not None)
+    if refusal and any(map(_lacks_job, runs)):
+        message += f"; no job can be created for now: {refusal}"
+        reason = "JobsRefused"
     only = rows[0] if len(rows) == 1 else {}
     return {
         "observedGeneration": benchmark.generation,
@@ -68,14 +74,20 @@ def status_of(
                 now,
                 COMPLETE,
                 "True" if is_complete else "False",
-                _reason(phase, problem, is_planned=planned is not None),
-                str(problem) if problem else f"{ended} of {total} runs ended",
+                reason,
+                message,
             ),
             _condition(benchmark, now, VALID, *_validity(judged, is_complete=is_complete)),
         ],
         "rows": rows[:MOST],
         "runs": [_run(run, groups) for run in runs[-MOST:]],
     }
+
+
+def _lacks_job(run: Run) -> bool:
+    """Return True if a run has its turn, and no job that is known."""
+    is_begun = not (run.phase.final or creation.waits_for_turn(run))
+    return is_begun and not creation.is_known_created(run)
 
 
 def _has_ended(run: Run, now: float) -> bool:

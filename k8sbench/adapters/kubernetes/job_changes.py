@@ -92,7 +92,9 @@ def create(
             error = fault
         exists = is_provided and error.reason == "AlreadyExists"
         is_unsure = is_unsure or (is_provided and _may_have_acted(error))
-        passes = exists or error.passes or misses_runtime(manifest, error)
+        # 409: another creation has just changed a quota.
+        passes = exists or error.passes or error.reason == "Conflict"
+        passes = passes or misses_runtime(manifest, error)
         is_last = is_over() or time.monotonic() > until or not passes
         if exists or (is_unsure and is_last):
             # It may be ours, created by a request whose answer was lost. That one may also be why a

@@ -45,7 +45,7 @@ class Served:
         with self.changed:
             self.began += 1
             self.changed.notify_all()
-        look([SimpleNamespace(listed_at=1.0, open_runs=list, problem="")], {})
+        look([SimpleNamespace(listed_at=1.0, open_runs=list, problem="", refusal="")], {})
         (self.times.pop(0) if len(self.times) > 1 else self.times[0])(args[-1])
 
     def until(self, times: int) -> None:

@@ -212,6 +212,9 @@ def test_one_that_waits_is_ready_and_one_that_fails_is_not(get: Get, state: Oper
     assert said() == (503, "the jobs were not listed yet.\n")
     state.look = Look(listed_at=time.time(), runs=(), api_errors={})
     assert said() == (200, "collecting\n")
+    state.look = msgspec.structs.replace(state.look, refusal="A webhook does not answer.")
+    assert said() == (503, "no job can be created for now: A webhook does not answer.\n")
+    state.look = msgspec.structs.replace(state.look, refusal="")
     problem = "The API server forbids that jobs be listed."
     state.look = msgspec.structs.replace(state.look, problem=problem)
     assert said()[0] == 200, "one try that failed"

@@ -250,6 +250,7 @@ _USAGE_ERRORS: Mapping[str, tuple[str, str]] = {
     "quota-exceeded": (_REFUSED, "Wait for room, ask for more, or use a smaller case."),
     "pod-security": (_REFUSED, "Use a pool without the opt-ins it names, or -n."),
     "admission-denied": (_REFUSED, "Change what the rule asks for, or ask who set it."),
+    "job-denied": (_REFUSED, "Change what the rule asks for, or ask who set it."),
     "namespace-terminating": (_REFUSED, "Name another namespace with -n."),
     "manifest-refused": (_REFUSED, _SEE_MANIFEST),
     "refused": (_REFUSED, _SEE_MANIFEST),
@@ -261,6 +262,8 @@ _MESSAGES = (
     ("could not find the requested resource|page not found", "operator-missing"),
     ("exceeded quota", "quota-exceeded"),
     ("violates PodSecurity", "pod-security"),
+    # The webhook of the operator of jobs reads the job, those of others hold rules of the place.
+    (r'webhook "[^"]*(kubeflow\.org|jobset\.x-k8s\.io)" denied the request', "job-denied"),
     # A webhook's message, and a ValidatingAdmissionPolicy's.
     ("denied (the )?request", "admission-denied"),
     ("being terminated", "namespace-terminating"),
@@ -313,9 +316,11 @@ def _cause_id(fault: ApiFault) -> str:
     if fault.passes:
         return "api-busy"
     causes = (cause_id for pattern, cause_id in _MESSAGES if re.search(pattern, fault.message))
+    if fault.status != 403:
+        return next(causes, "refused")
     # Admission names the forbidden object; otherwise the user or a proxy is refused.
-    is_of_user = fault.status == 403 and '" is forbidden: ' not in fault.message
-    return next(causes, "forbidden-to-all" if is_of_user else "refused")
+    is_of_object = '" is forbidden: ' in fault.message
+    return next(causes, "admission-denied" if is_of_object else "forbidden-to-all")
 
 
 def _forbidden(denied: re.Match[str]) -> BenchError:

@@ -1,0 +1,263 @@
+"""Jobs of Benchmark objects that are missing, and places that refuse jobs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from k8sbench import limits
+from k8sbench.adapters.kubernetes.client import faults
+from k8sbench.lifecycle.active_run import ABSENT_SECONDS
+from k8sbench.lifecycle.place_gate import LONGEST_PAUSE
+from k8sbench.lifecycle.serving import Serving
+from k8sbench.model import creation, errors
+from k8sbench.model.errors import BenchError, Unreachable, UsageError
+from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
+from k8sbench.ports import RunFilter, Store
+from tests.unit.lifecycle.played import (
+    LOCATION,
+    FakeCluster,
+    FakeObjects,
+    Silent,
+    at,
+    context,
+    planned_case,
+)
+from tests.unit.lifecycle.test_benchmarks import cases
+
+GONE = at(Phase.LOST, "The cluster has none.", creation.JOB_GONE)
+
+
+def of_cause(kind: type[BenchError], cause_id: str) -> BenchError:
+    error = kind(f"It is refused ({cause_id}).", "Repair it.")
+    error.cause_id = cause_id
+    return error
+
+
+DENIED = of_cause(UsageError, "admission-denied")
+
+
+class Place(FakeCluster):
+    """A cluster without the job of a run until it is created."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(outlives=True, **given)
+        self.asked_at: list[float] = []
+
+    def create(self, run: Run, *given: Any) -> None:
+        self.asked_at.append(self.now)
+        super().create(run, *given)
+
+    def resume(self, run: Run, *given: Any) -> None:
+        super().resume(run, *given)
+        if run.run_id not in self.created:
+            self.going_on[run.run_id].append(GONE)
+
+
+class Operator:
+    """One process that serves a namespace, until :meth:`kill`."""
+
+    def __init__(self, store: Store, cluster: FakeCluster, objects: FakeObjects) -> None:
+        self.store, self.cluster, self.reporter = store, cluster, Silent()
+        here = context(store, cluster)
+        plan: Callable[..., Any] = lambda benchmark: [cases(benchmark.spec.repeats or 1)]  # noqa: E731
+        self.serving = Serving(here, self.reporter, objects, plan)
+
+    def passes(self, count: int = 4, seconds: float = 1.0) -> None:
+        for _ in range(count):
+            self.cluster.now += seconds
+            self.serving.step(0.0)
+
+    def kill(self) -> None:
+        for run in self.store.runs(RunFilter()):
+            self.store.claims.release(run.run_id)
+
+    def phases(self) -> dict[str, tuple[str, str | None]]:
+        runs = self.store.runs(RunFilter())
+        return {run.run_id: (str(run.phase), run.history[-1].cause_id) for run in runs}
+
+
+@pytest.fixture
+def objects() -> FakeObjects:
+    return FakeObjects()
+
+
+def killed_before_its_post(store: Store, objects: FakeObjects) -> None:
+    """Kill an operator between the turn of run a-1 and its POST."""
+    first = Operator(store, Place(refusals=[SystemExit()]), objects)
+    with pytest.raises(SystemExit):
+        first.passes()
+    first.kill()
+    assert first.cluster.created == []
+
+
+# -- a job that is missing ------------------------------------------------------------------------
+
+
+def test_a_job_that_a_killed_operator_had_not_created_is_created_when_none_can_come(
+    store: Store, objects: FakeObjects
+) -> None:
+    objects.create("a")
+    killed_before_its_post(store, objects)
+    operator = Operator(store, Place(now=20.0), objects)
+    operator.passes()
+    assert operator.phases() == {"a-1": ("Created", "creation-unknown")}
+    settle = limits.now.creation_settle
+    operator.passes(int(settle / ABSENT_SECONDS) + 3, ABSENT_SECONDS)
+    assert operator.cluster.created == ["a-1"]
+    assert operator.cluster.asked_at[0] >= 20.0 + settle  # type: ignore[attr-defined]
+    operator.cluster.going_on["a-1"].append(at(Phase.SUCCEEDED))
+    operator.passes(20)
+    assert operator.phases() == {"a-1": ("Succeeded", None)}
+    assert objects.found["uid-a"].status["phase"] == "Succeeded"
+
+
+def test_a_missing_job_of_an_object_that_is_cancelled_is_not_created(
+    store: Store, objects: FakeObjects
+) -> None:
+    uid = objects.create("a")
+    killed_before_its_post(store, objects)
+    objects.change(uid, cancel=True)
+    operator = Operator(store, Place(now=20.0), objects)
+    operator.passes(40, ABSENT_SECONDS)
+    assert operator.phases() == {"a-1": ("Cancelled", "cancelled")}
+    assert operator.cluster.created == []
+
+
+def test_a_missing_job_of_no_object_is_not_created(store: Store, objects: FakeObjects) -> None:
+    store.record(
+        planned_case("kubernetes").plan("a-1", "night"),
+        at=10.0,
+        process=None,
+        location=context(store, Place()).location,
+    )
+    operator = Operator(store, Place(now=20.0), objects)
+    operator.passes(40, ABSENT_SECONDS)
+    assert operator.phases() == {"a-1": ("Failed", "not-created")}
+
+
+# -- a place that refuses jobs --------------------------------------------------------------------
+
+OF_PLACE = [
+    of_cause(Unreachable, "webhook-down"),
+    of_cause(Unreachable, "forbidden"),
+    of_cause(Unreachable, "api-unreachable"),
+    DENIED,
+]
+
+
+@pytest.mark.parametrize("error", OF_PLACE, ids=lambda error: error.cause_id)
+def test_a_place_that_refuses_jobs_ends_no_run_and_is_asked_with_growing_pauses(
+    store: Store, objects: FakeObjects, error: BenchError
+) -> None:
+    uid, other = objects.create("a", repeats=3, parallel=1), objects.create("b")
+    cluster = Place(refusals=[error] * 9)
+    operator = Operator(store, cluster, objects)
+    operator.passes(10)
+    phases = operator.phases()
+    waits = ("Created", "creation-waits")
+    assert [phases[name] for name in ("a-1", "a-2", "a-3")] == [
+        waits,
+        *[("Created", "waits-for-turn")] * 2,
+    ]
+    assert operator.serving.refusal == str(error)
+    for one in (uid, other):
+        (complete, _) = objects.found[one].status["conditions"]
+        assert (complete["status"], complete["reason"]) == ("False", "JobsRefused")
+        assert str(error) in complete["message"]
+    operator.passes(400)
+    pauses = [after - before for before, after in itertools.pairwise(cluster.asked_at)]
+    assert pauses[-1] <= LONGEST_PAUSE + 2
+    assert max(pauses) >= LONGEST_PAUSE
+    assert operator.reporter.reported.count(f"warning: no job can be created for now: {error}") == 1
+    assert sorted(cluster.created) == ["a-1", "b-1"], "the place takes jobs again"
+    assert operator.serving.refusal == ""
+    assert "refused" not in objects.found[uid].status["conditions"][0]["message"]
+
+
+def test_a_run_without_a_job_is_cancelled_while_its_place_refuses_jobs(
+    store: Store, objects: FakeObjects
+) -> None:
+    uid = objects.create("a")
+    operator = Operator(store, Place(refusals=[DENIED] * 99), objects)
+    operator.passes(10)
+    objects.change(uid, cancel=True)
+    operator.passes(4)
+    assert operator.phases() == {"a-1": ("Cancelled", "cancelled")}
+    assert objects.found[uid].status["phase"] == "Cancelled"
+
+
+def test_a_job_that_is_refused_for_itself_ends_its_run_and_holds_up_no_other(
+    store: Store, objects: FakeObjects
+) -> None:
+    objects.create("a", repeats=2)
+    invalid = of_cause(UsageError, "refused")
+    operator = Operator(store, Place(refusals=[invalid]), objects)
+    operator.passes(10)
+    assert operator.phases()["a-1"] == ("Failed", "not-created")
+    assert operator.cluster.created == ["a-2"]
+
+
+def test_a_job_that_one_place_denies_keeps_no_other_object_from_its_turn(
+    store: Store, objects: FakeObjects
+) -> None:
+    class Strict(Place):
+        def create(self, run: Run, *given: Any) -> None:
+            self.refusals = [DENIED if run.run_id.startswith("denied") else None]
+            super().create(run, *given)
+
+    for number in range(6):
+        objects.create(f"denied{number}")
+    operator = Operator(store, Strict(), objects)
+    operator.passes(200)
+    objects.create("late")
+    operator.passes(70)
+    assert operator.cluster.created == ["late-1"]
+
+
+def test_a_lost_answer_is_looked_for_and_its_job_created_when_none_can_come(
+    store: Store, objects: FakeObjects
+) -> None:
+    uid = objects.create("a")
+    lost = creation.unknown_error("a-1", "503.")
+    operator = Operator(store, Place(refusals=[lost]), objects)
+    operator.passes()
+    assert operator.phases() == {"a-1": ("Created", "creation-unknown")}
+    assert objects.found[uid].status["conditions"][0]["reason"] == "JobsRefused"
+    operator.passes(30, ABSENT_SECONDS)
+    first, second = operator.cluster.asked_at  # type: ignore[attr-defined]
+    assert second - first >= limits.now.creation_settle
+    assert operator.cluster.created == ["a-1"]
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "is_of_place"),
+    [
+        (None, "connection refused", True),
+        (401, "Unauthorized", True),
+        (403, 'User "x" cannot create resource "jobs" in the namespace "a"', True),
+        (403, "the proxy forbids it", True),
+        (403, 'pytorchjobs.kubeflow.org "a" is forbidden: a rule', True),
+        (403, 'admission webhook "v.kyverno.svc" denied the request: no', True),
+        (422, "ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no", True),
+        (404, "the server could not find the requested resource", True),
+        (404, 'namespaces "a" not found', True),
+        (429, "too many requests", True),
+        (500, 'Internal error occurred: failed calling webhook "v": refused', True),
+        (500, "etcdserver: leader changed", True),
+        (503, "", True),
+        (403, 'admission webhook "v.pytorchjob.kubeflow.org" denied the request: spec', False),
+        (400, "strict decoding error: unknown field", False),
+        (413, "it is too large", False),
+        (422, "spec.replicas: Invalid value", False),
+    ],
+)
+def test_answers_that_speak_of_the_place_and_of_the_job(
+    status: int | None, message: str, is_of_place: bool
+) -> None:
+    error = faults.explained(faults.ApiFault(status, "", message), "job a be created", LOCATION)
+    assert errors.is_of_place(error) is is_of_place
