@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import math
+import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -73,6 +74,8 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     """
     pool: Threads
     """Makes the requests that may take long."""
+    monotonic: Callable[[], float] = time.monotonic
+    """Seconds of a clock that nobody sets, for waits of this process."""
     measures: Threads = msgspec.field(default_factory=Inline)
     """Makes the calls of ``measure``."""
     location: Location | None = None

@@ -466,19 +466,21 @@ class Serving:
         objects: Objects,
         plan: Callable[[Benchmark], Sequence[PlannedCase]],
     ) -> None:
-        self._context, self._clock, self._reporter = context, context.clock, reporter
+        self._context, self._clock, self._reporter = context, context.monotonic, reporter
         self._note_once = lru_cache(MOST_NOTES)(reporter.note)
         self._gathering = GpuMetricsFetcher(context, reporter)
         rules = Rules(passes_over=True, serves=True)
         self._executor = Executor(context, reporter, rules, self._gathering)
         self._benchmarks = Benchmarks(objects, context, self._executor, reporter, plan)
         self._put_off: dict[str, tuple[float, float]] = {}
-        """Next retry, Unix seconds, and retry interval of each failed run."""
+        """Next retry, monotonic seconds, and retry interval of each failed run."""
         self._due = -math.inf
         self.problem = ""
         """Reason why the jobs cannot be listed; empty if they can."""
         self.listed_at: float | None = None
-        """Time of the last list of jobs, Unix seconds; None before."""
+        """Time of the last list of jobs, monotonic seconds; None before."""
+        self.listed_time: float | None = None
+        """The same by the cluster's clock, Unix seconds."""
 
     def __enter__(self) -> Serving:
         return self
@@ -518,6 +520,11 @@ class Serving:
         return closed
 
     @property
+    def now(self) -> float:
+        """The cluster's time, Unix seconds."""
+        return self._context.clock()
+
+    @property
     def refusal(self) -> str:
         """Return the reason why no job can be created here; empty if jobs can."""
         return self._executor.refusal
@@ -534,6 +541,7 @@ class Serving:
                 for run in collecting.owed_runs(self._context):
                     self._gathering.add(run)
             self.listed_at = self._clock()
+            self.listed_time = self.now
             self.problem = ""
         except BenchError as error:
             if str(error) != self.problem:

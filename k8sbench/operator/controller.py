@@ -74,8 +74,12 @@ def settings(given: Mapping[str, Any]) -> OperatorSettings:
 class Look(msgspec.Struct, frozen=True, kw_only=True):
     """Observation of the served namespaces at one moment."""
 
+    now: float
+    """Time of the clusters, Unix seconds."""
     listed_at: float | None
-    """Time when the last namespace's jobs were listed, Unix seconds; None before."""
+    """Monotonic time when the last namespace's jobs were listed, seconds; None before."""
+    listed_time: float | None
+    """The same by the clusters' clock, Unix seconds."""
     runs: Sequence[Run]
     """Followed runs."""
     api_errors: Mapping[str, int]
@@ -87,14 +91,21 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _seen(places: Sequence[Serving], api_errors: Mapping[str, int]) -> Look:
-    times = [place.listed_at for place in places]
     return Look(
-        listed_at=None if None in times else min(filter(None, times), default=None),
+        now=max(place.now for place in places),
+        listed_at=_earliest([place.listed_at for place in places]),
+        listed_time=_earliest([place.listed_time for place in places]),
         runs=[run for place in places for run in place.open_runs()],
         api_errors=api_errors,
         problem=next((place.problem for place in places if place.problem), ""),
         refusal=next((place.refusal for place in places if place.refusal), ""),
     )
+
+
+def _earliest(times: Sequence[float | None]) -> float | None:
+    """Return the earliest of the times; None if one is missing."""
+    known = [one for one in times if one is not None]
+    return min(known) if known and len(known) == len(times) else None
 
 
 class OperatorState(msgspec.Struct, kw_only=True):
@@ -113,7 +124,10 @@ class OperatorState(msgspec.Struct, kw_only=True):
     """Reason why collecting last stopped; empty while it runs."""
     look: Look | None = None
     succeeded_at: float | None = None
-    """Unix time of the last listing and store write; None if never."""
+    """Time of the last listing and store write by the clusters' clock, Unix seconds.
+
+    None if never.
+    """
     looked_at: float = 0.0
     """Monotonic seconds of the last sign of collecting or waiting."""
 
@@ -129,7 +143,7 @@ class OperatorState(msgspec.Struct, kw_only=True):
         problem = "" if self.look is None else self.look.problem
         if self.look is None or self.look.listed_at is None:
             return f"the jobs were not listed yet. {problem}".strip()
-        if time.time() - self.look.listed_at > SUCCESS_SECONDS:
+        if time.monotonic() - self.look.listed_at > SUCCESS_SECONDS:
             return f"the jobs were not listed for {SUCCESS_SECONDS:.0f} s. {problem}".strip()
         return self.look.refusal and f"no job can be created for now: {self.look.refusal}"
 
@@ -236,8 +250,8 @@ class Controller:
                 try_at = now + WRITE_SECONDS
             seen = self.state.look = _seen(places, api_errors)
             self.state.looked_at, self.state.failure = now, ""
-            if seen.listed_at is not None:
-                self.state.succeeded_at = seen.listed_at
+            if seen.listed_time is not None:
+                self.state.succeeded_at = seen.listed_time
             if settings.keep_logs_for is not None and now >= delete_at:
                 delete_at = now + RETENTION_SECONDS
                 with contextlib.suppress(BenchError):  # the next look finds them

@@ -12,7 +12,7 @@ import shutil
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -49,8 +49,7 @@ CASE = ("benchmark", "variant", "framework", "precision", "case", "preset", "poo
 class Metrics(Collector):
     """Prometheus metrics, reported by the collecting thread, read by any."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cases: OrderedDict[tuple[str, ...], tuple[float | None, bool]] = OrderedDict()
         """Throughput of the last run of each case, and whether the run is valid."""
@@ -133,7 +132,7 @@ class Metrics(Collector):
         about = "Requests that the API server refused (but for 404) or did not answer (none)."
         errors = {(code,): count for code, count in codes.most_common(MOST_CODES)}
         yield _family("api_errors", about, errors, ("code",), CounterMetricFamily)
-        stuck = sum(self._is_stuck(run) for run in runs)
+        stuck = 0 if look is None else sum(_is_stuck(run, look.now) for run in runs)
         about = "Jobs that cannot start, or have not in half an hour of their turn."
         yield _family("stuck_jobs", about, {(): stuck})
         yield _family("operator_leader", "Whether this one collects.", {(): state.is_leader})
@@ -142,13 +141,6 @@ class Metrics(Collector):
         if state.succeeded_at is not None and not state.stands_by:
             about = "When it had last listed all jobs and could write."
             yield _family("last_success_timestamp_seconds", about, {(): state.succeeded_at})
-
-    def _is_stuck(self, run: Run) -> bool:
-        latest = run.history[-1]
-        is_late = self._clock() - latest.at > STUCK_SECONDS
-        starts = run.phase in {Phase.CREATED, Phase.PENDING, Phase.PULLING, Phase.STARTING}
-        has_its_turn = starts and latest.cause_id not in WAITS_ITS_TURN
-        return latest.unrecoverable or (has_its_turn and is_late)
 
     def _yield_store(self, state: OperatorState) -> Iterator[Metric]:
         if time.monotonic() - self._room_at >= ROOM_SECONDS:
@@ -159,6 +151,14 @@ class Metrics(Collector):
             taken, free = self._room
             yield _family("store_bytes", "Of the store's files.", {(): taken})
             yield _family("store_free_bytes", "Of its disk.", {(): free})
+
+
+def _is_stuck(run: Run, now: float) -> bool:
+    latest = run.history[-1]
+    is_late = now - latest.at > STUCK_SECONDS
+    starts = run.phase in {Phase.CREATED, Phase.PENDING, Phase.PULLING, Phase.STARTING}
+    has_its_turn = starts and latest.cause_id not in WAITS_ITS_TURN
+    return latest.unrecoverable or (has_its_turn and is_late)
 
 
 def room(where: str | None) -> tuple[int, int]:

@@ -46,7 +46,9 @@ def exposed() -> Sequence[tuple[str, dict[str, str]]]:
     ran, ended = at(Phase.RUNNING, 130.0), at(Phase.SUCCEEDED, 200.0)
     over = run("over", ran, ended, measured=measurement(), benchmark=BENCHMARK)
     made.closed(over)
-    look = Look(listed_at=1.0, runs=[run("goes-on", ran)], api_errors={"429": 1})
+    look = Look(
+        now=1.0, listed_at=1.0, listed_time=1.0, runs=[run("goes-on", ran)], api_errors={"429": 1}
+    )
     # Any folder: the files in it are counted.
     store = OperatorSettings(store=str(CHART), baseline="release")
     made.state = OperatorState(settings=store, is_leader=True, look=look, succeeded_at=1.0)
@@ -232,10 +234,10 @@ def during(turns: Sequence[dict[str, Any]]) -> dict[str, str]:
     for now in range(0, 3600, 60):
         changes = LISTS if now < 300 else turns[now // 60 % len(turns)]
         listed_at = float(now) if changes is LISTS else listed_at
-        look = Look(listed_at=listed_at, runs=(), api_errors={})
+        look = Look(now=now, listed_at=listed_at, listed_time=listed_at, runs=(), api_errors={})
         known: dict[str, Any] = {"is_leader": True, "succeeded_at": listed_at, "look": look}
         made.state = OperatorState(settings=store, **(known | LISTS | changes))
-        with mock.patch("time.time", return_value=float(now)):
+        with mock.patch("time.monotonic", return_value=float(now)):
             found = {each.name: each.samples[0].value for each in made.collect() if each.samples}
         for name, samples in values.items():
             samples.append(str(found.get(name, "_")))

@@ -210,6 +210,7 @@ def context(store: Store, cluster: FakeCluster, **changes: Any) -> RunContext:
         store=store,
         cluster=cluster,
         clock=lambda: cluster.now,
+        monotonic=lambda: cluster.now,
         process=None,
         alive=lambda _: None,
         draw_run_id=lambda benchmark: f"{benchmark}-{next(numbers)}",

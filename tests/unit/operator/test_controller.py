@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,14 +13,22 @@ import pytest
 import urllib3
 
 from k8sbench.adapters.store import opening
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import serve
+from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import StoreError
 from k8sbench.operator import http
-from k8sbench.operator.controller import Controller, OperatorSettings
+from k8sbench.operator.controller import (
+    SUCCESS_SECONDS,
+    Controller,
+    OperatorSettings,
+    OperatorState,
+    _seen,
+)
 from tests.harness.cluster.limits import shorten
-from tests.unit.lifecycle.played import Silent
+from tests.unit.lifecycle.played import FakeCluster, FakeObjects, Silent, context
 from tests.unit.report.factory import repeats
 from tests.unit.store.filled import put
 from tests.waiting import wait_until
@@ -45,7 +54,14 @@ class Served:
         with self.changed:
             self.began += 1
             self.changed.notify_all()
-        look([SimpleNamespace(listed_at=1.0, open_runs=list, problem="", refusal="")], {})
+        look(
+            [
+                SimpleNamespace(
+                    now=9.0, listed_at=1.0, listed_time=5.0, open_runs=list, problem="", refusal=""
+                )
+            ],
+            {},
+        )
         (self.times.pop(0) if len(self.times) > 1 else self.times[0])(args[-1])
 
     def until(self, times: int) -> None:
@@ -91,6 +107,12 @@ class Life:
 
 
 @pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlStore]:
+    with open_store(str(tmp_path / "store")) as opened:
+        yield opened
+
+
+@pytest.fixture
 def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
     shorten(monkeypatch, retry_serving=0.01, operator_look=0.01)
     life = Life(str(tmp_path / "store"))
@@ -110,7 +132,7 @@ def test_it_begins_again_whatever_fails(life: Life, monkeypatch: pytest.MonkeyPa
     assert life.noted("Traceback (most recent call last):")
     life.until(lambda: life.controller.state.failure == "")
     assert life.controller.state.is_leader
-    life.until(lambda: life.controller.state.succeeded_at == 1.0)
+    life.until(lambda: life.controller.state.succeeded_at == 5.0)
 
 
 def test_it_stops_when_the_lease_is_lost_and_goes_on_when_it_has_it(
@@ -137,11 +159,11 @@ def test_a_store_without_room_is_no_success(life: Life, monkeypatch: pytest.Monk
         raise StoreError("The disk is full.")
 
     monkeypatch.setattr(SqlStore, "check_writable", full)
-    served, life.controller.state.succeeded_at = Served(to_the_stop), 5.0
+    served, life.controller.state.succeeded_at = Served(to_the_stop), 4.0
     life.begin(served, monkeypatch)
     served.until(3)
     assert life.controller.state.unready == "The disk is full."
-    assert life.controller.state.succeeded_at == 5.0, "however often it begins again"
+    assert life.controller.state.succeeded_at == 4.0, "however often it begins again"
     assert life.reporter.reported == ["warning: not ready: The disk is full."], "once"
 
 
@@ -201,3 +223,22 @@ def test_one_that_may_not_use_its_lease_says_so_once_and_is_not_ready(
     life.lease.is_held, life.lease.waits_for = True, ""
     life.until(lambda: life.noted("not listed for 90 s"))
     assert len(life.reporter.reported) == 2, "nothing of what passes at once"
+
+
+@pytest.mark.parametrize("ahead", [-3600.0, -90.0, 90.0, 3600.0])
+def test_readiness_holds_whatever_the_clocks_of_node_and_cluster_say(
+    monkeypatch: pytest.MonkeyPatch, store: SqlStore, ahead: float
+) -> None:
+    cluster = FakeCluster(outlives=True)
+    cluster.now = time.time() + ahead
+    moment = 1000.0
+    here = context(store, cluster, monotonic=lambda: moment)
+    place = Serving(here, Silent(), FakeObjects(), lambda _: ())
+    place.step(0.0)
+    seen = _seen([place], {})
+    state = OperatorState(settings=OperatorSettings(), is_leader=True, failure="", look=seen)
+    monkeypatch.setattr(time, "monotonic", lambda: moment)
+    assert state.unready == ""
+    moment += SUCCESS_SECONDS + 1
+    assert "not listed for 90 s" in state.unready
+    assert seen.listed_time == cluster.now

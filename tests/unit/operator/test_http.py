@@ -210,7 +210,7 @@ def test_one_that_waits_is_ready_and_one_that_fails_is_not(get: Get, state: Oper
     assert said() == (503, f"{state.waits_for}\n"), "a Lease that is not renewed"
     state.waits_for = ""
     assert said() == (503, "the jobs were not listed yet.\n")
-    state.look = Look(listed_at=time.time(), runs=(), api_errors={})
+    state.look = Look(now=0.0, listed_at=time.monotonic(), listed_time=0.0, runs=(), api_errors={})
     assert said() == (200, "collecting\n")
     state.look = msgspec.structs.replace(state.look, refusal="A webhook does not answer.")
     assert said() == (503, "no job can be created for now: A webhook does not answer.\n")
@@ -218,7 +218,7 @@ def test_one_that_waits_is_ready_and_one_that_fails_is_not(get: Get, state: Oper
     problem = "The API server forbids that jobs be listed."
     state.look = msgspec.structs.replace(state.look, problem=problem)
     assert said()[0] == 200, "one try that failed"
-    late = time.time() - 2 * SUCCESS_SECONDS
+    late = time.monotonic() - 2 * SUCCESS_SECONDS
     state.look = msgspec.structs.replace(state.look, listed_at=late)
     assert said() == (503, f"the jobs were not listed for 90 s. {problem}\n")
     state.failure = "The disk is full."

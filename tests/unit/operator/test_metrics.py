@@ -22,7 +22,7 @@ from tests.unit.store.examples import measurement
 
 @pytest.fixture
 def exposed(tmp_path: Path) -> Metrics:
-    made = Metrics(clock=lambda: 10_000.0)
+    made = Metrics()
     made.state = OperatorState(settings=OperatorSettings(store=str(tmp_path)), is_leader=True)
     return made
 
@@ -78,7 +78,13 @@ def test_what_is_exposed_is_golden(exposed: Metrics) -> None:
         run("e", at(Phase.QUEUED, 200.0)),
         *(run(f"w-{why}", at(Phase.PENDING, 200.0, cause_id=why)) for why in WAITS_ITS_TURN),
     ]
-    exposed.state.look = Look(listed_at=5.0, runs=runs, api_errors={"503": 2, "none": 1, "404": 9})
+    exposed.state.look = Look(
+        now=10_000.0,
+        listed_at=5.0,
+        listed_time=5.0,
+        runs=runs,
+        api_errors={"503": 2, "none": 1, "404": 9},
+    )
     exposed.state.succeeded_at = 5.0
     rows.append(("jobs, of which two are stuck", told(exposed)))
     exposed.state = msgspec.structs.replace(exposed.state, is_leader=False)
@@ -94,7 +100,10 @@ def test_however_many_names_there_are_the_series_are_bounded(exposed: Metrics) -
         name = f"{number:03}-{'x' * 100}"
         exposed.closed(run(f"r-{number}", ran, end, measured=measurement(), benchmark=name))
     errors = {str(code): 1 for code in range(400, 600)}
-    exposed.state.look = Look(listed_at=5.0, runs=(), api_errors=errors)  # type: ignore[union-attr]
+    assert exposed.state is not None
+    exposed.state.look = Look(
+        now=10_000.0, listed_at=5.0, listed_time=5.0, runs=(), api_errors=errors
+    )
     found = samples(exposed)
     for name in ("throughput_samples_per_second", "run_valid"):
         assert len(found[f"k8sbench_{name}"]) == metrics.MOST_CASES
