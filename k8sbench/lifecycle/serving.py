@@ -84,6 +84,11 @@ class _Known(msgspec.Struct, kw_only=True):
         return is_known and self.retried >= self.benchmark.spec.retry
 
     @property
+    def is_open(self) -> bool:
+        """True if one of its runs is not closed."""
+        return any(not run.is_closed for run in self.runs.values())
+
+    @property
     def active(self) -> list[Run]:
         """Its runs that have not ended."""
         return [run for run in self.runs.values() if not run.phase.final]
@@ -257,6 +262,8 @@ class Benchmarks:
         if spec.cancel or known.is_planned:
             known.work = None  # other objects wait for it
             return
+        if known.planned is not None and known.is_open:
+            return  # a retry counts when the runs have ended
         others = (other for other in self._known.values() if not other.benchmark.is_over)
         is_idle = all(other.work is None for other in others)
         if is_idle and now >= known.plan_at:
@@ -289,14 +296,17 @@ class Benchmarks:
     def _record(self, known: _Known, cases: Sequence[PlannedCase]) -> None:
         """Record the runs of an object that are missing.
 
-        In a retry a run counts if it is valid, goes on, continues from its checkpoints, or tells
-        that a batch size of a sweep does not fit.
+        First those that were recorded before are completed. In a retry, once they have ended, a run
+        counts if it is valid, continues from its checkpoints, or tells that a batch size of a sweep
+        does not fit.
         """
         benchmark, store = known.benchmark, self._context.store
         known.runs |= self._recorded(benchmark)  # an attempt that failed may have left some
         counting = list(known.runs.values())
+        is_first = not counting
+        is_retry = known.planned is not None
         broken_off = defaultdict[str, list[Run]](list)
-        if known.retried < benchmark.spec.retry:
+        if is_retry:
             has = repeats(counting)
             counting = [run for one in has.values() for run in (*one.finished, *one.open)]
             broken_off |= {key: one.broken_off for key, one in has.items()}
@@ -325,7 +335,8 @@ class Benchmarks:
             known.runs[run.run_id] = run
         known.planned = len(known.runs)
         known.problem = None
-        known.retried = benchmark.spec.retry
+        if is_first or is_retry:
+            known.retried = benchmark.spec.retry
 
     def _in_turn(self, benchmark: Benchmark, run_id: str) -> Run:
         """Record that a run waits for its turn."""
@@ -381,6 +392,8 @@ class Benchmarks:
         if not store.claims.claim(run.run_id):
             return
         run = store.move(run.run_id, creation.admitted(now))
+        if creation.is_restarting(run):  # a kill may have come before
+            store.begin_attempt(run.run_id)
         self._reporter.planned(run)
         spec = self._known[run.plan.requested_by or ""].benchmark.spec
         rules = Rules(keep=spec.keep, wait=spec.wait, passes_over=True, serves=True)
@@ -423,7 +436,7 @@ class Benchmarks:
         """Return the status; with a thousand runs making it takes 60 ms."""
         number = known.benchmark.number_of
         runs = sorted(known.runs.values(), key=lambda run: number(run.run_id) or 0)
-        planned = known.planned if known.is_planned else None
+        planned = known.planned if known.is_planned or known.is_open else None
         refusal = self._executor.refusal
         facts = known.benchmark, planned, known.retried, known.problem, refusal, *runs
         if facts != known.facts or now >= known.make_at:

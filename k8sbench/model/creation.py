@@ -62,10 +62,13 @@ def admitted(at: float) -> Transition:
 def waits_for_turn(run: Run) -> bool:
     """Return True if a run is not to have a job yet.
 
-    Also True for the run of an object that is only recorded: a kill came before its turn was.
+    Also True for the run of an object that is only recorded, or only reopened: a kill came before
+    its turn was.
     """
-    is_bare = run.plan.requested_by is not None and len(run.history) == 1
-    return is_bare or run.history[-1].cause_id == WAITS_FOR_TURN
+    *before, latest = run.history
+    is_new = not latest.phase.final and (not before or before[-1].phase.final)
+    is_bare = run.plan.requested_by is not None and is_new
+    return is_bare or latest.cause_id == WAITS_FOR_TURN
 
 
 def wanted_still(at: float) -> Transition:

@@ -333,3 +333,28 @@ def test_the_kept_job_of_a_training_goes_with_the_retry_that_is_cancelled_in_its
     operator.passes()
     left = collecting.open_runs(operator.executor.context)
     assert [run.run_id for run in left] == ["kept-1", "other-1"]
+
+
+def test_a_retry_while_runs_are_ending_counts_when_they_have_ended(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    uid = objects.create("a", repeats=2, parallel=2)
+    operator.passes()
+    objects.change(uid, retry=1)
+    operator.passes()
+    assert operator.status(uid)["observedRetry"] == 0
+    assert operator.status(uid)["summary"]["runs"] == "0/2"
+    # Another process finds the same.
+    another = Operator(operator.store, operator.cluster, objects)
+    for run_id in ("a-1", "a-2"):
+        another.executor.take(operator.store.run(run_id))
+    another.passes()
+    for run_id in ("a-1", "a-2"):
+        another.cluster.going_on[run_id].append(at(Phase.LOST, "It is gone."))
+    another.passes(8)
+    assert another.active() == ["a-3", "a-4"]
+    another.end("a-3", "a-4")
+    assert another.status(uid)["observedRetry"] == 1
+    assert another.status(uid)["summary"]["runs"] == "4/4"
+    another.passes(20)
+    assert len(another.phases()) == 4
