@@ -40,6 +40,10 @@ RACE_SECONDS = 120.0
 """Seconds in which the previous owner may still close a run."""
 PATIENCE = 120.0
 """After a job's end, for logs that cannot be read."""
+REFUSED = "The job is not admitted."
+"""Message for a job that can never be created."""
+DENIED_SECONDS = 90.0
+"""Longest time for which a place refuses all jobs."""
 GRACE = 5.0
 """Between the deletion of a job and its end."""
 
@@ -85,7 +89,7 @@ class Namespace:
         self.gone: dict[tuple[str, int], Job] = {}
         """By run and attempt."""
         self.disks: list[Disk] = []
-        self.away_until = 0.0
+        self.away_until = self.denied_until = 0.0
         self.makes_copies = True
         self.check_new: Callable[[Job], None] = lambda _: None
         """Is called with each new job."""
@@ -394,8 +398,14 @@ class SimulatedCluster(Connection):
                 raise OwnedElsewhere(run_id, job.owner.host)
             raise EarlierAttempt("the job of the attempt before is not gone.")
         if job is None:
+            if world.now >= namespace.denied_until and world.happens("denied"):
+                namespace.denied_until = world.now + world.dice.random() * DENIED_SECONDS
+            if world.now < namespace.denied_until:
+                denied = UsageError("No job is admitted.", "Ask who set the rule.")
+                denied.cause_id = "admission-denied"
+                raise denied
             if world.happens("refused"):
-                raise UsageError("The job is not admitted.", "Ask for less.")
+                raise UsageError(REFUSED, "Ask for less.")
             jobs = namespace.jobs.values()
             active = [job for job in jobs if not job.is_over(world.now)]
             if len(active) >= namespace.rooms or world.happens("no_room"):

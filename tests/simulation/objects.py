@@ -25,6 +25,8 @@ from tests.simulation.world import Process
 
 LONGEST_LAG = 30.0
 """Seconds for which a watch of objects may be late."""
+CLOCK_SECONDS = 91.0
+"""Most by which a clock may be wrong."""
 LATE_SECONDS = 60.0
 """Seconds after which the API server may still carry out a request."""
 
@@ -48,6 +50,8 @@ class ObjectServer:
         self.unread: set[str] = set()
         """uids of objects that some process could not read."""
         self.cancelled_runs: set[str] = set()
+        self.retried: dict[tuple[str, int], float] = {}
+        """Time at which somebody retried an object, by uid and value of ``retry``."""
 
     def _set(self, found: Mapping[str, Benchmark]) -> None:
         self.found = found
@@ -83,6 +87,8 @@ class ObjectServer:
         if wanted == benchmark.spec:
             return
         self.world.note(f"Benchmark {name}: {spec}")
+        if wanted.retry > benchmark.spec.retry:
+            self.retried[benchmark.uid, wanted.retry] = self.world.now
         if wanted.cancel:
             self.cancelled.setdefault(benchmark.uid, self.world.now)
         self.cancelled_runs.update(wanted.cancel_runs)
@@ -130,12 +136,16 @@ class ObjectServer:
             return
         changed = msgspec.structs.replace(benchmark, status=_merged(benchmark.status, status))
         going_on = [run.run_id for run in self.rows(uid) if not run.is_closed]
-        # With an older record jobs may come late of which the process had not heard.
-        if _is_complete(changed) and going_on and not self.has_lost_store:
+        # What is written may be from before a retry. With an older record jobs may come late of
+        # which the process had not heard.
+        is_complete = _is_complete(changed) and changed.is_over
+        if is_complete and going_on and not self.has_lost_store:
             raise Violation(
                 Invariant.COMPLETE_LAST,
                 f"Benchmark {benchmark.name} is complete; {going_on} go on.",
             )
+        if changed.retried > benchmark.retried:
+            self._check_retry(changed)
         after = msgspec.structs.replace(known, status=_merged(known.status, status))
         if _is_complete(known) and known.is_over and not _is_complete(after):
             raise Violation(
@@ -143,10 +153,21 @@ class ObjectServer:
                 f"Benchmark {benchmark.name} was complete, and is not any more.",
             )
 
+    def _check_retry(self, benchmark: Benchmark) -> None:
+        """Check that the runs before a retry that a status answers have ended."""
+        asked_at = self.retried.get((benchmark.uid, benchmark.retried), -math.inf)
+        before = [
+            run.run_id
+            for run in self.rows(benchmark.uid)
+            if not run.is_closed and _began_at(run) < asked_at - 2 * CLOCK_SECONDS
+        ]
+        if before and not (benchmark.uid in self.cancelled or self.has_lost_store):
+            raise Violation(Invariant.RETRY_LAST, f"{before} go on when a retry is answered.")
+
     def expire(self, known: Benchmark) -> None:
         """Delete an object at the end of its time."""
         expires = known.expires_at
-        if expires is None or self.world.now < expires - 91.0:  # a clock may jump
+        if expires is None or self.world.now < expires - CLOCK_SECONDS:
             raise Violation(
                 Invariant.KEPT_IN_TIME, f"Benchmark {known.name} is deleted before its time."
             )
@@ -205,6 +226,12 @@ class ObjectServer:
                     Invariant.STATUS,
                     f"Benchmark {benchmark.name} says {said}; on record: {recorded}",
                 )
+
+
+def _began_at(run: Run) -> float:
+    """Return when a run was recorded, or reopened."""
+    steps = zip(run.history, run.history[1:], strict=False)
+    return max((new.at for old, new in steps if old.phase.final), default=run.created_at)
 
 
 def _is_complete(benchmark: Benchmark) -> bool:

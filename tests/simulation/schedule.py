@@ -53,7 +53,7 @@ class Schedule:
         self.begin()
         world.run(lambda: world.now >= BEGIN + FAULTY_SECONDS)
         world.faults = None
-        self.namespace.away_until = 0.0
+        self.namespace.away_until = self.namespace.denied_until = 0.0
         for disk in self.namespace.disks:
             disk.full_until = 0.0
         world.note("no more faults")
@@ -94,6 +94,7 @@ class Schedule:
             store=SimulatedStore(disk, process),
             cluster=SimulatedCluster(self.namespace, process, disk),
             clock=process.clock,
+            monotonic=lambda: self.world.now,
             process=None,
             alive=lambda _: None,
             draw_run_id=lambda benchmark: benchmark,

@@ -226,6 +226,12 @@ MUTATIONS = {
     "an unreadable object counts as deleted": Mutation(
         Invariant.CANCEL_REQUESTED, [(Benchmarks, "_end_orphans", take_unreadable_for_deleted)]
     ),
+    "a missing job ends its run": Mutation(
+        Invariant.WAITS_FOR_PLACE, [(ActiveRun, "is_wanted_still", False)]
+    ),
+    "an error of the place ends a run": Mutation(
+        Invariant.WAITS_FOR_PLACE, [(job_requests, "is_of_place", lambda _: False)]
+    ),
     "runs of a deleted object go on": Mutation(
         Invariant.RUNS_CLOSED, [(Benchmarks, "_end_orphans", lambda *_: True)]
     ),
@@ -240,6 +246,9 @@ MUTATIONS = {
     ),
     "a retry repeats what is valid": Mutation(
         Invariant.NO_EXTRA_RUN, [(serving, "repeats", repeat_all)]
+    ),
+    "a retry counts while runs are ending": Mutation(
+        Invariant.RETRY_LAST, [(serving._Known, "is_open", False)]
     ),
     "kept jobs are forgotten": Mutation(
         Invariant.NO_JOB_LEFT, [(Benchmarks, "_delete_kept", lambda *_: None)]

@@ -20,7 +20,7 @@ from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.kube import OPERATOR
 from k8sbench.model.phase import LOGS_INCOMPLETE
 from k8sbench.model.run import Run
-from tests.simulation.cluster import Connection, Job
+from tests.simulation.cluster import REFUSED, Connection, Job
 from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.objects import ObjectServer, SimulatedObjects
 from tests.simulation.schedule import CASE, FAULTY_SECONDS, TRAINING_CASE, Schedule
@@ -35,6 +35,8 @@ CHECK_SECONDS = 10.0
 RETRY_SECONDS = 5.0
 """Pause of the operator after an error."""
 LONGEST_MEASUREMENT = 40.0
+NEVER_CREATED = {creation.NOT_CREATED, creation.RESTART_REFUSED}
+"""Cause ids of runs that end because a job was not created."""
 NAMES = ("a", "b", "c")
 """Names of objects. The first two are in one set."""
 UNPLANNABLE = "none"
@@ -213,8 +215,10 @@ class WithOperator(Schedule):
 
     def is_kept(self, job: Job) -> bool:
         run = self._disk.rows.get(job.run_id)
-        # Of a training that was continued after the backup only the end before is known.
-        is_unknown = run is not None and run.phase.final and run.attempt < job.attempt
+        # Of a training that was continued after the backup only the end before is known, and of a
+        # job that came late nothing.
+        is_older = run is not None and (run.attempt < job.attempt or run.job_uid is None)
+        is_unknown = run is not None and run.phase.final and is_older
         is_forgotten = self.server.has_lost_store and is_unknown
         return is_forgotten or self.server.keeps(job.plan.requested_by)
 
@@ -227,6 +231,8 @@ class WithOperator(Schedule):
             self._check_more(uid, after)
         elif after.phase.final and after.history[-1].cause_id == CANCELLED:
             self.server.check_is_wanted(after)
+        elif after.phase.final and after.history[-1].cause_id in NEVER_CREATED:
+            _check_refused(after)
         elif after.history[-1].cause == creation.admitted(0.0).cause:
             self._check_turn(objects, after)
 
@@ -341,6 +347,13 @@ ACTS: dict[str, Callable[[WithOperator], None]] = {
     "a store is lost": WithOperator._lose_store,
 }
 """Acts of users."""
+
+
+def _check_refused(run: Run) -> None:
+    """Check that a run without a job ends for a reason that other jobs do not meet."""
+    cause = run.history[-1].cause
+    if not any(reason in cause for reason in (REFUSED, "meanwhile", "anew")):
+        raise Violation(Invariant.WAITS_FOR_PLACE, f"{run.run_id} ends: {cause}")
 
 
 def _is_valid(run: Run) -> bool:

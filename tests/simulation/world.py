@@ -44,6 +44,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """The API server does not answer for a while."""
     throttled: float = 0.01
     """One request is not carried out: 429, 500 or 503."""
+    denied: float = 0.02
+    """The place refuses all jobs for a while: a policy, a webhook, a permission."""
     refused: float = 0.04
     """A request is refused for good."""
     no_room: float = 0.08
