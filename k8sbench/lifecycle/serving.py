@@ -34,6 +34,7 @@ from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.kube import JobIdentity
+from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.ports import Objects, RunFilter
 from k8sbench.report import benchmark_status
@@ -43,6 +44,7 @@ PASS_SECONDS = 1.0
 AGAIN_SECONDS = 15.0
 """Interval of attempts to plan or write after a failure."""
 DELETED = "Its Benchmark was deleted."
+FINAL = frozenset(str(phase) for phase in Phase if phase.final)
 CANCELLED = "cancelled"
 """Cause id of runs that their object cancels."""
 
@@ -51,6 +53,8 @@ class _Known(msgspec.Struct, kw_only=True):
     """State of one object in this process."""
 
     benchmark: Benchmark
+    is_over: bool = False
+    """True if its status says that all of its runs have ended, and the store agrees."""
     runs: dict[str, Run] = {}
     """Its recorded runs by id, in the order of their numbers."""
     planned: int | None = None
@@ -118,6 +122,8 @@ class Benchmarks:
 
         None: runs of others are still to be ended.
         """
+        self._open: set[str] | None = None
+        """uids of the objects with open runs on record; None before this pass has read them."""
         self._said = ""
         """Problem that was noted last."""
 
@@ -143,6 +149,7 @@ class Benchmarks:
         current = self._objects.current()
         if current is None:
             return
+        self._open = None
         self.take(self._executor.runs())
         unread = {uid for uid, benchmark in current.items() if benchmark is None}
         is_read = bool(self._unread - unread)
@@ -157,7 +164,7 @@ class Benchmarks:
         for uid in self._known.keys() - current.keys():
             self._delete_kept(self._known.pop(uid), now)
         for known in self._known.values():
-            if not known.benchmark.is_over:
+            if not known.is_over:
                 self._reconcile(known, now)
         self._admit(now)
         for known in self._known.values():
@@ -168,14 +175,40 @@ class Benchmarks:
         known = self._known.get(benchmark.uid)
         if known is not None and not benchmark.spec.keep:
             self._delete_kept(known, now)
-        if known is None or (known.benchmark.is_over and not benchmark.is_over):
-            runs = {} if benchmark.is_over else self._recorded(benchmark)
-            known = _Known(benchmark=benchmark, runs=runs, retried=benchmark.retried)
-            self._known[benchmark.uid] = known
+        if known is None:
+            is_over = benchmark.is_over and not self._goes_on(benchmark)
+            known = self._begin(benchmark, is_over=is_over)
+        elif known.is_over and not _is_same_end(benchmark, known.benchmark):
+            # Retried, or its status was replaced; without records the store says nothing.
+            known = self._begin(benchmark, is_over=False)
+            if benchmark.is_over:
+                known.is_over = not known.runs
+                known.planned = len(known.runs)
+        elif not known.is_over:
+            is_ours = bool(known.made) and not benchmark_status.differs(
+                known.made, benchmark.status
+            )
+            known.is_over = benchmark.is_over and is_ours
         known.benchmark = benchmark
         for run in known.active:
             spec = benchmark.spec
             self._executor.follow_by(run.run_id, keep=spec.keep, wait=spec.wait)
+
+    def _begin(self, benchmark: Benchmark, *, is_over: bool) -> _Known:
+        """Take in an object anew, with its runs from the store unless it is over."""
+        runs = {} if is_over else self._recorded(benchmark)
+        known = _Known(benchmark=benchmark, is_over=is_over, runs=runs, retried=benchmark.retried)
+        self._known[benchmark.uid] = known
+        return known
+
+    def _goes_on(self, benchmark: Benchmark) -> bool:
+        """Return True if runs of an object are not closed, by the store or its own status."""
+        if any(run.get("phase") not in FINAL for run in benchmark.status.get("runs", ())):
+            return True
+        if self._open is None:
+            runs = self._context.store.runs(RunFilter(unfinished=True))
+            self._open = {run.plan.requested_by or "" for run in runs if not run.is_closed}
+        return benchmark.uid in self._open
 
     def _delete_kept(self, known: _Known, now: float) -> None:
         """Have the jobs deleted that an object has kept after their ends."""
@@ -264,7 +297,7 @@ class Benchmarks:
             return
         if known.planned is not None and known.is_open:
             return  # a retry counts when the runs have ended
-        others = (other for other in self._known.values() if not other.benchmark.is_over)
+        others = (other for other in self._known.values() if not other.is_over)
         is_idle = all(other.work is None for other in others)
         if is_idle and now >= known.plan_at:
             known.work = self._context.pool.start(
@@ -362,7 +395,7 @@ class Benchmarks:
         """Create the jobs whose turn has come; restarting runs count."""
         limits: dict[str, int] = {}
         for known in self._known.values():
-            if not known.benchmark.is_over:  # one that is not planned yet counts, too
+            if not known.is_over:  # one that is not planned yet counts, too
                 name = known.benchmark.set_name
                 parallel = known.benchmark.spec.parallel
                 limits[name] = min(limits.get(name, MOST_RUNS), parallel)
@@ -416,14 +449,14 @@ class Benchmarks:
         benchmark = known.benchmark
         if now < known.write_at:
             return
-        if benchmark.is_over:
+        if known.is_over:
             known.runs = {}
             expires = benchmark.expires_at
             if expires is not None and now >= expires:
                 known.writes = self._start_write(self._objects.delete, benchmark)
                 return
         status: Mapping[str, Any] = {"observedGeneration": benchmark.generation}
-        if not benchmark.is_over:
+        if not known.is_over:
             status = self._status(known, now)
         is_due = status != known.status or now >= known.repeat_at
         if is_due and benchmark_status.differs(status, benchmark.status):
@@ -455,6 +488,15 @@ class Benchmarks:
 
     def _start_write(self, write: Callable[..., None], *given: Any) -> Future[None]:
         return self._context.pool.start(partial(write, *given), "write-status")
+
+
+def _is_same_end(benchmark: Benchmark, before: Benchmark) -> bool:
+    """Return True if an object is over as it was; the operator itself changes its generation."""
+
+    def end(one: Benchmark) -> dict[str, Any]:
+        return {**one.status, "observedGeneration": None}
+
+    return benchmark.is_over and end(benchmark) == end(before)
 
 
 # -- one namespace, and several --------------------------------------------------------------------

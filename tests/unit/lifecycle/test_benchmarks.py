@@ -358,3 +358,65 @@ def test_a_retry_while_runs_are_ending_counts_when_they_have_ended(
     assert another.status(uid)["summary"]["runs"] == "4/4"
     another.passes(20)
     assert len(another.phases()) == 4
+
+
+def replace_status(objects: FakeObjects, uid: str, phase: str) -> None:
+    """Write the end of an object into its status, as a user may."""
+    was = objects.found[uid]
+    condition = {
+        "type": "Complete",
+        "status": "True",
+        "reason": "ByHand",
+        "message": "It is enough.",
+        "lastTransitionTime": "2026-11-27T00:00:00Z",
+    }
+    status = {**was.status, "phase": phase, "conditions": [condition]}
+    objects.found[uid] = msgspec.structs.replace(was, status=status)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_status_that_says_the_end_of_runs_that_go_on_is_not_believed(
+    operator: Operator, objects: FakeObjects, is_restarted: bool
+) -> None:
+    uid = objects.create("a", repeats=2, ttl_seconds_after_finished=1)
+    operator.passes()
+    replace_status(objects, uid, "Succeeded")
+    if is_restarted:
+        cluster = operator.cluster
+        operator = Operator(operator.store, cluster, objects)
+        operator.executor.take(operator.store.run("a-1"))
+    operator.passes(20)
+    assert operator.status(uid)["phase"] == "Running"
+    objects.change(uid, ttl_seconds_after_finished=None)
+    operator.end("a-1")
+    operator.end("a-2")
+    assert operator.status(uid)["phase"] == "Succeeded"
+    assert operator.status(uid)["summary"]["runs"] == "2/2"
+
+
+def test_a_status_that_changes_the_end_of_an_object_is_replaced_by_the_stores(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    uid = objects.create("a")
+    operator.passes()
+    operator.cluster.going_on["a-1"].append(at(Phase.FAILED))
+    operator.passes()
+    replace_status(objects, uid, "Succeeded")
+    operator.passes()
+    assert operator.status(uid)["phase"] == "Failed"
+    written = operator.status(uid)
+    operator.passes(40)
+    assert operator.status(uid) == written
+    assert operator.cluster.created == ["a-1"]
+
+
+def test_an_object_that_is_complete_and_on_no_record_is_not_run_again(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    uid = objects.create("a")
+    replace_status(objects, uid, "Succeeded")
+    operator.passes()
+    replace_status(objects, uid, "Failed")
+    operator.passes()
+    assert operator.phases() == {}
+    assert operator.status(uid)["phase"] == "Failed"
