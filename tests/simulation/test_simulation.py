@@ -26,6 +26,7 @@ from k8sbench.lifecycle.job_requests import JobRequests
 from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
 from k8sbench.lifecycle.serving import Benchmarks
 from k8sbench.model import creation
+from k8sbench.model.benchmark_object import OVER
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
@@ -151,6 +152,11 @@ def take_unreadable_for_deleted(self: Benchmarks, current: Mapping[str, Any], no
     return _end_orphans(self, {uid: one for uid, one in current.items() if one}, now)
 
 
+def differs(_: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
+    """Believe a status that says an end."""
+    return known.get("phase") not in OVER
+
+
 class Mutation(NamedTuple):
     """A fault of the program, and the invariant that it violates."""
 
@@ -164,8 +170,8 @@ MUTATIONS = {
         Invariant.LOGS_FIRST, [(ActiveRun, "_take_end", end_with_unread_logs)]
     ),
     "a lost answer is called failed": Mutation(
-        Invariant.LIMIT,
-        [(creation, "refusal", lambda run_id, error, at, **_: creation.refused(run_id, error, at))],
+        Invariant.WAITS_FOR_PLACE,
+        [(creation, "unknown", lambda error, at: creation.refused("", error, at))],
     ),
     "logs are read from the beginning": Mutation(
         Invariant.LINES_ONCE, [(SimulatedStore, "log_marks", lambda *_: {})]
@@ -249,6 +255,10 @@ MUTATIONS = {
     ),
     "a retry counts while runs are ending": Mutation(
         Invariant.RETRY_LAST, [(serving._Known, "is_open", False)]
+    ),
+    "a replaced status is believed": Mutation(
+        Invariant.OBJECTS_COMPLETE,
+        [(Benchmarks, "_goes_on", lambda *_: False), (benchmark_status, "differs", differs)],
     ),
     "kept jobs are forgotten": Mutation(
         Invariant.NO_JOB_LEFT, [(Benchmarks, "_delete_kept", lambda *_: None)]

@@ -133,6 +133,9 @@ class WithOperator(Schedule):
         if (benchmark := self.server.named(name)) is not None:
             self.server.patch(name, retry=benchmark.spec.retry + 1)
 
+    def _replace_status(self) -> None:
+        self.server.replace_status(self._some_name())
+
     def _delete_job(self) -> None:
         if jobs := self.left():
             self.namespace.delete_by_hand(self.world.dice.choice(jobs))
@@ -342,6 +345,7 @@ ACTS: dict[str, Callable[[WithOperator], None]] = {
     "parallel changes": WithOperator._change_parallel,
     "keep changes": WithOperator._change_keep,
     "an object is retried": WithOperator._retry,
+    "a status is replaced": WithOperator._replace_status,
     "a job is deleted": WithOperator._delete_job,
     "the operator is stopped": WithOperator._stop_operator,
     "a store is lost": WithOperator._lose_store,
