@@ -84,8 +84,13 @@ class Executor:
 
     @property
     def refusal(self) -> str:
-        """Return the reason why no job can be created at this place; empty if jobs can."""
-        return self._requests.gate.refusal
+        """Return the reason why no job can be created at this place.
+
+        Empty if jobs can, or none is to be created.
+        """
+        refusal = self._requests.gate.refusal
+        runs = (active.run for active in self._runs.values())
+        return refusal if refusal and not all(map(creation.is_known_created, runs)) else ""
 
     def runs(self) -> list[Run]:
         """Return the runs that are not over."""
