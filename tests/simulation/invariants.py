@@ -34,6 +34,7 @@ class Invariant(enum.Enum):
     COMPLETE_LAST = "An object is complete only after its runs are closed."
     STAYS_COMPLETE = "An object that is complete stays so."
     KEPT_IN_TIME = "An object is deleted only after its time."
+    READY = "An operator that lists its jobs is ready, whatever its clock says."
     OBJECTS_COMPLETE = "Every object is complete in the end."
     ALL_RUNS = "Every object has the requested runs in the end."
     STATUS = "The status of an object agrees with the store in the end."

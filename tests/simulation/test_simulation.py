@@ -33,9 +33,10 @@ from k8sbench.ports import RunFilter
 from k8sbench.report import benchmark_status
 from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.play import play
-from tests.simulation.store import SimulatedClaims, SimulatedStore
+from tests.simulation.schedule import Schedule
+from tests.simulation.store import Disk, SimulatedClaims, SimulatedStore
 from tests.simulation.with_operator import ACTS
-from tests.simulation.world import Faults
+from tests.simulation.world import Faults, Process
 
 SCHEDULES = 600
 """Schedules of ``make unit``."""
@@ -88,7 +89,7 @@ def test_a_seed_replays() -> None:
 
 _take_end, _delete, _record = ActiveRun._take_end, job_requests.delete, SimulatedStore.record
 _advance, _runs, _end_orphans = decide.advance, SimulatedStore.runs, Benchmarks._end_orphans
-_claim = SimulatedClaims.claim
+_claim, _context = SimulatedClaims.claim, Schedule.context
 
 
 def end_with_unread_logs(self: ActiveRun, end: Transition) -> Outcome | None:
@@ -150,6 +151,10 @@ def overlook_restarting_runs(
 
 def take_unreadable_for_deleted(self: Benchmarks, current: Mapping[str, Any], now: float) -> bool:
     return _end_orphans(self, {uid: one for uid, one in current.items() if one}, now)
+
+
+def with_one_clock(self: Schedule, process: Process, disk: Disk, **changes: Any) -> RunContext:
+    return _context(self, process, disk, **changes, monotonic=process.clock)
 
 
 def differs(_: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
@@ -259,6 +264,9 @@ MUTATIONS = {
     "a replaced status is believed": Mutation(
         Invariant.OBJECTS_COMPLETE,
         [(Benchmarks, "_goes_on", lambda *_: False), (benchmark_status, "differs", differs)],
+    ),
+    "readiness goes by a clock that is set": Mutation(
+        Invariant.READY, [(Schedule, "context", with_one_clock)]
     ),
     "kept jobs are forgotten": Mutation(
         Invariant.NO_JOB_LEFT, [(Benchmarks, "_delete_kept", lambda *_: None)]

@@ -20,6 +20,7 @@ from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.kube import OPERATOR
 from k8sbench.model.phase import LOGS_INCOMPLETE
 from k8sbench.model.run import Run
+from k8sbench.operator.controller import SUCCESS_SECONDS
 from tests.simulation.cluster import REFUSED, Connection, Job
 from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.objects import ObjectServer, SimulatedObjects
@@ -58,6 +59,8 @@ class WithOperator(Schedule):
         """uids of late jobs of a store that was lost before they came."""
         self._is_over, self._check_at = False, 0.0
         self.namespace.check_new = self._check_new
+        self._place: Serving | None = None
+        """What the operator serves; None before it has listed its jobs."""
         self._operator = self._start(0.0)
 
     def begin(self) -> None:
@@ -170,6 +173,7 @@ class WithOperator(Schedule):
         return process
 
     def _start_again(self) -> None:
+        self._place = None
         dice = self.world.dice
         if not self._is_over:
             self._operator = self._start(dice.random() * dice.choice([2.0, 30.0, 120.0]))
@@ -192,6 +196,7 @@ class WithOperator(Schedule):
         with Serving(context, Silent(), objects, partial(self._plan, connection)) as place:
             while not self._is_over:
                 place.step(1.0)
+                self._place = None if place.listed_at is None else place
 
     def _plan(self, connection: Connection, benchmark: Benchmark) -> Sequence[PlannedCase]:
         connection.request("plan")
@@ -324,8 +329,18 @@ class WithOperator(Schedule):
         world.run(self._is_closed)
         self.check_closed()
         self.server.check_the_end(self._expected)
+        self._check_ready()
         self._is_over = True
         world.run(lambda: False)
+
+    def _check_ready(self) -> None:
+        """Check what readiness goes by, after a time without faults."""
+        if self._place is not None and self.world.now > self._operator.began_at + SUCCESS_SECONDS:
+            assert self._place.listed_at is not None
+            if abs(self.world.now - self._place.listed_at) > SUCCESS_SECONDS:
+                raise Violation(Invariant.READY, f"It last listed at {self._place.listed_at:.0f}.")
+            if self._place.refusal:
+                raise Violation(Invariant.READY, f"It creates no job: {self._place.refusal}")
 
     def _is_closed(self) -> bool:
         now = self.world.now
