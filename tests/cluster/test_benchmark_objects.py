@@ -287,3 +287,29 @@ def test_a_killed_operator_leaves_nothing_out_and_does_nothing_twice(
         until(lambda: phases(operator) == ended, f"the records {ended}")
     assert status(namespace, "a")["phase"] == "Succeeded"
     assert operator.archived("a-1") == logs[0].expected[own_shell.replicas[0]]
+
+
+def test_a_replaced_status_and_an_early_retry_end_as_the_store_says(
+    own_shell: Shell, operator: OperatorShell
+) -> None:
+    namespace = own_shell.namespace
+    namespace.create(body("a", **usual()))
+    condition = {
+        "type": "Complete",
+        "status": "True",
+        "reason": "ByHand",
+        "message": "It is enough.",
+        "lastTransitionTime": "2026-11-27T00:00:00Z",
+    }
+    replaced = json.dumps({"status": {"phase": "Succeeded", "conditions": [condition]}})
+    with serving(operator):
+        until_runs(own_shell, "a-1")
+        until(lambda: status(namespace, "a").get("phase") == "Running", "the phase Running")
+        patch = ("patch", "benchmark", "a", "--type=merge")
+        namespace.kubectl(*patch, "--subresource=status", f"--patch={replaced}")
+        until(lambda: status(namespace, "a").get("phase") == "Running", "the phase of the store")
+        namespace.kubectl(*patch, '--patch={"spec": {"retry": 1}}')
+        namespace.kubectl("delete", own_shell.kind.plural, "a-1", "--wait=false")
+        until_runs(own_shell, "a-2")
+        assert phases(operator)["a-1"] == "Lost"
+        until(lambda: status(namespace, "a").get("observedRetry") == 1, "the answer to the retry")
