@@ -60,7 +60,7 @@ class WithOperator(Schedule):
         self._is_over, self._check_at = False, 0.0
         self.namespace.check_new = self._check_new
         self._place: Serving | None = None
-        """What the operator serves; None before it has listed its jobs."""
+        """Namespace that the operator serves; None before its jobs were listed."""
         self._operator = self._start(0.0)
 
     def begin(self) -> None:
