@@ -90,7 +90,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """Reason why a namespace creates no jobs; empty if all do."""
 
 
-def _seen(places: Sequence[Serving], api_errors: Mapping[str, int]) -> Look:
+def look_at(places: Sequence[Serving], api_errors: Mapping[str, int]) -> Look:
     return Look(
         now=max(place.now for place in places),
         listed_at=_earliest([place.listed_at for place in places]),
@@ -248,7 +248,7 @@ class Controller:
             if now >= try_at:
                 store.check_writable()
                 try_at = now + WRITE_SECONDS
-            seen = self.state.look = _seen(places, api_errors)
+            seen = self.state.look = look_at(places, api_errors)
             self.state.looked_at, self.state.failure = now, ""
             if seen.listed_time is not None:
                 self.state.succeeded_at = seen.listed_time

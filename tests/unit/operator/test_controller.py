@@ -25,7 +25,7 @@ from k8sbench.operator.controller import (
     Controller,
     OperatorSettings,
     OperatorState,
-    _seen,
+    look_at,
 )
 from tests.harness.cluster.limits import shorten
 from tests.unit.lifecycle.played import FakeCluster, FakeObjects, Silent, context
@@ -235,7 +235,7 @@ def test_readiness_holds_whatever_the_clocks_of_node_and_cluster_say(
     here = context(store, cluster, monotonic=lambda: moment)
     place = Serving(here, Silent(), FakeObjects(), lambda _: ())
     place.step(0.0)
-    seen = _seen([place], {})
+    seen = look_at([place], {})
     state = OperatorState(settings=OperatorSettings(), is_leader=True, failure="", look=seen)
     monkeypatch.setattr(time, "monotonic", lambda: moment)
     assert state.unready == ""
