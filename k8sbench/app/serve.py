@@ -22,7 +22,6 @@ from k8sbench.lifecycle.stop import Stop
 from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model.benchmark_object import Benchmark, ObjectSpec
 from k8sbench.model.errors import UsageError
-from k8sbench.model.pool import problems
 from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
 from k8sbench.model.training import claims
@@ -79,11 +78,11 @@ def plan_object(
     Raises :class:`~k8sbench.model.errors.UsageError` for what cannot run, or names a ``reserved``
     claim or Secret (``NAMESPACE/NAME``).
     """
+    from k8sbench.adapters.files import catalog as files
     from k8sbench.adapters.kubernetes import preflight
 
-    pool = benchmark.spec.pool
-    for path, wrong in () if pool is None else problems(pool):
-        raise UsageError(f"pool.{'.'.join(map(str, path))} {wrong}.", "Create another Benchmark.")
+    given = benchmark.spec.pool
+    pool = None if given is None else files.given_pool(given, f"Benchmark {benchmark.name}: pool")
     request = benchmark.request()
     site = targets.target_on_cluster(api, request, pool).site
     planned: Sequence[PlannedCase] = cases.plan_cases(_specs(benchmark), request, site, note)

@@ -124,8 +124,8 @@ class Benchmarks:
         """
         self._open: set[str] | None = None
         """uids of the objects with open runs on record; None before this pass has read them."""
-        self._said = ""
-        """Problem that was noted last."""
+        self.problem = ""
+        """Reason why the objects are not known or not all served; empty without one."""
 
     @property
     def is_blind(self) -> bool:
@@ -145,8 +145,9 @@ class Benchmarks:
         if now < self._due:
             return
         self._due = now + PASS_SECONDS
-        self._note_problem()
         current = self._objects.current()
+        unlisted = "the Benchmark objects were not listed yet." if current is None else ""
+        self.problem = self._objects.problem or unlisted
         if current is None:
             return
         self._open = None
@@ -216,12 +217,6 @@ class Benchmarks:
             for run in self._recorded(known.benchmark).values():
                 if run.phase.final:
                     self._context.store.wish(run.run_id, left_over(now))
-
-    def _note_problem(self) -> None:
-        problem = self._objects.problem
-        self._said = self._objects.problem or self._said
-        if problem and problem != self._said:
-            self._reporter.note(f"warning: {problem}")
 
     def _recorded(self, benchmark: Benchmark) -> dict[str, Run]:
         runs = self._context.store.runs(RunFilter(set_name=benchmark.set_name))
@@ -583,6 +578,11 @@ class Serving:
     def refusal(self) -> str:
         """Return the reason why no job can be created here; empty if jobs can."""
         return self._executor.refusal
+
+    @property
+    def objects_problem(self) -> str:
+        """Reason why the objects are not known or not all served; empty without one."""
+        return self._benchmarks.problem
 
     def open_runs(self) -> list[Run]:
         """Return the runs that are followed."""

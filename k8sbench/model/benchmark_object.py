@@ -6,6 +6,7 @@ submit, and its runs are named after it: ``NAME-1``, ``NAME-2`` and so on.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -45,8 +46,8 @@ class ObjectSpec(
     """Name in the catalog, or ``all``."""
     file: str | None = None
     """Text of a benchmark file; one of the two is given."""
-    pool: NodePool | None = None
-    """Pool in place of the operator's, as in a pools file."""
+    pool: dict[str, Any] | None = None
+    """Pool in place of the operator's, as in a pools file; checked when its runs are planned."""
     timeout: str | None = None
     target: str | None = None
     """Percent, or ``none``."""
@@ -197,7 +198,7 @@ def object_of(
             "timeout": timeout,
             "target": target,
             "node_pool": None if pool is not None else request.node_pool,
-            "pool": pool,
+            "pool": None if pool is None else _pool(pool),
             "nodes": tuple(nodes),
         }
     )
@@ -206,16 +207,28 @@ def object_of(
     usual = msgspec.to_builtins(ObjectSpec())
     order = ("set", "benchmark", "file", *usual)
     spec = {name: given[name] for name in order if given[name] != usual[name]}
-    if pool is not None:
-        own = msgspec.to_builtins(pool).items()
-        spec["pool"] = {name: one for name, one in own if one is not None or name == "gpu_model"}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
+
+
+def _pool(pool: NodePool) -> dict[str, Any]:
+    """Write a pool as an object has it, in which an absent field is None."""
+    own = msgspec.to_builtins(pool).items()
+    return {name: one for name, one in own if one is not None or name == "gpu_model"}
+
+
+def _read_pool(given: Mapping[str, Any] | None) -> Any:
+    """Read a pool for a comparison; one that cannot be read is as it is written."""
+    with contextlib.suppress(msgspec.ValidationError):
+        return msgspec.convert(given, NodePool | None)
+    return given
 
 
 def is_same(asked: Mapping[str, Any], found: Benchmark) -> bool:
     """Return True if an object has the fixed fields of a new one."""
     spec = msgspec.convert(asked["spec"], ObjectSpec)
-    fixed = set(ObjectSpec.__struct_fields__) - MUTABLE - {"set"}
+    fixed = set(ObjectSpec.__struct_fields__) - MUTABLE - {"set", "pool"}
+    if _read_pool(spec.pool) != _read_pool(found.spec.pool):
+        return False
     is_in_set = (spec.set or asked["metadata"]["name"]) == found.set_name
     return is_in_set and all(getattr(spec, one) == getattr(found.spec, one) for one in fixed)
 

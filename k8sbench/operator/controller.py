@@ -88,9 +88,12 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """Error from listing the jobs of a namespace; empty without one."""
     refusal: str = ""
     """Reason why a namespace creates no jobs; empty if all do."""
+    objects_problem: str = ""
+    """Reason why the Benchmark objects of a namespace are not served; empty without one."""
 
 
 def look_at(places: Sequence[Serving], api_errors: Mapping[str, int]) -> Look:
+    """Return what is seen of the served namespaces now."""
     return Look(
         now=max(place.now for place in places),
         listed_at=_earliest([place.listed_at for place in places]),
@@ -99,6 +102,7 @@ def look_at(places: Sequence[Serving], api_errors: Mapping[str, int]) -> Look:
         api_errors=api_errors,
         problem=next((place.problem for place in places if place.problem), ""),
         refusal=next((place.refusal for place in places if place.refusal), ""),
+        objects_problem=next((one.objects_problem for one in places if one.objects_problem), ""),
     )
 
 
@@ -145,6 +149,8 @@ class OperatorState(msgspec.Struct, kw_only=True):
             return f"the jobs were not listed yet. {problem}".strip()
         if time.monotonic() - self.look.listed_at > SUCCESS_SECONDS:
             return f"the jobs were not listed for {SUCCESS_SECONDS:.0f} s. {problem}".strip()
+        if self.look.objects_problem:
+            return self.look.objects_problem
         return self.look.refusal and f"no job can be created for now: {self.look.refusal}"
 
     @property

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from k8sbench.model.benchmark_object import MUTABLE, ObjectSpec
+from k8sbench.model.pool import NodePool
 from tests.docs import pages
 from tests.harness.cluster import operator_process, tools, users
 from tests.harness.cluster.cluster import KubectlFailed
@@ -167,6 +168,49 @@ def test_a_wrong_object_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(KubectlFailed, match=why):
         namespace.create(body(name, **spec))
+
+
+POOLS: dict[str, list[tuple[Any, bool]]] = {
+    "gpu_model": [(None, True), ("", False)],
+    "gpu_resource": [("nvidia.com/mig-1g.5gb", True), ("gpu", False), ("a b/gpu", False)],
+    "selector": [({"a/b": ""}, True), ({"a b": "c"}, False), ({"a": "b c"}, False)],
+    "tolerations": [([{"operator": "Exists"}], True), ([{"key": "a b"}], False)],
+    "cpu_per_gpu": [("500m", True), ("1e3", True), ("lots", False), ("-1", False), ("", False)],
+    "memory_per_gpu": [("1.5Gi", True), ("8GB", False)],
+    "shm": [("8Gi", True), ("8 Gi", False)],
+    "runtime_class": [("nvidia.v1", True), ("Nvidia", False)],
+    "priority_class": [("high", True), ("a/b", False)],
+    "image_pull_secrets": [(["a"], True), (["A"], False), ([""], False)],
+    "annotations": [({"Example.com/A": "any text"}, True), ({"a b": "c"}, False)],
+    "nccl_env": [({"NCCL_DEBUG": "INFO", ".a": ""}, True), ({"1A": "b"}, False)],
+    "python_packages": [("pvc:a", True), ("", False)],
+    "rdma": [
+        ({"resource": "rdma/a", "capabilities": ["IPC_LOCK"]}, True),
+        ({"resource": "rdma"}, False),
+        ({"resource": "rdma/a", "capabilities": ["all"]}, False),
+    ],
+    "note": [("any", True), ("", False)],
+}
+"""Values of a pool's fields, and whether they may be given."""
+
+
+def test_a_pool_is_accepted_and_refused_by_the_schema_as_by_the_operator(
+    namespace: Namespace,
+) -> None:
+    for field, values in POOLS.items():
+        for number, (value, is_right) in enumerate(values):
+            pool = POOL | {field: value}
+            taken = {"schema": True, "operator": True}
+            try:
+                msgspec.convert(pool, NodePool)
+            except msgspec.ValidationError:
+                taken["operator"] = False
+            name = f"{field.replace('_', '-')}-{number}"
+            try:
+                namespace.create(body(name, benchmark="resnet50", pool=pool))
+            except KubectlFailed as error:
+                taken["schema"] = f"spec.pool.{field}" not in str(error)
+            assert taken == {"schema": is_right, "operator": is_right}, (field, value)
 
 
 # -- served by an operator ------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from tests.harness import disks
 from tests.harness.cluster import operator_process
 from tests.harness.cluster.operator_process import OperatorShell
-from tests.harness.cluster.shell import Shell, hurried, until
+from tests.harness.cluster.shell import Running, Shell, hurried, until
 
 NEWER = """
 from k8sbench.adapters.kubernetes import benchmark_objects
@@ -84,3 +84,20 @@ def test_a_second_operator_is_refused_and_one_with_an_older_crd_serves_nobody(
     (lease,) = namespace.get("leases")
     place = lease["metadata"]["annotations"]["k8sbench.io/operator"]
     assert (place, lease["spec"]["holderIdentity"]) == (f"{namespace.name}/dlperf-operator", "")
+
+
+def until_said(running: Running, text: str, times: int) -> None:
+    until(lambda: running.err.count(text) == times, f"{text!r}, {times} times")
+
+
+def test_one_that_cannot_list_the_objects_is_not_ready_until_it_can(
+    operator: OperatorShell,
+) -> None:
+    with operator.behind_proxy() as proxy, operator.collecting() as running:
+        for number, status in enumerate((403, 404, 500), 1):
+            until_said(running, "info collecting\n", number)
+            with proxy.answer(status, "/benchmarks"):
+                proxy.cut()
+                until_said(running, " not ready: ", number)
+        until_said(running, "info collecting\n", 4)
+        operator_process.end(running)

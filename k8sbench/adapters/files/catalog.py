@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,6 +23,7 @@ from k8sbench.model.errors import BenchError, InputError, NotFound, UsageError, 
 from k8sbench.model.image import ImageTable
 from k8sbench.model.planning import LoadedSpec
 from k8sbench.model.pool import OF_PARTS, NodePool, PoolsFile, document_problems, gpu_remark
+from k8sbench.model.pool import problems as pool_problems
 from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.parse import families as log_families
 from k8sbench.render.trainer_sources import TrainerSources
@@ -183,6 +184,11 @@ def load_pools(
         return _loaded_pools(text, source, source)
     text = resources.files("k8sbench").joinpath("pools.yaml").read_text(encoding="utf-8")
     return _loaded_pools(text, "built-in pools.yaml", "built-in")
+
+
+def given_pool(value: Mapping[str, Any], where: str) -> NodePool:
+    """Check a pool of another source than a file; ``where`` names it in errors."""
+    return strict_yaml.checked(value, NodePool, where=where, rules=pool_problems)
 
 
 def _loaded_pools(text: str, file: str, source: str) -> LoadedPools:

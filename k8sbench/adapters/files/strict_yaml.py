@@ -100,6 +100,17 @@ def parse(text: str, type_: type[T], *, file: str, rules: Rules[T] | None = None
     return result
 
 
+def checked(value: Any, type_: type[T], *, where: str, rules: Rules[T] | None = None) -> T:
+    """Check plain values of another source than a file; ``where`` names it in errors."""
+    if fault := _fault(type_, value, ()):
+        _, message, action = fault
+        raise InputError(message, action, file=where)
+    result = msgspec.convert(value, type_)
+    for path, what in rules(result) if rules else ():
+        raise InputError(f"{_spelled(path)} {what}.", file=where)
+    return result
+
+
 class _Document:
     """Plain values built from YAML text, and the line of each."""
 

@@ -54,6 +54,8 @@ class BenchmarkObjects:
         """uid → why an object is not read."""
         self._is_listed = False
         self._fault: ApiFault | None = None
+        self._fails_since = 0.0
+        """Time of the first of its failures in a row, monotonic seconds."""
         self._watch = Reflector(api, KIND, lambda found: found, self._take)
 
     def current(self) -> dict[str, Benchmark | None] | None:
@@ -66,9 +68,14 @@ class BenchmarkObjects:
 
     @property
     def problem(self) -> str:
-        """Reason why the objects are not known or not all served; empty without one."""
+        """Reason why the objects are not known or not all served; empty without one.
+
+        A watch that breaks off and works again at once is none.
+        """
         with self._lock:
             fault = self._fault
+            if time.monotonic() - self._fails_since < limits.now.fault_note:
+                fault = None
             unreadable = next(iter(self._unreadable.values()), "")
         if fault is None:
             return unreadable
@@ -134,6 +141,8 @@ class BenchmarkObjects:
                 case ObjectsListed():
                     self._is_listed, self._fault = True, None
                 case WatchFailed(fault=fault):
+                    if self._fault is None:
+                        self._fails_since = time.monotonic()
                     self._fault = fault
                 case WatchWorks():
                     self._fault = None

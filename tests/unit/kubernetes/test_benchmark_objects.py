@@ -16,6 +16,7 @@ from k8sbench.adapters.kubernetes.watch_events import (
     WatchFailed,
     WatchWorks,
 )
+from tests.harness.cluster.limits import shorten
 
 
 def changed(**spec: Any) -> ObjectChanged:
@@ -57,7 +58,25 @@ def test_an_object_of_a_newer_schema_is_as_it_was_read_before(objects: Benchmark
     assert objects.problem == ""
 
 
-def test_a_cluster_without_the_type_is_a_problem_until_it_has_it(objects: BenchmarkObjects) -> None:
+def test_a_pool_that_cannot_be_read_is_no_reason_not_to_read_the_object(
+    objects: BenchmarkObjects,
+) -> None:
+    objects._take(LISTED)
+    objects._take(changed(pool={"name": "a", "cpu_per_gpu": "lots"}))
+    assert (objects.current() or {})["u"] is not None
+    assert objects.problem == ""
+
+
+def test_a_watch_that_works_again_at_once_is_no_problem(objects: BenchmarkObjects) -> None:
+    objects._take(LISTED)
+    objects._take(WatchFailed("Benchmark", MISSING))
+    assert objects.problem == ""
+
+
+def test_a_cluster_without_the_type_is_a_problem_until_it_has_it(
+    objects: BenchmarkObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shorten(monkeypatch, fault_note=0.0)
     objects._take(WatchFailed("Benchmark", MISSING))
     assert objects.problem == benchmark_objects.MISSING
     assert objects.current() is None

@@ -179,6 +179,20 @@ def test_cancelling_ends_active_runs_and_starts_no_others(
     assert operator.status(uid)["observedGeneration"] == 3
 
 
+def test_objects_that_cannot_be_listed_are_a_problem(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    objects.is_known = False
+    operator.passes(1)
+    assert operator.benchmarks.problem == "the Benchmark objects were not listed yet."
+    objects.problem = "User x may not list benchmarks.k8sbench.io."
+    operator.passes(1)
+    assert operator.benchmarks.problem == objects.problem
+    objects.is_known, objects.problem = True, ""
+    operator.passes(1)
+    assert operator.benchmarks.problem == ""
+
+
 @pytest.mark.parametrize(
     ("error", "phase", "said"),
     [

@@ -54,14 +54,16 @@ class Served:
         with self.changed:
             self.began += 1
             self.changed.notify_all()
-        look(
-            [
-                SimpleNamespace(
-                    now=9.0, listed_at=1.0, listed_time=5.0, open_runs=list, problem="", refusal=""
-                )
-            ],
-            {},
+        place = SimpleNamespace(
+            now=9.0,
+            listed_at=1.0,
+            listed_time=5.0,
+            open_runs=list,
+            problem="",
+            refusal="",
+            objects_problem="",
         )
+        look([place], {})
         (self.times.pop(0) if len(self.times) > 1 else self.times[0])(args[-1])
 
     def until(self, times: int) -> None:

@@ -218,6 +218,9 @@ def test_one_that_waits_is_ready_and_one_that_fails_is_not(get: Get, state: Oper
     problem = "The API server forbids that jobs be listed."
     state.look = msgspec.structs.replace(state.look, problem=problem)
     assert said()[0] == 200, "one try that failed"
+    objects = "User operator may not list benchmarks.k8sbench.io."
+    state.look = msgspec.structs.replace(state.look, objects_problem=objects)
+    assert said() == (503, f"{objects}\n")
     late = time.monotonic() - 2 * SUCCESS_SECONDS
     state.look = msgspec.structs.replace(state.look, listed_at=late)
     assert said() == (503, f"the jobs were not listed for 90 s. {problem}\n")
