@@ -241,8 +241,12 @@ def delete(api: Api, operator: ServingOperator, wanted: Named, note: Note) -> No
     if wanted.run_id is not None:
         cancel(api, operator, wanted, note)
         return
-    benchmark_objects.delete(api, wanted.benchmark)
-    _note_asked(operator, f"Benchmark {wanted.benchmark.name} is deleted; its runs end", note)
+    held_by = benchmark_objects.delete(api, wanted.benchmark)
+    name = wanted.benchmark.name
+    if held_by:
+        note(f"Benchmark {name} stays until its finalizers are removed: {', '.join(held_by)}.")
+    done = "is to be deleted" if held_by else "is deleted"
+    _note_asked(operator, f"Benchmark {name} {done}; its runs end", note)
 
 
 def _note_asked(operator: ServingOperator, done: str, note: Note) -> None:

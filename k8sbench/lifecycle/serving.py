@@ -284,7 +284,8 @@ class Benchmarks:
             known.runs |= self._recorded(known.benchmark)  # some may be recorded in part
         for run in known.active:
             if spec.cancel or run.run_id in spec.cancel_runs:
-                known.runs[run.run_id] = self._cancel(run, "Its Benchmark cancels it.")
+                cause = DELETED if known.benchmark.is_deleted else "Its Benchmark cancels it."
+                known.runs[run.run_id] = self._cancel(run, cause)
         if spec.cancel:
             known.retried = spec.retry
         if spec.cancel or known.is_planned:
@@ -447,7 +448,7 @@ class Benchmarks:
         if known.is_over:
             known.runs = {}
             expires = benchmark.expires_at
-            if expires is not None and now >= expires:
+            if expires is not None and now >= expires and not benchmark.is_deleted:
                 known.writes = self._start_write(self._objects.delete, benchmark)
                 return
         status: Mapping[str, Any] = {"observedGeneration": benchmark.generation}

@@ -91,6 +91,10 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
     spec: ObjectSpec
     status: Mapping[str, Any] = {}
     """The status that the operator wrote last; empty before."""
+    is_deleted: bool = False
+    """True if it is gone as soon as nothing holds it; then its spec cancels and keeps nothing."""
+    held_by: tuple[str, ...] = ()
+    """Its finalizers, which are others'."""
 
     @property
     def set_name(self) -> str:
@@ -239,11 +243,17 @@ def read(found: KubeObject) -> Benchmark:
     Raises :class:`msgspec.ValidationError` for one of another version of the schema.
     """
     about = found["metadata"]
+    spec = msgspec.convert(found["spec"], ObjectSpec)
+    is_deleted = about.get("deletionTimestamp") is not None
+    if is_deleted:
+        spec = msgspec.structs.replace(spec, cancel=True, keep=False)
     return Benchmark(
         name=about["name"],
         uid=about["uid"],
         generation=about.get("generation", 1),
         created_at=moment(about.get("creationTimestamp")) or 0.0,
-        spec=msgspec.convert(found["spec"], ObjectSpec),
+        spec=spec,
         status=found.get("status") or {},
+        is_deleted=is_deleted,
+        held_by=tuple(about.get("finalizers") or ()),
     )

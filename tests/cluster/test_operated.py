@@ -126,3 +126,22 @@ def test_an_operator_that_is_away_is_named_and_its_objects_wait_for_it(
 
 def leases(shell: Shell) -> str:
     return shell.namespace.kubectl("get", "leases", "--output=name")
+
+
+def test_the_runs_of_an_object_end_though_a_finalizer_holds_it(
+    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
+) -> None:
+    shell = own_shell
+    with serving(operator, own_cluster, shell):
+        shell.run("submit", *CASE, ENDLESS, "--run-id=held", "--repeats=3", "--detach")
+        until_jobs(shell, "held-1")
+        hold = ("patch", "benchmark", "held", "--type=merge")
+        shell.namespace.kubectl(*hold, '--patch={"metadata": {"finalizers": ["example.com/hold"]}}')
+        assert "example.com/hold" in shell.run("delete", "held").err
+        until_jobs(shell)
+        until(lambda: status(shell, "held").get("phase") == "Cancelled", "the end of held")
+        again = shell.run("submit", *CASE, ENDLESS, "--run-id=held", "--repeats=3", code=2)
+        assert "example.com/hold" in again.err
+        shell.namespace.kubectl(*hold, '--patch={"metadata": {"finalizers": null}}')
+        phases = {run["run_id"]: run["phase"] for run in operator.json("list")}
+        assert phases == {f"held-{number}": "Cancelled" for number in (1, 2, 3)}

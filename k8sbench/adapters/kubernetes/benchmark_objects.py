@@ -153,6 +153,9 @@ class BenchmarkObjects:
         try:
             self._found[uid] = benchmark_object.read(found)
         except msgspec.ValidationError as error:
+            if "deletionTimestamp" in found["metadata"]:
+                self._found.pop(uid, None)
+                return
             # Of a newer CRD: its runs go on.
             self._found.setdefault(uid, None)
             self._unreadable[uid] = f"Benchmark {name} cannot be read: {error}."
@@ -175,6 +178,12 @@ def create(api: Api, asked: Mapping[str, Any]) -> Benchmark:
         found = find(api, name) if fault.reason == "AlreadyExists" else None
         if found is None:
             raise api.explained(fault, f"Benchmark {name} be created") from fault
+        if found.is_deleted:
+            raise UsageError(
+                f"Benchmark {name} in namespace {api.place.namespace} is being deleted, and stays"
+                f" until its finalizers are removed: {', '.join(found.held_by)}.",
+                "Choose another --run-id.",
+            ) from fault
         if not benchmark_object.is_same(asked, found):
             raise UsageError(
                 f"Benchmark {name} exists in namespace {api.place.namespace}, and asks for"
@@ -226,10 +235,15 @@ def change(
             api.pause(PAUSE)
 
 
-def delete(api: Api, known: Benchmark) -> None:
-    """Delete an object; its operator ends its runs. Raises :class:`BenchError`."""
+def delete(api: Api, known: Benchmark) -> tuple[str, ...]:
+    """Delete an object; its operator ends its runs. Raises :class:`BenchError`.
+
+    Returns the finalizers, of others, that still hold it.
+    """
     with api.explaining(f"Benchmark {known.name} be deleted"):
-        api.delete(kinds.path(KIND, api.place.namespace, known.name), uid=known.uid)
+        left = api.delete(kinds.path(KIND, api.place.namespace, known.name), uid=known.uid)
+    is_object = left is not None and left.get("kind") == KIND
+    return tuple(left["metadata"].get("finalizers") or ()) if left and is_object else ()
 
 
 def _understood(found: KubeObject) -> Benchmark:

@@ -67,6 +67,20 @@ def test_a_pool_that_cannot_be_read_is_no_reason_not_to_read_the_object(
     assert objects.problem == ""
 
 
+@pytest.mark.parametrize("spec", [{"keep": True}, {"newer": 1}])
+def test_an_object_that_a_finalizer_holds_wants_nothing_any_more(
+    objects: BenchmarkObjects, spec: dict[str, Any]
+) -> None:
+    objects._take(LISTED)
+    objects._take(changed())
+    found = changed(**spec).object
+    held = {"deletionTimestamp": "2026-11-27T00:00:00Z", "finalizers": ["a.b/c"]}
+    objects._take(ObjectChanged("Benchmark", {**found, "metadata": found["metadata"] | held}))
+    left = [one for one in (objects.current() or {}).values() if one is not None]
+    assert [(one.spec.cancel, one.spec.keep) for one in left] == [(True, False)] * len(left)
+    assert (len(left), objects.problem) == (int("keep" in spec), "")
+
+
 def test_a_watch_that_works_again_at_once_is_no_problem(objects: BenchmarkObjects) -> None:
     objects._take(LISTED)
     objects._take(WatchFailed("Benchmark", MISSING))

@@ -297,6 +297,11 @@ class FakeObjects:
         wanted = msgspec.structs.replace(was.spec, **spec)
         self.found[uid] = msgspec.structs.replace(was, spec=wanted, generation=was.generation + 1)
 
+    def hold(self, uid: str) -> None:
+        """Delete an object that a finalizer holds."""
+        self.change(uid, cancel=True, keep=False)
+        self.found[uid] = msgspec.structs.replace(self.found[uid], is_deleted=True)
+
     def current(self) -> Mapping[str, Benchmark | None] | None:
         found = {uid: None if uid in self.unreadable else one for uid, one in self.found.items()}
         return found if self.is_known else None

@@ -311,6 +311,20 @@ def test_a_batch_size_out_of_memory_is_a_result_that_no_retry_repeats(
     assert operator.status(uid)["observedRetry"] == 1
 
 
+def test_an_object_that_a_finalizer_holds_ends_its_runs_and_is_deleted_once(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    uid = objects.create("a", repeats=3, ttl_seconds_after_finished=60)
+    operator.passes()
+    objects.hold(uid)
+    operator.passes()
+    assert set(operator.phases().values()) == {"Cancelled"}
+    assert operator.store.run("a-3").history[-1].cause == serving.DELETED
+    assert (operator.status(uid)["phase"], operator.cluster.created) == ("Cancelled", ["a-1"])
+    operator.passes(70)
+    assert uid in objects.found, "its deletion was asked for"
+
+
 @pytest.mark.parametrize("retry", [0, 1])
 def test_kept_jobs_are_deleted_when_the_object_keeps_them_no_longer_or_is_gone(
     operator: Operator, objects: FakeObjects, retry: int
