@@ -21,19 +21,19 @@ from k8sbench.app.known_groups import StoredGroups
 from k8sbench.lifecycle.context import Reporter
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.model.errors import BenchError
+from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
-from k8sbench.ports import RunFilter
+from k8sbench.ports import RunFilter, Store
 from k8sbench.threads import internal
 
 LATEST = 500
 """Number of recent runs read at startup, for their metrics."""
 RETENTION_SECONDS = 3600.0
 """Interval of checks for expired logs."""
-WRITE_SECONDS = 30.0
-"""Interval of checks that the store is writable."""
+WRITE_SECONDS = 10.0
+"""Interval of checks that the store is there and writable."""
 SUCCESS_SECONDS = 90.0
 """Seconds of readiness after the last listing and store write.
 
@@ -182,6 +182,8 @@ class Controller:
     ) -> None:
         self._lease, self._reporter, self._closed = lease, reporter, closed
         self.state = OperatorState(settings=settings, looked_at=time.monotonic())
+        self._store_id: str | None = None
+        """Identity of the store that was opened first; None before."""
         self._told = _NOT_READY.format(self.state.unready)
 
     def run(self, stop: Stop) -> None:
@@ -232,6 +234,15 @@ class Controller:
             self.state.looked_at = time.monotonic()
             time.sleep(limits.now.operator_look)
 
+    def _check_same(self, store: Store) -> None:
+        """Raise :class:`StoreError` for another store than the one that was opened first."""
+        self._store_id = self._store_id or store.identity
+        if store.identity != self._store_id:
+            raise StoreError(
+                "The store is another one than the operator had opened.",
+                "Bring that one back from a copy, or restart the operator to begin with this one.",
+            )
+
     def _serve(self, stop: Stop) -> None:
         """Collect; whatever fails is noted, and no reason to end the program."""
         settings = self.state.settings
@@ -267,7 +278,9 @@ class Controller:
                         self._reporter.note(f"The logs of {runs} were removed (--keep-logs-for).")
 
         try:
-            with stores.open_writable(settings.store, note=progress) as store:
+            is_first = self._store_id is None
+            with stores.open_writable(settings.store, create=is_first, note=progress) as store:
+                self._check_same(store)
                 StoredGroups(store, progress)  # before somebody waits for it
                 for run in store.runs(RunFilter(limit=LATEST)):
                     if run.phase.final:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,15 @@ def test_one_that_cannot_list_the_objects_is_not_ready_until_it_can(
                 until_said(running, " not ready: ", number)
         until_said(running, "info collecting\n", 4)
         operator_process.end(running)
+
+
+def test_one_whose_store_is_deleted_is_not_ready_and_begins_no_other(
+    operator: OperatorShell,
+) -> None:
+    with operator.collecting() as running:
+        running.until("info collecting\n")
+        shutil.rmtree(operator.store)
+        running.until(" not ready: ")
+        running.until(" not ready: There is no store")
+        operator_process.end(running)
+    assert not operator.store.exists()

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from k8sbench.adapters.store import accepted, artifacts, baselines, disk, following, index
 from k8sbench.adapters.store.artifacts import LogWriter, RunFolder
-from k8sbench.adapters.store.database import Database
+from k8sbench.adapters.store.database import DATABASE, Database
 from k8sbench.adapters.store.group_index import GroupIndex
 from k8sbench.model import creation
 from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean
@@ -58,6 +58,7 @@ class SqlStore:
         self.unreadable: dict[str, str] = {}
         """Reason by run id for runs that could not be read."""
         self.claims = disk.FileClaims(root)
+        self._opened = self._inodes()
 
     @property
     def group_index(self) -> GroupIndex:
@@ -329,8 +330,24 @@ class SqlStore:
     def _baseline_file(self, name: str) -> Path:
         return self.root / baselines.BASELINE_FOLDER / f"{name}.json"
 
+    def _inodes(self) -> list[int]:
+        """Return the inodes of the folder and the index that the store's path names now."""
+        paths = (self.root, self.root / DATABASE)
+        return [path.stat().st_ino for path in paths if path.exists()]
+
     def check_writable(self) -> None:
-        """Raise :class:`StoreError` if runs cannot be recorded now."""
+        """Raise :class:`StoreError` if runs cannot be recorded now.
+
+        A store that was deleted or replaced since it was opened still takes rows, which nobody will
+        ever read.
+        """
+        with disk.translated(f"read the store {self.root}"):
+            is_same = self._inodes() == self._opened
+        if not is_same:
+            raise StoreError(
+                f"The store {self.root} was deleted or replaced since it was opened.",
+                "Bring its folder back from a copy.",
+            )
         disk.write_whole(self.root / PROBE, bytes(PROBE_BYTES))
         with self.database.writing():
             pass

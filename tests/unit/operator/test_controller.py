@@ -19,7 +19,7 @@ from k8sbench.app import serve
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import StoreError
-from k8sbench.operator import http
+from k8sbench.operator import controller, http
 from k8sbench.operator.controller import (
     SUCCESS_SECONDS,
     Controller,
@@ -34,6 +34,16 @@ from tests.unit.store.filled import put
 from tests.waiting import wait_until
 
 SECONDS = 30.0
+PLACE = SimpleNamespace(
+    now=9.0,
+    listed_at=1.0,
+    listed_time=5.0,
+    open_runs=list,
+    problem="",
+    refusal="",
+    objects_problem="",
+)
+"""A served namespace without runs."""
 
 
 class Lease:
@@ -54,16 +64,7 @@ class Served:
         with self.changed:
             self.began += 1
             self.changed.notify_all()
-        place = SimpleNamespace(
-            now=9.0,
-            listed_at=1.0,
-            listed_time=5.0,
-            open_runs=list,
-            problem="",
-            refusal="",
-            objects_problem="",
-        )
-        look([place], {})
+        look([PLACE], {})
         (self.times.pop(0) if len(self.times) > 1 else self.times[0])(args[-1])
 
     def until(self, times: int) -> None:
@@ -212,6 +213,35 @@ def test_one_that_builds_its_index_is_healthy_and_not_ready(
         served.until(1)
         wait_until(lambda: pool.request("GET", "/healthz").status == 200, "a sign of life")
         assert "3 runs" not in state.unready
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_one_whose_store_is_deleted_is_not_ready_and_makes_no_other(
+    life: Life, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, comes_back: bool
+) -> None:
+    store, away = tmp_path / "store", tmp_path / "away"
+
+    def looks(*args: Any, look: Callable[..., None], **_: object) -> None:
+        def is_over() -> bool:
+            look([PLACE], {})
+            return args[-1].cause is not None
+
+        wait_until(is_over, "the request to stop")
+
+    monkeypatch.setattr(serve, "serve", looks)
+    monkeypatch.setattr(controller, "WRITE_SECONDS", 0.0)
+    life.thread.start()
+    life.until(lambda: life.controller.state.failure == "" and store.exists())
+    store.rename(away)
+    life.until(lambda: life.noted(f"{store} was deleted or replaced"))
+    life.until(lambda: life.noted("There is no store"))
+    assert not store.exists()
+    if comes_back:
+        away.rename(store)
+        life.until(lambda: life.controller.state.failure == "")
+    else:
+        open_store(str(store)).close()
+        life.until(lambda: "is another one" in life.controller.state.failure)
 
 
 def test_one_that_may_not_use_its_lease_says_so_once_and_is_not_ready(
