@@ -30,6 +30,24 @@
 {{ .Values.operator.persistence.existingClaim | default (include "dlperf.operator" .) }}
 {{- end -}}
 
+{{/* The claims and Secrets of the release, which no Benchmark may name: NAMESPACE/NAME, with commas. */}}
+{{- define "dlperf.reserved" -}}
+{{- $own := list (include "dlperf.operator" . | printf "%s-token") -}}
+{{- with .Values.operator -}}
+{{- if .persistence.enabled }}{{ $own = append $own (include "dlperf.claim" $) }}{{ end -}}
+{{- range .extraEnv }}{{ with ((.valueFrom).secretKeyRef).name }}{{ $own = append $own . }}{{ end }}{{ end -}}
+{{- range .extraVolumes -}}
+{{- with (.secret).secretName }}{{ $own = append $own . }}{{ end -}}
+{{- with (.persistentVolumeClaim).claimName }}{{ $own = append $own . }}{{ end -}}
+{{- range (.projected).sources }}{{ with (.secret).name }}{{ $own = append $own . }}{{ end }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.backup.claim }}{{ $own = append $own . }}{{ end -}}
+{{- $named := list -}}
+{{- range uniq $own }}{{ $named = append $named (printf "%s/%s" $.Release.Namespace .) }}{{ end -}}
+{{- join "," $named -}}
+{{- end -}}
+
 {{/* The namespaces where users measure, as JSON: {"names": [...]} */}}
 {{- define "dlperf.namespaces" -}}
 {{- dict "names" (.Values.namespaces | default (list .Release.Namespace) | uniq) | toJson -}}

@@ -295,6 +295,34 @@ def problems(pool: NodePool, *, gpus: int | None = None) -> Iterator[tuple[At, s
     yield from ((("nccl_env", *path), text) for path, text in secret_problems(pool.nccl_env))
 
 
+def widened(pool: NodePool, base: NodePool) -> Iterator[str]:
+    """Yield the fields in which a pool lets a pod do more than another pool does.
+
+    A narrower one selects fewer nodes, or asks for less. Variables and claims are free: benchmark
+    files name any.
+    """
+    for field in ("gpu_model", "gpu_resource", "runtime_class", "priority_class"):
+        if getattr(pool, field) != getattr(base, field):
+            yield field
+    for field in ("cpu_per_gpu", "memory_per_gpu", "shm"):
+        if amount(getattr(pool, field)) > amount(getattr(base, field)):
+            yield field
+    if pool.gpus_per_node > base.gpus_per_node:
+        yield "gpus_per_node"
+    if base.selector.items() - pool.selector.items():
+        yield "selector"
+    if pool.annotations.items() - base.annotations.items():
+        yield "annotations"
+    for field in ("tolerations", "image_pull_secrets"):
+        if any(one not in getattr(base, field) for one in getattr(pool, field)):
+            yield field
+    if pool.rdma not in (None, base.rdma):
+        yield "rdma"
+    for field in ("host_network", "ipc_lock"):
+        if getattr(pool, field) and not getattr(base, field):
+            yield field
+
+
 def _unfit(toleration: Toleration) -> Iterator[tuple[str, str]]:
     """Yield what the API server refuses in a toleration."""
     if toleration.operator == "Exists" and toleration.value:

@@ -74,6 +74,8 @@ class CollectOptions(FollowOptions, frozen=True, kw_only=True):
     """Folder or URL; None: the default place."""
     reserved: tuple[str, ...] = ()
     """Claims and Secrets that no Benchmark may name, each ``NAMESPACE/NAME``."""
+    allow_own_pools: bool = False
+    """True if Benchmarks may bring any pool; otherwise they narrow those of the operator."""
 
 
 class CaseRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

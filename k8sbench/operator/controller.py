@@ -55,6 +55,8 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the baseline with which the newest sets are compared; None: none is."""
     reserved: tuple[str, ...] = ()
     """Claims and Secrets that no Benchmark may name, each ``NAMESPACE/NAME``."""
+    allow_own_pools: bool = False
+    """True if Benchmarks may bring any pool; otherwise they narrow those of the operator."""
     keep_logs_for: float | None = None
     """Seconds after a run's end; None: for ever."""
 
@@ -248,7 +250,10 @@ class Controller:
         settings = self.state.settings
         places = [ClusterAccess(namespace=name) for name in settings.namespaces]
         options = CollectOptions(
-            store=settings.store, prometheus=settings.prometheus, reserved=settings.reserved
+            store=settings.store,
+            prometheus=settings.prometheus,
+            reserved=settings.reserved,
+            allow_own_pools=settings.allow_own_pools,
         )
         delete_at = try_at = 0.0
         self.state.look = None

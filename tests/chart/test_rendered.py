@@ -287,6 +287,28 @@ def test_the_defaults_of_a_database_that_reuse_values_keeps_change_nothing(
     assert newest.template(given) == newest.template(examples.OPERATOR)
 
 
+def test_the_claims_and_secrets_of_the_release_are_reserved(newest: Helm) -> None:
+    key = {"secretKeyRef": {"name": "proxy", "key": "url"}}
+    own = {
+        "extraEnv": [{"name": "HTTPS_PROXY", "valueFrom": key}, {"name": "TZ", "value": "UTC"}],
+        "extraVolumes": [
+            {"name": "ca", "secret": {"secretName": "ca"}},
+            {"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}},
+            {"name": "all", "projected": {"sources": [{"secret": {"name": "part"}}]}},
+            {"name": "free", "emptyDir": {}},
+        ],
+    }
+    backup = {"enabled": True, "claim": "archives"}
+    given = merged(examples.OPERATOR, {"operator": own, "backup": backup})
+    (container,) = find(newest.template(given), "Deployment")["spec"]["template"]["spec"][
+        "containers"
+    ]
+    env = {each["name"]: each.get("value") for each in container["env"]}
+    names = ("dlperf-operator-token", "dlperf-operator", "proxy", "ca", "disk", "part", "archives")
+    assert env["K8SBENCH_RESERVED"].split(",") == [f"{NAMESPACE}/{name}" for name in names]
+    assert "K8SBENCH_ALLOW_OWN_POOLS" not in env
+
+
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 DASHBOARD = "k8sbench.json"
 

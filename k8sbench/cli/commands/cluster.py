@@ -166,7 +166,7 @@ def pools_command(
 # -- the long-running process that the chart installs ----------------------------------------------
 
 
-def _setting(name: str, metavar: str, about: str, **more: Any) -> Callable[[F], F]:
+def _setting(name: str, metavar: str | None, about: str, **more: Any) -> Callable[[F], F]:
     """Make an option that a variable of the environment may give, too."""
     envvar = f"K8SBENCH_{name.upper().replace('-', '_')}"
     return click.option(f"--{name}", envvar=envvar, metavar=metavar, help=about, **more)
@@ -213,6 +213,13 @@ def _names(_: click.Context, __: click.Parameter, given: Sequence[str]) -> list[
     "Claim or Secret that no Benchmark may name, such as its own; may be repeated.",
     multiple=True,
     callback=_names,
+)
+@_setting(
+    "allow-own-pools",
+    None,
+    "Let Benchmarks bring any node pool (host network, capabilities, priority, tolerations), and"
+    " not only narrow the operator's.",
+    is_flag=True,
 )
 @_setting("listen", "[ADDRESS]:PORT", "Address of its HTTP server; default :8080.", default=":8080")
 @_setting(

@@ -50,8 +50,9 @@ def test_flags_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
         "prometheus": "none",
         "baseline": "release",
         "keep_logs_for": "90d",
+        "allow_own_pools": True,
     }
-    environment = {f"K8SBENCH_{name.upper()}": text for name, text in expected.items()}
+    environment = {f"K8SBENCH_{name.upper()}": str(text) for name, text in expected.items()}
     runner = CliRunner(
         env=environment | {"K8SBENCH_NAMESPACES": "a,b", "K8SBENCH_RESERVED": "a/c,a/d"}
     )
