@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import h11
 import msgspec
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -34,6 +35,7 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from k8sbench import limits
 from k8sbench.app import benchmarks, stores
@@ -194,7 +196,12 @@ HEALTHY_SECONDS = 300.0
 MOST_CONNECTIONS = 400
 """Open connections beyond which requests are answered with 503."""
 REQUEST_SECONDS = 10
-"""Time limit for a connection to send its next request."""
+"""Time limit for a connection to begin its next request."""
+WHOLE_SECONDS = 5.0
+"""Time limit for a request to arrive as a whole.
+
+Else connections that send half of one take the place of all others, without a token.
+"""
 START_SECONDS, END_SECONDS = 10.0, 5.0
 """Time limits for the server to start listening, and to end."""
 
@@ -343,6 +350,44 @@ def _pieces(path: Path, end: int) -> Iterator[bytes]:
             yield piece
 
 
+class _Timely(H11Protocol):
+    """HTTP connection that is broken off if a request does not arrive in time."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Expect the first request."""
+        super().connection_made(transport)
+        self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        """Take a part of a request."""
+        super().data_received(data)
+        self._expect()
+
+    def on_response_complete(self) -> None:
+        """Expect the rest of a next request that came with the last one."""
+        super().on_response_complete()
+        if self.conn.trailing_data[0]:
+            self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing more."""
+        self._stop_expecting()
+        super().connection_lost(exc)
+
+    def _expect(self) -> None:
+        if self.conn.their_state not in {h11.IDLE, h11.SEND_BODY}:
+            self._stop_expecting()
+        elif self._late is None:
+            self._late = self.loop.call_later(WHOLE_SECONDS, self.transport.abort)
+
+    def _stop_expecting(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
 class Server:
     """Serves an application in a thread of its own while it is entered."""
 
@@ -357,7 +402,7 @@ class Server:
             host=host.strip("[]"),
             port=int(port),
             lifespan="off",
-            http="h11",
+            http=_Timely,
             ws="none",
             log_config=None,
             log_level="warning",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -242,6 +244,50 @@ def test_an_address_that_cannot_be_used_is_an_error(state: OperatorState) -> Non
         taken = http.Server(f"127.0.0.1:{first.port}", app)
         with pytest.raises(UsageError, match="Nothing can be served"):
             taken.__enter__()
+
+
+HALVES = [
+    b"",
+    b"GET /metrics HTTP/1.1\r\nHost: a",
+    b"POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n",
+    b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\nGET /healthz HTTP/1.1\r\n",
+]
+"""Bytes after which a connection owes the rest of a request."""
+
+
+def test_half_requests_keep_nobody_out(
+    state: OperatorState, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is whole is answered, however long that takes."""
+    monkeypatch.setattr(http, "WHOLE_SECONDS", 0.2)
+    monkeypatch.setattr(http, "MOST_CONNECTIONS", 3 * len(HALVES))
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow(*_: object) -> list[object]:
+        entered.set()
+        assert leave.wait(30)
+        return []
+
+    monkeypatch.setattr(SqlStore, "baselines", slow)
+    app = http.application(state, Metrics().registry, lambda: TOKEN)
+    with (
+        http.Server("127.0.0.1:0", app) as server,
+        urllib3.HTTPConnectionPool("127.0.0.1", server.port, retries=False, maxsize=4) as pool,
+        ThreadPoolExecutor(1) as other,
+    ):
+        headers = {TOKEN_HEADER: TOKEN}
+        whole = other.submit(pool.request, "GET", "/api/v1/baselines", headers=headers)
+        assert entered.wait(30)
+        for half in HALVES * 3:
+            connection = socket.create_connection(("127.0.0.1", server.port), 30)
+            with connection:
+                connection.sendall(half)
+                with contextlib.suppress(ConnectionError):
+                    while connection.recv(1 << 16):
+                        pass
+        assert pool.request("GET", "/metrics").status == 200
+        leave.set()
+        assert whole.result().status == 200
 
 
 def test_few_documents_are_made_at_once(
