@@ -195,8 +195,9 @@ def _run_without_operator(
     ):
         if target.api and request.detach:
             limit = times.duration(DETACHED_SECONDS)
+            who = "--no-operator" if request.no_operator else "No operator serves the namespace"
             reporter.note(
-                "No operator serves the namespace: collect the runs with k8sbench collect --all;"
+                f"{who}: collect the runs with k8sbench collect --all;"
                 f" the cluster ends their jobs {limit} after their time limit."
             )
         finished: list[Run] = []

@@ -52,7 +52,11 @@ def status_of(
         if not without_memory.issuperset(member.run_id for member in group.members)
     ]
     total = "?" if planned is None else str(planned)
-    message = str(problem) if problem else f"{ended} of {total} runs ended"
+    progress = f"{ended} of {total} runs ended"
+    if planned is None:
+        recorded = f" {ended} of {len(runs)} recorded ones ended." if runs else ""
+        progress = f"Its runs are not planned yet.{recorded}"
+    message = str(problem) if problem else progress
     reason = _reason(phase, problem, is_planned=planned is not None)
     if refusal and any(map(_lacks_job, runs)):
         message += f"; no job can be created for now: {refusal}"

@@ -39,7 +39,10 @@ MESSAGE = 1024
 """Characters that the message of an event may have."""
 PAUSE = 0.2
 """Pause between tries to change an object that others change, too, seconds."""
-MISSING = "the cluster does not know Benchmark objects: their CRD is not installed."
+MISSING = (
+    "the API server does not know Benchmark objects: their CRD is not installed, or the server has"
+    " just started."
+)
 
 
 class BenchmarkObjects:
@@ -286,7 +289,10 @@ def check(api: Api) -> None:
     with api.explaining("the CRD of Benchmark be read"):
         found = schema(api)
     if found is None:
-        raise Unreachable("The cluster has no CRD of Benchmark objects.", f"Run: {APPLY}")
+        raise Unreachable(
+            "The API server has no CRD of Benchmark objects.",
+            f"If it has not just started, run: {APPLY}",
+        )
     if found < SCHEMA:
         raise Unreachable(
             f"The cluster's CRD of Benchmark objects has schema {found}; schema {SCHEMA} is"

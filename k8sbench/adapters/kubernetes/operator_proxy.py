@@ -26,7 +26,7 @@ from k8sbench.adapters.kubernetes.client.transport import ApiRequest, read
 from k8sbench.adapters.store import disk
 from k8sbench.json_decoders import decoder
 from k8sbench.model import times
-from k8sbench.model.errors import Unreachable
+from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.group import Group, GroupList, GroupRow
 from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.model.kube import (
@@ -252,6 +252,8 @@ class OperatorProxy:
                 return None
             if fault.status in {401, 403}:
                 raise self._api.explained(fault, "the operator be read") from fault
+            if fault.status == 400:
+                raise UsageError(_said(fault.message)) from fault
             last = f"last seen {times.duration(self._operator.age_s)} ago"
             raise Unreachable(
                 f"The operator does not answer ({fault.message.rstrip('.')}; {last}).",
@@ -282,6 +284,12 @@ def _other_version(why: str) -> Unreachable:
         f"Its answer is not one that this version of k8sbench reads ({why}).",
         "Use the version of k8sbench that the operator has.",
     )
+
+
+def _said(answer: str) -> str:
+    """Return the error in an answer of the operator, as far as it came."""
+    found = re.match(r'\{"error":"((?:[^"\\]|\\.)*)', answer)
+    return answer if found is None else re.sub(r"\\(.)", r"\1", found[1])
 
 
 def _theirs(answer: Run) -> Run:

@@ -259,3 +259,15 @@ def test_a_job_of_others_was_never_created_later_than_now(tmp_path: Path) -> Non
     body = json.dumps({"metadata": {"resourceVersion": "1"}, "items": [late]}).encode()
     with dated(tmp_path, formatdate(usegmt=True), body) as api:
         assert all(found.created_at <= time.time() for found in listing.jobs(api))
+
+
+def test_a_conflict_that_lasts_is_no_mistake_in_a_manifest(tmp_path: Path) -> None:
+    said = b'{"kind": "Status", "code": 409, "reason": "Conflict", "message": "modified"}'
+    with (
+        serving(saying(answer(409, said))) as address,
+        reached(tmp_path, f"http://{address}") as api,
+        pytest.raises(Unreachable) as raised,
+        api.explaining("Benchmark a be changed"),
+    ):
+        api.get("/a", retry_s=0.0)
+    assert raised.value.cause_id == "conflict"

@@ -197,7 +197,7 @@ def test_objects_that_cannot_be_listed_are_a_problem(
     ("error", "phase", "said"),
     [
         (UsageError("There is no benchmark seg.", "Name another."), "Failed", "Name another."),
-        (Unreachable("The API server is away."), "Pending", "0 of ? runs ended"),
+        (Unreachable("The API server is away."), "Pending", "not planned"),
     ],
 )
 def test_an_object_that_cannot_be_planned_says_why_unless_it_may_be_later(

@@ -13,7 +13,7 @@ from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import stores
-from k8sbench.model.errors import Unreachable
+from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from tests.unit.command_line import Cli
 from tests.unit.lifecycle.test_gathering import Bench, Source
@@ -99,3 +99,12 @@ def test_a_report_has_an_operators_runs_and_their_logs(
     theirs = operator.store.log_files("seg-1")
     assert len(copies) == 2
     assert [path.read_bytes() for path in copies] == [path.read_bytes() for path in theirs]
+
+
+def test_what_the_operator_refuses_is_its_answer_and_no_silence(
+    operator: Operator, going_on: SqlStore
+) -> None:
+    going_on.record(plan("seg-2", repeat=2), at=NOW, process=None)
+    with operator.opened(HERE) as there, pytest.raises(UsageError) as raised:
+        there.run("seg")
+    assert "2 runs begin with 'seg'" in raised.value.message

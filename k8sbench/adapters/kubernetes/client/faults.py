@@ -232,6 +232,10 @@ _ERRORS: Mapping[str, tuple[str, str]] = {
         "The API server {server} could not serve us ({status}: {message}).",
         "Try again in a minute; nothing that was created before is lost.",
     ),
+    "conflict": (
+        "The API server does not let {doing}: others change it again and again ({message}).",
+        "Try again.",
+    ),
     "webhook-down": (
         "One of the cluster's admission webhooks does not answer: {message}.",
         "Have an administrator start it: `k8sbench doctor` checks the operators.",
@@ -315,6 +319,8 @@ def _cause_id(fault: ApiFault) -> str:
         return "unauthorized"
     if fault.passes:
         return "api-busy"
+    if fault.status == 409 and fault.reason == "Conflict":
+        return "conflict"
     causes = (cause_id for pattern, cause_id in _MESSAGES if re.search(pattern, fault.message))
     if fault.status != 403:
         return next(causes, "refused")
