@@ -123,13 +123,13 @@ def test_the_commands_for_a_running_operator_do_what_the_page_says(
     pod(f"find {STORE} -mindepth 1 -delete")
     run(f"kubectl -n {TEAM} delete pod -l app.kubernetes.io/component=operator")
     run(f"kubectl -n {TEAM} rollout status {POD}")
-    assert not any(name in pod("k8sbench list") for name in RUNS)
+    assert not any(name in pod("k8sbench list --store local") for name in RUNS)
     run(import_)
     run(reindex)
     assert all("a line of" in pod(f"k8sbench logs {name}") for name in RUNS)
     # Only then what is old is removed.
     assert "2 runs" in "".join(map(run, commands[PRUNES]))
-    assert all(name in pod("k8sbench results --all -o json") for name in RUNS)
+    assert all(name in pod("k8sbench results --all -o json --store local") for name in RUNS)
     for name in RUNS:
         folder = disks[STORE_CLAIM] / "k8sbench" / "runs" / name
         kept = {path.name for path in folder.iterdir()}
