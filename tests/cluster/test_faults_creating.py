@@ -84,7 +84,7 @@ def test_a_place_that_refuses_jobs_ends_no_run_of_an_object(
                 return next((one for one in found if one["type"] == "Complete"), {})
 
             until(lambda: complete().get("reason") == "JobsRefused", "the reason in the status")
-            phases = [run["phase"] for run in operator.json("list")]
+            phases = [run["phase"] for run in operator.json("list", "--store=local")]
             assert phases == ["Created"] * 3
         until(lambda: own_shell.on_cluster() == ["a-1"], "the job of a-1")
         running.until("info collecting")

@@ -143,5 +143,5 @@ def test_the_runs_of_an_object_end_though_a_finalizer_holds_it(
         again = shell.run("submit", *CASE, ENDLESS, "--run-id=held", "--repeats=3", code=2)
         assert "example.com/hold" in again.err
         shell.namespace.kubectl(*hold, '--patch={"metadata": {"finalizers": null}}')
-        phases = {run["run_id"]: run["phase"] for run in operator.json("list")}
+        phases = {run["run_id"]: run["phase"] for run in operator.json("list", "--store=local")}
         assert phases == {f"held-{number}": "Cancelled" for number in (1, 2, 3)}
