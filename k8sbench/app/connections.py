@@ -179,7 +179,7 @@ def run_context(
         process=None if cluster.jobs_outlive_us else processes.this_process(),
         alive=processes.alive,
         draw_run_id=lambda benchmark: draw_run_id(benchmark, at=time.time(), token=_token()),
-        measure=partial(_measure, store, accept, apart=is_operator),
+        measure=partial(measure_run, store, accept, apart=is_operator),
         measures=Threads() if is_operator else Inline(),
         objects=partial(_objects, store),
         pool=Threads() if cluster.jobs_outlive_us else Inline(),
@@ -247,9 +247,13 @@ def new_set_name() -> str:
     return draw_set_name(at=time.time(), token=_token())
 
 
-def _measure(
+def measure_run(
     store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGap], *, apart: bool = False
 ) -> Measurement | None:
+    """Measure a run by its stored logs; None if they hold no result to keep.
+
+    ``apart``: in a process of its own.
+    """
     # Imported when the first run ends.
     from k8sbench.adapters import measuring
     from k8sbench.lifecycle import run_artifacts

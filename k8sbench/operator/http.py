@@ -339,10 +339,11 @@ def file(path: Path) -> Response:
     """Send a file up to its present size, even if it grows."""
     size = path.stat().st_size
     kind = "application/json" if path.suffix == ".json" else "text/plain; charset=utf-8"
-    return StreamingResponse(_pieces(path, size), 200, {"Content-Length": str(size)}, kind)
+    return StreamingResponse(pieces(path, size), 200, {"Content-Length": str(size)}, kind)
 
 
-def _pieces(path: Path, end: int) -> Iterator[bytes]:
+def pieces(path: Path, end: int) -> Iterator[bytes]:
+    """Yield a file up to a size, in pieces."""
     position = 0
     with path.open("rb") as stream:
         while position < end and (piece := stream.read(min(PIECE, end - position))):

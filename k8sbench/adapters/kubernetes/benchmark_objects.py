@@ -59,7 +59,7 @@ class BenchmarkObjects:
         self._fault: ApiFault | None = None
         self._fails_since = 0.0
         """Time of the first of its failures in a row, monotonic seconds."""
-        self._watch = Reflector(api, KIND, lambda found: found, self._take)
+        self._watch = Reflector(api, KIND, lambda found: found, self.take)
 
     def current(self) -> dict[str, Benchmark | None] | None:
         """Return all objects by uid; None before the first complete list.
@@ -133,7 +133,8 @@ class BenchmarkObjects:
         """End the watch."""
         self._watch.close()
 
-    def _take(self, event: WatchEvent) -> None:
+    def take(self, event: WatchEvent) -> None:
+        """Follow a change of an object, or of the watch."""
         with self._lock:
             match event:
                 case ObjectChanged(object=found):

@@ -91,7 +91,7 @@ def create(
         except ApiFault as fault:
             error = fault
         exists = is_provided and error.reason == "AlreadyExists"
-        is_unsure = is_unsure or (is_provided and _may_have_acted(error))
+        is_unsure = is_unsure or (is_provided and may_have_acted(error))
         # 409: another creation has just changed a quota.
         passes = exists or error.passes or error.reason == "Conflict"
         passes = passes or misses_runtime(manifest, error)
@@ -101,7 +101,7 @@ def create(
             # quota refuses the next.
             try:
                 job = api.get(f"{path}/{name}", retry_s=limits.now.request_short)
-                _check_ours(manifest, job)
+                check_ours(manifest, job)
                 return job, not is_unsure
             except ApiFault as fault:
                 if fault.status != 404:
@@ -181,7 +181,7 @@ def misses_runtime(manifest: Mapping[str, Any], fault: ApiFault) -> bool:
     return runtime is not None and runtime["name"] in fault.message
 
 
-def _may_have_acted(fault: ApiFault) -> bool:
+def may_have_acted(fault: ApiFault) -> bool:
     """Return True if the API server may have executed a failed request."""
     if fault.status is not None:
         # With Retry-After it says that it did not begin.
@@ -190,7 +190,7 @@ def _may_have_acted(fault: ApiFault) -> bool:
     return fault.reason == "" and not isinstance(fault.__cause__, unsent)
 
 
-def _check_ours(manifest: Mapping[str, Any], found: KubeObject) -> None:
+def check_ours(manifest: Mapping[str, Any], found: KubeObject) -> None:
     """Reject an existing object that is not this attempt's job.
 
     That is an object of someone else, of another record, or one that is being deleted. Raises

@@ -72,7 +72,7 @@ def ask(
         "version": lambda: str(api.get("/version")["gitVersion"]),
         # If an operator serves the namespace, users need no right to create jobs.
         "refusals": lambda: {
-            kind: _refusal(api, job)
+            kind: refusal(api, job)
             for kind, job in ours.items()
             if KINDS[kind].plural in plurals and not operated
         },
@@ -162,7 +162,7 @@ def _served(api: Api, version: str) -> Sequence[KubeObject]:
     return ()
 
 
-def _refusal(api: Api, job: Sequence[Manifest]) -> str | None:
+def refusal(api: Api, job: Sequence[Manifest]) -> str | None:
     """Return the refusal of a job's dry run; None if accepted."""
     try:
         for manifest in job:

@@ -347,10 +347,10 @@ def logs_command(run: str, timestamps: bool, since: float | None, **given: Any) 
             if line is None:
                 out.flush()
             elif since is None or line.at >= since:
-                out.write(_line_text(line, timestamps, is_terminal) + b"\n")
+                out.write(line_text(line, timestamps, is_terminal) + b"\n")
 
 
-def _line_text(line: PrintedLine, timestamps: bool, is_terminal: bool) -> bytes:
+def line_text(line: PrintedLine, timestamps: bool, is_terminal: bool) -> bytes:
     """Write a line; a terminal gets text without control characters."""
     # Of the lines of an imported log nobody saw when they came.
     stamp = follow.stamp(line.at) + b" " if timestamps and line.at else b""

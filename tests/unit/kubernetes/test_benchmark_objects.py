@@ -35,34 +35,34 @@ def objects(monkeypatch: pytest.MonkeyPatch) -> BenchmarkObjects:
 
 
 def test_objects_are_known_after_the_first_complete_list(objects: BenchmarkObjects) -> None:
-    objects._take(changed())
+    objects.take(changed())
     assert objects.current() is None
-    objects._take(LISTED)
+    objects.take(LISTED)
     (found,) = (objects.current() or {}).values()
     assert found is not None
     assert found.spec.benchmark == "seg"
-    objects._take(ObjectDeleted("Benchmark", "a", "u", None))
+    objects.take(ObjectDeleted("Benchmark", "a", "u", None))
     assert objects.current() == {}
 
 
 def test_an_object_of_a_newer_schema_is_as_it_was_read_before(objects: BenchmarkObjects) -> None:
-    objects._take(LISTED)
-    objects._take(changed(newer=1))
+    objects.take(LISTED)
+    objects.take(changed(newer=1))
     assert objects.current() == {"u": None}
     assert "Benchmark a cannot be read" in objects.problem
-    objects._take(changed(parallel=2))
+    objects.take(changed(parallel=2))
     before = objects.current()
-    objects._take(changed(newer=1))
+    objects.take(changed(newer=1))
     assert objects.current() == before
-    objects._take(changed())
+    objects.take(changed())
     assert objects.problem == ""
 
 
 def test_a_pool_that_cannot_be_read_is_no_reason_not_to_read_the_object(
     objects: BenchmarkObjects,
 ) -> None:
-    objects._take(LISTED)
-    objects._take(changed(pool={"name": "a", "cpu_per_gpu": "lots"}))
+    objects.take(LISTED)
+    objects.take(changed(pool={"name": "a", "cpu_per_gpu": "lots"}))
     assert (objects.current() or {})["u"] is not None
     assert objects.problem == ""
 
@@ -71,19 +71,19 @@ def test_a_pool_that_cannot_be_read_is_no_reason_not_to_read_the_object(
 def test_an_object_that_a_finalizer_holds_wants_nothing_any_more(
     objects: BenchmarkObjects, spec: dict[str, Any]
 ) -> None:
-    objects._take(LISTED)
-    objects._take(changed())
+    objects.take(LISTED)
+    objects.take(changed())
     found = changed(**spec).object
     held = {"deletionTimestamp": "2026-11-27T00:00:00Z", "finalizers": ["a.b/c"]}
-    objects._take(ObjectChanged("Benchmark", {**found, "metadata": found["metadata"] | held}))
+    objects.take(ObjectChanged("Benchmark", {**found, "metadata": found["metadata"] | held}))
     left = [one for one in (objects.current() or {}).values() if one is not None]
     assert [(one.spec.cancel, one.spec.keep) for one in left] == [(True, False)] * len(left)
     assert (len(left), objects.problem) == (int("keep" in spec), "")
 
 
 def test_a_watch_that_works_again_at_once_is_no_problem(objects: BenchmarkObjects) -> None:
-    objects._take(LISTED)
-    objects._take(WatchFailed("Benchmark", MISSING))
+    objects.take(LISTED)
+    objects.take(WatchFailed("Benchmark", MISSING))
     assert objects.problem == ""
 
 
@@ -91,8 +91,8 @@ def test_a_cluster_without_the_type_is_a_problem_until_it_has_it(
     objects: BenchmarkObjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shorten(monkeypatch, fault_note=0.0)
-    objects._take(WatchFailed("Benchmark", MISSING))
+    objects.take(WatchFailed("Benchmark", MISSING))
     assert objects.problem == benchmark_objects.MISSING
     assert objects.current() is None
-    objects._take(WatchWorks("Benchmark"))
+    objects.take(WatchWorks("Benchmark"))
     assert objects.problem == ""

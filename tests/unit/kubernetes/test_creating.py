@@ -70,7 +70,7 @@ def unsent() -> ApiFault:
     ],
 )
 def test_a_request_may_have_been_carried_out_or_not(fault: ApiFault, may_have_acted: bool) -> None:
-    assert job_changes._may_have_acted(fault) is may_have_acted
+    assert job_changes.may_have_acted(fault) is may_have_acted
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_webhook_that_lacks_the_runtime_refuses_nothing(answer: str, is_refuse
 
     api: Any = SimpleNamespace(create=create, place=SimpleNamespace(namespace="team"))
     objects = plans.rendered(plans.plan(run_id="mine", kind="TrainJob"))
-    assert (preflight._refusal(api, objects) is not None) is is_refused
+    assert (preflight.refusal(api, objects) is not None) is is_refused
 
 
 @pytest.mark.parametrize("of_other", ["theirs", None])
@@ -99,10 +99,10 @@ def test_a_job_that_another_record_has_asked_for_is_not_joined(of_other: str | N
     (*_, manifest), (*_, there) = plans.rendered(wanted), plans.rendered(wanted)
     manifest["metadata"]["annotations"][NONCE_ANNOTATION] = "ours"
     there["metadata"]["annotations"][NONCE_ANNOTATION] = "ours"
-    job_changes._check_ours(manifest, there)
+    job_changes.check_ours(manifest, there)
     there["metadata"]["annotations"][NONCE_ANNOTATION] = of_other
     with pytest.raises(UsageError, match="another k8sbench has asked for it"):
-        job_changes._check_ours(manifest, there)
+        job_changes.check_ours(manifest, there)
 
 
 def test_an_attempt_waits_for_what_made_earlier_pods(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.app.connections import _measure
+from k8sbench.app.connections import measure_run
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
@@ -84,11 +84,11 @@ def test_what_nodes_say_of_themselves_is_in_the_environment(
 ) -> None:
     told = [] if nodes is None else [JobEvent(run_id="", nodes=nodes)]
     cluster = FakeCluster(*told, at(Phase.SUCCEEDED), outlives=True)
-    measured = {"measure": functools.partial(_measure, store, ())}
+    measured = {"measure": functools.partial(measure_run, store, ())}
     (one,) = outcomes(store, cluster, changes=measured)
     environment = {"node_os": "Ubuntu 22.04", "kubelet": "v1.30.1, v1.31.2"} if nodes else {}
     assert present(one.run.measurement).environment == environment
-    again = _measure(store, (), one.run, [])  # as the logs are, it is on record
+    again = measure_run(store, (), one.run, [])  # as the logs are, it is on record
     assert present(again).environment == environment
 
 

@@ -125,7 +125,7 @@ def test_a_log_that_grows_is_sent_up_to_the_size_that_it_had(tmp_path: Path) -> 
     path = tmp_path / "log"
     path.write_bytes(b"x" * 10)
     answer = http.file(path)
-    pieces = http._pieces(path, 10)
+    pieces = http.pieces(path, 10)
     with path.open("ab") as more:
         more.write(b"y" * 10)
     assert b"".join(pieces) == b"x" * 10

@@ -48,5 +48,5 @@ def test_a_note_and_a_line_of_a_log_on_a_terminal_are_cleaned(
     output.note(f"The cluster says: {text}")
     assert capsys.readouterr().err == "The cluster says: ab\n"
     line = PrintedLine(0.0, "master-0", text.encode() + b" \xff\x9b2J")
-    shown = runs._line_text(line, timestamps=False, is_terminal=True)
+    shown = runs.line_text(line, timestamps=False, is_terminal=True)
     assert shown == "[master-0] ab \ufffd\ufffd2J".encode()
