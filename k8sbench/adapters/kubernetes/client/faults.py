@@ -260,6 +260,9 @@ _USAGE_ERRORS: Mapping[str, tuple[str, str]] = {
     "refused": (_REFUSED, _SEE_MANIFEST),
 }
 """Cause id → error of the request, action: exit code 2."""
+_GROUPS = {
+    re.escape(one.group) for operator in OPERATORS.values() for one in (operator, *operator.needs)
+}
 _MESSAGES = (
     ("failed calling webhook", "webhook-down"),
     ('namespaces "[^"]+" not found', "namespace-missing"),
@@ -267,7 +270,7 @@ _MESSAGES = (
     ("exceeded quota", "quota-exceeded"),
     ("violates PodSecurity", "pod-security"),
     # The webhook of the operator of jobs reads the job, those of others hold rules of the place.
-    (r'webhook "[^"]*(kubeflow\.org|jobset\.x-k8s\.io)" denied the request', "job-denied"),
+    (f'webhook "[^"]*({"|".join(sorted(_GROUPS))})" denied the request', "job-denied"),
     # A webhook's message, and a ValidatingAdmissionPolicy's.
     ("denied (the )?request", "admission-denied"),
     ("being terminated", "namespace-terminating"),
