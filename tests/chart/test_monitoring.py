@@ -52,8 +52,12 @@ def exposed() -> Sequence[tuple[str, dict[str, str]]]:
     # Any folder: the files in it are counted.
     store = OperatorSettings(store=str(CHART), baseline="release")
     made.state = OperatorState(settings=store, is_leader=True, look=look, succeeded_at=1.0)
-    held = {comparison.labels(over.plan): comparison.Held(ratio=1.0, is_separated=False)}
-    with mock.patch.object(metrics, "held_against", return_value=held):
+    labels = comparison.labels(over.plan)
+    held = {labels: comparison.Held(ratio=1.0, is_separated=False)}
+    with (
+        mock.patch.object(metrics, "held_against", return_value=held),
+        mock.patch.object(metrics, "open_changes", return_value={labels: 1.0}),
+    ):
         families = text_string_to_metric_families(generate_latest(made.registry).decode())
     return [(each.name, each.labels) for family in families for each in family.samples]
 
