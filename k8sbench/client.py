@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from k8sbench.app import cases, follow, run_status, submit
+from k8sbench.app import cases, comparisons, follow, run_status, submit
 from k8sbench.app import results as rows_of
 from k8sbench.app.follow import PrintedLine
 from k8sbench.app.objects import Created
@@ -190,7 +190,7 @@ class Client:
 
         Each side is a set, a group, a run or a baseline.
         """
-        return rows_of.compare(a, b, self._scope(), _noted, chosen=_filter(filters))
+        return comparisons.compare(a, b, self._scope(), _noted, chosen=_filter(filters))
 
     def status(self, run_id: str) -> RunStatus:
         """Return a run's current status."""

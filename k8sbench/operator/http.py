@@ -38,8 +38,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from k8sbench import limits
-from k8sbench.app import benchmarks, stores
-from k8sbench.app import results as reports
+from k8sbench.app import benchmarks, reports, stores
 from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.run_list import judged
 from k8sbench.app.run_status import log_files

@@ -21,7 +21,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from k8sbench.app import stores
-from k8sbench.app.results import held_against, open_changes
+from k8sbench.app.comparisons import held_against, open_changes
 from k8sbench.measure.group import comparison
 from k8sbench.measure.group.comparison import Held
 from k8sbench.model.errors import BenchError

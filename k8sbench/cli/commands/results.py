@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 import msgspec
 
-from k8sbench.app import imports, results
-from k8sbench.app import results as reports
+from k8sbench.app import comparisons, imports, reports, results
 from k8sbench.app.stores import StoresRead
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
@@ -279,7 +278,9 @@ def compare_command(
     one run. What may explain the changes stands below, likeliest first.
     """
     scope = StoresRead(**given)
-    compared = results.compare(a, b, scope, output.note, limit=limit, floor=floor, chosen=chosen)
+    compared = comparisons.compare(
+        a, b, scope, output.note, limit=limit, floor=floor, chosen=chosen
+    )
     from k8sbench.report import comparing as report
 
     width = output.terminal_width()
@@ -381,7 +382,7 @@ def history_command(
     if benchmark is None:
         if since is not None:
             raise UsageError("--since is for one benchmark.", "Name it, or leave --since out.")
-        changed = results.changes(chosen, scope, output.note)
+        changed = comparisons.changes(chosen, scope, output.note)
         if not changed and output_format in formats.FOR_PEOPLE:
             output.note("No case has changed.")
             return exit_code(scope)
@@ -394,7 +395,7 @@ def history_command(
         }
         output.write(formats.written(output_format, view))
         return exit_code(scope)
-    series = results.history(chosen, scope, output.note, since=since)
+    series = comparisons.history(chosen, scope, output.note, since=since)
     shown = history.tables(series)
     view = {
         "table": lambda: rows.text_of(shown),
@@ -412,7 +413,7 @@ def _accept_levels(chosen: GroupFilter, scope: StoresRead) -> None:
         raise UsageError(
             "--accept-level needs a benchmark.", "k8sbench history shows which cases are open."
         )
-    accepted = results.accept_levels(chosen, scope.where, output.note, at=time.time())
+    accepted = comparisons.accept_levels(chosen, scope.where, output.note, at=time.time())
     for level in accepted:
         output.note(f"accepted: {level.case}, the level of {level.set_name}.")
     if not accepted:
@@ -435,7 +436,9 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
     It keeps a copy of the runs that count, with plan and measurement: the baseline does not change
     when the runs are removed or measured again.
     """
-    made = results.save_baseline(name, what, where, output.note, replace=replace, at=time.time())
+    made = comparisons.save_baseline(
+        name, what, where, output.note, replace=replace, at=time.time()
+    )
     cases = len({run.group_key.only("series") for run in made.runs})
     output.note(
         f"baseline {name}: {counted(len(made.runs), 'run')} of {counted(cases, 'case')}."
@@ -450,7 +453,7 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
 def list_(output_format: str, **given: Any) -> int:
     """List the baselines; those of an operator in the namespace, too."""
     scope = StoresRead(**given)
-    known = results.list_baselines(scope, output.note)
+    known = comparisons.list_baselines(scope, output.note)
     if output_format == "table" and not known:
         output.note("There is no baseline; k8sbench baseline save NAME SET makes one.")
     else:
@@ -463,5 +466,5 @@ def list_(output_format: str, **given: Any) -> int:
 @store_option
 def remove(name: str, where: str | None) -> None:
     """Remove a baseline; the runs that it was made of stay."""
-    results.remove_baseline(name, where)
+    comparisons.remove_baseline(name, where)
     output.note(f"baseline {name}: removed.")

@@ -47,12 +47,9 @@ def changes(fitting: Iterable[GroupRow], known: KnownGroups) -> list[CaseChange]
     """
     rows = {row.group_id: row for row in fitting if series.counts(row)}
     judged = known.judged(rows.values())
-    newest: dict[Line, GroupRow] = {}
-    for row in sorted(rows.values(), key=lambda row: row.began):
-        newest[row.line] = row
     still = {
         (line, found.since)
-        for line, row in newest.items()
+        for line, row in series.newest(rows.values()).items()
         if (found := judged[row.group_id].open) is not None
     }
     marks = {

@@ -482,6 +482,11 @@ def counts(row: GroupRow) -> bool:
     return row.median is not None and row.measures == "speed" and not row.in_progress
 
 
+def newest(rows: Iterable[GroupRow]) -> dict[Line, GroupRow]:
+    """Return the newest set of each case that counts."""
+    return {row.line: row for row in sorted(filter(counts, rows), key=lambda row: row.began)}
+
+
 def nights(rows: Iterable[GroupRow]) -> dict[int, list[GroupRow]]:
     """Return the rows that count by their night, a day (UTC) since 1970; oldest first.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from k8sbench.adapters.store.opening import open_store
-from k8sbench.app import results, stores
+from k8sbench.app import comparisons, stores
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.phase import Phase
 from k8sbench.operator.controller import OperatorSettings, OperatorState
@@ -27,7 +27,9 @@ CASE = ("resnet50", "1x8", "pytorch", "v100-16gb", "fp32", "full", "dle")
 
 
 def save(where: Path, name: str = "release", what: str = "old") -> None:
-    results.save_baseline(name, [what], str(where), lambda _: None, replace=True, at=time.time())
+    comparisons.save_baseline(
+        name, [what], str(where), lambda _: None, replace=True, at=time.time()
+    )
 
 
 @pytest.fixture
@@ -119,7 +121,7 @@ def test_a_drop_has_a_series_until_its_level_is_accepted(tmp_path: Path) -> None
         assert (OPEN in samples(made)) == (number >= len(flat))
     assert samples(made)[OPEN] == {CASE: pytest.approx(0.95, abs=0.003)}
     chosen = GroupFilter(benchmark="resnet50")
-    (level,) = results.accept_levels(chosen, str(where), lambda _: None, at=time.time())
+    (level,) = comparisons.accept_levels(chosen, str(where), lambda _: None, at=time.time())
     assert level.set_name == "n7"
     made.closed(runs[-1])
     assert OPEN not in samples(made)

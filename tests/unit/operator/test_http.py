@@ -19,7 +19,7 @@ import urllib3
 
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
-from k8sbench.app import results
+from k8sbench.app import comparisons
 from k8sbench.app.known_groups import StoredGroups
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.group import Group, GroupList
@@ -99,7 +99,9 @@ def test_the_documents_keep_to_the_schema(get: Get, store: SqlStore) -> None:
     (before,) = get(f"/api/v1/runs?limit=1&until={newest['created_at'] - 0.5!r}").json()
     assert before["run_id"] == "seg-1"
     assert get("/api/v1/runs?phase=Succeeded").json()[0]["run_id"] == "seg-1"
-    results.save_baseline("b", ["seg-1"], str(store.root), lambda _: None, replace=False, at=1e9)
+    comparisons.save_baseline(
+        "b", ["seg-1"], str(store.root), lambda _: None, replace=False, at=1e9
+    )
     (baseline,) = get("/api/v1/baselines").json()
     schemas.validate("documents", [baseline], "GET /api/v1/baselines")
     assert [run["plan"]["run_id"] for run in baseline["runs"]] == ["seg-1"]

@@ -15,6 +15,7 @@ from k8sbench.adapters.kubernetes import operator_proxy as proxies
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.app import (
     collect,
+    comparisons,
     connections,
     find,
     follow,
@@ -186,7 +187,7 @@ def test_an_overruled_reason_counts_for_the_operators_runs(
 @pytest.mark.usefixtures("operator")
 def test_runs_of_both_stores_are_found_by_their_ids(store: str) -> None:
     scope = StoresRead(where=store, access=HERE)
-    (case,) = results.compare("run:a", "run:b", scope, print).cases
+    (case,) = comparisons.compare("run:a", "run:b", scope, print).cases
     assert case.a is not None
     assert case.b is not None
     assert [case.a.runs, case.b.runs] == [1, 1]
@@ -200,7 +201,7 @@ def test_the_own_store_alone_is_read_without_a_request(
     monkeypatch.setenv("K8SBENCH_STORE", store)
     scope = StoresRead(where="local", access=HERE)
     assert shown(results.results(Wanted(), scope, print)) == {"b": [("b", "here")]}
-    assert results.list_baselines(scope, print) == []
+    assert comparisons.list_baselines(scope, print) == []
     assert run_status.status("b", "local", HERE, print).run_id == "b"
     with pytest.raises(NotFound):
         run_status.status("a", "local", HERE, print)
@@ -224,7 +225,7 @@ def test_what_is_not_here_may_be_at_an_operator_that_does_not_answer(
     operator.is_away = True
     scope = StoresRead(where=store, access=HERE)
     with pytest.raises(Unreachable, match="'a'"):
-        results.compare("a", "b", scope, print)
+        comparisons.compare("a", "b", scope, print)
 
 
 BY_COMMAND = {

@@ -1,0 +1,224 @@
+"""Sets beside each other and over time: ``compare``, ``history`` and ``baseline``.
+
+Also what the operator's metrics say of the newest sets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from k8sbench.app import stores
+from k8sbench.app.known_groups import StoredGroups
+from k8sbench.app.results import check_accepted
+from k8sbench.app.stores import StoresRead
+from k8sbench.lifecycle.context import Note
+from k8sbench.measure.group import causes, comparison, selection, series, sides
+from k8sbench.measure.group import history as over_time
+from k8sbench.measure.group.comparison import Held
+from k8sbench.model.errors import (
+    FIRST_RUN,
+    NotFound,
+    UsageError,
+)
+from k8sbench.model.group import EVERY, GroupFilter, no_run_together
+from k8sbench.model.identity import checked_set_name
+from k8sbench.model.plain_text import counted
+from k8sbench.model.run import Baseline, kept_run
+from k8sbench.model.series import AcceptedLevel
+from k8sbench.report import group_words
+from k8sbench.report.document import BaselineInfo, baseline_info
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.model.compared import CaseChange, CaseHistory, Comparison
+    from k8sbench.model.group import GroupRow
+
+
+@stores.completed
+def compare(
+    a: str,
+    b: str,
+    scope: StoresRead,
+    note: Note,
+    *,
+    limit: float | None = None,
+    floor: float = comparison.FLOOR,
+    chosen: GroupFilter = EVERY,
+) -> Comparison:
+    """Compare the selected cases of two sides.
+
+    Each side consists of runs, groups, sets or baselines. The store's other sets tell how much
+    sets of a case vary.
+    """
+    with _read(scope, note) as known:
+        one = sides.named(a, known)
+        two = sides.named(b, known)
+        chosen.chosen(group.row for group in (*one.groups, *two.groups))  # raises if nothing fits
+        one, two = (
+            msgspec.structs.replace(
+                side, groups=tuple(group for group in side.groups if chosen.fits(group.row))
+            )
+            for side in (one, two)
+        )
+        _note_sides(one, two, note)
+        compared = comparison.compare(one, two, limit=limit, floor=floor, earlier=known.groups)
+        return causes.explained(compared, {**one.runs, **two.runs}, known.groups)
+
+
+def _note_sides(one: sides.Side, two: sides.Side, note: Note) -> None:
+    """Note runs of both sides, and runs that go on."""
+    if both := one.run_ids & two.run_ids:
+        note(f"note: {counted(len(both), 'run', ('is', 'are'))} on both sides.")
+    for side in (one, two):
+        if count := sum(group.in_progress for group in side.groups):
+            open_runs = counted(count, "run", ("is", "are"))
+            note(f"note: {side.name}: {open_runs} open, without a figure as yet.")
+
+
+@stores.completed
+def history(
+    chosen: GroupFilter, scope: StoresRead, note: Note, *, since: float | None = None
+) -> list[CaseHistory]:
+    """Return every case of a benchmark over its newest sets, with the changes marked."""
+    with _read(scope, note) as known:
+        rows = known.groups.rows
+        if not rows:
+            none = f"There is no run of {chosen.benchmark}: there are no runs yet."
+            raise NotFound(none, FIRST_RUN)
+        fitting = chosen.chosen(rows)
+        series = selection.histories(known.groups, fitting, since or 0.0)
+        if not series:
+            raise no_run_together(since, max(row.ended for row in fitting))
+        return series
+
+
+def changes(chosen: GroupFilter, scope: StoresRead, note: Note) -> list[CaseChange]:
+    """Return the changes that the sets of all cases show, the newest first."""
+    with _read(scope, note) as known:
+        rows = known.groups.rows
+        return over_time.changes(chosen.chosen(rows), known.groups)
+
+
+def accept_levels(
+    chosen: GroupFilter, where: str | None, note: Note, *, at: float
+) -> list[AcceptedLevel]:
+    """Accept the present level of the chosen cases from whose change they have not recovered."""
+    with stores.open_writable(where, create=False, note=note) as store:
+        groups = StoredGroups(store, note)
+        return _accept(store, groups, chosen.chosen(groups.rows), at)
+
+
+def _accept(
+    store: SqlStore, groups: StoredGroups, rows: Iterable[GroupRow], at: float
+) -> list[AcceptedLevel]:
+    """Accept the levels of cases that are open with some of these rows, which are their newest."""
+    ids = {row.group_id for row in rows}
+    chosen = [row for row in series.newest(groups.rows).values() if row.group_id in ids]
+    judged = groups.judged(chosen)
+    still = [row for row in chosen if judged[row.group_id].open is not None]
+    names = group_words.names(groups.groups(still), group_words.with_batch)
+    levels = [
+        AcceptedLevel(
+            case=names[row.group_id],
+            line=row.line,
+            set_name=row.set_name,
+            began=row.began,
+            accepted_at=at,
+        )
+        for row in still
+    ]
+    if levels:
+        store.accept(levels)
+    return levels
+
+
+# -- the newest sets against a baseline -----------------------------------------------------------
+
+
+def held_against(where: str | None, name: str) -> dict[tuple[str, ...], Held]:
+    """Compare the newest set of each case with a baseline, if there is one."""
+    with stores.open_readonly(where, lambda _: None) as store:
+        kept = next((one for one in store.baselines() if one.name == name), None)
+        if kept is None:
+            return {}
+        groups = StoredGroups(store, lambda _: None)
+        return comparison.against(kept, groups)
+
+
+def open_changes(where: str | None) -> dict[tuple[str, ...], float]:
+    """Return the present level of each case with an open change ÷ the level before it.
+
+    By :func:`.comparison.labels`; of several cases with the same labels, the lowest.
+    """
+    with stores.open_readonly(where, lambda _: None) as store:
+        groups = StoredGroups(store, lambda _: None)
+        newest = series.newest(groups.rows)
+        judged = groups.judged(newest.values())
+        found: dict[tuple[str, ...], float] = {}
+        open_rows = (row for row in newest.values() if judged[row.group_id].open is not None)
+        for group in groups.groups(open_rows):
+            still = judged[group.key.id].open
+            if still is not None:
+                labels = comparison.labels(group.plan)
+                found[labels] = min(1 + still.change, found.get(labels, math.inf))
+        return found
+
+
+# -- baselines ------------------------------------------------------------------------------------
+
+
+def save_baseline(
+    name: str, texts: Sequence[str], where: str | None, note: Note, *, replace: bool, at: float
+) -> Baseline:
+    """Keep the runs of a side that count, under a name."""
+    checked_set_name(name, "baseline")
+    with stores.open_writable(where, create=False, note=note) as store:
+        groups = StoredGroups(store, note)
+        side = sides.named(",".join(texts), sides.known(groups, store.baselines()))
+        valid = [m.run_id for g in side.groups for m in g.members if m.rate is not None]
+        left_out = sum(len(group.members) for group in side.groups) - len(valid)
+        if not valid:
+            raise UsageError(
+                f"No run of {side.name} counts, so there is nothing to compare with.",
+                "See why with: k8sbench results",
+            )
+        if left_out:
+            note(
+                f"{left_out} of the runs do not count and are left out; k8sbench results says why."
+            )
+        kept = tuple(kept_run(side.runs[run_id]) for run_id in valid)
+        made = Baseline(name=name, saved_at=at, of=tuple(texts), runs=kept)
+        store.save_baseline(made, replace=replace)
+        for level in _accept(store, groups, (group.row for group in side.groups), at):
+            note(f"The level of {level.case} is accepted: it is part of the baseline.")
+    return made
+
+
+def list_baselines(scope: StoresRead, note: Note) -> list[BaselineInfo]:
+    """List baselines by name, an operator's after local ones."""
+    theirs = stores.operator_baselines(scope, note)
+    where = stores.NOWHERE if scope.insists else scope.where
+    with stores.open_readonly(where, note) as store:
+        here = {baseline.name: baseline_info(baseline, "here") for baseline in store.baselines()}
+    there = [baseline_info(one, stores.SOURCE) for one in theirs if one.name not in here]
+    return [*here.values(), *there]
+
+
+def remove_baseline(name: str, where: str | None) -> None:
+    """Remove a baseline; the runs that it was made of stay."""
+    with stores.open_writable(where, create=False) as store:
+        store.remove_baseline(name)
+
+
+@contextlib.contextmanager
+def _read(scope: StoresRead, note: Note) -> Iterator[sides.Known]:
+    """Open the groups and baselines of a store, and of the operator."""
+    check_accepted(scope.accept)
+    with stores.with_operator(scope, note) as (store, groups):
+        there = stores.operator_baselines(scope, note)
+        yield sides.known(groups, [*there, *store.baselines()])
