@@ -18,13 +18,20 @@ import pytest
 
 from k8sbench.adapters.kubernetes.watching import end_detector
 from k8sbench.diagnose.job.exits import REPLICA_FAILED
-from k8sbench.lifecycle import active_run, decide, executor, job_requests, serving, submitting
+from k8sbench.lifecycle import (
+    active_run,
+    benchmark_reconciler,
+    decide,
+    executor,
+    job_requests,
+    submitting,
+)
 from k8sbench.lifecycle.active_run import ActiveRun
+from k8sbench.lifecycle.benchmark_reconciler import Benchmarks
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.decide import JobView, RecordedRun, RunState, View
 from k8sbench.lifecycle.job_requests import JobRequests
 from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
-from k8sbench.lifecycle.serving import Benchmarks
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import OVER
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
@@ -229,7 +236,7 @@ MUTATIONS = {
         Invariant.RUNS_CLOSED, [(Benchmarks, "_cancel", lambda _, run, __: run)]
     ),
     "the limit of the last object counts": Mutation(
-        Invariant.LIMIT, [(serving, "min", lambda _, limit: limit)]
+        Invariant.LIMIT, [(benchmark_reconciler, "min", lambda _, limit: limit)]
     ),
     "restarting runs do not count": Mutation(
         Invariant.LIMIT, [(SimulatedStore, "runs", overlook_restarting_runs)]
@@ -250,16 +257,16 @@ MUTATIONS = {
         Invariant.RUNS_CLOSED, [(Benchmarks, "_admit", lambda *_: None)]
     ),
     "a status is not written again": Mutation(
-        Invariant.OBJECTS_COMPLETE, [(serving, "AGAIN_SECONDS", math.inf)]
+        Invariant.OBJECTS_COMPLETE, [(benchmark_reconciler, "AGAIN_SECONDS", math.inf)]
     ),
     "an object is complete before its runs are": Mutation(
         Invariant.COMPLETE_LAST, [(benchmark_status, "_has_ended", lambda run, _: run.phase.final)]
     ),
     "a retry repeats what is valid": Mutation(
-        Invariant.NO_EXTRA_RUN, [(serving, "repeats", repeat_all)]
+        Invariant.NO_EXTRA_RUN, [(benchmark_reconciler, "repeats", repeat_all)]
     ),
     "a retry counts while runs are ending": Mutation(
-        Invariant.RETRY_LAST, [(serving._Known, "is_open", False)]
+        Invariant.RETRY_LAST, [(benchmark_reconciler._Known, "is_open", False)]
     ),
     "a replaced status is believed": Mutation(
         Invariant.OBJECTS_COMPLETE,

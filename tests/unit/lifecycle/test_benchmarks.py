@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.lifecycle import collecting, serving
+from k8sbench.lifecycle import benchmark_reconciler, collecting
+from k8sbench.lifecycle.benchmark_reconciler import Benchmarks
 from k8sbench.lifecycle.executor import Executor
-from k8sbench.lifecycle.serving import Benchmarks
 from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
@@ -44,7 +44,7 @@ class Operator:
 
     def passes(self, count: int = 4) -> None:
         for _ in range(count):
-            self.cluster.now += serving.PASS_SECONDS
+            self.cluster.now += benchmark_reconciler.PASS_SECONDS
             self.benchmarks.step()
             for outcome in self.executor.step(0.0):
                 self.benchmarks.take([outcome.run])
@@ -319,7 +319,7 @@ def test_an_object_that_a_finalizer_holds_ends_its_runs_and_is_deleted_once(
     objects.hold(uid)
     operator.passes()
     assert set(operator.phases().values()) == {"Cancelled"}
-    assert operator.store.run("a-3").history[-1].cause == serving.DELETED
+    assert operator.store.run("a-3").history[-1].cause == benchmark_reconciler.DELETED
     assert (operator.status(uid)["phase"], operator.cluster.created) == ("Cancelled", ["a-1"])
     operator.passes(70)
     assert uid in objects.found, "its deletion was asked for"
