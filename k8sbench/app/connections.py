@@ -72,13 +72,21 @@ def connect(access: ClusterAccess, location: Location | None = None) -> Api:
 
 def check_on_cluster(run: Run) -> None:
     """Reject a run that is on no cluster."""
-    if run.is_imported or run.plan.backend != "kubernetes":
-        what = "was imported from logs" if run.is_imported else "ran on this machine"
+    if run.plan.backend != "kubernetes":
+        what = _NO_JOB_OF_OURS[run.plan.backend]
         raise UsageError(
-            f"Run {run.run_id} {what}: it has no job on a cluster.",
+            f"Run {run.run_id} {what}.",
             f"See: k8sbench status {run.run_id}; remove it with: k8sbench store remove"
             f" {run.run_id}",
         )
+
+
+_NO_JOB_OF_OURS = {
+    "imported": "was imported from logs: it has no job on a cluster",
+    "observed": "was observed: its job belongs to whoever created it",
+    "local": "ran on this machine: it has no job on a cluster",
+}
+"""Backend → why k8sbench changes no job of a run."""
 
 
 def connect_to_run(run: Run, access: ClusterAccess) -> Api:

@@ -37,7 +37,7 @@ from k8sbench.model.errors import (
     UsageError,
     is_refused,
 )
-from k8sbench.model.kinds import kind_of
+from k8sbench.model.kinds import replica_names
 from k8sbench.model.request import NO_OPTIONS, ClusterAccess, FollowOptions
 from k8sbench.model.run import Run, Wish, by_name
 from k8sbench.model.times import FILE_SECONDS
@@ -223,7 +223,7 @@ class Follower(msgspec.Struct, frozen=True):
 
     def cancel(self, run: Run, wish: Wish) -> None:
         """End a run; of one that is over, delete what is to be deleted."""
-        if run.is_imported:
+        if run.plan.is_of_others:
             connections.check_on_cluster(run)
         if not run.phase.final:
             self._end(run, wish)
@@ -347,7 +347,7 @@ def logs(
     run on a cluster that no process of this store follows come from there, and are not archived.
     """
     with run_seen(text, where, access, note) as (store, run, recorded, there):
-        names = kind_of(run.plan).names(run.plan.replicas)
+        names = replica_names(run.plan)
         if run.is_imported and recorded:
             # It has as many logs as were given, whatever its replicas were.
             names = [path.stem for path in store.log_files(run.run_id)]

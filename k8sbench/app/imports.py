@@ -40,18 +40,18 @@ def measure(
     logs: Sequence[str], options: MeasureOptions
 ) -> tuple[list[MeasuredLog], list[InputError]]:
     """Measure files, folders, or ``-``; a failed log spares the others."""
-    candidates = _candidates(options)
+    possible = candidates(options)
     runs, failures = _find(logs, options)
     measured: list[MeasuredLog] = []
     for files in runs:
         try:
-            measured.append(_measure_run(files, next(iter(files)), candidates, options))
+            measured.append(measure_run(files, next(iter(files)), possible, options))
         except InputError as error:
             failures.append(error)
     return measured, failures
 
 
-def _candidates(options: MeasureOptions) -> list[LogCandidate]:
+def candidates(options: MeasureOptions) -> list[LogCandidate]:
     """List possible interpretations of a log, by the options and the catalog."""
     results.check_accepted(options.accept, of_groups=False)
     if options.benchmark is not None:
@@ -83,7 +83,7 @@ def _find(
     return runs, failures
 
 
-def _measure_run(
+def measure_run(
     files: Mapping[str, str | None],
     first: str,
     candidates: Sequence[LogCandidate],
@@ -208,7 +208,7 @@ def import_logs(
     if replace and set_name is None:
         raise UsageError("--replace replaces runs of a set.", "Name the set with --set.")
     set_name = checked_set_name(set_name or connections.new_set_name())
-    candidates = _candidates(options)
+    possible = candidates(options)
     runs, failures = _find(logs, options)
     if not runs:
         return ImportedLogs(failures=tuple(failures))
@@ -225,7 +225,7 @@ def import_logs(
                 files = exchange.copied(folder, names)
                 at = {str(folder / file.kept_as): file.name for file in files}
                 said = imported.from_name(first) if from_names else {}
-                log = _measured(at, first, candidates, options, said)
+                log = _measured(at, first, possible, options, said)
             except InputError as error:
                 offered = error if from_names else imported.offering_names(error, first)
                 failures.append(offered)
@@ -299,7 +299,7 @@ def _measured(
     while True:
         missing = {"gpus", "case"}
         try:
-            log = _measure_run(files, first, candidates, options)
+            log = measure_run(files, first, candidates, options)
         except InputError:
             if missing.isdisjoint(said):
                 raise
@@ -329,7 +329,7 @@ def _missing(
             each._replace(expected=msgspec.structs.replace(each.expected, batch_sizes={}))
             for each in candidates
         ]
-        batch = _measure_run(files, first, without, options).measurement.batch_size_per_gpu
+        batch = measure_run(files, first, without, options).measurement.batch_size_per_gpu
     is_half = said.get("precision") in expectation.HALF_TYPES
     if "precision_default" in found.environment or (
         precision == "amp" and is_half and found.amp_dtype is None

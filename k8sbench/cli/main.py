@@ -44,6 +44,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "logs": ("runs", "Print the logs of a run."),
         "cancel": ("runs", "Cancel runs that have not ended."),
         "delete": ("runs", "Delete the objects of runs on the cluster."),
+        "observe": ("observe", "Measure a job that somebody else created; change nothing of it."),
         "collect": ("runs", "Archive, measure and print runs that have ended."),
     },
     "Results": {

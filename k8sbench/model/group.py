@@ -239,7 +239,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
         As planned for runs of k8sbench; nobody planned imported ones. None if none counts.
         """
-        if self.plan.backend != "imported":
+        if not self.plan.is_of_others:
             return self.key.window
         if self.iterations is None:
             return None
@@ -248,7 +248,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def program(self) -> str | None:
         """Digest of the trainers' sources or of the command; None for imported runs."""
-        return None if self.plan.backend == "imported" else self.key.program
+        return None if self.plan.is_of_others else self.key.program
 
     @property
     def counted(self) -> int:

@@ -335,6 +335,7 @@ NOT_DECIDING = {
     "timeout_s": "a limit only",
     "fingerprint": "from program and options",
     "queue": "before the start",
+    "observed": "names one job",
     "kind": "same pods",
     "checkpoints": "a location",
     "max_restarts": "the row shows restarts",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -175,8 +175,14 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     """Pattern of a pod's name after the job's name.
 
     It also matches the objects that create the pods. The group ``rank`` is present if the pod's
-    name does not end with its replica's.
+    name does not end with its replica's; the groups ``role`` and ``job`` in kinds of others' jobs.
     """
+    pod_label: str = ""
+    """Label of a pod with the name of its job."""
+    templates: Literal["roles", "jobs", "pod"] = "roles"
+    """Place of the pod templates: by role, in a list of jobs, or one in ``spec``."""
+    child: str = ""
+    """Kind, by its singular name, of the object of the job's name with its list of jobs."""
     refusals: tuple[str, ...] = ()
     """Event reasons for objects of the job that could not be created."""
     makers: frozenset[str] = frozenset()
@@ -273,7 +279,11 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     def replica_of(self, pod: str, job: str) -> str:
         """Name the replica of a job, given its pod's name."""
         match = re.fullmatch(re.escape(job) + self.pod_suffix, pod)
-        rank = match and match.groupdict().get("rank")
+        parts = {} if match is None else match.groupdict()
+        rank = parts.get("rank")
+        if "role" in parts:
+            role = parts["role"] or self.others.lower()
+            return replica_name(role, int(parts["job"] or 0), int(rank or 0))
         return pod.removeprefix(f"{job}-") if rank is None else f"{self.others.lower()}-{rank}"
 
     def replicas(self, count: int) -> tuple[tuple[str, int], ...]:
@@ -348,9 +358,16 @@ def filled(variables: Iterable[InjectedVariable], values: Mapping[str, object]) 
     ]
 
 
+def replica_name(role: str, job: int, rank: int) -> str:
+    """Name a replica of a job that has several jobs of a role; the first job is not named."""
+    return f"{role}-{rank}" if job == 0 else f"{role}-{job}-{rank}"
+
+
+_V1_LABEL = "training.kubeflow.org/job-name"
 PYTORCH_JOB = JobKind(
     name="PyTorchJob",
     plural="pytorchjobs",
+    pod_label=_V1_LABEL,
     default_for=("pytorch",),
     replicas_key="pytorchReplicaSpecs",
     lead="Master",
@@ -385,6 +402,7 @@ _TRAINERS = "{mount}/k8sbench/trainers"
 PADDLE_JOB = JobKind(
     name="PaddleJob",
     plural="paddlejobs",
+    pod_label=_V1_LABEL,
     default_for=("paddle",),
     replicas_key="paddleReplicaSpecs",
     # A PaddleJob with a Master runs a parameter server; all-reduce wants workers alone.
@@ -428,6 +446,7 @@ _TRAIN_JOB: dict[str, Any] = {
     # JOB-node-0 is its batch/v1 Job, JOB-node-0-1-x7k2p a pod of it.
     "pod_suffix": r"-node-0(?:-(?P<rank>[0-9]+)-[a-z0-9]{5})?",
     "refusals": ("TrainJobResourcesCreationFailed", "JobCreationFailed", "FailedCreate"),
+    "pod_label": "jobset.sigs.k8s.io/jobset-name",
     "makers": frozenset({"JobSet", "Job"}),
     "maker": "{job}-node-0",
     "host": "{job}-node-0-{number}.{job}",
@@ -502,6 +521,75 @@ Without the option, the first kind that the cluster serves is used.
 """
 
 
+# -- jobs of others --------------------------------------------------------------------------------
+#
+# Their pods have other roles, and no nonce: a pod belongs to a job by label and age.
+
+_ROLES = r"-(?P<role>[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)-(?P<job>[0-9]+)-(?P<rank>[0-9]+)-[a-z0-9]{5}"
+_JOB_SET = JobKind(
+    name="JobSet",
+    plural="jobsets",
+    group=JOBSET.group,
+    version="v1alpha2",
+    operator=JOBSET,
+    replicas_key="replicatedJobs",
+    policy_key=None,
+    templates="jobs",
+    pod_suffix=_ROLES,
+    pod_label=TRAIN_JOB.pod_label,
+    makers=frozenset({"Job"}),
+    maker="{job}-{role}-0",
+    lead=None,
+    container="",
+    port_name="",
+    port=0,
+    launcher=(),
+    variables=(),
+    conditions=(
+        ("Failed", Phase.FAILED),
+        ("Completed", Phase.SUCCEEDED),
+        ("Suspended", Phase.QUEUED),
+    ),
+)
+_JOB = msgspec.structs.replace(
+    _JOB_SET,
+    name="Job",
+    plural="jobs",
+    group="batch",
+    version="v1",
+    replicas_key="template",
+    templates="pod",
+    pod_suffix=r"(?P<role>)(?P<job>)(?:-(?P<rank>[0-9]+))?-[a-z0-9]{5}",
+    pod_label="batch.kubernetes.io/job-name",
+    makers=frozenset(),
+    maker=None,
+    others="Pod",
+    conditions=TRAIN_JOB.conditions,
+)
+TRAINS = "trainer.kubeflow.org/trainjob-ancestor-step", "trainer"
+"""Label and value of the job in a TrainJob's list that trains; others load its data."""
+OBSERVED: dict[str, JobKind] = {
+    kind.singular: kind
+    for kind in (
+        msgspec.structs.replace(
+            TRAIN_JOB, pod_suffix=_ROLES, templates="jobs", child=_JOB_SET.singular
+        ),
+        PYTORCH_JOB,
+        PADDLE_JOB,
+        _JOB_SET,
+        _JOB,
+    )
+}
+"""Kinds of jobs that can be observed, by the singular name of kubectl."""
+
+
+def replica_names(plan: RunPlan) -> Sequence[str]:
+    """Return the names of a run's replicas, rank 0 first."""
+    if plan.observed is not None:
+        return plan.observed.replicas
+    return kind_of(plan).names(plan.replicas)
+
+
 def default_kind(framework: str, name: str | None = None) -> JobKind:
     """Return the job kind for a framework, or the named one.
 
@@ -515,6 +603,8 @@ def default_kind(framework: str, name: str | None = None) -> JobKind:
 
 def kind_of(plan: RunPlan) -> JobKind:
     """Return the kind of a plan's job; UsageError if it is unknown."""
+    if plan.observed is not None:
+        return OBSERVED[plan.observed.kind.lower()]
     if plan.kind is not None and plan.kind not in KINDS:
         raise UsageError(
             f"Run {plan.run_id} is a {plan.kind}, and this k8sbench knows {' and '.join(KINDS)}.",

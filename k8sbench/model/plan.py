@@ -13,8 +13,8 @@ from k8sbench.model.spec import Fingerprint
 from k8sbench.model.spec_values import AmpDtype, LengthUnit, Mode, Precision, Preset
 
 Device = Literal["cuda", "cpu"]
-Backend = Literal["kubernetes", "local", "imported"]
-"""Backend of a run; ``imported``: k8sbench has only its logs."""
+Backend = Literal["kubernetes", "local", "imported", "observed"]
+"""Backend of a run; ``imported``: k8sbench has only its logs; ``observed``: somebody else's job."""
 SCHEMA = 2
 """Version of the plan's fields; readers know it and the earlier ones."""
 TrainersBy = Literal["configmap", "image"]
@@ -65,6 +65,21 @@ class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):
     """True if the run ends at the first evaluation that reaches the target."""
     start: str | None = None
     """Start weights of the published program; None: from scratch."""
+
+
+class ObservedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that somebody else created, as its run needs it."""
+
+    kind: str
+    """Value of ``kind:`` in its manifest."""
+    namespace: str
+    """The job's namespace."""
+    name: str
+    """The job's name."""
+    replicas: tuple[str, ...]
+    """Names of its replicas, rank 0 first."""
+    container: str
+    """The container whose log is measured."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,6 +219,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Restarts from the newest checkpoint after a failure."""
     requested_by: str | None = None
     """uid of the Benchmark object that requested the run; None: a command."""
+    observed: ObservedJob | None = None
+    """The observed job; None: k8sbench created the job, or there is none."""
     seed: int | None = None
     """Seed of the first repeat of a training by our trainers.
 
@@ -239,9 +256,14 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         return self.backend == "kubernetes" and self.replicas > 1 and not self.pack
 
     @property
+    def is_of_others(self) -> bool:
+        """True if k8sbench did not run the program: it has its logs alone."""
+        return self.backend in {"imported", "observed"}
+
+    @property
     def job_name(self) -> str:
-        """Name of the job and prefix of its pods: the run id."""
-        return self.run_id
+        """Name of the job and prefix of its pods: the run id, or the observed job's name."""
+        return self.run_id if self.observed is None else self.observed.name
 
 
 def is_bandwidth(unit: str) -> bool:

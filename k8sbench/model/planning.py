@@ -306,7 +306,7 @@ def with_identity(draft: RunPlan, *, run_id: str, set_name: str, repeat: int) ->
 def _length(plan: RunPlan) -> str:
     if plan.training is not None:
         return f"train {training.in_words(plan.training)}"
-    if plan.backend == "imported":  # nobody planned how many it measures
+    if plan.is_of_others:  # nobody planned how many it measures
         return f"after {counted(plan.window.warmup, 'iteration')}"
     batches = choices.accumulated(plan.options)
     changes = f", weights change each {batches}" if batches > 1 else ""

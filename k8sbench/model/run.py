@@ -135,8 +135,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown_source(self) -> str:
-        """Source in lists and tables: ``imported``, or the store."""
-        return "imported" if self.is_imported and self.source == "here" else self.source
+        """Source in lists and tables: ``imported``, ``observed``, or the store."""
+        is_ours = self.source != "here" or not self.plan.is_of_others
+        return self.source if is_ours else self.plan.backend
 
     @property
     def case_key(self) -> str:
@@ -286,8 +287,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def training(self) -> str | None:
-        """Length of an imported training by its log; None of others."""
-        return self.measurement.training if self.is_imported and self.measurement else None
+        """Length of a training by its log, of a program that k8sbench did not run; else None."""
+        return self.measurement.training if self.plan.is_of_others and self.measurement else None
 
 
 # -- records of two stores -------------------------------------------------------------------------

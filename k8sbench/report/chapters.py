@@ -178,7 +178,7 @@ def published_programs(
     unknown = []
     for result in results:
         key = result.group.key
-        if result.group.plan.backend != "imported":
+        if not result.group.plan.is_of_others:
             continue
         spec = specs.get(key.benchmark)
         variant = spec.variant(key.framework, key.variant) if spec else None

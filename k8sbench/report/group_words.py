@@ -266,7 +266,7 @@ def command(plan: RunPlan, repeats: int = 1) -> str:
 
     Empty for imported logs, which did not run here.
     """
-    if plan.backend == "imported":
+    if plan.is_of_others:
         return ""
     is_cluster = plan.backend == "kubernetes"
     options: dict[str, object] = {

@@ -457,7 +457,7 @@ def _environment(group: Group, page: Page, runs: Mapping[str, History]) -> list[
         "data digest": key.data_digest,
         "start weights": group.training and group.training.weights,
         "weights' digest": key.weights_digest,
-        "measured window" if plan.backend == "imported" else "planned window": group.window,
+        "measured window" if plan.is_of_others else "planned window": group.window,
         "estimator": group.estimator,
         # A table with these has no room for what it is about.
         **columns.gpu_figures(group),

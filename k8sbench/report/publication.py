@@ -92,7 +92,7 @@ def _in_path(word: str) -> str:
 def log_names(group: Group, name: str, member: Member, number: int) -> list[str]:
     """Return paths of a run's logs, by each replica's first rank."""
     folder = name if len(group.members) == 1 else f"{name}/run{member.repeat}"
-    step = 1 if group.plan.backend == "imported" else group.plan.processes_per_replica
+    step = 1 if group.plan.is_of_others else group.plan.processes_per_replica
     return [f"logs/{folder}/rank{place * step}.log" for place in range(number)]
 
 

@@ -224,7 +224,7 @@ class _Rows:
     def _program(self, group: Group) -> str:
         """Write which program ran: of imported logs only what they or the user state."""
         plan = group.plan
-        if plan.backend == "imported":
+        if plan.is_of_others:
             stated = {_stated_program(one) for _, _, one in self._counted([group])}
             given = self._given(group).get("program", "")
             return ", ".join(filter(None, (given, *sorted(stated)))) or self.say("foreign")
@@ -287,7 +287,7 @@ class _Rows:
             parts.append(say("measured", **{name: _range(some) for name, some in ranges.items()}))
             if evaluated := [one.accuracy.evaluations for one in measured if one.accuracy]:
                 parts[-1] += self.say("evaluated", number=_range(evaluated))
-        elif training is None and group.plan.backend != "imported":
+        elif training is None and not group.plan.is_of_others:
             parts.append(say("window", iterations=window.iterations, warmup=window.warmup))
         if training is not None:
             parts.append(say("training", length=in_words(training), warmup=window.warmup))

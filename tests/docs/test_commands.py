@@ -15,8 +15,9 @@ import pytest
 from tests.docs import pages
 from tests.tiers import ROOT
 
-# Their commands need a cluster: test_pages, test_nodes and test_benchmark_objects of tests/cluster.
-ON_A_CLUSTER = {"kubernetes.md", "operator.md"}
+# Their commands need a cluster: test_pages, test_nodes, test_trainer_alone and
+# test_benchmark_objects of tests/cluster.
+ON_A_CLUSTER = {"kubernetes.md", "observe.md", "operator.md"}
 SHORT = """
 [submit]
 warmup = 1

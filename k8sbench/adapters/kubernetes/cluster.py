@@ -68,8 +68,10 @@ class KubernetesCluster:
         api: Api,
         *,
         owner: JobOwner | None = None,
+        selection: kinds.Selection = kinds.OURS,
     ) -> None:
         self.api = api
+        self._selection = selection
         self._namespace = api.place.namespace
         self.owner = owner
         """The store for which this process acts; None: an administrator."""
@@ -93,7 +95,7 @@ class KubernetesCluster:
         """
         self._free_lines = threading.Semaphore(LINES_WAITING)
         self._is_closed = False
-        self._watches = Watches(api, self._runs, self._queue.put)
+        self._watches = Watches(api, self._runs, self._queue.put, selection)
         self._logs = LogStreams(
             api,
             self._namespace,
@@ -111,6 +113,7 @@ class KubernetesCluster:
             self._queue.put,
             self._reread,
             user=owner,
+            selection=selection,
         )
 
     # -- the port -------------------------------------------------------------------------------
@@ -296,9 +299,9 @@ class KubernetesCluster:
                 if followed is not None or not item.run_id:
                     events.append(item)
             case ObjectChanged():
-                self._take_change(item, kinds.run_of(item.kind, item.object))
+                self._take_change(item, self._selection.run_of(item.kind, item.object))
             case ObjectDeleted():
-                self._take_change(item, kinds.run_named(item.kind, item.name))
+                self._take_change(item, self._selection.run_named(item.kind, item.name))
             case ObjectsListed():
                 self._take_listed(item)
             case WatchFailed() | WatchWorks():

@@ -9,10 +9,18 @@ from typing import Any
 from k8sbench.diagnose.job.causes import FREQUENT_SILENT_EVENTS
 from k8sbench.model.benchmark_object import API_VERSION as BENCHMARK_VERSION
 from k8sbench.model.identity import LABEL_DOMAIN, PLAN_ANNOTATION
-from k8sbench.model.kinds import KINDS
-from k8sbench.model.kube import MANAGED, RUN_LABEL, KubeObject, annotations_of, labels_of
+from k8sbench.model.kinds import KINDS, OBSERVED, JobKind
+from k8sbench.model.kube import (
+    MANAGED,
+    RUN_LABEL,
+    KubeObject,
+    annotations_of,
+    labels_of,
+    moment,
+    name_of,
+)
 
-_API_PATHS = {
+_API_PATHS = {kind.name: f"/apis/{kind.api_version}" for kind in OBSERVED.values()} | {
     "Benchmark": f"/apis/{BENCHMARK_VERSION}",
     "Deployment": "/apis/apps/v1",
     "Job": "/apis/batch/v1",
@@ -21,6 +29,7 @@ _API_PATHS = {
 }
 """Kind → path of its API group and version; others: the core API."""
 _EVENT_FIELDS = ",".join(f"reason!={reason}" for reason in FREQUENT_SILENT_EVENTS)
+_AFTER_JOB = re.compile(f"(?:{'|'.join(kind.pod_suffix for kind in KINDS.values())})$")
 _RUNTIMES = {kind.runtime.name: kind for kind in KINDS.values() if kind.runtime is not None}
 
 
@@ -41,22 +50,77 @@ def path(kind: str, namespace: str | None = None, name: str = "", subresource: s
     return "/".join(filter(None, (where, plural, name, subresource)))
 
 
-def selectors(kind: str, labels: str = MANAGED) -> tuple[str, str]:
-    """Return label and field selectors of a kind, by default for all runs.
+class Selection:
+    """The objects of k8sbench's runs, by their labels and names."""
 
-    Users write Benchmark objects, with the labels that they like.
-    """
-    if kind == "Event":
-        return "", _EVENT_FIELDS
-    return "" if kind == "Benchmark" else labels, ""
+    def selectors(self, kind: str, run_id: str | None = None) -> tuple[str, str]:
+        """Return label and field selectors of a kind, for all runs or one.
+
+        Users write Benchmark objects, with the labels that they like.
+        """
+        if kind == "Event":
+            return "", _EVENT_FIELDS
+        labels = MANAGED if run_id is None else f"{RUN_LABEL}={run_id}"
+        return "" if kind == "Benchmark" else labels, ""
+
+    def run_of(self, kind: str, found: KubeObject) -> str | None:
+        """Return the run that an object or an event's object may belong to.
+
+        By its label or, where that was removed, by its name.
+        """
+        if kind != "Event":
+            return labels_of(found).get(RUN_LABEL) or self.run_named(kind, name_of(found))
+        about = found.get("involvedObject") or {}
+        return self.run_named(about.get("kind", ""), str(about.get("name", "")))
+
+    def run_named(self, kind: str, name: str) -> str | None:
+        """Return the run that an object of this kind and name would belong to."""
+        if kind == "Workload":
+            # Kueue's name for it: kind, job, and a hash.
+            return name.partition("-")[2].rpartition("-")[0]
+        if kind in {"Pod", "Service", "Job"}:
+            # NAME-worker-0
+            return _AFTER_JOB.sub("", name)
+        return name
+
+
+OURS = Selection()
+
+
+class JobSelection(Selection):
+    """The objects of one job that somebody else created."""
+
+    def __init__(self, run_id: str, kind: JobKind, name: str, created_at: float) -> None:
+        self._run_id, self._kind = run_id, kind
+        self._name, self._created_at = name, created_at
+
+    def selectors(self, kind: str, run_id: str | None = None) -> tuple[str, str]:  # noqa: ARG002
+        """Return label and field selectors of a kind."""
+        if kind == "Event":
+            return "", _EVENT_FIELDS
+        if kind == "Pod":
+            return f"{self._kind.pod_label}={self._name}", ""
+        return "", f"metadata.name={self._name}"
+
+    def run_of(self, kind: str, found: KubeObject) -> str | None:
+        """Return the run of an object; pods of an earlier job of the name belong to none."""
+        if kind == "Pod":
+            made = moment(found["metadata"].get("creationTimestamp"))
+            return None if made is not None and made < self._created_at else self._run_id
+        return super().run_of(kind, found)
+
+    def run_named(self, kind: str, name: str) -> str | None:
+        """Return the run if an object of this kind and name is one of the job's."""
+        if kind == self._kind.name:
+            return self._run_id if name == self._name else None
+        own = name if kind != "Workload" else name.partition("-")[2]
+        return self._run_id if own.startswith(f"{self._name}-") or own == self._name else None
 
 
 # -- trimming of objects, to save memory with thousands of pods ------------------------------------
 #
 # Pure. The shapes keep what a diagnosis reads; not managed fields, the containers' environment and
 # commands, the plan's annotation, addresses.
-
-_AFTER_JOB = re.compile(f"(?:{'|'.join(kind.pod_suffix for kind in KINDS.values())})$")
 
 
 def _all(*keys: str) -> dict[str, Any]:
@@ -120,36 +184,16 @@ def trimmed_event(found: KubeObject) -> dict[str, Any]:
     return dict(_kept(found, _EVENT))
 
 
-def keeper(kind: str, runs: Container[str]) -> Callable[[KubeObject], KubeObject | None]:
+def keeper(
+    kind: str, runs: Container[str | None], selection: Selection = OURS
+) -> Callable[[KubeObject], KubeObject | None]:
     """Make the function that trims objects of these runs and drops all others."""
     trim = {"Pod": trimmed_pod, "Event": trimmed_event}.get(kind, trimmed_job)
 
     def keep(found: KubeObject) -> KubeObject | None:
-        return trim(found) if run_of(kind, found) in runs else None
+        return trim(found) if selection.run_of(kind, found) in runs else None
 
     return keep
-
-
-def run_of(kind: str, found: KubeObject) -> str | None:
-    """Return the run that an object or an event's object may belong to.
-
-    By its label or, where that was removed, by its name.
-    """
-    if kind != "Event":
-        return labels_of(found).get(RUN_LABEL) or run_named(kind, found["metadata"]["name"])
-    about = found.get("involvedObject") or {}
-    return run_named(about.get("kind", ""), str(about.get("name", "")))
-
-
-def run_named(kind: str, name: str) -> str:
-    """Return the run that an object of this kind and name would belong to."""
-    if kind == "Workload":
-        # Kueue's name for it: kind, job, and a hash.
-        return name.partition("-")[2].rpartition("-")[0]
-    if kind in {"Pod", "Service", "Job"}:
-        # NAME-worker-0
-        return _AFTER_JOB.sub("", name)
-    return name
 
 
 def _trimmed(found: KubeObject, shape: Mapping[str, Any]) -> dict[str, Any]:

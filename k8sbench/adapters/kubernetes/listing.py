@@ -115,11 +115,13 @@ def _plan(job: KubeObject) -> tuple[RunPlan | None, str]:
     return plan, ""
 
 
-def objects(api: Api, kind: str, run_id: str) -> Sequence[KubeObject]:
+def objects(
+    api: Api, kind: str, run_id: str, selection: kinds.Selection = kinds.OURS
+) -> Sequence[KubeObject]:
     """Return all pods, or all events, of a run; raises :class:`ApiFault`."""
-    labels, fields = kinds.selectors(kind, f"{RUN_LABEL}={run_id}")
+    labels, fields = selection.selectors(kind, run_id)
     path = kinds.path(kind, api.place.namespace)
-    keep = kinds.keeper(kind, {run_id})
+    keep = kinds.keeper(kind, {run_id}, selection)
     return api.list(path, labels=labels, fields=fields, keep=keep)[0]
 
 

@@ -288,6 +288,26 @@ class LogWriter:
         return file
 
 
+def shorten(path: Path, most: int) -> tuple[float | None, float | None] | None:
+    """Cut whole lines out of the middle of a log of over ``most`` bytes.
+
+    Returns the times of the lines before and after the cut; None if the log is shorter.
+    """
+    with disk.translated(f"shorten {path}"), disk.mapped(path) as data:
+        if len(data) <= most:
+            return None
+        first = data.rfind(b"\n", 0, most // 2) + 1
+        last = data.find(b"\n", len(data) - most // 2) + 1
+        before, _ = split_stamp(data[data.rfind(b"\n", 0, max(first - 1, 0)) + 1 : first])
+        after, _ = split_stamp(data[last : last + 64])
+        part = path.with_suffix(".part")
+        with disk.create(part, "wb") as file:
+            file.write(data[:first])
+            file.write(data[last:])
+        part.replace(path)
+    return before, after
+
+
 class LogTails:
     """Reader of the growing logs of a run's replicas."""
 

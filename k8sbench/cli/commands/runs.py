@@ -144,7 +144,7 @@ def _took(row: ListedRun, now: float) -> str | None:
     begun = row.started_at if row.started_at is not None else row.created_at
     # Of a job that is over there, its end is not known here; of an imported run, its beginning.
     is_over = row.ended_at is None and (row.on_cluster or row.phase).final
-    if is_over or row.backend == "imported":
+    if is_over or row.backend in {"imported", "observed"}:
         return None
     return times.duration((now if row.ended_at is None else row.ended_at) - begun)
 

@@ -152,6 +152,13 @@ class LiveRun:
         """Its latest state."""
         return self.state.phase
 
+    def replan(self, plan: RunPlan) -> None:
+        """Take another plan: the log of an observed job shows its format."""
+        if plan.log != self.plan.log:
+            self._format = None
+            self._outputs = {}
+        self.plan = plan
+
     def take(self, event: JobEvent) -> bool:
         """Apply an event; True if it may have a step."""
         if event.transition is not None:

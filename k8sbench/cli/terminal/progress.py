@@ -147,6 +147,7 @@ class Progress:
             self._runs[run.run_id] = LiveRun(run)
             self._left.discard(run.run_id)
             self._several |= len(self._runs) > 1
+        self._runs[run.run_id].replan(run.plan)
         return self._runs[run.run_id]
 
     def _print(self, live: LiveRun, text: str) -> None:

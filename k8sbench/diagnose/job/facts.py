@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from k8sbench.diagnose.job.causes import EVENTS, NEVER_STARTED, Event
-from k8sbench.model.kinds import kind_of
+from k8sbench.model.kinds import kind_of, replica_names
 from k8sbench.model.kube import KubeObject, conditions, is_suspended, is_true, moment, name_of
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -255,7 +255,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def never_restarts(self) -> bool:
-        """True if a failed replica is not restarted."""
+        """True if a failed replica is not restarted.
+
+        The controllers of others' jobs make pods anew, and say when a job has ended.
+        """
+        if self.plan.observed is not None:
+            return False
         specs = (self.job.get("spec") or {}).get(kind_of(self.plan).replicas_key) or {}
         return all(spec.get("restartPolicy", "Never") == "Never" for spec in specs.values())
 
@@ -294,14 +299,14 @@ def look(seen: JobSnapshot, plan: RunPlan, now: float) -> Facts:
             created[pod_name] = created.get(pod_name, 0) + times(event)
     replaced = Counter(kind.replica_of(name_of(pod), plan.job_name) for pod in seen.earlier)
     replicas = []
-    for name in kind.names(plan.replicas):
+    for name in replica_names(plan):
         pod = seen.pods.get(f"{plan.job_name}-{name}")
         pod_name = f"{plan.job_name}-{name}" if pod is None else name_of(pod)
         pod_uid = ((pod or {}).get("metadata") or {}).get("uid")
         replica = Replica(
             name=name,
             pod_name=pod_name,
-            container=kind.container,
+            container=kind.container if plan.observed is None else plan.observed.container,
             pod=pod,
             events=[
                 seen_event

@@ -101,7 +101,7 @@ def _unlike(group: Group, other: Group) -> list[str]:
 
 def _differs(name: str, group: Group, other: Group) -> bool:
     mine, theirs = group.plan, other.plan
-    if name == "window" and mine.backend == theirs.backend == "imported":
+    if name == "window" and mine.is_of_others and mine.backend == theirs.backend:
         return False  # nobody planned it, and both rates are of all after the warm-up
     if name == "options":
         unlike = mine.options.items() ^ theirs.options.items()
@@ -147,7 +147,7 @@ def case_notes(spec: BenchmarkSpec | None, group: Group, base: Group) -> tuple[s
 
 
 def _no_entry(plan: RunPlan) -> str:
-    if plan.backend == "imported" and not plan.spec_source:
+    if plan.is_of_others and not plan.spec_source:
         return "imported by its log format alone, without a benchmark; --benchmark names one"
     return f"no catalog entry {plan.benchmark} in {plan.spec_source}"
 

@@ -28,7 +28,7 @@ from k8sbench.model.gpu_metrics import (
     SeriesQuery,
     SourceName,
 )
-from k8sbench.model.kinds import kind_of
+from k8sbench.model.kinds import replica_names
 from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun, Measurement, SteadyPart
 from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import RunPlan
@@ -58,7 +58,7 @@ class PlannedGpus(NamedTuple):
 def query(run: Run, nodes: Mapping[str, str | None], steady: SteadyPart) -> SeriesQuery:
     """Build the query for a run's series from its replicas' known nodes."""
     prefix = "" if run.location is None else f"{run.plan.job_name}-"
-    nodes = dict.fromkeys(kind_of(run.plan).names(run.plan.replicas)) | dict(nodes)
+    nodes = dict.fromkeys(replica_names(run.plan)) | dict(nodes)
     return SeriesQuery(
         run_id=run.run_id,
         namespace=run.location.namespace if run.location else None,

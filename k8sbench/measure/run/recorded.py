@@ -13,7 +13,7 @@ from k8sbench.measure.run.epochs import Epochs
 from k8sbench.measure.run.log_facts import OpenedLog
 from k8sbench.model import times
 from k8sbench.model.errors import Finding, InputError
-from k8sbench.model.kinds import kind_of
+from k8sbench.model.kinds import replica_names
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import RESTARTING, Phase
 from k8sbench.model.plan import RunPlan
@@ -66,6 +66,18 @@ def measure_run(
         found = measuring.measure(opened, expectation.from_plan(run.plan, accept=tuple(accept)))
     except InputError as why:
         found = unmeasured(run, [log.name for log in opened], why)
+    return judged_with_run(found, run, accept=accept, gaps=gaps, nodes=nodes)
+
+
+def judged_with_run(
+    found: Measurement,
+    run: Run,
+    *,
+    accept: Sequence[str] = (),
+    gaps: Sequence[LogGap] = (),
+    nodes: Iterable[Mapping[str, str]] = (),
+) -> Measurement:
+    """Add what the run's history, gaps and nodes say to the measurement of its logs."""
     # An attempt may have ended before its first line.
     restarts = max(found.restarts, run.restarts)
     stated: dict[str, set[str]] = {}
@@ -75,7 +87,7 @@ def measure_run(
     found = msgspec.structs.replace(found, restarts=restarts, environment=environment)
     more: list[Finding] = []
     if gaps:
-        first, *_ = kind_of(run.plan).names(run.plan.replicas)
+        first, *_ = replica_names(run.plan)
         more.append(integrity.gaps_reason(found, gaps, first=first))
     more += [
         rules.EXIT_CODE.finding(f"The window is complete, but: {evidence.redact(end.cause)}")
@@ -139,6 +151,6 @@ def rate(record: Record, plan: RunPlan) -> float | None:
     seconds = record.seconds or record.mean_seconds
     if printed is not None and record.shape.per == "card":
         return printed * plan.world_size
-    if printed is None and seconds:
+    if printed is None and seconds and plan.batch_size:
         return plan.global_batch * plan.sequence_length / seconds
     return printed

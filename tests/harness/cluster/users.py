@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from tests.harness.cluster.namespace import Namespace
 
 RULES = ROOT / "k8sbench" / "role.yaml"
+OBSERVER = ROOT / "k8sbench" / "observer.yaml"
+"""Rules of a user who reads jobs of others."""
 LIFETIME = "3600s"
 
 
-def make(namespace: Namespace, folder: Path, name: str, *, sees_nodes: bool) -> Path:
+def make(
+    namespace: Namespace, folder: Path, name: str, *, sees_nodes: bool, file: Path = RULES
+) -> Path:
     """Create a service account with those rules; return its kubeconfig."""
     rules: dict[str, list[Any]] = {}
-    for one in yaml.safe_load_all(RULES.read_text()):
+    for one in yaml.safe_load_all(file.read_text()):
         rules.setdefault(one["kind"], []).extend(one["rules"])
     wanted: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}},
@@ -35,6 +39,12 @@ def make(namespace: Namespace, folder: Path, name: str, *, sees_nodes: bool) -> 
         wanted += _granted("ClusterRole", namespace, name, rules["ClusterRole"], metadata)
     namespace.create(*wanted)
     return sign_in(namespace, name, folder / f"{name}.kubeconfig")
+
+
+def sign_in_new(namespace: Namespace, account: str, path: Path) -> Path:
+    """Write a kubeconfig of a new service account without permissions."""
+    namespace.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}})
+    return sign_in(namespace, account, path)
 
 
 def sign_in(namespace: Namespace, account: str, path: Path) -> Path:

@@ -67,7 +67,7 @@ def test_an_outage_is_worth_a_word_after_some_seconds_and_at_its_end() -> None:
 )
 def test_an_event_belongs_to_the_run_whose_object_it_is_about(kind: str, name: str) -> None:
     event = {"metadata": {}, "involvedObject": {"kind": kind, "name": name}}
-    assert kinds.run_of("Event", event) == "resnet50-261120-081500-x7k2qd"
+    assert kinds.OURS.run_of("Event", event) == "resnet50-261120-081500-x7k2qd"
 
 
 def test_nothing_that_may_be_secret_or_large_is_kept_of_a_pod() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from k8sbench import limits
-from k8sbench.adapters.kubernetes import job_changes, listing
+from k8sbench.adapters.kubernetes import job_changes, kinds, listing
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs.streams import Failing, LogStreams
@@ -52,6 +52,7 @@ class EndDetector:
         reread: Callable[[Collection[str] | None], None],
         *,
         user: JobOwner | None,
+        selection: kinds.Selection,
     ) -> None:
         """``start`` executes a request on another thread.
 
@@ -61,7 +62,7 @@ class EndDetector:
         """
         self._api, self._watches, self._logs = api, watches, logs
         self._start, self._queue, self._reread = start, queue, reread
-        self._user = user
+        self._user, self._selection = user, selection
         self._asked_at = -math.inf
         """Time of the last query of queue positions, monotonic seconds."""
         self._workloads: Mapping[str, KubeObject] = {}
@@ -149,7 +150,7 @@ class EndDetector:
         """
         started_at = time.monotonic()
         try:
-            pods = listing.objects(self._api, "Pod", followed.plan.run_id)
+            pods = listing.objects(self._api, "Pod", followed.plan.run_id, self._selection)
         except ApiFault as fault:
             self._queue(partial(self._take_no_pods, followed, fault.message))
         else:
@@ -189,7 +190,7 @@ class EndDetector:
             followed.look_at = followed.read_nodes_until
             return []
         followed.is_over = True
-        if reading.cause_id == JOB_GONE:
+        if reading.cause_id == JOB_GONE and followed.plan.observed is None:
             discard = partial(job_changes.discard, self._api, followed.run)
             self._start(discard)
         nodes = followed.node_facts

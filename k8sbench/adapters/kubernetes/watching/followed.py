@@ -256,7 +256,7 @@ class Followed:
         return self.is_unwanted or is_deleted or CANCEL_ANNOTATION in annotations_of(job)
 
     def _owns(self, pod: KubeObject) -> bool:
-        if self._of.runtime is not None:
+        if self._of.runtime is not None or self._of.maker is not None:
             nonce = annotations_of(pod).get(NONCE_ANNOTATION)
             return nonce in {None, annotations_of(self._job or {}).get(NONCE_ANNOTATION, nonce)}
         owners = pod["metadata"].get("ownerReferences") or ()

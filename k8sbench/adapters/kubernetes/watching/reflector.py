@@ -47,9 +47,10 @@ class Reflector:
         kind: str,
         keep: Callable[[KubeObject], KubeObject | None],
         on_event: Callable[[WatchEvent], None],
+        selection: kinds.Selection = kinds.OURS,
     ) -> None:
         self._kind = kind
-        self._labels, self._fields = kinds.selectors(kind)
+        self._labels, self._fields = selection.selectors(kind)
         self._path = kinds.path(kind, api.place.namespace)
         self._api = api
         self._keep = keep
@@ -202,9 +203,14 @@ class Watches:
     """Starts the reflectors; knows which are complete and which fail."""
 
     def __init__(
-        self, api: Api, runs: Container[str], on_event: Callable[[WatchEvent], None]
+        self,
+        api: Api,
+        runs: Container[str | None],
+        on_event: Callable[[WatchEvent], None],
+        selection: kinds.Selection = kinds.OURS,
     ) -> None:
         """Keep objects of the ``runs``, which are read whenever an object arrives."""
+        self._selection = selection
         self.failing: dict[str, tuple[float, ApiFault]] = {}
         """Kind → since when it cannot be watched, monotonic seconds, and the last fault."""
         self._reported: float | None = None
@@ -235,8 +241,9 @@ class Watches:
                 self._reflectors[kind] = Reflector(
                     self._api,
                     kind,
-                    kinds.keeper(kind, self._runs),
+                    kinds.keeper(kind, self._runs, self._selection),
                     self._on_event,
+                    self._selection,
                 )
 
     def take(self, event: ObjectsListed | WatchFailed | WatchWorks, now: float = 0.0) -> bool:

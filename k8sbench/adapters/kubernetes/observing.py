@@ -1,0 +1,59 @@
+"""Reads the objects of a job that somebody else created; writes none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from k8sbench.adapters.kubernetes import kinds
+from k8sbench.adapters.kubernetes.client.api import Api
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.model.errors import NotFound
+from k8sbench.model.kinds import OBSERVED, JobKind
+from k8sbench.model.kube import KubeObject, labels_of, name_of
+from k8sbench.model.pool import PRODUCT
+
+
+def read_job(api: Api, kind: JobKind, name: str) -> KubeObject:
+    """Return a job; raises :class:`BenchError`, also if there is none."""
+    namespace = api.place.namespace
+    with api.explaining(f"{kind.singular}/{name} be read"):
+        found = api.find(kinds.path(kind.name, namespace, name))
+    if found is None:
+        raise NotFound(
+            f"There is no {kind.singular}/{name} in namespace {namespace}.",
+            f"See those that there are: kubectl get {kind.plural}.{kind.group} -n {namespace}",
+        )
+    return found
+
+
+def read_child(api: Api, kind: JobKind, job: KubeObject) -> KubeObject | None:
+    """Return the object with a job's list of jobs; None before its controller has created it."""
+    path = kinds.path(OBSERVED[kind.child].name, api.place.namespace, name_of(job))
+    with api.explaining(f"{kind.child}/{name_of(job)} be read"):
+        return api.find(path)
+
+
+def pods(api: Api, selection: kinds.Selection) -> dict[str, str | None]:
+    """Return the pods of a job that there are, and their nodes."""
+    labels, _ = selection.selectors("Pod")
+    try:
+        found, _ = api.list(kinds.path("Pod", api.place.namespace), labels=labels)
+    except ApiFault:
+        return {}
+    return {
+        name_of(pod): (pod.get("spec") or {}).get("nodeName")
+        for pod in found
+        if selection.run_of("Pod", pod) is not None
+    }
+
+
+def gpu_model(api: Api, nodes: Iterable[str]) -> str | None:
+    """Return the GPU model that all nodes have by their labels; None if unknown or several."""
+    models: set[str | None] = set()
+    for node in nodes:
+        try:
+            found = api.list(kinds.path("Node"), fields=f"metadata.name={node}", retry_s=0)[0]
+        except ApiFault:
+            return None
+        models.update(labels_of(one).get(PRODUCT) for one in found)
+    return next(iter(models)) if len(models) == 1 else None

@@ -1,0 +1,375 @@
+"""``observe``: measure a job that somebody else created, with the right to read alone.
+
+Its logs are read from their beginnings, archived and measured like imported ones, and the run is
+recorded when the job has ended. Until then nothing is recorded: whoever is interrupted observes the
+job again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from k8sbench import limits
+from k8sbench.app import connections, imports, results, stores
+from k8sbench.app.results import RunRows
+from k8sbench.lifecycle import observing, run_artifacts
+from k8sbench.lifecycle.context import Reporter
+from k8sbench.lifecycle.gpu_metrics_fetcher import WANTED, GpuMetricsFetcher
+from k8sbench.lifecycle.observing import Observation
+from k8sbench.lifecycle.stop import Stop
+from k8sbench.measure.run import recorded
+from k8sbench.measure.run.expectation import LogCandidate, MeasureOptions
+from k8sbench.model import imported, observed, planning
+from k8sbench.model.errors import InputError, Interrupted, NotFound, UsageError
+from k8sbench.model.gpu_metrics import SeriesQuery
+from k8sbench.model.identity import LABEL_DOMAIN, case_key, checked_set_name
+from k8sbench.model.kinds import JobKind, kind_of, rank_order
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.observed import JobFacts
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plain_text import counted
+from k8sbench.model.plan import Device, PlannedWindow, RunPlan
+from k8sbench.model.pool import NodePool
+from k8sbench.model.request import ClusterAccess
+from k8sbench.model.run import Run
+from k8sbench.model.sample import LogGap
+from k8sbench.ports import Cluster
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.kubernetes.client.api import Api
+    from k8sbench.adapters.store.sql_store import SqlStore
+
+OBSERVING = "observing"
+"""Folder of the store with the logs of jobs that are observed, by run id."""
+POOL = "observed"
+MOST_LOG_BYTES = 50 << 20
+"""Bytes that are kept of a replica's log, half of them from its end."""
+LOOK_SECONDS = 2.0
+"""Interval of looks for the object with the pod templates."""
+
+
+class ObserveOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The observed job, and what its log may not state."""
+
+    job: str
+    """KIND/NAME."""
+    measured: MeasureOptions
+    """Facts that the log lacks."""
+    access: ClusterAccess = ClusterAccess()
+    set_name: str | None = None
+    """Set of the run; None: the job's label, or its name."""
+    prometheus: str = connections.AUTO
+    store: str | None = None
+
+
+def observe(options: ObserveOptions, reporter: Reporter, stop: Stop) -> RunRows:
+    """Follow a job to its end, record its run, and make its row.
+
+    Raises :class:`Interrupted` on a stop request; the job goes on.
+    """
+    kind, name = observed.parsed(options.job)
+    if options.set_name is not None:
+        checked_set_name(options.set_name)
+    possible = imports.candidates(options.measured)
+    with (
+        stores.open_writable(options.store, note=reporter.note) as store,
+        contextlib.closing(connections.connect(options.access)) as api,
+    ):
+        api.check_answers(limits.now.api_answer)
+        facts = _facts(api, kind, name, reporter, stop)
+        if facts.run_id in store.ids():
+            reporter.note(f"{options.job} is recorded already, as run {facts.run_id}.")
+            run = store.run(facts.run_id)
+        else:
+            reporter.note(_described(options.job, facts))
+            observer = _Observer(options, facts, possible, store, api, reporter, stop)
+            run = observer.observe(_run(facts, api, options))
+        return results.rows(store, [run], reporter.note, accept=options.measured.accept)
+
+
+# -- before ----------------------------------------------------------------------------------------
+
+
+def _facts(api: Api, kind: JobKind, name: str, reporter: Reporter, stop: Stop) -> JobFacts:
+    """Read the facts of a job; wait for the object with its pod templates."""
+    from k8sbench.adapters.kubernetes import observing as objects
+
+    is_noted = False
+    with stop:
+        while stop.cause is None:
+            job = objects.read_job(api, kind, name)
+            child = objects.read_child(api, kind, job) if kind.child else None
+            if child is not None or not kind.child:
+                return observed.facts(kind, job, child)
+            if not is_noted:
+                is_noted = True
+                reporter.note(f"{kind.singular}/{name} has no pods yet: waiting for its objects.")
+            api.pause(LOOK_SECONDS)
+    raise Interrupted(f"{stop.cause}: {kind.singular}/{name} goes on.")
+
+
+def _described(job: str, facts: JobFacts) -> str:
+    gpus = counted(facts.gpus_per_replica, "GPU")
+    shape = f"{counted(len(facts.job.replicas), 'replica')} × {gpus}"
+    place = f"namespace {facts.job.namespace}, container {facts.job.container}"
+    return f"{job}: {shape}, {place}; case {facts.benchmark}, set {facts.set_name}"
+
+
+def _run(facts: JobFacts, api: Api, options: ObserveOptions) -> Run:
+    """Make the run of a job that is followed; its plan is complete when it is measured."""
+    shape = len(facts.job.replicas), facts.gpus_per_replica or 1
+    device: Device = "cuda" if facts.gpus_per_replica else "cpu"
+    fields = planning.derive_fields(None, None, device, shape)
+    plan = RunPlan(
+        **fields,
+        run_id=facts.run_id,
+        set_name=options.set_name or facts.set_name,
+        repeat=1,
+        benchmark=facts.benchmark,
+        unit="samples",
+        variant="unknown",
+        impl="unknown",
+        framework="unknown",
+        precision="fp32",
+        amp_dtype=None,
+        batch_size=options.measured.batch_size or 0,
+        preset="full",
+        mode="throughput",
+        data="unknown",
+        window=PlannedWindow(
+            warmup=0, iterations=0, log_interval=1, min_steady_seconds=0.0, rule="as logged"
+        ),
+        log="k8sbench",
+        pool=NodePool(name=POOL, gpus_per_node=facts.gpus_per_replica, gpu_model=None),
+        **_of_job(facts),
+    )
+    created = Transition(
+        phase=Phase.CREATED,
+        at=facts.created_at,
+        cause="Created by somebody else.",
+        job_uid=facts.uid,
+    )
+    return Run(
+        plan=plan,
+        created_at=facts.created_at,
+        process=None,
+        history=(created,),
+        location=api.place,
+    )
+
+
+def _of_job(facts: JobFacts) -> dict[str, Any]:
+    """Return the fields of a plan that the job's objects state."""
+    return {
+        "backend": "observed",
+        "observed": facts.job,
+        "kind": facts.job.kind,
+        "queue": facts.queue,
+        "image_reason": "the image of an observed job",
+    }
+
+
+# -- a job is observed -----------------------------------------------------------------------------
+
+
+class _Observer(NamedTuple):
+    """One job, the store of its run, and the cluster."""
+
+    options: ObserveOptions
+    facts: JobFacts
+    possible: Sequence[LogCandidate]
+    store: SqlStore
+    api: Api
+    reporter: Reporter
+    stop: Stop
+
+    def observe(self, run: Run) -> Run:
+        """Follow the job to its end; return its recorded run."""
+        from k8sbench.adapters.kubernetes import kinds
+        from k8sbench.adapters.kubernetes import observing as objects
+        from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+        from k8sbench.adapters.store import exchange
+        from k8sbench.adapters.store.artifacts import LogWriter, RunFolder
+
+        facts, job = self.facts, self.options.job
+        selection = kinds.JobSelection(
+            run.run_id, kind_of(run.plan), facts.job.name, facts.created_at
+        )
+        with (
+            self._folder() as folder,
+            contextlib.closing(KubernetesCluster(self.api, selection=selection)) as cluster,
+        ):
+            seen = observing.follow(run, cluster, LogWriter(folder), self.reporter, self.stop)
+            if not seen.run.phase.final:
+                raise Interrupted(
+                    f"{self.stop.cause}: {job} goes on; it is {seen.run.phase}.",
+                    f"Observe it again with: k8sbench observe {job}",
+                )
+            pods = objects.pods(self.api, selection)
+            run = self._measured(folder, seen)
+            gaps = [*seen.gaps, *_shortened(folder)]
+            if gaps:
+                RunFolder(folder).write(run_artifacts.GAPS, msgspec.json.encode(gaps))
+            RunFolder(folder).save(run)
+            exchange.put_in_place(self.store, {run.run_id: folder})
+            return self._with_gpu_metrics(cluster, run, pods)
+
+    @contextlib.contextmanager
+    def _folder(self) -> Iterator[Path]:
+        """Provide the folder of the job's logs to one process at a time.
+
+        It stays where the logs could not be measured.
+        """
+        from k8sbench.adapters.store import disk
+
+        run_id = self.facts.run_id
+        if not self.store.claims.claim(run_id):
+            raise UsageError(
+                f"Another k8sbench process observes {self.options.job}.",
+                f"Its run will be {run_id}: k8sbench status {run_id}",
+            )
+        folder = self.store.root / OBSERVING / run_id
+        try:
+            with disk.translated(f"write {folder}"):
+                shutil.rmtree(folder, ignore_errors=True)
+                disk.make_folder(folder)
+            yield folder
+        except InputError:
+            raise
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        finally:
+            self.store.claims.release(run_id)
+
+    def _measured(self, folder: Path, seen: Observation) -> Run:
+        """Measure the archived logs of the ended job; return its run."""
+        from k8sbench.adapters.kubernetes import observing as objects
+        from k8sbench.adapters.store.artifacts import LOG_SUFFIX, LOGS
+
+        job, given = self.options.job, self.options.measured
+        logs = sorted((folder / LOGS).glob(f"*{LOG_SUFFIX}"), key=lambda one: rank_order(one.stem))
+        if not logs:
+            end = seen.run.history[-1]
+            raise NotFound(
+                f"{job} left no log: {end.cause}",
+                end.action or "Observe a job while its pods are there.",
+            )
+        try:
+            log = imports.measure_run(
+                {str(path): path.stem for path in logs}, job, self.possible, self._given()
+            )
+            model = objects.gpu_model(self.api, filter(None, seen.nodes.values()))
+            found = _stated(log.measurement, self.facts, model)
+            plan = imported.plan(
+                found, log.origin, run_id=seen.run.run_id, set_name=seen.run.plan.set_name
+            )
+        except InputError as error:
+            raise InputError(
+                error.message.removeprefix(f"{error.file}: "),
+                f"{error.action}\n  Its logs are in {folder / LOGS}.",
+                file=job,
+            ) from error
+        plan = msgspec.structs.replace(
+            plan,
+            benchmark=self.facts.benchmark,
+            spec_source="",  # a label may name a benchmark of the catalog
+            spec_digest="",
+            pool=msgspec.structs.replace(plan.pool, name=POOL),
+            **_of_job(self.facts),
+        )
+        repeat = self.store.next_repeat(plan.set_name, case_key(plan))
+        run = msgspec.structs.replace(
+            seen.run,
+            plan=msgspec.structs.replace(plan, repeat=repeat),
+            image_digest=seen.images.pop() if len(seen.images) == 1 else None,
+        )
+        found = recorded.judged_with_run(
+            found, run, accept=given.accept, gaps=seen.gaps, nodes=seen.node_facts
+        )
+        is_result = recorded.is_result(run, found)
+        return msgspec.structs.replace(run, measurement=found if is_result else None)
+
+    def _given(self) -> MeasureOptions:
+        """Add the case that the job's objects state to what the user states."""
+        facts = self.facts
+        given = self._annotated(self.options.measured)
+        if given.case is None and given.gpus is None and facts.gpus_per_replica:
+            case = f"{len(facts.job.replicas)}x{facts.gpus_per_replica}"
+            given = msgspec.structs.replace(given, case=case)
+        return msgspec.structs.replace(given, one_run=True)
+
+    def _annotated(self, given: MeasureOptions) -> MeasureOptions:
+        """Add what annotations of the job state; the user's options count first."""
+        stated = {
+            name: text for name, text in self.facts.stated.items() if getattr(given, name) is None
+        }
+        known = {name: getattr(given, name) for name in given.__struct_fields__}
+        try:
+            return msgspec.convert(known | stated, MeasureOptions, strict=False)
+        except msgspec.ValidationError as error:
+            names = ", ".join(f"{LABEL_DOMAIN}/{name}" for name in observed.STATED)
+            raise UsageError(
+                f"An annotation of {self.options.job} is wrong: {error}.",
+                f"Annotations are {names}.",
+            ) from error
+
+    def _with_gpu_metrics(self, cluster: Cluster, run: Run, pods: Mapping[str, str | None]) -> Run:
+        """Fetch the GPU metrics of the measured window, by the names of the job's pods."""
+        store, steady = self.store, run.measurement.steady if run.measurement else None
+        run = store.run(run.run_id)
+        if steady is None or not pods or run.plan.device == "cpu":
+            return run
+        wanted = SeriesQuery(
+            run_id=run.run_id,
+            namespace=self.facts.job.namespace,
+            nodes=dict(pods),
+            uuids=tuple(steady.gpu_uuids),
+            start=steady.started_at,
+            end=steady.ended_at,
+        )
+        run_artifacts.keep_value(store, run.run_id, WANTED, wanted)
+        sources = connections.metric_sources(self.options.prometheus, self.api, store)
+        context = connections.run_context(
+            store,
+            cluster,
+            self.api,
+            metric_sources=sources,
+            accept=self.options.measured.accept,
+        )
+        fetcher = GpuMetricsFetcher(context, self.reporter)
+        fetcher.add(run)
+        return fetcher.finish([run], self.stop)[0]
+
+
+def _shortened(folder: Path) -> Iterator[LogGap]:
+    """Shorten long logs, which are measured already; yield what is left out."""
+    from k8sbench.adapters.store import artifacts
+
+    for path in sorted((folder / artifacts.LOGS).iterdir()):
+        cut = artifacts.shorten(path, MOST_LOG_BYTES)
+        if cut is not None:
+            before, after = cut
+            yield LogGap(
+                replica=path.stem,
+                after=before,
+                before=after,
+                why=f"Its middle: {MOST_LOG_BYTES >> 20} MiB are kept. It was measured whole.",
+            )
+
+
+def _stated(found: Measurement, facts: JobFacts, model: str | None) -> Measurement:
+    """Add what the job's objects state and the log does not."""
+    device = found.device or ("cuda" if facts.gpus_per_replica else "cpu")
+    return msgspec.structs.replace(
+        found,
+        device=device,
+        gpu_model=found.gpu_model or (model if device == "cuda" else None),
+        environment=facts.environment | found.environment,
+    )

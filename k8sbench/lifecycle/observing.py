@@ -1,0 +1,84 @@
+"""Following a job that somebody else created: its logs are archived, and nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from k8sbench.lifecycle.context import Reporter
+from k8sbench.lifecycle.stop import Stop
+from k8sbench.model.run import Run
+from k8sbench.model.sample import LogGap
+from k8sbench.parse.reading import family_in
+from k8sbench.ports import Cluster, JobEvent, LogArchive
+
+LOOK_SECONDS = 0.5
+"""Longest wait before stop requests are looked at."""
+FIRST_LINES = 2048
+"""Lines in which the format of a log is looked for."""
+
+
+class Observation(msgspec.Struct, kw_only=True):
+    """A job as it was seen; its run is final once the job has ended."""
+
+    run: Run
+    gaps: list[LogGap] = []
+    node_facts: list[Mapping[str, str]] = []
+    """Facts that the nodes report, of a job that succeeded."""
+    images: set[str] = set()
+    """Digests of the images that its replicas ran."""
+    nodes: dict[str, str | None] = {}
+    """Node by replica."""
+    is_known: bool = False
+    """True once the format of the log is known."""
+    lines: list[str] = []
+    """First lines of the log, until then."""
+
+    def take(self, event: JobEvent, archive: LogArchive) -> None:
+        """Take in an event: archive a line, or add to what is known."""
+        if event.line is not None:
+            archive.write(event.line)
+            self._take_line(event.line.text)
+        if event.gap is not None:
+            self.gaps.append(event.gap)
+        if event.nodes is not None:
+            self.node_facts = list(event.nodes.values())
+        if event.replica is not None:
+            replica = event.replica
+            self.nodes[replica.replica] = replica.node or self.nodes.get(replica.replica)
+            if replica.image is not None:
+                self.images.add(replica.image)
+        if event.transition is not None:
+            history = (*self.run.history, event.transition)
+            self.run = msgspec.structs.replace(self.run, history=history)
+
+    def _take_line(self, text: str) -> None:
+        """Look for the log's format in its first lines, again when they have doubled."""
+        if self.is_known or len(self.lines) >= FIRST_LINES:
+            return
+        self.lines.append(text)
+        count = len(self.lines)
+        if count & (count - 1) or (family := family_in(self.lines)) is None:
+            return
+        self.is_known = True
+        plan = msgspec.structs.replace(self.run.plan, log=family.name, unit=family.unit)
+        self.run = msgspec.structs.replace(self.run, plan=plan)
+
+
+def follow(
+    run: Run, cluster: Cluster, archive: LogArchive, reporter: Reporter, stop: Stop
+) -> Observation:
+    """Follow a job to its end, or to a stop request; archive what its replicas print."""
+    seen = Observation(run=run)
+    cluster.resume(run, {})
+    with stop:
+        while not seen.run.phase.final and stop.cause is None:
+            events: Sequence[JobEvent] = cluster.wait(LOOK_SECONDS)
+            for event in events:
+                if not event.run_id and event.note is not None:
+                    reporter.note(event.note)
+                elif event.run_id:
+                    seen.take(event, archive)
+                    reporter.on_event(seen.run, event)
+    return seen

@@ -1,0 +1,257 @@
+"""Jobs that somebody else created: their facts, from the objects of the API server.
+
+Facts come from the job and its pod templates. What nothing states is not guessed: the log says it,
+an option, or an annotation of the job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from k8sbench.model.errors import UsageError, did_you_mean
+from k8sbench.model.identity import LABEL_DOMAIN, NAME_LIMIT
+from k8sbench.model.kinds import OBSERVED, TRAINS, JobKind, replica_name
+from k8sbench.model.kube import KubeObject, annotations_of, labels_of, moment, name_of
+from k8sbench.model.plain_text import without_passwords
+from k8sbench.model.plan import ObservedJob
+
+BENCHMARK_LABEL = f"{LABEL_DOMAIN}/benchmark"
+"""Label of a job: name of its benchmark in rows."""
+SET_LABEL = f"{LABEL_DOMAIN}/set"
+"""Label of a job: set of its run."""
+CONTAINER_ANNOTATION = f"{LABEL_DOMAIN}/container"
+"""Annotation of a job: the container whose log is measured, where none has GPUs."""
+STATED = ("batch-size", "precision", "gpu-model", "framework", "warmup")
+"""Annotations of a job that state what its log does not, as options of ``observe`` do."""
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+VARIABLES = ("NCCL_", "TORCH_", "OMP_", "CUDA_", "WORLD_SIZE")
+"""Prefixes of variables that are recorded; others may hold credentials."""
+_ID_DIGITS = 12
+_DATE = re.compile(r"[-._](\d{8,}|\d{4}-\d\d-\d\d)([-t]?\d{4,6})?$")
+"""A date or Unix time at the end of a name."""
+_CREDENTIALS = (
+    re.compile(
+        r"(?i)((?:token|secret|passw(?:or)?d|passphrase|credential|api[-_]?key|access[-_]?key)"
+        r"(?:=|:\s*|\s+)['\"]?)[^\s'\"]+"
+    ),
+    re.compile(r"()\b(?:hf_|sk-|gh[pousr]_|github_pat_|xox[abp]-|AKIA|eyJ)[\w.-]{8,}"),
+)
+
+
+class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts about a run that the objects of its job state."""
+
+    job: ObservedJob
+    uid: str
+    created_at: float
+    """Unix seconds."""
+    benchmark: str
+    """Name of its case in rows."""
+    set_name: str
+    gpus_per_replica: int
+    queue: str | None
+    stated: dict[str, str]
+    """Option → its text in an annotation of the job."""
+    environment: dict[str, str]
+    """Command, image and variables; no credentials."""
+
+    @property
+    def run_id(self) -> str:
+        """The run's id: the job's name, and a digest of namespace, kind, name and uid."""
+        text = "/".join((self.job.namespace, self.job.kind, self.job.name, self.uid))
+        digest = hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
+        name = re.sub("[^a-z0-9-]", "-", self.job.name)
+        name = name if name[0].isalpha() else f"job-{name}"
+        return f"{name[: NAME_LIMIT - _ID_DIGITS - 1].rstrip('-')}-{digest}"
+
+
+def parsed(text: str) -> tuple[JobKind, str]:
+    """Parse KIND/NAME as kubectl takes it; raises :class:`UsageError`."""
+    word, slash, name = text.partition("/")
+    word = word.lower().partition(".")[0]
+    names = {form: kind for kind in OBSERVED.values() for form in (kind.singular, kind.plural)}
+    if not slash or not name or "/" in name:
+        example = f"{next(iter(OBSERVED))}/llama"
+        raise UsageError(f"{text!r} names no job.", f"Name it as KIND/NAME: {example}.")
+    if word not in names:
+        kinds = ", ".join(OBSERVED)
+        raise UsageError(
+            f"Jobs of kind {word!r} cannot be observed.",
+            f"{did_you_mean(word, list(names))}Kinds: {kinds}.",
+        )
+    return names[word], name
+
+
+class _Template(msgspec.Struct, frozen=True):
+    """The pods of one role."""
+
+    role: str
+    jobs: int
+    """Batch jobs of the role."""
+    pods: int
+    """Pods of each job."""
+    spec: Mapping[str, Any]
+    is_trainer: bool
+
+
+def facts(kind: JobKind, job: KubeObject, child: KubeObject | None = None) -> JobFacts:
+    """Read the facts of a job.
+
+    ``child`` is the object of :attr:`JobKind.child`. Raises :class:`UsageError` for a job whose
+    replicas are not alike.
+    """
+    which = f"{kind.singular}/{name_of(job)}"
+    templates = list(_templates(kind, job, child, which))
+    chosen = [one for one in templates if one.is_trainer] or templates
+    chosen = [one for one in chosen if _gpus_of_pod(one.spec)] or chosen
+    wanted = annotations_of(job).get(CONTAINER_ANNOTATION)
+    containers = {_container(one.spec, wanted, kind.container, which) for one in chosen}
+    gpus = {_gpus_of_pod(one.spec) for one in chosen}
+    if len(containers) > 1 or len(gpus) > 1:
+        raise UsageError(
+            f"The replicas of {which} are not alike: {', '.join(one.role for one in chosen)}.",
+            "A job is observed if its replicas have one container name and as many GPUs each.",
+        )
+    (container,) = containers
+    replicas = tuple(
+        replica_name(one.role, number, rank)
+        for one in chosen
+        for number in range(one.jobs)
+        for rank in range(one.pods)
+    )
+    metadata = job["metadata"]
+    return JobFacts(
+        job=ObservedJob(
+            kind=kind.name,
+            namespace=metadata["namespace"],
+            name=name_of(job),
+            replicas=replicas,
+            container=container,
+        ),
+        uid=metadata["uid"],
+        created_at=moment(metadata.get("creationTimestamp")) or 0.0,
+        benchmark=case_name(job),
+        set_name=labels_of(job).get(SET_LABEL) or name_of(job)[:63].rstrip("-."),
+        gpus_per_replica=gpus.pop(),
+        queue=labels_of(job).get(QUEUE_LABEL),
+        stated={
+            option.replace("-", "_"): text
+            for option in STATED
+            if (text := annotations_of(job).get(f"{LABEL_DOMAIN}/{option}")) is not None
+        },
+        environment=_environment(chosen[0].spec, container),
+    )
+
+
+def case_name(job: KubeObject) -> str:
+    """Return the name of a job's case.
+
+    Its label, else the CronJob that owns it, its generateName, or its name less a date at the end.
+    """
+    metadata = job["metadata"]
+    if label := labels_of(job).get(BENCHMARK_LABEL):
+        return label
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("kind") == "CronJob":
+            return str(owner["name"])
+    if generated := str(metadata.get("generateName") or "").rstrip("-."):
+        return generated
+    return _DATE.sub("", name_of(job)) or name_of(job)
+
+
+def without_credentials(text: str) -> str:
+    """Return a command line with ``***`` in place of what looks like a credential."""
+    for pattern in _CREDENTIALS:
+        text = pattern.sub(r"\1***", text)
+    return without_passwords(text)
+
+
+# -- templates -------------------------------------------------------------------------------------
+
+
+def _templates(
+    kind: JobKind, job: KubeObject, child: KubeObject | None, which: str
+) -> Iterator[_Template]:
+    spec = job.get("spec") or {}
+    if kind.templates == "pod":
+        count = int(spec.get("completions") or spec.get("parallelism") or 1)
+        if count > 1 and spec.get("completionMode") != "Indexed":
+            raise UsageError(
+                f"The pods of {which} have no ranks: it is not Indexed.",
+                "Set completionMode: Indexed in its spec.",
+            )
+        yield _Template(kind.others.lower(), 1, count, spec["template"]["spec"], True)
+    elif kind.templates == "jobs":
+        spec = (child or job).get("spec") or {}
+        for one in spec.get(OBSERVED[kind.child or kind.singular].replicas_key) or ():
+            inner = one["template"]["spec"]
+            labels = (one["template"].get("metadata") or {}).get("labels") or {}
+            yield _Template(
+                one["name"],
+                int(one.get("replicas") or 1),
+                int(inner.get("completions") or inner.get("parallelism") or 1),
+                inner["template"]["spec"],
+                labels.get(TRAINS[0]) == TRAINS[1],
+            )
+    else:
+        roles = kind.replica_specs(spec) or {}
+        for role in sorted(roles, key=lambda role: role != kind.lead):
+            count = int(roles[role].get("replicas") or 1)
+            yield _Template(role.lower(), 1, count, roles[role]["template"]["spec"], True)
+
+
+def _gpus(container: Mapping[str, Any]) -> int:
+    """Return the GPUs that a container asks for."""
+    resources = container.get("resources") or {}
+    asked = (resources.get("requests") or {}) | (resources.get("limits") or {})
+    return sum(int(count) for name, count in asked.items() if _is_gpu(name))
+
+
+def _is_gpu(resource: str) -> bool:
+    return resource.endswith("/gpu") or "/mig-" in resource
+
+
+def _gpus_of_pod(spec: Mapping[str, Any]) -> int:
+    return sum(map(_gpus, spec.get("containers") or ()))
+
+
+def _container(spec: Mapping[str, Any], wanted: str | None, usual: str, which: str) -> str:
+    """Return the container whose log is measured.
+
+    The named one, else that with GPUs, the kind's own, or the only one.
+    """
+    containers = spec.get("containers") or ()
+    names = [str(one["name"]) for one in containers]
+    if wanted is not None and wanted not in names:
+        raise UsageError(
+            f"{which} has no container {wanted!r}, which its annotation names.",
+            f"Name one of {', '.join(names)} with {CONTAINER_ANNOTATION}.",
+        )
+    with_gpus = [str(one["name"]) for one in containers if _gpus(one)]
+    for found in ([wanted] if wanted else [], with_gpus, [usual] if usual in names else [], names):
+        if len(found) == 1:
+            return str(found[0])
+    raise UsageError(
+        f"Nothing says which container of {which} trains: {', '.join(names)}.",
+        f"Name it with the annotation {CONTAINER_ANNOTATION} of the job.",
+    )
+
+
+def _environment(spec: Mapping[str, Any], container: str) -> dict[str, str]:
+    """Return command, image and some variables of a container, by name."""
+    (found,) = (one for one in spec["containers"] if one["name"] == container)
+    words: Sequence[str] = [*(found.get("command") or ()), *(found.get("args") or ())]
+    stated = {"job_image": str(found.get("image") or "")}
+    if words:
+        stated["job_command"] = without_credentials(shlex.join(words))
+    for variable in found.get("env") or ():
+        name, value = str(variable["name"]), variable.get("value")
+        if name.startswith(VARIABLES) and value is not None:
+            stated[f"job_env.{name}"] = without_credentials(str(value))
+    return {name: text for name, text in stated.items() if text}

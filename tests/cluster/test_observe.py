@@ -1,0 +1,152 @@
+"""Jobs that somebody else created, observed with the right to read alone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.cluster import audit, pod_logs, users
+from tests.harness.cluster.jobs import ON_GPUS, pytorch_job
+from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.nodes import RUN_FOR, log_text
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.shell import Shell
+from tests.tiers import ROOT
+
+LOG = ROOT / "tests" / "fixtures" / "logs" / "torchtitan.log"
+"""7,000 tokens/s on each of eight GPUs, as rank 0 prints it."""
+TEXT = log_text(LOG.read_text().splitlines())
+READS = {"get", "list", "watch"}
+STATED = {"k8sbench.io/precision": "bf16"}
+
+
+@pytest.fixture
+def observer(namespace: Namespace, tmp_path: Path) -> Shell:
+    """Give a shell whose user may only read."""
+    made = users.make(namespace, tmp_path, "observer", sees_nodes=True, file=users.OBSERVER)
+    return Shell(namespace, made, tmp_path / "observer")
+
+
+@pytest.fixture
+def growing(namespace: Namespace, tmp_path: Path) -> Path:
+    """Give the growing log of the first replica of job llama."""
+    file, other = tmp_path / "master.log", tmp_path / "worker.log"
+    file.touch()
+    other.write_text(log_text(["joined"]))
+    pod_logs.serve_pods(namespace, {"llama-master-0": file, "llama-worker-0": other})
+    return file
+
+
+def create(namespace: Namespace, **annotations: str) -> None:
+    job = pytorch_job("llama", workers=1, gpus=4, run_for=None)
+    job["metadata"]["annotations"] = annotations
+    namespace.create(job)
+    namespace.wait_for_pods(2)
+
+
+def finish(namespace: Namespace, label: str = "training.kubeflow.org/job-name") -> None:
+    namespace.kubectl("annotate", "pods", f"--selector={label}=llama", f"{RUN_FOR}=0s")
+
+
+def check_row(row: dict[str, Any], case: str) -> None:
+    figures = (row["benchmark"], row["case"], row["backend"], row["state"])
+    assert figures == ("llama", case, "observed", "valid")
+    assert row["throughput"] == pytest.approx(56_000)
+    assert row["gpu_model"] == "NVIDIA H100 80GB HBM3"
+
+
+def test_a_job_of_others_is_followed_and_measured(
+    observer: Shell, namespace: Namespace, growing: Path, own_cluster: OwnCluster
+) -> None:
+    create(namespace)
+    with observer.started("observe", "pytorchjob/llama", "--precision=bf16") as process:
+        process.until("All 2 replicas run")
+        growing.write_text(TEXT)
+        process.until("tokens/s  loss")
+        finish(namespace)
+        process.ends(0)
+    (row,) = observer.json("results")["rows"]
+    check_row(row, "2x4")
+    (run_id,) = observer.run("list", "-o", "name").out.split()
+    archived = observer.archived(run_id, "master-0")
+    assert archived == LOG.read_text().splitlines()
+    asked = {
+        entry["verb"]
+        for entry in audit.requests(own_cluster.layout.audit_log)
+        if entry["user"]["username"] == f"system:serviceaccount:{namespace.name}:observer"
+    }
+    assert asked
+    assert asked <= READS
+
+
+def test_an_observed_job_goes_on_and_is_measured_after_its_end(
+    observer: Shell, namespace: Namespace, growing: Path
+) -> None:
+    create(namespace, **STATED)
+    growing.write_text(TEXT)
+    with observer.started("observe", "pytorchjob/llama") as process:
+        process.until("All 2 replicas run")
+        process.interrupt().ends(130)
+    assert observer.json("list") == []
+    finish(namespace)
+    namespace.wait("condition=Succeeded", "pytorchjob/llama")
+    first = observer.run("observe", "pytorchjob/llama", "--output=json").out
+    again = observer.run("observe", "pytorchjob/llama", "--output=json")
+    assert first == again.out
+    assert len(observer.json("list")) == 1
+    assert namespace.get("pytorchjob", "llama")["metadata"]["annotations"] == STATED
+    refused = observer.run("cancel", "llama", code=2)
+    assert "was observed" in refused.err
+
+
+def test_a_log_that_lacks_a_fact_is_kept_and_the_option_named(
+    observer: Shell, namespace: Namespace, growing: Path
+) -> None:
+    create(namespace)
+    growing.write_text(TEXT)
+    finish(namespace)
+    refused = observer.run("observe", "pytorchjob/llama", code=2)
+    assert "--precision" in refused.err
+    (folder,) = re.findall(r"Its logs are in (\S+)\.$", refused.err, re.MULTILINE)
+    assert (Path(folder) / "master-0.log").exists()
+    check_row(observer.json("observe", "pytorchjob/llama", "--precision=bf16")["rows"][0], "2x4")
+
+
+def test_what_may_not_be_read_or_is_not_there_is_named(
+    observer: Shell, namespace: Namespace, tmp_path: Path
+) -> None:
+    absent = observer.run("observe", "pytorchjob/llama", code=2)
+    assert "kubectl get pytorchjobs.kubeflow.org" in absent.err
+    nobody = users.sign_in_new(namespace, "nobody", tmp_path / "nobody.kubeconfig")
+    refused = Shell(namespace, nobody, tmp_path / "nobody").run("observe", "job/llama", code=6)
+    assert "jobs" in refused.err
+
+
+def test_a_job_of_kubernetes_is_observed(observer: Shell, namespace: Namespace) -> None:
+    container = {
+        "name": "trainer",
+        "image": "example.invalid/trainer:1",
+        "command": ["python", "train.py", "--hf-token=s3cr3tvalue"],
+        "resources": {"limits": {"nvidia.com/gpu": 8}},
+    }
+    pod = {"restartPolicy": "Never", "containers": [container], **ON_GPUS}
+    spec = {"template": {"spec": pod}, "backoffLimit": 0}
+    metadata = {"name": "llama", "annotations": STATED}
+    with observer.behind_proxy() as proxy:
+        text = re.sub(r"(?m)^(\S+) \w+ F ", r"\1 ", TEXT).encode()
+        proxy.alter(r"/pods/llama-[a-z0-9]+/log\?(?!.*previous=true)", lambda _: text)
+        namespace.create(
+            {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+        )
+        with observer.started("observe", "job/llama") as process:
+            process.until("Running: pod-0 runs")
+            finish(namespace, "batch.kubernetes.io/job-name")
+            process.ends(0)
+        check_row(observer.json("results")["rows"][0], "1x8")
+        (run_id,) = observer.run("list", "-o", "name").out.split()
+        shown = observer.run("status", run_id, "--output=json").out
+        assert "--hf-token=***" in shown
+        assert "s3cr3tvalue" not in shown

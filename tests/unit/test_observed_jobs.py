@@ -1,0 +1,201 @@
+"""Facts of jobs that somebody else created."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from k8sbench.model import observed
+from k8sbench.model.errors import UsageError
+from k8sbench.model.kinds import OBSERVED
+
+UID = "0b5f6c1e-8f3c-4d64-9a53-0d5d6a7a4e11"
+
+
+def metadata(name: str = "llama", **more: Any) -> dict[str, Any]:
+    at = "2026-11-28T02:00:00Z"
+    return {"name": name, "namespace": "team-a", "uid": UID, "creationTimestamp": at, **more}
+
+
+def container(name: str = "trainer", gpus: int = 8, **more: Any) -> dict[str, Any]:
+    resources = {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
+    return {"name": name, "image": "example.org/llama:1", "resources": resources, **more}
+
+
+def job(name: str = "llama", *containers: dict[str, Any], **more: Any) -> dict[str, Any]:
+    template = {"spec": {"containers": list(containers) or [container()]}}
+    return {"metadata": metadata(name, **more), "spec": {"template": template}}
+
+
+def replicated(name: str, pods: int, gpus: int, *, jobs: int = 1) -> dict[str, Any]:
+    template = {"spec": {"containers": [container("node", gpus)]}}
+    inner = {"parallelism": pods, "completions": pods, "template": template}
+    return {"name": name, "replicas": jobs, "template": {"spec": inner}}
+
+
+def job_set(*jobs: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": metadata(), "spec": {"replicatedJobs": list(jobs)}}
+
+
+def facts(found: dict[str, Any], kind: str = "job", **more: Any) -> observed.JobFacts:
+    return observed.facts(OBSERVED[kind], found, **more)
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [
+        ("llama-20261128", "llama"),
+        ("llama-2026-11-28", "llama"),
+        ("llama-20261128-0200", "llama"),
+        ("llama-1795831200", "llama"),
+        ("llama-8b", "llama-8b"),
+        ("llama-70b", "llama-70b"),
+        ("gpt-124", "gpt-124"),
+        ("resnet-1234567", "resnet-1234567"),
+    ],
+)
+def test_only_a_date_is_cut_from_a_name(name: str, case: str) -> None:
+    assert observed.case_name(job(name)) == case
+
+
+def test_a_case_has_the_name_of_the_label_the_cron_job_or_the_generated_name() -> None:
+    owner = {"ownerReferences": [{"kind": "CronJob", "name": "nightly", "uid": "1"}]}
+    generated = {"generateName": "llama-"}
+    label = {"labels": {"k8sbench.io/benchmark": "resnet50"}}
+    assert observed.case_name(job("x-1", **generated, **owner, **label)) == "resnet50"
+    assert observed.case_name(job("x-1", **generated, **owner)) == "nightly"
+    assert observed.case_name(job("llama-x7k2p", **generated)) == "llama"
+
+
+def test_a_run_id_tells_apart_jobs_of_one_name() -> None:
+    again = job()
+    again["metadata"]["uid"] = "another"
+    elsewhere = job()
+    elsewhere["metadata"]["namespace"] = "team-b"
+    ids = {facts(one).run_id for one in (job(), again, elsewhere)}
+    assert len(ids) == 3
+    assert all(run_id.startswith("llama-") for run_id in ids)
+    assert facts(job("1.node")).run_id.startswith("job-1-node-")
+
+
+@pytest.mark.parametrize("text", ["llama", "trainjob/", "a/b/c"])
+def test_a_job_is_named_by_kind_and_name(text: str) -> None:
+    with pytest.raises(UsageError):
+        observed.parsed(text)
+
+
+def test_kinds_are_those_of_kubectl() -> None:
+    assert observed.parsed("trainjobs.trainer.kubeflow.org/llama")[0].name == "TrainJob"
+    assert observed.parsed("Job/llama")[1] == "llama"
+    with pytest.raises(UsageError, match="trainjob"):
+        observed.parsed("trainjbo/llama")
+
+
+# -- replicas --------------------------------------------------------------------------------------
+
+
+def test_a_train_job_has_the_replicas_of_its_job_set_that_have_gpus() -> None:
+    made = job_set(replicated("dataset-initializer", 1, 0), replicated("node", 2, 8))
+    found = facts({"metadata": metadata(), "spec": {}}, "trainjob", child=made)
+    assert found.job.replicas == ("node-0", "node-1")
+    assert (found.job.container, found.gpus_per_replica) == ("node", 8)
+
+
+def test_replicas_of_several_jobs_of_a_role_are_numbered() -> None:
+    found = facts(job_set(replicated("worker", 2, 4, jobs=2)), "jobset")
+    assert found.job.replicas == ("worker-0", "worker-1", "worker-1-0", "worker-1-1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "pod", "replica"),
+    [
+        ("trainjob", "llama-node-0-1-x7k2p", "node-1"),
+        ("jobset", "llama-worker-1-0-x7k2p", "worker-1-0"),
+        ("jobset", "llama-data-loader-0-3-x7k2p", "data-loader-3"),
+        ("job", "llama-x7k2p", "pod-0"),
+        ("job", "llama-3-x7k2p", "pod-3"),
+        ("pytorchjob", "llama-worker-2", "worker-2"),
+    ],
+)
+def test_a_pod_is_a_replica_by_its_name(kind: str, pod: str, replica: str) -> None:
+    assert OBSERVED[kind].replica_of(pod, "llama") == replica
+
+
+def test_the_master_is_the_first_replica() -> None:
+    template = {"spec": {"containers": [container("pytorch", 4)]}}
+    roles = {
+        "Worker": {"replicas": 3, "template": template},
+        "Master": {"replicas": 1, "template": template},
+    }
+    found = facts({"metadata": metadata(), "spec": {"pytorchReplicaSpecs": roles}}, "pytorchjob")
+    assert found.job.replicas == ("master-0", "worker-0", "worker-1", "worker-2")
+
+
+def test_pods_without_ranks_are_refused() -> None:
+    several = job()
+    several["spec"]["completions"] = 2
+    with pytest.raises(UsageError):
+        facts(several)
+    several["spec"]["completionMode"] = "Indexed"
+    assert facts(several).job.replicas == ("pod-0", "pod-1")
+
+
+def test_replicas_that_are_not_alike_are_refused() -> None:
+    with pytest.raises(UsageError, match="alike"):
+        facts(job_set(replicated("a", 1, 8), replicated("b", 1, 4)), "jobset")
+
+
+# -- container -------------------------------------------------------------------------------------
+
+
+def test_the_container_with_gpus_trains() -> None:
+    assert facts(job("llama", container("sidecar", 0), container())).job.container == "trainer"
+
+
+def test_without_gpus_an_annotation_names_the_container() -> None:
+    two = (container("sidecar", 0), container("trainer", 0))
+    with pytest.raises(UsageError, match="container"):
+        facts(job("llama", *two))
+    named = {"annotations": {"k8sbench.io/container": "trainer"}}
+    assert facts(job("llama", *two, **named)).job.container == "trainer"
+
+
+# -- credentials -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "--token=s3cr3tvalue",
+        "--hf-token s3cr3tvalue",
+        "WANDB_API_KEY=s3cr3tvalue python train.py",
+        "--header 'Authorization: token s3cr3tvalue'",
+        "https://user:s3cr3tvalue@example.org/data",
+        "hf_s3cr3tvalue",
+    ],
+)
+def test_a_credential_on_a_command_line_is_not_shown(text: str) -> None:
+    assert "s3cr3tvalue" not in observed.without_credentials(f"python train.py {text} --steps 10")
+
+
+def test_options_that_hold_no_credential_are_shown() -> None:
+    text = "torchrun train.py --tokenizer gpt2 --max-tokens 1024 --seq-len 2048"
+    assert observed.without_credentials(text) == text
+
+
+def test_only_variables_of_the_list_are_recorded() -> None:
+    env = [
+        {"name": "NCCL_DEBUG", "value": "INFO"},
+        {"name": "DATABASE", "value": "s3cr3tvalue"},
+        {"name": "CUDA_HOME", "valueFrom": {}},
+    ]
+    recorded = facts(job("llama", container(env=env, command=["python", "a.py"]))).environment
+    assert recorded == {
+        "job_image": "example.org/llama:1",
+        "job_command": "python a.py",
+        "job_env.NCCL_DEBUG": "INFO",
+    }
