@@ -171,6 +171,7 @@ def _of_job(facts: JobFacts) -> dict[str, Any]:
         "observed": facts.job,
         "kind": facts.job.kind,
         "queue": facts.queue,
+        "image": facts.image,
         "image_reason": "the image of an observed job",
     }
 

@@ -58,8 +58,10 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     queue: str | None
     stated: dict[str, str]
     """Option → its text in an annotation of the job."""
+    image: str | None
+    """Image of the container."""
     environment: dict[str, str]
-    """Command, image and variables; no credentials."""
+    """Command and variables; no credentials."""
 
     @property
     def run_id(self) -> str:
@@ -145,7 +147,8 @@ def facts(kind: JobKind, job: KubeObject, child: KubeObject | None = None) -> Jo
             for option in STATED
             if (text := annotations_of(job).get(f"{LABEL_DOMAIN}/{option}")) is not None
         },
-        environment=_environment(chosen[0].spec, container),
+        image=_found(chosen[0].spec, container).get("image"),
+        environment=_environment(_found(chosen[0].spec, container)),
     )
 
 
@@ -243,15 +246,16 @@ def _container(spec: Mapping[str, Any], wanted: str | None, usual: str, which: s
     )
 
 
-def _environment(spec: Mapping[str, Any], container: str) -> dict[str, str]:
-    """Return command, image and some variables of a container, by name."""
-    (found,) = (one for one in spec["containers"] if one["name"] == container)
+def _found(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    return next(one for one in spec["containers"] if one["name"] == name)
+
+
+def _environment(found: Mapping[str, Any]) -> dict[str, str]:
+    """Return command and some variables of a container, by name."""
     words: Sequence[str] = [*(found.get("command") or ()), *(found.get("args") or ())]
-    stated = {"job_image": str(found.get("image") or "")}
-    if words:
-        stated["job_command"] = without_credentials(shlex.join(words))
+    stated = {"job_command": without_credentials(shlex.join(words))} if words else {}
     for variable in found.get("env") or ():
         name, value = str(variable["name"]), variable.get("value")
         if name.startswith(VARIABLES) and value is not None:
             stated[f"job_env.{name}"] = without_credentials(str(value))
-    return {name: text for name, text in stated.items() if text}
+    return stated

@@ -220,7 +220,7 @@ def _full_verdict(result: Result) -> Cell:
     lacking: dict[str, list[str]] = {}
     for title, name in GPU.items():
         if name not in group.gpu:
-            is_imported = group.plan.is_of_others
+            is_imported = group.plan.backend == "imported"
             why = "imported logs" if is_imported else group.missing.get(name, "no valid figure")
             lacking.setdefault(why, []).append(title)
     notes = (

@@ -135,7 +135,7 @@ def _figures(
     """Return the spread of the counted runs, and warnings about it."""
     if not rates:
         return None, ()
-    more = "import more logs of the case" if planned.backend == "imported" else USE_REPEATS
+    more = MORE.get(planned.backend, USE_REPEATS)
     figures = spread(rates, more=more)
     if is_unsteady:
         text = (
@@ -448,6 +448,11 @@ def joined(values: Iterable[str | None]) -> str | None:
 
 
 USE_REPEATS = "use --repeats 5"
+MORE = {
+    "imported": "import more logs of the case",
+    "observed": "observe more jobs of the case in one set",
+}
+"""Backend → way to more runs of a case, of a program that k8sbench did not run."""
 
 
 def spread(rates: Sequence[float], *, more: str = USE_REPEATS) -> Spread:
