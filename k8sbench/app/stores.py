@@ -29,6 +29,7 @@ from k8sbench.model.errors import (
     Interrupted,
     NotFound,
     OperatorLost,
+    QueryRefused,
     StoreError,
     Unreachable,
     UsageError,
@@ -393,13 +394,16 @@ def operator_run(
 ) -> Run | None:
     """Return the run with this id or unique id prefix, if there is one.
 
-    An operator that cannot be read is noted; with ``insist`` it raises :class:`Unreachable`.
+    An operator that cannot be read is noted; with ``insist`` it raises :class:`Unreachable`. A
+    prefix of several runs raises :class:`QueryRefused`.
     """
     if not insist and not connections.configured(access):
         return None
     try:
         with _reading(access, insist=insist) as operator:
             return None if operator is None else operator.run(text)
+    except QueryRefused:
+        raise
     except BenchError as wrong:
         if insist:
             raise _unread(wrong) from wrong

@@ -26,7 +26,7 @@ from k8sbench.adapters.kubernetes.client.transport import ApiRequest, read
 from k8sbench.adapters.store import disk
 from k8sbench.json_decoders import decoder
 from k8sbench.model import times
-from k8sbench.model.errors import Unreachable, UsageError
+from k8sbench.model.errors import QueryRefused, Unreachable
 from k8sbench.model.group import Group, GroupList, GroupRow
 from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.model.kube import (
@@ -253,7 +253,7 @@ class OperatorProxy:
             if fault.status in {401, 403}:
                 raise self._api.explained(fault, "the operator be read") from fault
             if fault.status == 400:
-                raise UsageError(_said(fault.message)) from fault
+                raise QueryRefused(*_said(fault.message)) from fault
             last = f"last seen {times.duration(self._operator.age_s)} ago"
             raise Unreachable(
                 f"The operator does not answer ({fault.message.rstrip('.')}; {last}).",
@@ -286,10 +286,13 @@ def _other_version(why: str) -> Unreachable:
     )
 
 
-def _said(answer: str) -> str:
-    """Return the error in an answer of the operator, as far as it came."""
-    found = re.match(r'\{"error":"((?:[^"\\]|\\.)*)', answer)
-    return answer if found is None else re.sub(r"\\(.)", r"\1", found[1])
+def _said(answer: str) -> tuple[str, str]:
+    """Return the error and its action in an answer of the operator, as far as it came."""
+    found = re.match(r'\{"error":"((?:[^"\\]|\\.)*)(?:","action":"((?:[^"\\]|\\.)*))?', answer)
+    if found is None:
+        return answer, ""
+    message, action = (re.sub(r"\\(.)", r"\1", part) for part in found.groups(""))
+    return message, action
 
 
 def _theirs(answer: Run) -> Run:

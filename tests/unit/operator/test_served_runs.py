@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +30,7 @@ from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.measure.group.selection import Report, Wanted
-from k8sbench.model.errors import Finding, NotFound, Unreachable
+from k8sbench.model.errors import Finding, NotFound, QueryRefused, Unreachable
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
@@ -287,16 +287,20 @@ def test_an_operator_of_an_earlier_version_is_named_with_it(operator: Operator, 
     assert f"It is of version {__version__}" in scope.missed
 
 
-@pytest.mark.usefixtures("operator")
-def test_a_run_that_only_the_operator_has_is_over_for_every_command(
-    store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def no_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster without jobs."""
+
     def gone(
         _store: Store, _text: str, _access: ClusterAccess, missing: NotFound, acts: bool
     ) -> None:
         raise missing
 
     monkeypatch.setattr(find, "_foreign_job", gone)
+
+
+@pytest.mark.usefixtures("operator", "no_jobs")
+def test_a_run_that_only_the_operator_has_is_over_for_every_command(store: str) -> None:
     reporter, where = Silent(), (store, HERE)
     watched = follow.watch("a", *where, reporter, Stop())
     options = CollectOptions(runs=("a",), access=HERE, store=store)
@@ -346,3 +350,23 @@ def test_where_older_runs_do_not_come_the_own_ones_are_listed(
     assert listed(store, note=noted.append) == ["b"]
     assert "without the runs of an operator: It has not sent everything" in noted[0]
     assert operator.asked == ["rows"]
+
+
+@pytest.mark.usefixtures("no_jobs")
+def test_an_id_of_several_runs_of_the_operator_is_an_error_of_the_user(
+    operator: Operator, store: str
+) -> None:
+    put(operator.store.root, [run("s-1", Phase.RUNNING), run("s-2", Phase.RUNNING)])
+    reporter = Silent()
+    asked: list[Callable[[], object]] = [
+        lambda: follow.end(["s"], "cancel", store, HERE, reporter, Stop()),
+        lambda: follow.watch("s", store, HERE, reporter, Stop()),
+        lambda: run_status.status("s", store, HERE, print),
+        lambda: run_status.status("s", "cluster", HERE, print),
+    ]
+    for ask in asked:
+        with pytest.raises(QueryRefused, match="s-2, s-1") as wrong:
+            ask()
+        assert wrong.value.exit_code == 2
+        assert wrong.value.action
+    assert reporter.reported == []
