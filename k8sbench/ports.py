@@ -123,9 +123,17 @@ class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
             process=None,
             history=(created,),
             artifacts=None,
-            artifacts_missing=UNRECORDED,
+            artifacts_missing=self._who_has_files,
             location=where,
         )
+
+    @property
+    def _who_has_files(self) -> str:
+        """Say who collects the job's run, and which command shows its lines."""
+        if self.ownership.owner is None:
+            return f"No k8sbench has it: follow the run here with: k8sbench watch {self.run_id}"
+        holder = self.ownership.holder
+        return f"They are with {holder}. Its lines so far: k8sbench logs {self.run_id}"
 
 
 class Cluster(Protocol):

@@ -65,7 +65,9 @@ def list_runs(wanted: RunFilter, scope: StoresRead, note: Note) -> list[ListedRu
             known = {*store.ids(), *added}
             foreign = foreign_jobs(jobs, known, wanted, note)
             if foreign:
-                note(f"{_are(foreign)} not recorded in this store; k8sbench watch records one.")
+                note(
+                    f"{_are(foreign)} not recorded in this store; k8sbench status says who has one."
+                )
             rows += [
                 document.listed(
                     job.as_run(place),

@@ -69,7 +69,8 @@ def test_a_run_that_only_the_cluster_knows_is_looked_at_like_ones_own(own_shell:
     assert {one["phase"] for one in status["on_cluster"]["replicas"]} == {"Running"}
     shown = colleague.run("status", "theirs", f"--namespace={here}").out
     assert re.search(r"^Phase: +Running: All 2 replicas run\.$", shown, re.MULTILINE)
-    assert "none here; to follow the run into this store" in shown
+    assert "k8sbench logs theirs" in shown
+    assert "k8sbench watch" not in shown
     assert (
         colleague.run("logs", "theirs", "--replica=master-0").out.splitlines()
         == (logs.expected["master-0"])

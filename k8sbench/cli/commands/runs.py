@@ -200,8 +200,6 @@ def _print_status(status: RunStatus) -> None:
     known = {} if status.measurement is None else status.measurement.environment
     environment = [f"{name} {value}" for name in STATED if (value := known.get(name)) is not None]
     files = status.artifacts or status.artifacts_missing
-    if not status.recorded:
-        files = f"none here; to follow the run into this store: k8sbench watch {status.run_id}"
     facts: list[tuple[str, str | None]] = [
         ("Run", status.run_id),
         ("Phase", f"{status.phase}{id_part}: {status.cause}"),
@@ -285,6 +283,8 @@ def _verdict(status: RunStatus) -> list[tuple[str, str | None]]:
 def _not_measured(status: RunStatus) -> str:
     if not status.phase.final:
         return "not measured yet"
+    if not status.recorded:
+        return "not measured here"
     if status.phase is not Phase.SUCCEEDED:
         return f"not measured: the run is {status.phase}"
     if status.plan.backend == "local":

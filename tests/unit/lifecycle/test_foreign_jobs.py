@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
-from k8sbench.app import connections, find, run_list
+from k8sbench.app import connections, find, run_list, stores
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import RunContext
-from k8sbench.model.errors import NotFound, PlanUnreadable, UsageError
-from k8sbench.model.kube import JobOwner, Ownership
-from k8sbench.model.phase import Phase
+from k8sbench.model.errors import NotFound, PlanUnreadable, Unreachable, UsageError
+from k8sbench.model.kube import OPERATOR, JobOwner, Ownership
+from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess
-from k8sbench.ports import FoundJob, RunFilter, Store
+from k8sbench.ports import FoundJob, JobEvent, RunFilter, Store
+from tests.unit.command_line import Cli
 from tests.unit.lifecycle.played import LOCATION, FakeCluster, context
 from tests.unit.store.examples import NOW, plan
 
@@ -98,7 +101,14 @@ NOWHERE = ClusterAccess()
 def answering(monkeypatch: pytest.MonkeyPatch) -> Answering:
     """Configure a cluster with these jobs; ``before`` happens when it is asked for them."""
 
-    def configure(*jobs: FoundJob, before: Callable[[], object] = lambda: None) -> None:
+    def away(*_: object) -> None:
+        raise Unreachable("The operator is away.")
+
+    def configure(
+        *jobs: FoundJob,
+        before: Callable[[], object] = lambda: None,
+        reported: Sequence[JobEvent] = (),
+    ) -> None:
         def listed(*_: Any) -> Sequence[FoundJob]:
             before()
             return jobs
@@ -106,8 +116,10 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Answering:
         cluster: Any = FakeCluster(outlives=True)
         cluster.api = SimpleNamespace(place=LOCATION, time=lambda: 0.0)
         cluster.jobs = listed
+        cluster.look = lambda _: reported
         monkeypatch.setattr(connections, "configured", lambda _: True)
         monkeypatch.setattr(connections, "connect", lambda *_: None)
+        monkeypatch.setattr(stores, "opened_operator", away)
         glance = lambda *_, **__: contextlib.nullcontext(cluster)  # noqa: E731
         monkeypatch.setattr(connections, "glance", glance)
 
@@ -140,6 +152,28 @@ def test_looked_at_it_is_a_run_that_is_not_recorded(store: Store, answering: Ans
     run = find.look_up(store, "th", NOWHERE)
     assert (run.run_id, run.location, run.created_at) == ("theirs", LOCATION, NOW)
     assert store.ids() == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "offered"),
+    [
+        (None, "k8sbench watch theirs"),
+        (JobOwner(store="other", host="lab-8"), "k8sbench logs theirs"),
+        (JobOwner(store=OPERATOR, host="pod"), "k8sbench logs theirs"),
+    ],
+)
+def test_its_status_offers_only_what_its_owner_leaves_to_others(
+    tmp_path: Path, cli: Cli, answering: Answering, owner: JobOwner | None, offered: str
+) -> None:
+    job = on_cluster("theirs", ownership=Ownership(owner=owner))
+    over = JobEvent(
+        run_id="theirs", transition=Transition(phase=Phase.SUCCEEDED, at=NOW, cause="It is over.")
+    )
+    for reported in ([], [over]):
+        answering(job, reported=reported)
+        said = " ".join(cli("status", "theirs", f"--store={tmp_path / 'store'}").out.split())
+        commands = re.findall("k8sbench (?:watch|collect|logs) theirs", said)
+        assert commands == [offered]
 
 
 def test_a_job_without_a_plan_can_be_deleted(store: Store, answering: Answering) -> None:
