@@ -112,7 +112,8 @@ def _permissions(facts: PreflightFacts) -> Iterator[Subject]:
     others = {operator.group for operator in OPERATORS.values()} - {facts.operator.group}
     if not _has_kueue(facts):
         others.add(KUEUE)
-    if not isinstance(facts.serving, ServingOperator):
+    is_operated = isinstance(facts.serving, ServingOperator)
+    if not is_operated:
         others.add(benchmark_object.GROUP)
     missing: dict[tuple[str, bool, bool], list[str]] = defaultdict(list)
     for one, is_allowed in known(facts.access).items():
@@ -121,7 +122,15 @@ def _permissions(facts: PreflightFacts) -> Iterator[Subject]:
     for (what, namespaced, needed), verbs in missing.items():
         where = f"in the namespace {facts.home}" if namespaced else "of the cluster"
         role = "Role" if namespaced else "ClusterRole"
-        yield Subject(missing=f"{', '.join(verbs)} {what} {where}", needed=needed, role=role)
+        grant = f"bind you to the {role} in {facts.role_file}"
+        if namespaced and is_operated:  # the Role also lets them create jobs
+            grant = "list you in users.subjects of the operator's chart"
+        yield Subject(
+            missing=f"{', '.join(verbs)} {what} {where}",
+            needed=needed,
+            role=role,
+            grant=grant,
+        )
     if not missing:
         yield Subject(missing=None)
 
@@ -404,11 +413,10 @@ CHECKS = (
         CheckRow("ok", lambda s: s.missing is None, "You have all permissions that it takes."),
         CheckRow("fail", lambda s: s.needed,
             "You may not {missing}.",
-            "Have an administrator bind you to the {role} in {f.role_file}."),
+            "Have an administrator {grant}."),
         CheckRow("warn", lambda s: s.role == "Role",
             "You may not {missing}.",
-            "Have an administrator bind you to the Role in {f.role_file}; without it some checks"
-            " and diagnoses are left out."),
+            "Have an administrator {grant}; without it some checks and diagnoses are left out."),
         CheckRow("warn", always,
             "You may not {missing}.",
             "Have an administrator set listNodes=true in the chart, or bind you to the ClusterRoles"

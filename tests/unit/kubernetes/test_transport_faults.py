@@ -19,6 +19,7 @@ from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.operator_proxy import PLACE_ANNOTATION
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.identity import PLAN_ANNOTATION
+from k8sbench.model.run import Location
 from tests.harness.cluster.limits import shorten
 from tests.unit.kubernetes.objects import PLAN, job, stamp
 from tests.unit.kubernetes.servers import VERSION, Act, answer, reached, saying, serving
@@ -271,3 +272,25 @@ def test_a_conflict_that_lasts_is_no_mistake_in_a_manifest(tmp_path: Path) -> No
     ):
         api.get("/a", retry_s=0.0)
     assert raised.value.cause_id == "conflict"
+
+
+@pytest.mark.parametrize(
+    ("verb", "what", "is_users"),
+    [
+        ("get", 'leases" in API group "coordination.k8s.io', True),
+        ("create", 'benchmarks" in API group "k8sbench.io', True),
+        ("list", "pods", True),
+        ("create", 'pytorchjobs" in API group "kubeflow.org', False),
+        ("create", "configmaps", False),
+    ],
+)
+def test_the_least_role_with_a_missing_permission_is_advised(
+    verb: str, what: str, is_users: bool
+) -> None:
+    """The chart's users may not create jobs, which the Role of k8sbench allows."""
+    said = f'x is forbidden: User "ann" cannot {verb} resource "{what}" in the namespace "a"'
+    place = Location(server="https://cluster.example:6443", namespace="a")
+    error = faults.explained(ApiFault(403, "Forbidden", said), "x be read", place)
+    assert error.cause_id == "forbidden"
+    assert ("users.subjects" in error.action) is is_users
+    assert error.action.endswith("role.yaml in namespace a.")

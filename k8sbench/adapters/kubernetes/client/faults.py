@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import urllib3.exceptions
 
+from k8sbench.model import benchmark_object
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.kinds import OPERATORS
 from k8sbench.model.run import Location
@@ -200,6 +201,7 @@ _RBAC = re.compile(
     r'User "(?P<user>[^"]+)" cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)"'
     r'(?: in API group "(?P<group>[^"]*)")?(?: in the namespace "(?P<namespace>[^"]+)")?'
 )
+_READING = frozenset({"get", "list", "watch"})
 _REFUSED = "The API server does not let {doing} in namespace {namespace}: {message}."
 _EITHER = " or ".join(operator.name for operator in OPERATORS.values())
 _SEE_MANIFEST = "Look at the manifest: `k8sbench render`."
@@ -336,10 +338,16 @@ def _forbidden(denied: re.Match[str]) -> BenchError:
     group = f".{denied['group']}" if denied["group"] else ""
     namespace = denied["namespace"]
     where = f"in namespace {namespace}" if namespace else "in the whole cluster"
+    verb = denied["verb"]
+    role = f"bind you to the {'Role' if namespace else 'ClusterRole'} in {ROLE}"
+    # The Role also lets users create jobs, which the operator does for its users.
+    if namespace and (verb in _READING or denied["group"] == benchmark_object.GROUP):
+        role = (
+            f"list you in users.subjects of the operator's chart, or, without an operator, {role}"
+        )
     error = Unreachable(
-        f"User {denied['user']} may not {denied['verb']} {denied['resource']}{group} {where}.",
-        f"Have an administrator bind you to the {'Role' if namespace else 'ClusterRole'} in {ROLE}"
-        + (f" in namespace {namespace}." if namespace else "."),
+        f"User {denied['user']} may not {verb} {denied['resource']}{group} {where}.",
+        f"Have an administrator {role}" + (f" in namespace {namespace}." if namespace else "."),
     )
     error.cause_id = "forbidden"
     return error
