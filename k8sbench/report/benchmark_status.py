@@ -51,11 +51,13 @@ def status_of(
         for group in groups
         if not without_memory.issuperset(member.run_id for member in group.members)
     ]
-    total = "?" if planned is None else str(planned)
+    total = len(runs) if planned is None else planned
     progress = f"{ended} of {total} runs ended"
-    if planned is None:
-        recorded = f" {ended} of {len(runs)} recorded ones ended." if runs else ""
+    if planned is None and not is_cancelled:
+        recorded = f" {ended} of {total} recorded ones ended." if runs else ""
         progress = f"Its runs are not planned yet.{recorded}"
+    elif not total:
+        progress = "It was cancelled before it had a run."
     message = str(problem) if problem else progress
     reason = _reason(phase, problem, is_planned=planned is not None)
     if refusal and any(map(_lacks_job, runs)):
@@ -67,7 +69,7 @@ def status_of(
         "observedRetry": retried,
         "phase": phase,
         "summary": {
-            "runs": f"{ended}/{total}",
+            "runs": f"{ended}/{total}" if total else None,
             "throughput": only.get("throughput"),
             "unit": only.get("unit"),
             "verdict": only.get("verdict") or (counted(len(rows), "row") if rows else None),

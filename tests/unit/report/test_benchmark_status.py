@@ -122,3 +122,22 @@ def test_runs_that_begin_or_end_and_the_end_of_all_are_events() -> None:
     assert len({event.key for event in benchmark_status.events(runs, done)}) == 3
     problem = status(planned=None, problem=UsageError("There is no pool p."))
     assert told({}, problem) == [("NotPlanned", True)]
+
+
+@pytest.mark.parametrize(
+    ("runs", "spec", "counted"),
+    [
+        ([], {}, None),
+        ([a_run(1, DONE), waiting(2)], {}, "1/2"),
+        ([], {"cancel": True}, None),
+        ([a_run(1, CANCELLED)], {"cancel": True}, "1/1"),
+    ],
+)
+def test_until_it_is_planned_the_runs_on_record_are_counted(
+    runs: list[Run], spec: dict[str, Any], counted: str | None
+) -> None:
+    changed = ObjectSpec(benchmark="seg", **spec)
+    benchmark = msgspec.structs.replace(BENCHMARK, spec=changed)
+    found = status(*runs, planned=None, benchmark=benchmark)
+    assert found["summary"]["runs"] == counted
+    assert "?" not in str(found)
