@@ -39,10 +39,7 @@ MESSAGE = 1024
 """Characters that the message of an event may have."""
 PAUSE = 0.2
 """Pause between tries to change an object that others change, too, seconds."""
-MISSING = (
-    "the API server does not know Benchmark objects: their CRD is not installed, or the server has"
-    " just started."
-)
+MISSING = "the API server does not know Benchmark objects: their CRD is not installed."
 
 
 class BenchmarkObjects:
@@ -181,7 +178,13 @@ def create(api: Api, asked: Mapping[str, Any]) -> Benchmark:
     except ApiFault as fault:
         found = find(api, name) if fault.reason == "AlreadyExists" else None
         if found is None:
-            raise api.explained(fault, f"Benchmark {name} be created") from fault
+            error = api.explained(fault, f"Benchmark {name} be created")
+            if error.cause_id == "operator-missing":
+                raise Unreachable(
+                    f"Benchmark {name} was not created: {MISSING}",
+                    f"Have an administrator run: {APPLY}",
+                ) from fault
+            raise error from fault
         if found.is_deleted:
             raise UsageError(
                 f"Benchmark {name} in namespace {api.place.namespace} is being deleted, and stays"
@@ -270,12 +273,16 @@ _NUMBER = re.compile(r"\(schema ([0-9]{1,9})\)")
 def schema(api: Api) -> int | None:
     """Return the schema number of the cluster's CRD; None without the CRD.
 
-    Everybody may read it. A CRD without a number is 0. Raises :class:`ApiFault`.
+    Everybody may read it. A CRD without a number is 0. Raises :class:`ApiFault`, also for a while
+    after the API server's start: it serves the objects then, and does not describe them yet.
     """
     with Tolerated(404):
         found = api.get(f"/openapi/v3/apis/{API_VERSION}")
         types = (found.get("components") or {}).get("schemas") or {}
         return max((number(str(one.get("description") or "")) for one in types.values()), default=0)
+    with Tolerated(404):
+        api.get(f"/apis/{API_VERSION}")
+        raise ApiFault(503, "", "it does not describe Benchmark objects yet")
     return None
 
 
@@ -292,7 +299,7 @@ def check(api: Api) -> None:
     if found is None:
         raise Unreachable(
             "The API server has no CRD of Benchmark objects.",
-            f"If it has not just started, run: {APPLY}",
+            f"Run: {APPLY}",
         )
     if found < SCHEMA:
         raise Unreachable(

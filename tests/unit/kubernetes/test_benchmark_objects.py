@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -16,7 +17,9 @@ from k8sbench.adapters.kubernetes.watch_events import (
     WatchFailed,
     WatchWorks,
 )
+from k8sbench.model.errors import Unreachable
 from tests.harness.cluster.limits import shorten
+from tests.unit.kubernetes.servers import answer, reached, saying, serving
 
 
 def changed(**spec: Any) -> ObjectChanged:
@@ -96,3 +99,15 @@ def test_a_cluster_without_the_type_is_a_problem_until_it_has_it(
     assert objects.current() is None
     objects.take(WatchWorks("Benchmark"))
     assert objects.problem == ""
+
+
+def test_without_the_crd_a_creation_names_it_and_no_operator_of_jobs(tmp_path: Path) -> None:
+    said = answer(404, b"404 page not found")
+    with (
+        serving(saying(said)) as address,
+        reached(tmp_path, f"http://{address}") as api,
+        pytest.raises(Unreachable) as raised,
+    ):
+        benchmark_objects.create(api, {"metadata": {"name": "a"}})
+    assert benchmark_objects.MISSING in raised.value.message
+    assert benchmark_objects.APPLY in raised.value.action

@@ -246,11 +246,13 @@ def test_a_token_that_is_replaced_is_read_again_and_its_failure_told_once(
     assert "It is gone." in note, "the controller logs the other error"
 
 
-def with_crd(description: str | None) -> Callable[[str], Any]:
+def with_crd(description: str | None, *, starts: bool = False) -> Callable[[str], Any]:
     def get(path: str) -> Any:
-        assert path == "/openapi/v3/apis/k8sbench.io/v1alpha1"
+        if path == "/apis/k8sbench.io/v1alpha1" and starts:
+            return {"kind": "APIResourceList"}
         if description is None:
             raise ApiFault(404, "", "page not found")
+        assert path == "/openapi/v3/apis/k8sbench.io/v1alpha1"
         return {"components": {"schemas": {"a": {}, "b": {"description": description}}}}
 
     return get
@@ -278,3 +280,12 @@ def test_without_a_crd_that_it_knows_no_lease_is_taken(
     it._renew(api, [])
     assert bool(taken) is is_enough
     assert ("k8sbench operator crd | kubectl apply" in it.waits_for) is not is_enough
+
+
+def test_a_server_that_serves_the_objects_before_it_describes_them_has_just_started() -> None:
+    api: Any = SimpleNamespace(get=with_crd(None, starts=True))
+    with pytest.raises(ApiFault) as raised:
+        benchmark_objects.schema(api)
+    assert raised.value.passes
+    api.get = with_crd(None)
+    assert benchmark_objects.schema(api) is None
