@@ -15,24 +15,24 @@ Nothing is printed: notes and progress go to the logger ``k8sbench``. Errors are
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import msgspec
 
-from k8sbench.app import cases, comparisons, follow, run_status, submit
+from k8sbench.app import cases, comparisons, follow, option_values, run_status, submit
 from k8sbench.app import results as rows_of
 from k8sbench.app.follow import PrintedLine
 from k8sbench.app.objects import Created
+from k8sbench.app.option_types import Place, RowFilters, SubmitOptions
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.measure.group.selection import Wanted
-from k8sbench.model import request, times
-from k8sbench.model.errors import TimedOut, UsageError, did_you_mean
+from k8sbench.model.errors import TimedOut, UsageError
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.report import document
@@ -133,23 +133,28 @@ class Client:
         *,
         namespace: str | None = None,
         context: str | None = None,
-        kubeconfig: str | None = None,
-        store: str | None = None,
+        kubeconfig: Place | None = None,
+        store: Place | None = None,
         backend: Literal["auto", "kubernetes", "local"] = "auto",
     ) -> None:
-        config = None if kubeconfig is None else str(Path(kubeconfig).absolute())
-        self._access = ClusterAccess(namespace=namespace, context=context, kubeconfig=config)
-        self._store, self._backend = store, backend
+        named = {"namespace": namespace, "context": context, "kubeconfig": kubeconfig}
+        access = {name: option_values.ACCESS[name].read(value) for name, value in named.items()}
+        self._access = ClusterAccess(**access)
+        self._store: str | None = option_values.SUBMIT["store"].read(store)
+        self._backend: str = option_values.SUBMIT["backend"].read(backend)
 
-    def submit(self, benchmark: str, **options: Any) -> Run:
+    def submit(
+        self, benchmark: Place, *, agree: bool = False, **options: Unpack[SubmitOptions]
+    ) -> Run:
         """Submit one run, and follow it in a thread.
 
         Returns once the run is recorded; where an operator serves, once it has begun. ``options``
         are those of ``k8sbench submit`` with underscores (``batch_size=64``, ``timeout="2h"``,
-        ``set="nightly"``). With ``detach=True`` nobody follows the run until :meth:`Run.wait` does.
-        For several runs call it several times with one ``set``.
+        ``set="nightly"``); ``agree`` lets the program of a file of your own run on this machine.
+        With ``detach=True`` nobody follows the run until :meth:`Run.wait` does. For several runs
+        call it several times with one ``set``.
         """
-        wanted = self._request(benchmark, options)
+        wanted = self._request(benchmark, options, agree=agree)
         several = max(wanted.repeats or 1, len(wanted.batch_sizes)) > 1
         if wanted.all_cases or wanted.resume or several or wanted.dry_run:
             raise UsageError("A client submits one run at a time.", "Submit each, with one set=.")
@@ -160,7 +165,7 @@ class Client:
         """Return a run by its id, or a unique beginning of one."""
         return Run(self, self.status(run_id).run_id)
 
-    def render(self, benchmark: str, **options: Any) -> list[Manifest]:
+    def render(self, benchmark: Place, **options: Unpack[SubmitOptions]) -> list[Manifest]:
         """Return the objects that :meth:`submit` would create."""
         wanted = self._request(benchmark, options)
         set_name = wanted.set_name or "example"
@@ -170,22 +175,23 @@ class Client:
         self,
         *,
         set: str | None = None,  # noqa: A002 - as the option is called
-        runs: Sequence[str] = (),
+        runs: str | Sequence[str] = (),
         every: bool = False,
-        **filters: str,
+        **filters: Unpack[RowFilters],
     ) -> list[Row]:
         """Return the rows, in the order of ``k8sbench results``.
 
         By default those of each case's latest set, with ``every`` those of all sets. ``filters``
         are ``benchmark``, ``framework``, ``precision`` and ``case``.
         """
+        named = (runs,) if isinstance(runs, str) else tuple(runs)
         wanted = Wanted(
-            chosen=_filter(filters), set_name=set, every=every or bool(runs), runs=tuple(runs)
+            chosen=_filter(filters), set_name=set, every=every or bool(named), runs=named
         )
         report = rows_of.results(wanted, self._scope(), _noted)
         return [_row(result) for result in report.results]
 
-    def compare(self, a: str, b: str, **filters: str) -> Comparison:
+    def compare(self, a: str, b: str, **filters: Unpack[RowFilters]) -> Comparison:
         """Compare B, the new side, with A.
 
         Each side is a set, a group, a run or a baseline.
@@ -210,24 +216,13 @@ class Client:
     def _scope(self) -> StoresRead:
         return StoresRead(where=self._store, access=self._access)
 
-    def _request(self, benchmark: str, options: Mapping[str, Any]) -> SubmitRequest:
-        names = {
-            request.option_names(field, flag)[0].lstrip("-").replace("-", "_"): field
-            for field, flag in request.FLAGS.items()
-        }
-        for name in options:
-            if name not in names:
-                near = did_you_mean(name, names)
-                raise UsageError(
-                    f"submit has no option {name!r}.", near + "See docs/reference.md#python."
-                )
-        values = {names[name]: value for name, value in options.items()}
-        if isinstance(values.get("timeout_s"), str):
-            values["timeout_s"] = times.seconds(values["timeout_s"])
-        if isinstance(sizes := values.get("batch_sizes"), int | str):
-            values["batch_sizes"] = request.batch_sizes(str(sizes))
-        fields = {"backend": self._backend, "store": self._store, **values}
-        return SubmitRequest(benchmark=benchmark, access=self._access, **fields)
+    def _request(
+        self, benchmark: Place, options: Mapping[str, Any], *, agree: bool = False
+    ) -> SubmitRequest:
+        given = option_values.keywords("submit", option_values.SUBMIT, options)
+        usual = {"backend": self._backend, "store": self._store}
+        name = os.fspath(benchmark)
+        return SubmitRequest(benchmark=name, access=self._access, yes=agree, **{**usual, **given})
 
 
 def _noted(text: str) -> None:
@@ -306,14 +301,8 @@ def _shown(line: PrintedLine) -> str:
     return f"[{line.replica}] {text}" if line.replica else text
 
 
-def _filter(filters: Mapping[str, str]) -> GroupFilter:
-    known = GroupFilter.__struct_fields__
-    for name in filters:
-        if name not in known:
-            raise UsageError(
-                f"{name!r} is no filter.", did_you_mean(name, known) or ", ".join(known)
-            )
-    return GroupFilter(**filters)
+def _filter(filters: Mapping[str, Any]) -> GroupFilter:
+    return GroupFilter(**option_values.keywords("This", option_values.FILTERS, filters))
 
 
 def _row(result: Result) -> Row:

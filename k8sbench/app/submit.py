@@ -311,7 +311,10 @@ def _check_agreed(
         (f"{own[0].spec_source} runs a program of its own on this machine, as you:", *commands)
     )
     if agree is None:
-        raise UsageError(text, "Look at the command; to run it without a question, give --yes.")
+        raise UsageError(
+            text,
+            "Look at the command; to run it without a question, give --yes (in Python agree=True).",
+        )
     if not agree(text):
         raise UsageError("The program was not started.", "Nothing was recorded.")
 

@@ -3,100 +3,78 @@
 from __future__ import annotations
 
 import functools
-import os
 import time
-import types
 from collections.abc import Callable, Collection, Iterable, Mapping
-from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar, get_origin
 
 import click
 import msgspec
 from click.core import ParameterSource
 
-from k8sbench.app import connections
+from k8sbench.app import option_values
+from k8sbench.app.option_values import Option
 from k8sbench.model import request, times
-from k8sbench.model.errors import UsageError
 from k8sbench.model.group import GroupFilter
-from k8sbench.model.request import ClusterAccess, Flag, SubmitRequest
-from k8sbench.model.spec_values import Precision
-from k8sbench.model.training import is_path
+from k8sbench.model.request import ClusterAccess, Flag, FollowOptions, SubmitRequest
 from k8sbench.report import formats
 
 F = TypeVar("F", bound=Callable[..., Any])
 FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
 Decorator = Callable[[Any], Any]
 
-LONGEST_SECONDS = 366 * 86400.0
-"""Maximum of any duration option: a year."""
 TYPED = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
 
-def _target(_: click.Context, __: click.Parameter, value: str | None) -> float | str | None:
-    """Read ``--target``: a percentage, or ``none``."""
-    if value is None or value == "none":
+class _Choice(click.Choice[str]):
+    """Words that the help and completion offer; :mod:`.option_values` reads them."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Leave the value as it is."""
+        del param, ctx
         return value
-    try:
-        return float(value)
-    except ValueError:
-        raise UsageError(
-            f"--target {value!r} is not a percentage.", "Write it as 78.5, or none."
-        ) from None
 
 
-def _timeout(_: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Read a duration above 0, in seconds."""
-    if value is None:
-        return None
-    seconds = times.seconds(value)
-    if seconds is None or not 0 < seconds <= LONGEST_SECONDS:
-        message = f"{param.opts[-1]} {value!r} is not a length of time."
-        raise UsageError(message, f"Write {times.EXAMPLES}: more than 0s, up to 366d.")
-    return seconds
+class _Range(click.IntRange):
+    """Numbers whose range the help shows; :mod:`.option_values` reads them."""
 
-
-def _batch_sizes(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, ...]:
-    return () if value is None else request.batch_sizes(value)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Leave the value as it is."""
+        del param, ctx
+        return value
 
 
 def declared(kind: type[msgspec.Struct], flags: Mapping[str, Flag]) -> tuple[Decorator, ...]:
     """Make an option of each field with a flag, in order."""
-    fields = {field.name: field for field in msgspec.structs.fields(kind)}
-    return tuple(_option(fields[name], flag) for name, flag in flags.items())
+    return tuple(map(_option, option_values.options(kind, flags).values()))
 
 
-def _option(field: msgspec.structs.FieldInfo, flag: Flag) -> Decorator:
-    is_union = get_origin(field.type) in {Union, types.UnionType}
-    kinds = get_args(field.type) if is_union else (field.type,)
-    words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+def _option(option: Option) -> Decorator:
+    field, flag, kinds = option.field, option.flag, option.kinds
+
+    def read(_: click.Context, __: click.Parameter, value: Any) -> Any:
+        return option.read(value)
+
     settings: dict[str, Any] = {
         "help": flag.help,
         "metavar": flag.metavar,
         "default": field.default,
+        "callback": read,
     }
-    if float in kinds and words:
-        settings |= {"type": click.UNPROCESSED, "callback": _target}
-    elif float in kinds:
-        settings["callback"] = _timeout
-    elif field.name == "batch_sizes":
-        settings |= {"default": None, "callback": _batch_sizes}
-    elif bool in kinds:
+    if bool in kinds:
         settings["is_flag"] = True
-    elif words:
-        settings["type"] = click.Choice(words)
+    elif field.name == "batch_sizes":
+        settings["default"] = None
+    elif option.words and float not in kinds:
+        settings["type"] = _Choice(option.words)
     elif int in kinds:
-        settings["type"] = click.IntRange(*flag.bounds) if flag.bounds else int
+        settings["type"] = _Range(*flag.bounds) if flag.bounds else click.UNPROCESSED
     elif get_origin(field.type) is tuple:
         settings["multiple"] = True
     if flag.bare is not None:
         settings |= {"is_flag": False, "flag_value": flag.bare}
     if field.name == "prometheus":
-        settings |= {"envvar": "K8SBENCH_PROMETHEUS", "callback": _prometheus}
-    return click.option(*request.option_names(field.name, flag), field.name, **settings)
-
-
-def _prometheus(_: click.Context, __: click.Parameter, value: str) -> str:
-    return connections.checked_prometheus(value)
+        settings["envvar"] = "K8SBENCH_PROMETHEUS"
+    return click.option(*option.names, field.name, **settings)
 
 
 class GroupedHelp(click.Command):
@@ -157,14 +135,7 @@ _ACCESS = declared(ClusterAccess, request.ACCESS_FLAGS)
 wait_option, keep_option, prometheus_option = declared(
     SubmitRequest, {name: request.SET_FLAGS[name] for name in ("wait", "keep", "prometheus")}
 )
-accept_option = click.option(
-    "--accept",
-    metavar="REASON",
-    multiple=True,
-    help="Overrule a rejection by its id; the row is marked.",
-)
-
-
+(accept_option,) = declared(FollowOptions, {"accept": request.ACCEPT_FLAG})
 store_option = click.option(
     "--store",
     "where",
@@ -219,33 +190,20 @@ def grouped(
     return result
 
 
-_FILTERS = {
-    "benchmark": click.option("--benchmark", metavar="NAME", help="Only this benchmark."),
-    "framework": click.option("--framework", metavar="NAME", help="Only this framework."),
-    "precision": click.option(
-        "--precision", type=click.Choice(get_args(Precision)), help="Only this precision."
-    ),
-    "case": click.option("--case", metavar="NxG", help="Only this case, as 4x8."),
-}
-
-
 def filter_options(*names: str) -> Callable[[F], F]:
     """Add options that choose rows; the command receives them as one ``chosen``.
 
     ``names`` are fields of :class:`GroupFilter`; none: all of them.
     """
-    names = names or tuple(_FILTERS)
-    options = [_FILTERS[name] for name in names]
+    names = names or tuple(request.FILTER_FLAGS)
+    options = declared(GroupFilter, {name: request.FILTER_FLAGS[name] for name in names})
     return functools.partial(
         grouped, options, "chosen", lambda values: GroupFilter(**values), names
     )
 
 
 def _access(values: dict[str, Any]) -> ClusterAccess:
-    named = {name: values[name] for name in request.ACCESS_FLAGS if name in values}
-    if named.get("kubeconfig") is not None:
-        named["kubeconfig"] = str(Path(named["kubeconfig"]).absolute())
-    return ClusterAccess(**named)
+    return ClusterAccess(**{name: values[name] for name in request.ACCESS_FLAGS if name in values})
 
 
 def _since(_: click.Context, param: click.Parameter, value: str | None) -> float | None:  # noqa: ARG001
@@ -261,9 +219,5 @@ def _request(fixed: dict[str, Any], values: dict[str, Any]) -> SubmitRequest:
         for typed, other in (pair, pair[::-1]):
             if sources.get(typed) in TYPED and sources.get(other) is ParameterSource.DEFAULT_MAP:
                 given.pop(other, None)
-    for name in ("data", "weights", "checkpoints"):
-        # Not resolved: a link stays what the user calls it.
-        if name in given and is_path(given[name] or ""):
-            given[name] = os.path.abspath(os.path.expanduser(given[name]))  # noqa: PTH100, PTH111
     command = str(context.info_name)
     return SubmitRequest(access=_access(values), command=command, **given, **fixed)

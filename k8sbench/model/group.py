@@ -19,6 +19,7 @@ from k8sbench.model.identity import GroupKey
 from k8sbench.model.measurement import AccuracyResult, Arithmetic, GpuFigure, Measurement
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.series import Kind, Line
+from k8sbench.model.spec_values import Precision
 
 SCRATCH = "from scratch"
 """Name shown for training without start weights."""
@@ -450,7 +451,7 @@ class GroupFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     benchmark: str | None = None
     framework: str | None = None
-    precision: str | None = None
+    precision: Precision | None = None
     case: str | None = None
 
     def fits(self, row: GroupRow) -> bool:

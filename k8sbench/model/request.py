@@ -153,13 +153,8 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
         """Raise UsageError for options that no benchmark or cluster allows."""
         check_batch_sizes(",".join(map(str, self.batch_sizes)), self.batch_sizes)
         for name, flag in FLAGS.items():
-            value = getattr(self, name)
-            bounds = flag.bounds
-            if bounds is not None and value is not None and not bounds[0] <= value <= bounds[1]:
-                raise UsageError(
-                    f"--{name.replace('_', '-')} {value} is out of range.",
-                    f"Give {bounds[0]} to {bounds[1]}.",
-                )
+            if (value := getattr(self, name)) is not None:
+                check_bounds(option_names(name, flag)[-1], value, flag.bounds)
         for pair in EXCLUDING:
             said_twice = pair == ("amp", "precision") and self.precision != "fp32"
             if all(getattr(self, name) for name in pair) and not said_twice:
@@ -222,6 +217,12 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
         return self.precision if self.precision in {"fp16", "bf16"} else None
 
 
+def check_bounds(option: str, value: int, bounds: tuple[int, int] | None) -> None:
+    """Raise :class:`UsageError` for a number outside of its bounds."""
+    if bounds is not None and not bounds[0] <= value <= bounds[1]:
+        raise UsageError(f"{option} {value} is out of range.", f"Give {bounds[0]} to {bounds[1]}.")
+
+
 MOST_BATCH_SIZES, LARGEST_BATCH = 32, 1_000_000
 
 
@@ -275,6 +276,15 @@ ACCESS_FLAGS = {
     "kubeconfig": Flag("Kubeconfig; default: kubectl's.", "FILE", cluster_only=True),
 }
 """Options of every command that uses a cluster."""
+ACCEPT_FLAG = Flag("Overrule a rejection by its id; the row is marked.", "REASON")
+"""Option of every command that judges."""
+FILTER_FLAGS = {
+    "benchmark": Flag("Only this benchmark.", "NAME"),
+    "framework": Flag("Only this framework.", "NAME"),
+    "precision": Flag("Only this precision."),
+    "case": Flag("Only this case, as 4x8.", "NxG"),
+}
+"""Options that choose rows."""
 CASE_FLAGS = {
     "framework": Flag("Framework; default: the benchmark's own default, printed in the plan."),
     "variant": Flag("Variant of the framework; see benchmarks.", "NAME"),

@@ -1,19 +1,25 @@
 """``Client``: what the commands do, from Python, as docs/reference.md shows."""
 
+import itertools
+import shlex
 import subprocess
 import sys
 import threading
+import typing
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 import k8sbench
 from k8sbench import Client
-from k8sbench.app import imports, submit
-from k8sbench.measure.run.expectation import MeasureOptions
-from k8sbench.model.errors import JobFailed, NotFound, TimedOut, UsageError
+from k8sbench.app import imports, option_types, option_values, submit
+from k8sbench.app.option_values import Option
+from k8sbench.cli.main import main
+from k8sbench.measure.run.expectation import LOG_FLAGS, MeasureOptions
+from k8sbench.model.errors import BenchError, JobFailed, NotFound, TimedOut, UsageError
 from k8sbench.model.request import SubmitRequest
 from tests.tiers import ROOT
 
@@ -59,6 +65,126 @@ def test_options_are_called_as_typed(client: Client, monkeypatch: pytest.MonkeyP
     assert (request.backend, request.speed_options) == ("local", ("compile",))
 
 
+Capture = Callable[[Callable[[], object]], SubmitRequest | BenchError]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Capture:
+    """Return the request that a submit makes, or the error that keeps it from one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("K8SBENCH_STORE", raising=False)
+
+    def capture(act: Callable[[], object]) -> SubmitRequest | BenchError:
+        made: list[SubmitRequest] = []
+
+        def submitted(request: SubmitRequest, *_: object) -> None:
+            made.append(request)
+            raise BenchError("It is seen.")
+
+        monkeypatch.setattr(submit, "submit", submitted)
+        with pytest.raises(BenchError) as raised:
+            act()
+        return made[0] if made else raised.value
+
+    return capture
+
+
+OPTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("--precision=fp8", {"precision": "fp8"}),
+    ("--precision=fp16", {"precision": "fp16"}),
+    ("--preset=smok", {"preset": "smok"}),
+    ("--backend=lokal", {"backend": "lokal"}),
+    ("--timeout='2 hours'", {"timeout": "2 hours"}),
+    ("--timeout=2h", {"timeout": 7200}),
+    ("--timeout=2h", {"timeout": "2h"}),
+    ("--replicas=2", {"replicas": "2"}),
+    ("--replicas=2", {"replicas": 2}),
+    ("--replicas=two", {"replicas": "two"}),
+    ("--replicas=0", {"replicas": 0}),
+    ("--target=78.5", {"target": 78.5}),
+    ("--target=none", {"target": "none"}),
+    ("--target=high", {"target": "high"}),
+    ("--batch-size=64", {"batch_size": 64}),
+    ("--batch-size=64", {"batch_size": [64]}),
+    ("--batch-size=64,0", {"batch_size": "64,0"}),
+    ("--speed-option=compile", {"speed_option": "compile"}),
+    ("--speed-option=compile --speed-option=tf32", {"speed_option": ["compile", "tf32"]}),
+    ("--speed-option=worker=2", {"speed_option": "worker=2"}),
+    ("--data=pictures", {"data": Path("pictures")}),
+    ("--data=pvc:pictures", {"data": "pvc:pictures"}),
+    ("--store=there", {"store": Path("there")}),
+    ("--amp", {"amp": True}),
+    ("--amp --precision=fp16", {"amp": True, "precision": "fp16"}),
+    ("--set=nightly", {"set": "nightly"}),
+    ("--prometheus=ftp://a", {"prometheus": "ftp://a"}),
+    ("--yes", {"agree": True}),
+]
+
+
+@pytest.mark.parametrize(("typed", "given"), OPTIONS)
+def test_an_option_is_read_as_the_command_line_reads_it(
+    asked: Capture, typed: str, given: dict[str, Any]
+) -> None:
+    words = ["submit", "resnet50", "--debug", *shlex.split(typed)]
+    command = asked(lambda: main(words))
+    client = asked(lambda: Client().submit("resnet50", **given))
+    if isinstance(command, BenchError):
+        assert isinstance(client, BenchError)
+        assert (str(client), client.exit_code) == (str(command), command.exit_code)
+    else:
+        assert client == command
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"replicas": True},
+        {"replicas": 2.5},
+        {"amp": "yes"},
+        {"timeout": True},
+        {"timeout": 0},
+        {"queue": 5},
+        {"speed_option": [1]},
+        {"batch_size": [True]},
+        {"preset": ["smoke"]},
+        {"target": True},
+    ],
+)
+def test_what_cannot_be_typed_is_an_error_of_ours(asked: Capture, given: dict[str, Any]) -> None:
+    refused = asked(lambda: Client().submit("resnet50", **given))
+    assert isinstance(refused, UsageError)
+    assert refused.message.startswith(f"--{next(iter(given)).replace('_', '-')} ")
+    assert refused.action
+
+
+def test_the_client_checks_its_own_options_and_filters(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--backend 'lokal' is none of"):
+        Client(backend="lokal")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="--namespace 5 is not a text"):
+        Client(namespace=5)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="--precision 'fp8' is none of"):
+        Client(store=tmp_path).results(precision="fp8")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("offered", "read"),
+    [
+        (option_types.SubmitOptions, option_values.SUBMIT),
+        (option_types.LogOptions, option_values.options(MeasureOptions, LOG_FLAGS)),
+        (option_types.RowFilters, option_values.FILTERS),
+    ],
+)
+def test_the_keywords_that_editors_offer_are_those_of_the_tables(
+    offered: type, read: dict[str, Option]
+) -> None:
+    kinds = typing.get_type_hints(offered)
+    assert [*kinds] == [option.keyword for option in read.values()]
+    for option in read.values():
+        literals = [kinds[option.keyword], *typing.get_args(kinds[option.keyword])]
+        words = [typing.get_args(one) for one in literals if typing.get_origin(one) is Literal]
+        assert sorted(itertools.chain.from_iterable(words)) == sorted(option.words)
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -102,8 +228,8 @@ def test_a_row_has_its_figures_and_why_one_is_missing(client: Client, imported: 
     assert len(run.logs()) == len(Path(LOG).read_text().splitlines())
     with pytest.raises(NotFound):
         client.results(benchmark="tsm")
-    with pytest.raises(UsageError, match="no filter"):
-        client.results(frameworks="pytorch")
+    with pytest.raises(UsageError, match="Did you mean framework"):
+        client.results(frameworks="pytorch")  # type: ignore[call-arg]
 
 
 def test_render_and_compare_are_those_of_the_commands(client: Client, imported: str) -> None:

@@ -15,7 +15,6 @@ from k8sbench.app import imports
 from k8sbench.app.imports import ImportedLogs
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
-    accept_option,
     declared,
     format_option,
     grouped,
@@ -23,11 +22,9 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.terminal import output
-from k8sbench.measure.run.expectation import AUTO, MeasureOptions
+from k8sbench.measure.run.expectation import LOG_FLAGS, MeasureOptions
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, few
 from k8sbench.model.plain_text import counted
-from k8sbench.model.request import LONGEST, Flag
-from k8sbench.parse.families import NAMES
 from k8sbench.report import explanation, formats
 
 if TYPE_CHECKING:
@@ -36,37 +33,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FLAGS = {
-    "benchmark": Flag(
-        "Benchmark to which the logs belong. Default: the built-in one whose model a log names, if"
-        " its rules accept the log.",
-        "NAME|FILE",
-    ),
-    "family": Flag(
-        "Log family, without a benchmark and so without a plan to compare with:"
-        f" {', '.join(NAMES)}, or {AUTO}: recognised in each log.",
-        "FAMILY",
-        names=("--format",),
-    ),
-    "gpus": Flag("GPUs of the whole job, for logs that do not state them.", "N", (1, 999_999)),
-    "case": Flag("Nodes and GPUs per node, as 4x8, if nothing else states them.", "RxG"),
-    "batch_size": Flag("Samples per GPU and step.", "B", (1, 1_000_000)),
-    "precision": Flag("Precision that was requested."),
-    "gpu_model": Flag("GPU model, for logs that do not state it.", "NAME"),
-    "framework": Flag("Framework."),
-    "variant": Flag("Variant of the benchmark.", "NAME"),
-    "warmup": Flag(
-        "Iterations left out; default: the log's for our own trainers, else the benchmark's, else"
-        " the format's.",
-        "ITERATIONS",
-        (0, LONGEST),
-    ),
-    "one_run": Flag("All logs belong to one run: its ranks or its parts."),
-}
 _LOGS = (
     click.argument("logs", metavar="LOG...", nargs=-1, required=True),
-    *declared(MeasureOptions, FLAGS),
-    accept_option,
+    *declared(MeasureOptions, LOG_FLAGS),
 )
 
 

@@ -19,6 +19,7 @@ from k8sbench.model.log_format import LogFormat, framework_in_results
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import LoadedSpec
 from k8sbench.model.published import Accuracy
+from k8sbench.model.request import ACCEPT_FLAG, LONGEST, Flag
 from k8sbench.model.spec import BenchmarkSpec, Fingerprint, Variant
 from k8sbench.model.spec_values import Framework, Precision
 from k8sbench.parse.families import NAMES
@@ -265,6 +266,37 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
             "amp_dtype": amp_dtype,
             "gpu_model": self.gpu_model,
         }
+
+
+LOG_FLAGS = {
+    "benchmark": Flag(
+        "Benchmark to which the logs belong. Default: the built-in one whose model a log names, if"
+        " its rules accept the log.",
+        "NAME|FILE",
+    ),
+    "family": Flag(
+        "Log family, without a benchmark and so without a plan to compare with:"
+        f" {', '.join(NAMES)}, or {AUTO}: recognised in each log.",
+        "FAMILY",
+        names=("--format",),
+    ),
+    "gpus": Flag("GPUs of the whole job, for logs that do not state them.", "N", (1, 999_999)),
+    "case": Flag("Nodes and GPUs per node, as 4x8, if nothing else states them.", "RxG"),
+    "batch_size": Flag("Samples per GPU and step.", "B", (1, 1_000_000)),
+    "precision": Flag("Precision that was requested."),
+    "gpu_model": Flag("GPU model, for logs that do not state it.", "NAME"),
+    "framework": Flag("Framework."),
+    "variant": Flag("Variant of the benchmark.", "NAME"),
+    "warmup": Flag(
+        "Iterations left out; default: the log's for our own trainers, else the benchmark's, else"
+        " the format's.",
+        "ITERATIONS",
+        (0, LONGEST),
+    ),
+    "one_run": Flag("All logs belong to one run: its ranks or its parts."),
+    "accept": ACCEPT_FLAG,
+}
+"""Options of ``measure`` and ``import``, in the order of the help."""
 
 
 def split_precision(precision: str | None) -> tuple[str | None, str | None]:

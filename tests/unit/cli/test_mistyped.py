@@ -32,7 +32,7 @@ WRONG = [
         (f"{HERE} {word}", f"{re.split('[ =]', word)[0]} is for jobs on a cluster")
         for word in CLUSTER_ONLY
     ),
-    (f"{HERE} --iterations={10**24}", "is not in the range 1<=x<=1000000000."),
+    (f"{HERE} --iterations={10**24}", "is out of range.\n  Give 1 to 1000000000."),
     ("collect --all --accept=outliers", "Did you mean outlier?"),
     (f"{HERE} --resume=nosuch", "error: There is no set 'nosuch'.\n  The store is empty."),
     (f"{HERE} --data pvc:imagenet", "is a volume of a cluster, and this run is local"),
@@ -64,7 +64,7 @@ WRONG = [
     ("results --set=nope", "error: There is no set 'nope'."),
     ("results -o xml", "'xml' is not one of"),
     ("results -o json --lang=zh", "--lang is for formats that people read, not for json."),
-    ("results --precision fp8", "'fp8' is not one of"),
+    ("results --precision fp8", "--precision 'fp8' is none of fp32, amp."),
     ("results --since soon", "--since 'soon' is neither a length of time nor a date."),
     ("results surplus", "surplus"),
     ("data check cityscape --data=.", "Did you mean cityscapes?"),
