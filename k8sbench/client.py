@@ -14,34 +14,51 @@ Nothing is printed: notes and progress go to the logger ``k8sbench``. Errors are
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import threading
+import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 import msgspec
 
-from k8sbench.app import cases, comparisons, follow, option_values, run_status, submit
+from k8sbench.app import (
+    cases,
+    comparisons,
+    follow,
+    imports,
+    option_values,
+    run_list,
+    run_status,
+    submit,
+)
 from k8sbench.app import results as rows_of
 from k8sbench.app.follow import PrintedLine
 from k8sbench.app.objects import Created
-from k8sbench.app.option_types import Place, RowFilters, SubmitOptions
+from k8sbench.app.option_types import CaseFilters, LogOptions, Place, RowFilters, SubmitOptions
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.measure.group.selection import Wanted
-from k8sbench.model.errors import TimedOut, UsageError
+from k8sbench.measure.run.expectation import LOG_FLAGS, MeasureOptions
+from k8sbench.model import times
+from k8sbench.model.errors import Interrupted, TimedOut, UsageError
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.request import ClusterAccess, SubmitRequest
-from k8sbench.report import document
-from k8sbench.report.document import RunStatus
+from k8sbench.model.run import failure
+from k8sbench.ports import RunFilter
+from k8sbench.report import document, explanation
+from k8sbench.report.document import ListedRun, RunStatus
 from k8sbench.threads import Threads
 
 if TYPE_CHECKING:
-    from k8sbench.model.compared import Comparison
+    from k8sbench.model.compared import CaseHistory, Comparison
     from k8sbench.model.group import Result
+    from k8sbench.model.measurement import Measurement
     from k8sbench.model.plan import RunPlan
     from k8sbench.model.run import Run as Recorded
     from k8sbench.ports import JobEvent, Manifest
@@ -49,6 +66,28 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Row", "Run"]
 
 LOG = logging.getLogger("k8sbench")
+LOGS = option_values.options(MeasureOptions, LOG_FLAGS)
+"""Options of ``measure`` and ``import``, by field."""
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _offering(options: type) -> Callable[[F], F]:
+    """Name the options in a method's signature, which notebooks show and complete."""
+
+    def decorated(method: F) -> F:
+        own = inspect.signature(method)
+        named = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        more = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=kind)
+            for name, kind in options.__annotations__.items()
+            if name not in own.parameters
+        ]
+        method.__signature__ = own.replace(parameters=[*named, *more])  # type: ignore[attr-defined]
+        return method
+
+    return decorated
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,35 +122,69 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     document: dict[str, Any] = {}
     """All fields, as ``results -o json`` has them (docs/results.md)."""
 
+    def __repr__(self) -> str:
+        figure = "no figure" if self.throughput is None else f"{self.throughput:.1f} {self.unit}"
+        names = f"{self.benchmark} {self.framework} {self.case} {self.precision}"
+        runs = f"{self.runs_valid} of {self.runs_total} runs valid"
+        return f"<Row {names}, set {self.set}: {figure}, {self.state}, {runs}>"
+
 
 class Run:
     """A run that a client submitted or found by its id."""
 
-    def __init__(self, client: Client, run_id: str, work: _Work | None = None) -> None:
+    def __init__(
+        self, client: Client, run_id: str, work: _Work | None = None, *, seen: str = "recorded"
+    ) -> None:
         self._client, self._work = client, work
+        self._seen = seen
         self.run_id = run_id
+
+    def __repr__(self) -> str:
+        """Name the run, and its state as it was last seen; nothing is asked."""
+        state = "" if self._work is None else self._work.state
+        return f"<Run {self.run_id}: {state or self._seen}>"
 
     def wait(self, timeout: float | None = None) -> Row:
         """Wait until the run is over and measured; returns its row.
 
-        Raises what ``k8sbench submit`` would exit with, and :class:`TimedOut` after ``timeout``
-        seconds, when the run goes on. A KeyboardInterrupt ends a local run; a job on a cluster
-        goes on.
+        Raises :class:`JobFailed` for a run that failed or was cancelled, and :class:`TimedOut` for
+        one that outlived its time limit, or goes on after ``timeout`` seconds here. A rejected run
+        has a row that says so. A KeyboardInterrupt ends a local run; a job on a cluster goes on.
         """
         if self._work is None:
             self._work = _Work(self._client.follow, self.run_id)
-        self._work.wait(timeout)
+        try:
+            self._work.wait(timeout)
+        except KeyboardInterrupt:
+            self._work = None  # the next call follows the run anew
+            raise
+        except Interrupted:
+            LOG.info("%s was cancelled", self.run_id)
+        status = self.status
+        if (error := failure(status.phase, status.cause_id)) is not None:
+            action = status.action or f"Its lines: client.run({self.run_id!r}).logs()"
+            raise error(f"Run {self.run_id} is {status.phase}. {status.cause}", action)
         return self.row
+
+    def cancel(self) -> None:
+        """End the run."""
+        self._client.cancel(self.run_id)
 
     @property
     def status(self) -> RunStatus:
         """The run's current status."""
-        return self._client.status(self.run_id)
+        status = self._client.status(self.run_id)
+        self._seen = str(status.phase)
+        return status
 
     @property
     def row(self) -> Row:
         """The row with this run; raises :class:`NotFound` if none exists yet."""
         return self._client.results(runs=(self.run_id,))[0]
+
+    def explain(self) -> str:
+        """Say where the run's figure comes from."""
+        return self._client.explain(self.run_id)
 
     def logs(self, replica: str | None = None) -> list[str]:
         """Return the lines so far.
@@ -143,6 +216,7 @@ class Client:
         self._store: str | None = option_values.SUBMIT["store"].read(store)
         self._backend: str = option_values.SUBMIT["backend"].read(backend)
 
+    @_offering(SubmitOptions)
     def submit(
         self, benchmark: Place, *, agree: bool = False, **options: Unpack[SubmitOptions]
     ) -> Run:
@@ -163,14 +237,17 @@ class Client:
 
     def run(self, run_id: str) -> Run:
         """Return a run by its id, or a unique beginning of one."""
-        return Run(self, self.status(run_id).run_id)
+        status = self.status(run_id)
+        return Run(self, status.run_id, seen=str(status.phase))
 
+    @_offering(SubmitOptions)
     def render(self, benchmark: Place, **options: Unpack[SubmitOptions]) -> list[Manifest]:
         """Return the objects that :meth:`submit` would create."""
         wanted = self._request(benchmark, options)
         set_name = wanted.set_name or "example"
         return cases.render(wanted, _Progress(), run_id=wanted.run_id, set_name=set_name)
 
+    @_offering(RowFilters)
     def results(
         self,
         *,
@@ -191,12 +268,99 @@ class Client:
         report = rows_of.results(wanted, self._scope(), _noted)
         return [_row(result) for result in report.results]
 
+    @_offering(RowFilters)
     def compare(self, a: str, b: str, **filters: Unpack[RowFilters]) -> Comparison:
         """Compare B, the new side, with A.
 
         Each side is a set, a group, a run or a baseline.
         """
         return comparisons.compare(a, b, self._scope(), _noted, chosen=_filter(filters))
+
+    def runs(
+        self,
+        *,
+        set: str | None = None,  # noqa: A002 - as the option is called
+        benchmark: str | None = None,
+        since: str | None = None,
+    ) -> list[ListedRun]:
+        """Return the runs, oldest first, as ``k8sbench list -o json`` has them.
+
+        ``since`` is a length of time before now (``"3d"``), or a date.
+        """
+        wanted = RunFilter(set_name=set, benchmark=benchmark, since=_moment(since))
+        return run_list.list_runs(wanted, self._scope(), _noted)
+
+    @_offering(CaseFilters)
+    def history(
+        self, benchmark: str, *, since: str | None = None, **filters: Unpack[CaseFilters]
+    ) -> list[CaseHistory]:
+        """Return the cases of a benchmark over their sets, with what changed.
+
+        ``filters`` are ``framework``, ``precision`` and ``case``.
+        """
+        chosen = _filter({"benchmark": benchmark, **filters})
+        return comparisons.history(chosen, self._scope(), _noted, since=_moment(since))
+
+    def explain(self, what: str) -> str:
+        """Explain a run, a group, or an id such as ``gpu-count``, in words."""
+        return explanation.text(rows_of.explain(what, self._scope(), _noted))
+
+    @_offering(LogOptions)
+    def measure(
+        self, logs: Place | Sequence[Place], **options: Unpack[LogOptions]
+    ) -> list[Measurement]:
+        """Measure existing logs, files or folders; nothing is recorded.
+
+        Raises the error of the first log that cannot be measured.
+        """
+        measured, failures = imports.measure(_paths(logs), _of_logs("measure", options))
+        if failures:
+            raise failures[0]
+        return [log.measurement for log in measured]
+
+    @_offering(LogOptions)
+    def import_logs(
+        self,
+        logs: Place | Sequence[Place],
+        *,
+        set: str | None = None,  # noqa: A002 - as the option is called
+        skip_unreadable: bool = False,
+        from_names: bool = False,
+        replace: bool = False,
+        **options: Unpack[LogOptions],
+    ) -> list[Row]:
+        """Record existing logs as runs; returns their rows.
+
+        All logs are recorded, or none: then it raises the error of the first. With
+        ``skip_unreadable`` those that cannot be measured are left out, and logged.
+        """
+        done = imports.import_logs(
+            _paths(logs),
+            _of_logs("import", options),
+            _noted,
+            set_name=set,
+            skip_unreadable=skip_unreadable,
+            from_names=from_names,
+            replace=replace,
+            where=self._store,
+        )
+        if done.rows is None:
+            raise done.failures[0]
+        for error in done.failures:
+            LOG.warning("left out: %s", error)
+        return [_row(result) for result in done.rows.report.results]
+
+    def cancel(self, run_id: str) -> None:
+        """End a run, or all runs of a Benchmark object; returns when they have ended.
+
+        Of an object its operator ends them later.
+        """
+        work = _FOLLOWED.get(run_id)
+        if work is not None and work.ends_with_us:
+            work.end("Cancelled by the client.")
+            return
+        where = (self._store, self._access)
+        follow.end([run_id], "cancel", *where, _Progress(), Stop())
 
     def status(self, run_id: str) -> RunStatus:
         """Return a run's current status."""
@@ -209,9 +373,7 @@ class Client:
 
     def follow(self, run_id: str, reporter: _Progress, stop: Stop) -> object:
         """Follow a run to its end, and measure it."""
-        from k8sbench.app.follow import watch
-
-        return watch(run_id, self._store, self._access, reporter, stop)
+        return follow.watch(run_id, self._store, self._access, reporter, stop)
 
     def _scope(self) -> StoresRead:
         return StoresRead(where=self._store, access=self._access)
@@ -231,22 +393,26 @@ def _noted(text: str) -> None:
 
 
 class _Progress:
-    """A Reporter that logs, and remembers which run was recorded."""
+    """A Reporter that logs, and remembers the run and its latest state."""
 
-    def __init__(self, recorded: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, recorded: Callable[[Recorded], None] = lambda _: None) -> None:
         self._recorded = recorded
+        self.state = ""
 
     def plan(self, plan: RunPlan) -> None:
         LOG.info("%s %s %s", plan.benchmark, plan.framework, plan.case)
 
     def planned(self, run: Recorded) -> None:
-        self._recorded(run.run_id)
+        self.state = str(run.phase)
+        self._recorded(run)
 
     def on_event(self, run: Recorded, event: JobEvent) -> None:
         if event.transition is not None:
+            self.state = str(event.transition.phase)
             LOG.info("%s %s: %s", run.run_id, event.transition.phase, event.transition.cause)
 
     def ended(self, run: Recorded) -> None:
+        self.state = str(run.phase)
         LOG.info("%s is over: %s", run.run_id, run.phase)
 
     def note(self, text: str) -> None:
@@ -261,12 +427,24 @@ class _Work:
 
     def __init__(self, work: Callable[[Any, _Progress, Stop], object], what: object) -> None:
         self._stop = Stop()
-        self._run_ids = list[str]()
+        self._run: Recorded | None = None
         self._told = threading.Event()
+        self._progress = _Progress(self._record)
         # A job on a cluster goes on when the interpreter ends.
-        call = partial(work, what, _Progress(self._record), self._stop)
+        call = partial(work, what, self._progress, self._stop)
         self._done = Threads().start(call, "client")
         self._done.add_done_callback(lambda _: self._told.set())
+
+    @property
+    def state(self) -> str:
+        """The run's latest state; empty before the first."""
+        return self._progress.state
+
+    @property
+    def ends_with_us(self) -> bool:
+        """True for a run of this process that goes on."""
+        is_local = self._run is not None and self._run.plan.backend == "local"
+        return is_local and not self._done.done()
 
     def recorded(self) -> str:
         """Wait until the run is recorded; returns its id.
@@ -274,26 +452,49 @@ class _Work:
         Raises the error that prevented the recording.
         """
         self._told.wait()
-        if not self._run_ids:
+        if self._run is None:
             done = self._done.result()
             assert isinstance(done, Created)
             return f"{done.name}-1"
-        return self._run_ids[0]
+        return self._run.run_id
 
     def wait(self, timeout: float | None) -> None:
         """Wait for the end of the thread; raises its error."""
         try:
             self._done.result(timeout)
         except KeyboardInterrupt:
-            self._stop("Interrupted")
-            futures.wait([self._done])
+            self.end("Interrupted")
             raise
         except TimeoutError:
             raise TimedOut(f"It has not ended in {timeout:g} s.", "Wait for it again.") from None
 
-    def _record(self, run_id: str) -> None:
-        self._run_ids.append(run_id)
+    def end(self, cause: str) -> None:
+        """Stop following; a local run ends then."""
+        self._stop(cause)
+        futures.wait([self._done])
+
+    def _record(self, run: Recorded) -> None:
+        if self._run is None:
+            self._run = run
+            _FOLLOWED[run.run_id] = self
         self._told.set()
+
+
+_FOLLOWED: weakref.WeakValueDictionary[str, _Work] = weakref.WeakValueDictionary()
+"""Run id → the thread of this process that follows the run."""
+
+
+def _moment(since: str | None) -> float | None:
+    return None if since is None else times.parse_since(since, now=time.time())
+
+
+def _paths(logs: Place | Sequence[Place]) -> list[str]:
+    several = [logs] if isinstance(logs, str | os.PathLike) else logs
+    return [os.fspath(path) for path in several]
+
+
+def _of_logs(command: str, options: Mapping[str, Any]) -> MeasureOptions:
+    return MeasureOptions(**option_values.keywords(command, LOGS, options))
 
 
 def _shown(line: PrintedLine) -> str:

@@ -314,6 +314,10 @@ def _end_process(run: Run) -> None:
     if process is None or not processes.alive(process):
         host = f" ({process.host})" if process is not None else ""
         raise UsageError(f"Run {run.run_id} runs on another machine{host}.", "End it there.")
+    if process.pid == os.getpid():
+        raise UsageError(
+            f"Run {run.run_id} runs in this process.", "Name it by its whole id, or interrupt it."
+        )
     os.kill(process.pid, signal.SIGTERM)
 
 

@@ -15,13 +15,18 @@ from k8sbench.model.spec_values import Framework, Impl, Mode, Precision, Preset
 Place = str | os.PathLike[str]
 
 
-class RowFilters(TypedDict, total=False):
-    """Options that choose rows."""
+class CaseFilters(TypedDict, total=False):
+    """Options that choose the cases of a benchmark."""
 
-    benchmark: str
     framework: str
     precision: Precision
     case: str
+
+
+class RowFilters(CaseFilters, total=False):
+    """Options that choose rows."""
+
+    benchmark: str
 
 
 class LogOptions(TypedDict, total=False):

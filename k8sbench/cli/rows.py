@@ -15,12 +15,9 @@ from k8sbench.model.errors import (
     REJECTED_EXIT_CODE,
     UNDECIDED_EXIT_CODE,
     BenchError,
-    JobFailed,
-    TimedOut,
     Unreachable,
 )
-from k8sbench.model.phase import Phase
-from k8sbench.model.run import Run, out_of_memory_ids
+from k8sbench.model.run import Run, failure, out_of_memory_ids
 from k8sbench.report import formats
 
 if TYPE_CHECKING:
@@ -94,16 +91,14 @@ def code_of_run(run: Run) -> int:
 
     The run has ended, or its logs cannot be read.
     """
-    if not run.phase.final:
-        return Unreachable.exit_code
-    if run.phase is Phase.SUCCEEDED:
-        measured = run.measurement
-        if measured is None or measured.verdict != "valid":
-            return REJECTED_EXIT_CODE
-        # An imported log that does not train has the target of its benchmark all the same.
-        trains = run.plan.mode == "train" and measured.target is not None
-        return NOT_REACHED_EXIT_CODE if trains and measured.time_to_train_s is None else 0
-    return TimedOut.exit_code if run.history[-1].cause_id == "timeout" else JobFailed.exit_code
+    if (error := failure(run.phase, run.history[-1].cause_id)) is not None:
+        return error.exit_code
+    measured = run.measurement
+    if measured is None or measured.verdict != "valid":
+        return REJECTED_EXIT_CODE
+    # An imported log that does not train has the target of its benchmark all the same.
+    trains = run.plan.mode == "train" and measured.target is not None
+    return NOT_REACHED_EXIT_CODE if trains and measured.time_to_train_s is None else 0
 
 
 def code_of_runs(runs: Sequence[Run]) -> int:

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from k8sbench.model import times
+from k8sbench.model.errors import BenchError, JobFailed, TimedOut, Unreachable
 from k8sbench.model.identity import GroupKey, case_key, group_key
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import RESTARTING, Moment, Phase, Transition
@@ -317,6 +318,18 @@ def merged(ours: Sequence[Run], theirs: Sequence[Run]) -> tuple[list[Run], set[s
 
 def _known(run: Run) -> tuple[bool, bool]:
     return run.measurement is not None, run.phase.final and run.phase is not Phase.LOST
+
+
+def failure(phase: Phase, cause_id: str | None) -> type[BenchError] | None:
+    """Return the kind of error of a run that is over in a state; None for a success.
+
+    A run in a state that is not final has logs that cannot be read now.
+    """
+    if phase is Phase.SUCCEEDED:
+        return None
+    if not phase.final:
+        return Unreachable
+    return TimedOut if cause_id == "timeout" else JobFailed
 
 
 # -- baselines -------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """``Client``: what the commands do, from Python, as docs/reference.md shows."""
 
+import inspect
 import itertools
+import json
 import shlex
 import subprocess
 import sys
@@ -8,9 +10,9 @@ import threading
 import typing
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Literal
 
+import msgspec
 import pytest
 
 import k8sbench
@@ -19,10 +21,13 @@ from k8sbench.app import imports, option_types, option_values, submit
 from k8sbench.app.option_values import Option
 from k8sbench.cli.main import main
 from k8sbench.measure.run.expectation import LOG_FLAGS, MeasureOptions
-from k8sbench.model.errors import BenchError, JobFailed, NotFound, TimedOut, UsageError
+from k8sbench.model.errors import BenchError, InputError, JobFailed, NotFound, TimedOut, UsageError
 from k8sbench.model.request import SubmitRequest
 from tests.tiers import ROOT
+from tests.unit.cli import live_runs
+from tests.unit.command_line import Cli
 
+RUN = live_runs.run("seg-1")
 LOG = str(ROOT / "tests" / "fixtures" / "logs" / "k8sbench_master.log")
 
 
@@ -55,7 +60,7 @@ def test_options_are_called_as_typed(client: Client, monkeypatch: pytest.MonkeyP
 
     def submitted(request: SubmitRequest, reporter: Any, _: object) -> None:
         asked.append(request)
-        reporter.planned(SimpleNamespace(run_id="seg-1"))
+        reporter.planned(RUN)
 
     monkeypatch.setattr(submit, "submit", submitted)
     run = client.submit("tsm", set="s", timeout="2h", speed_option=("compile",), batch_size=4)
@@ -178,7 +183,7 @@ def test_the_keywords_that_editors_offer_are_those_of_the_tables(
     offered: type, read: dict[str, Option]
 ) -> None:
     kinds = typing.get_type_hints(offered)
-    assert [*kinds] == [option.keyword for option in read.values()]
+    assert sorted(kinds) == sorted(option.keyword for option in read.values())
     for option in read.values():
         literals = [kinds[option.keyword], *typing.get_args(kinds[option.keyword])]
         words = [typing.get_args(one) for one in literals if typing.get_origin(one) is Literal]
@@ -202,7 +207,7 @@ def test_bad_requests_are_our_errors(client: Client, options: dict[str, Any], sa
 
 def test_waiting_raises_by_exit_code(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(_: object, reporter: Any, stop: Any) -> None:
-        reporter.planned(SimpleNamespace(run_id="seg-1"))
+        reporter.planned(RUN)
         assert ended.wait(100)
         raise JobFailed("master-0 exited with code 1.")
 
@@ -220,7 +225,10 @@ def test_a_row_has_its_figures_and_why_one_is_missing(client: Client, imported: 
     run = client.run(imported[:-2])
     assert (run.run_id, run.status.phase) == (imported, "Succeeded")
     assert run.wait() == run.row
+    assert repr(run) == f"<Run {imported}: Succeeded>"
     (row,) = client.results()
+    assert "16.0 samples/s" in repr(row)
+    assert len(repr(row)) < 200
     assert (row.throughput, row.unit, row.state) == (16.0, "samples/s", "valid")
     assert row.speedup is None
     assert row.missing["speedup"]
@@ -237,3 +245,56 @@ def test_render_and_compare_are_those_of_the_commands(client: Client, imported: 
     assert job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 3
     compared = client.compare(imported, imported)
     assert len(compared.cases) == 1
+
+
+def test_logs_are_measured_and_imported_as_by_the_commands(
+    client: Client, cli: Cli, tmp_path: Path
+) -> None:
+    (found,) = client.measure(Path(LOG), format="k8sbench")
+    assert json.loads(msgspec.json.encode([found])) == cli.json(
+        "measure", LOG, "--format=k8sbench", "-o", "json"
+    )
+    assert client.runs() == []
+    (row,) = client.import_logs([LOG], set="old")
+    (run,) = client.runs(set="old", since="2000-01-01")
+    store = f"--store={tmp_path / 'store'}"
+    assert json.loads(msgspec.json.encode([run])) == cli.json("list", store, "-o", "json")
+    assert client.results(set="old") == [row]
+    calls: list[Callable[..., object]] = [client.measure, client.import_logs]
+    for call in calls:
+        with pytest.raises(InputError, match="nothing"):
+            call(tmp_path / "nothing.log")
+        with pytest.raises(UsageError, match="--precision 'fp8' is none of"):
+            call(LOG, precision="fp8")
+        with pytest.raises(UsageError, match="Did you mean gpu_model"):
+            call(LOG, gpu_modell="A")
+
+
+def test_unreadable_logs_are_left_out_if_asked(
+    client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "empty.log").touch()
+    logs: list[str | Path] = [LOG, tmp_path / "empty.log"]
+    with pytest.raises(InputError, match="empty"):
+        client.import_logs(logs)
+    (row,) = client.import_logs(logs, skip_unreadable=True)
+    assert row.runs_total == 1
+    assert "left out" in caplog.text
+
+
+def test_a_run_is_explained_and_its_benchmark_shown_over_its_sets(
+    client: Client, imported: str
+) -> None:
+    assert client.explain(imported) == client.run(imported).explain()
+    assert "gpu-count" in client.explain("gpu-count")
+    (case,) = client.history(client.results()[0].benchmark, precision="amp")
+    assert [point.group.key.set_name for point in case.points] == [client.results()[0].set]
+
+
+def test_the_options_are_completed_in_a_notebook() -> None:
+    """IPython reads signatures."""
+    offered = inspect.signature(Client.submit).parameters
+    assert offered["batch_size"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert {"self", "benchmark", "agree", *option_types.SubmitOptions.__annotations__} == {*offered}
+    assert "gpu_model" in inspect.signature(Client.import_logs).parameters
+    assert "precision" in inspect.signature(Client.results).parameters

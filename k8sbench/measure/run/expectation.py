@@ -268,7 +268,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-LOG_FLAGS = {
+LOG_FLAGS: Mapping[str, Flag] = {
     "benchmark": Flag(
         "Benchmark to which the logs belong. Default: the built-in one whose model a log names, if"
         " its rules accept the log.",
