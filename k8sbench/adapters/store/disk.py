@@ -16,6 +16,7 @@ import functools
 import hashlib
 import mmap
 import os
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -129,17 +130,18 @@ def translated(doing: str, option: str = "--store or K8SBENCH_STORE") -> Iterato
         raise StoreError(f"Cannot {doing}: {what}.", action) from wrong
 
 
-# -- claims of runs: only one process of a store follows a run ------------------------------------
+# -- claims of runs: only one opened store follows a run ------------------------------------------
 
 CLAIMS = "claims.lock"
 
 
 class FileClaims:
-    """The claims of one process on runs of a store.
+    """The claims of one opened store on runs.
 
     They are locks on single bytes of one file in the store's folder. A claim covers one machine,
     and the system ends it with the process. The run's id decides the byte, so that any number of
-    claims take one open file.
+    claims take one open file. The locks are the open file's, not the process's: the threads of a
+    Python client, each with a store of its own, exclude each other, too.
     """
 
     def __init__(self, root: Path) -> None:
@@ -147,13 +149,12 @@ class FileClaims:
         self._file: int | None = None
 
     def claim(self, run_id: str) -> bool:
-        """Claim a run; False if another process has it. Again is the same claim."""
+        """Claim a run; False if another process or store has it. Again is the same claim."""
         with translated(f"lock {self._path}"):
             if self._file is None:
-                # Kept open: the system ends all our claims when any descriptor of it is closed.
                 self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _offset(run_id))
+                _lock(self._file, fcntl.F_WRLCK, _offset(run_id))
             except (BlockingIOError, PermissionError):
                 return False
         return True
@@ -161,13 +162,19 @@ class FileClaims:
     def release(self, run_id: str) -> None:
         """Release a claim; does nothing if there is none."""
         if self._file is not None:
-            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _offset(run_id))
+            _lock(self._file, fcntl.F_UNLCK, _offset(run_id))
 
     def close(self) -> None:
         """Release all claims; idempotent."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _lock(file: int, kind: int, offset: int) -> None:
+    """Lock or unlock one byte of an open file; raises :class:`BlockingIOError` if it is locked."""
+    whence, length, pid = os.SEEK_SET, 1, 0
+    fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi", kind, whence, offset, length, pid))
 
 
 def _offset(run_id: str) -> int:

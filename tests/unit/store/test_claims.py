@@ -73,6 +73,21 @@ def test_one_process_at_a_time_has_a_claim(sqlite_store: SqlStore, other: Other)
     assert ask(other, "claim", "seg-3") is True
 
 
+def test_two_stores_of_one_process_exclude_each_other(sqlite_store: SqlStore) -> None:
+    """The threads of a Python client have a store each."""
+    with open_store(str(sqlite_store.root)) as second:
+        assert sqlite_store.claims.claim("seg-1")
+        assert not second.claims.claim("seg-1")
+        assert second.claims.claim("seg-2")
+        second.claims.release("seg-1")
+        second.claims.close()
+    with open_store(str(sqlite_store.root)) as third:
+        assert not third.claims.claim("seg-1")
+        assert third.claims.claim("seg-2")
+        sqlite_store.claims.release("seg-1")
+        assert third.claims.claim("seg-1")
+
+
 def test_the_claim_of_a_process_that_was_killed_is_free(
     sqlite_store: SqlStore, other: Other
 ) -> None:
