@@ -9,7 +9,7 @@
     row = run.wait()
 
 Nothing is printed: notes and progress go to the logger ``k8sbench``. Errors are those of
-:mod:`k8sbench.model.errors`. ``docs/reference.md`` has examples.
+:mod:`k8sbench.model.errors`. ``docs/python.md`` has examples.
 """
 
 from __future__ import annotations

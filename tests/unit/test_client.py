@@ -1,4 +1,4 @@
-"""``Client``: what the commands do, from Python, as docs/reference.md shows."""
+"""``Client``: what the commands do, from Python, as docs/python.md shows."""
 
 import inspect
 import itertools
