@@ -262,8 +262,12 @@ def test_a_job_of_others_was_never_created_later_than_now(tmp_path: Path) -> Non
         assert all(found.created_at <= time.time() for found in listing.jobs(api))
 
 
-def test_a_conflict_that_lasts_is_no_mistake_in_a_manifest(tmp_path: Path) -> None:
-    said = b'{"kind": "Status", "code": 409, "reason": "Conflict", "message": "modified"}'
+@pytest.mark.parametrize(
+    "said",
+    [b'{"kind": "Status", "code": 409, "reason": "Conflict", "message": "modified"}', b""],
+    ids=["of the API server", "of a proxy"],
+)
+def test_a_conflict_that_lasts_is_no_mistake_in_a_manifest(tmp_path: Path, said: bytes) -> None:
     with (
         serving(saying(answer(409, said))) as address,
         reached(tmp_path, f"http://{address}") as api,

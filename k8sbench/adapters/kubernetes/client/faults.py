@@ -324,7 +324,7 @@ def _cause_id(fault: ApiFault) -> str:
         return "unauthorized"
     if fault.passes:
         return "api-busy"
-    if fault.status == 409 and fault.reason == "Conflict":
+    if fault.status == 409 and fault.reason != "AlreadyExists":
         return "conflict"
     causes = (cause_id for pattern, cause_id in _MESSAGES if re.search(pattern, fault.message))
     if fault.status != 403:
