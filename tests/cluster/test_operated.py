@@ -122,6 +122,11 @@ def test_an_operator_that_is_away_is_named_and_its_objects_wait_for_it(
     shell.limits = {}
     with serving(operator, own_cluster, shell):
         until_jobs(shell, "late-1")
+    # Whatever the state of its operator, its jobs are looked at, and left to it.
+    said = " ".join(shell.run("status", "late-1").out.split())
+    assert "k8sbench logs late-1" in said
+    assert "k8sbench collect" not in said
+    assert "k8sbench watch" not in said
 
 
 def leases(shell: Shell) -> str:
@@ -143,5 +148,9 @@ def test_the_runs_of_an_object_end_though_a_finalizer_holds_it(
         again = shell.run("submit", *CASE, ENDLESS, "--run-id=held", "--repeats=3", code=2)
         assert "example.com/hold" in again.err
         shell.namespace.kubectl(*hold, '--patch={"metadata": {"finalizers": null}}')
+        until(lambda: not shell.namespace.get("benchmarks"), "the end of the object")
+        # Its name is now the beginning of three runs of the operator.
+        for command in ("cancel", "status", "watch"):
+            assert "held-3, held-2, held-1" in shell.run(command, "held", code=2).err
         phases = {run["run_id"]: run["phase"] for run in operator.json("list", "--store=local")}
         assert phases == {f"held-{number}": "Cancelled" for number in (1, 2, 3)}
