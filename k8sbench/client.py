@@ -443,8 +443,8 @@ class _Work:
     @property
     def ends_with_us(self) -> bool:
         """True for a run of this process that goes on."""
-        is_local = self._run is not None and self._run.plan.backend == "local"
-        return is_local and not self._done.done()
+        process = None if self._run is None else self._run.process
+        return process is not None and process.pid == os.getpid() and not self._done.done()
 
     def recorded(self) -> str:
         """Wait until the run is recorded; returns its id.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -81,3 +83,19 @@ def test_a_cancelled_run_ends_and_this_process_goes_on(client: Client) -> None:
     assert run.status.phase == "Cancelled"
     with pytest.raises(JobFailed, match="Cancelled"):
         run.wait()
+
+
+def test_a_run_of_another_process_is_waited_for_and_cancelled(client: Client) -> None:
+    mine = written(ENDLESS)
+    words = ("submit", str(mine), "--backend=local", "--yes", "--run-id=there", "--store=store")
+    command = [sys.executable, "-m", "k8sbench", *words]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as other:
+        wait_until(lambda: "there" in [run.run_id for run in client.runs()], "the run")
+        run = client.run("there")
+        wait_until(lambda: "step 20" in "".join(run.logs()), "the steps")
+        with pytest.raises(TimedOut):
+            run.wait(timeout=1.0)
+        run.cancel()
+        with pytest.raises(JobFailed, match="Cancelled"):
+            run.wait(timeout=100)
+        assert other.wait(60) == 130
