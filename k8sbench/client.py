@@ -383,8 +383,9 @@ class Client:
     ) -> SubmitRequest:
         given = option_values.keywords("submit", option_values.SUBMIT, options)
         usual = {"backend": self._backend, "store": self._store}
+        agreed = option_values.AGREE.read(agree)
         name = os.fspath(benchmark)
-        return SubmitRequest(benchmark=name, access=self._access, yes=agree, **{**usual, **given})
+        return SubmitRequest(benchmark=name, access=self._access, yes=agreed, **{**usual, **given})
 
 
 def _noted(text: str) -> None:

@@ -195,10 +195,10 @@ def keywords(command: str, known: Mapping[str, Option], given: Mapping[str, Any]
     return values
 
 
-AGREE = "yes"
-"""Field that agrees to the run of a user's program: in Python an argument of its own."""
-SUBMIT = options(SubmitRequest, {n: f for n, f in request.FLAGS.items() if n != AGREE})
+SUBMIT = options(SubmitRequest, request.FLAGS)
 """Options of ``submit``, by field."""
+AGREE = SUBMIT.pop("yes")
+"""Agrees to the run of a user's program: in Python an argument of its own."""
 ACCESS = options(ClusterAccess, request.ACCESS_FLAGS)
 """Options of every command that uses a cluster, by field."""
 FILTERS = options(GroupFilter, request.FILTER_FLAGS)

@@ -163,6 +163,8 @@ def test_what_cannot_be_typed_is_an_error_of_ours(asked: Capture, given: dict[st
 
 
 def test_the_client_checks_its_own_options_and_filters(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--yes 'no' is neither"):
+        Client(backend="local").submit("resnet50", agree="no")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="--backend 'lokal' is none of"):
         Client(backend="lokal")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="--namespace 5 is not a text"):
