@@ -24,6 +24,7 @@ from k8sbench.app import stores
 from k8sbench.app.comparisons import held_against, open_changes
 from k8sbench.measure.group import comparison
 from k8sbench.measure.group.comparison import Held
+from k8sbench.model.creation import QUOTA_FULL, WAITS_FOR_TURN
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
@@ -35,9 +36,14 @@ MOST_CASES, MOST_BENCHMARKS, MOST_CODES = 200, 50, 30
 """Series of each metric that has these labels."""
 LONGEST_LABEL = 63
 STUCK_SECONDS = 1800.0
-"""Seconds after which a pending or starting job counts as stuck."""
-WAITS_ITS_TURN = frozenset({"queued", "turn", "no-node-fits", "quota-exceeded", "operator-slow"})
-"""Causes with which it may be so for longer: others go first."""
+"""Seconds after which a job that has its turn and does not run counts as stuck."""
+BEFORE_RUNNING = frozenset(
+    {Phase.CREATED, Phase.QUEUED, Phase.PENDING, Phase.PULLING, Phase.STARTING}
+)
+WAITS_ITS_TURN = frozenset(
+    {WAITS_FOR_TURN, QUOTA_FULL, "queued", "queue-evicted", "no-node-fits", "quota-exceeded"}
+)
+"""Causes of jobs that do not have their turn: others go first."""
 ROOM_SECONDS = 300.0
 """Interval of measuring the store's size."""
 HELD_SECONDS = 300.0
@@ -132,9 +138,10 @@ class Metrics(Collector):
         about = "Requests that the API server refused (but for 404) or did not answer (none)."
         errors = {(code,): count for code, count in codes.most_common(MOST_CODES)}
         yield _family("api_errors", about, errors, ("code",), CounterMetricFamily)
-        stuck = 0 if look is None else sum(_is_stuck(run, look.now) for run in runs)
-        about = "Jobs that cannot start, or have not in half an hour of their turn."
-        yield _family("stuck_jobs", about, {(): stuck})
+        if look is not None:  # else it is not known
+            stuck = sum(_is_stuck(run, look.now) for run in runs)
+            about = "Jobs that cannot start, or have not in half an hour of their turn."
+            yield _family("stuck_jobs", about, {(): stuck})
         yield _family("operator_leader", "Whether this one collects.", {(): state.is_leader})
         about = "Whether it collects or stands by: 0 while /readyz answers 503."
         yield _family("operator_ready", about, {(): not state.unready})
@@ -154,11 +161,14 @@ class Metrics(Collector):
 
 
 def _is_stuck(run: Run, now: float) -> bool:
-    latest = run.history[-1]
-    is_late = now - latest.at > STUCK_SECONDS
-    starts = run.phase in {Phase.CREATED, Phase.PENDING, Phase.PULLING, Phase.STARTING}
-    has_its_turn = starts and latest.cause_id not in WAITS_ITS_TURN
-    return latest.unrecoverable or (has_its_turn and is_late)
+    if run.history[-1].unrecoverable:
+        return True
+    turn_at = now
+    for step in reversed(run.history):  # its cause may change while it waits
+        if step.phase not in BEFORE_RUNNING or step.cause_id in WAITS_ITS_TURN:
+            break
+        turn_at = step.at
+    return now - turn_at > STUCK_SECONDS
 
 
 def room(where: str | None) -> tuple[int, int]:

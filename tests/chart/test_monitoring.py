@@ -270,6 +270,20 @@ def test_a_regression_takes_a_ratio_beyond_the_limit_and_separation(rules: pathl
     check(rules, HEALTHY | apart | {"k8sbench_baseline_ratio": "1.1x60"}, {}, [0, 30, 60])
 
 
+def test_commands_of_alerts_name_a_namespace_that_the_operator_serves(newest: Helm) -> None:
+    rule = find(newest.template(merged(VALUES, {"namespaces": ["jobs"]})), "PrometheusRule")
+    texts = [each["annotations"]["description"] for each in rule["spec"]["groups"][0]["rules"]]
+    words = [command.split() for text in texts for command in re.findall("'([^']+)'", text)]
+    by_operator = [each for each in words if "cluster" in each]
+    assert {each[1] for each in by_operator} == {"list", "status", "history", "compare"}
+    for each in words:
+        if "-n" in each:
+            place = "jobs" if each[0] == "k8sbench" else NAMESPACE
+            assert each[each.index("-n") + 1] == place
+        else:
+            assert each[0] != "k8sbench"
+
+
 # -- dashboard ------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,8 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from k8sbench.diagnose.job.causes import CAUSES
+from k8sbench.model import creation
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.operator import metrics
@@ -72,10 +74,10 @@ def test_what_is_exposed_is_golden(exposed: Metrics) -> None:
         rows.append((name, told(exposed)))
     runs = [
         run("a", at(Phase.RUNNING, 200.0)),
-        run("b", at(Phase.PENDING, 9_000.0)),
+        run("b", at(Phase.QUEUED, 200.0, cause_id="queued"), at(Phase.PENDING, 9_000.0)),
         run("c", at(Phase.PENDING, 200.0)),
         run("d", at(Phase.PENDING, 9_999.0, unrecoverable=True)),
-        run("e", at(Phase.QUEUED, 200.0)),
+        run("e", at(Phase.QUEUED, 200.0, cause_id="queued")),
         *(run(f"w-{why}", at(Phase.PENDING, 200.0, cause_id=why)) for why in WAITS_ITS_TURN),
     ]
     exposed.state.look = Look(
@@ -92,6 +94,39 @@ def test_what_is_exposed_is_golden(exposed: Metrics) -> None:
     exposed.state.stands_by, exposed.state.failure = True, ""
     rows.append(("it stands by", told(exposed)))
     goldens.check(Path(__file__).parent / "golden" / "metrics.txt", goldens.table(rows))
+
+
+STUCK = ("suspended", "queue-unusable", "queue-silent", "operator-slow", "operator-down")
+
+
+@pytest.mark.parametrize("cause", [*STUCK, *sorted(WAITS_ITS_TURN)])
+def test_a_job_is_stuck_after_half_an_hour_unless_others_go_first(
+    exposed: Metrics, cause: str
+) -> None:
+    """A text that changes each minute does not begin the half hour anew."""
+    assert cause in {*CAUSES, creation.WAITS_FOR_TURN, creation.QUOTA_FULL}
+    steps = [at(Phase.QUEUED, 200.0 + 60.0 * turn, cause_id=cause) for turn in range(60)]
+    assert exposed.state is not None
+    found = []
+    for minutes in (30, 60):
+        runs = [run("q", *steps[:minutes])]
+        now = 100.0 + minutes * 60.0
+        exposed.state.look = Look(now=now, listed_at=5.0, listed_time=5.0, runs=runs, api_errors={})
+        found.append(samples(exposed)["k8sbench_stuck_jobs"][()])
+    assert found == [0.0, float(cause in STUCK)]
+
+
+def test_the_half_hour_begins_with_the_turn_and_ends_with_the_start(exposed: Metrics) -> None:
+    waited = at(Phase.QUEUED, 200.0, cause_id="queued")
+    state = exposed.state
+    assert state is not None
+    runs = [
+        run("its-turn", waited, at(Phase.PENDING, 9_000.0)),
+        run("pulls-long", waited, at(Phase.PENDING, 8_000.0), at(Phase.PULLING, 9_500.0)),
+        run("runs", at(Phase.PENDING, 200.0), at(Phase.RUNNING, 9_900.0)),
+    ]
+    state.look = Look(now=10_000.0, listed_at=5.0, listed_time=5.0, runs=runs, api_errors={})
+    assert samples(exposed)["k8sbench_stuck_jobs"] == {(): 1.0}
 
 
 def test_however_many_names_there_are_the_series_are_bounded(exposed: Metrics) -> None:
