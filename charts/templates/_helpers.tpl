@@ -179,3 +179,13 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- if $fields }}{{ toYaml $fields }}{{ end }}
 {{- end -}}
+
+{{/* Milliseconds of a duration of Prometheus, such as 1h30m. */}}
+{{- define "dlperf.milliseconds" -}}
+{{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000 "w" 604800000 "y" 31536000000 -}}
+{{- $all := 0 -}}
+{{- range regexFindAll "[0-9]+[a-z]+" . -1 -}}
+{{- $all = add $all (mul (regexFind "[0-9]+" .) (get $units (regexFind "[a-z]+" .))) -}}
+{{- end -}}
+{{- $all -}}
+{{- end -}}

@@ -218,6 +218,13 @@ def damaged(store: SqlStore) -> dict[str, BenchError]:
     return {run_id: StoreError(why, REINDEX) for run_id, why in store.unreadable.items()}
 
 
+def folder(where: str | None) -> Path:
+    """Return the folder of a store, which need not exist; raises :class:`UsageError`."""
+    from k8sbench.adapters.store import opening
+
+    return opening.folder(where)
+
+
 def _opened(where: str | None, note: Note, *, create: bool) -> SqlStore:
     from k8sbench.adapters.store.opening import open_store
 

@@ -121,6 +121,8 @@ class OperatorState(msgspec.Struct, kw_only=True):
     """
 
     settings: OperatorSettings
+    started_at: float = msgspec.field(default_factory=time.time)
+    """Time when the operator started, Unix seconds."""
     is_leader: bool = False
     stands_by: bool = False
     """True if another process holds the Lease."""

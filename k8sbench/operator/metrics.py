@@ -14,7 +14,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -60,7 +60,7 @@ class Metrics(Collector):
         self._cases: OrderedDict[tuple[str, ...], tuple[float | None, bool]] = OrderedDict()
         """Throughput of the last run of each case, and whether the run is valid."""
         self._queued: OrderedDict[tuple[str, ...], float] = OrderedDict()
-        self._room: tuple[int, int] | None = None
+        self._room: Room | None = None
         self._room_at = -ROOM_SECONDS
         self._held: dict[tuple[str, ...], Held] = {}
         self._open: dict[tuple[str, ...], float] = {}
@@ -142,6 +142,7 @@ class Metrics(Collector):
             stuck = sum(_is_stuck(run, look.now) for run in runs)
             about = "Jobs that cannot start, or have not in half an hour of their turn."
             yield _family("stuck_jobs", about, {(): stuck})
+        yield _family("operator_start_time_seconds", "When it started.", {(): state.started_at})
         yield _family("operator_leader", "Whether this one collects.", {(): state.is_leader})
         about = "Whether it collects or stands by: 0 while /readyz answers 503."
         yield _family("operator_ready", about, {(): not state.unready})
@@ -155,9 +156,9 @@ class Metrics(Collector):
             with contextlib.suppress(BenchError, OSError):
                 self._room = room(state.settings.store)
         if self._room is not None:
-            taken, free = self._room
-            yield _family("store_bytes", "Of the store's files.", {(): taken})
-            yield _family("store_free_bytes", "Of its disk.", {(): free})
+            yield _family("store_bytes", "Of the store's files.", {(): self._room.taken})
+            yield _family("store_free_bytes", "Of its disk.", {(): self._room.free})
+            yield _family("store_disk_bytes", "Of its disk in all.", {(): self._room.disk})
 
 
 def _is_stuck(run: Run, now: float) -> bool:
@@ -171,11 +172,22 @@ def _is_stuck(run: Run, now: float) -> bool:
     return now - turn_at > STUCK_SECONDS
 
 
-def room(where: str | None) -> tuple[int, int]:
-    """Return a store's size and its disk's free space in bytes."""
-    with stores.open_readonly(where, lambda _: None) as store:
-        root = store.root
-    return _size(root), shutil.disk_usage(root).free
+class Room(NamedTuple):
+    """Bytes of a store and of its disk."""
+
+    taken: int
+    """Size of the store's files."""
+    free: int
+    """Free space of the disk that the operator may use."""
+    disk: int
+    """Size of the disk, whoever fills it."""
+
+
+def room(where: str | None) -> Room:
+    """Return the sizes of a store, also of one that cannot be opened."""
+    root = stores.folder(where)
+    usage = shutil.disk_usage(root)
+    return Room(taken=_size(root), free=usage.free, disk=usage.total)
 
 
 def _size(root: Path) -> int:

@@ -10,7 +10,7 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -110,9 +110,11 @@ HEALTHY = {
     "up": "1x60",
     "k8sbench_stuck_jobs": "0x60",
     "k8sbench_operator_ready": "1x60",
+    "k8sbench_operator_start_time_seconds": "5x60",
     "k8sbench_last_success_timestamp_seconds": "0+60x60",
     "k8sbench_store_bytes": "600x60",
     "k8sbench_store_free_bytes": "400x60",
+    "k8sbench_store_disk_bytes": "1000x60",
     "k8sbench_baseline_ratio": "1x60",
     "k8sbench_baseline_separated": "0x60",
     "k8sbench_open_change_ratio": "1x60",
@@ -127,11 +129,13 @@ ALERTS: dict[str, tuple[dict[str, str], int, int]] = {
         15,
         16,
     ),
-    "K8sbenchStoreFull": (
-        {"k8sbench_store_bytes": "600x4 910x55", "k8sbench_store_free_bytes": "400x4 90x55"},
-        9,
-        10,
+    "K8sbenchOperatorRestarts": (
+        {"k8sbench_operator_start_time_seconds": "5x4 10 20 30x54"},
+        6,
+        7,
     ),
+    # Others fill the disk.
+    "K8sbenchStoreFull": ({"k8sbench_store_free_bytes": "400x4 90x55"}, 9, 10),
     "K8sbenchOpenChange": ({"k8sbench_open_change_ratio": "1x4 0.95x55"}, 4, 5),
     "K8sbenchRegression": (
         {"k8sbench_baseline_ratio": "1x4 0.95x55", "k8sbench_baseline_separated": "0x4 1x55"},
@@ -155,9 +159,17 @@ def rules(newest: Helm, tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def check(
-    rules: pathlib.Path, series: dict[str, str], fires: dict[str, list[int]], silent: list[int]
+    rules: pathlib.Path,
+    series: dict[str, str],
+    fires: dict[str, list[int]],
+    silent: list[int],
+    *,
+    only: Collection[str] = (),
 ) -> None:
-    """Run promtool: which alerts fire in which minutes, and in which none does."""
+    """Run promtool: which alerts fire in which minutes, and in which none does.
+
+    ``only`` names the alerts that are looked at, by default all.
+    """
     alerts = _alerts(rules)
     expected = [
         {
@@ -165,7 +177,7 @@ def check(
             "eval_time": f"{minute}m",
             "exp_alerts": [_fired(alerts[name], name, series)] if minute in minutes else [],
         }
-        for name in alerts
+        for name in only or alerts
         for minutes in (fires.get(name, []),)
         for minute in sorted({*silent, *minutes})
     ]
@@ -217,7 +229,14 @@ def test_an_alert_fires_once_its_time_is_over(rules: pathlib.Path, name: str) ->
 
 LISTS: dict[str, Any] = {"failure": ""}
 FAILS = {"failure": "The disk is full."}
+SEEN = {"problem", "refusal", "objects_problem"}
+"""Fields of a look; others are of the state."""
 OUTAGES: dict[str, tuple[Sequence[dict[str, Any]], int]] = {
+    "the training operator refuses": ([LISTS | {"refusal": "The webhook does not answer."}], 10),
+    "Benchmarks cannot be listed": ([LISTS | {"objects_problem": "You may not."}], 10),
+    "the store is gone": ([{"failure": "The store was deleted or replaced."}], 10),
+    "its index is being built": ([{"failure": "indexing the store: 0 of 9000 runs"}], 10),
+    "no jobs listed in a namespace": ([{"problem": "You may not."}], 11),
     "the RoleBinding is gone": ([{}], 11),  # the last list counts for 90 s
     "the Lease's binding is gone": ([{"is_leader": False, "waits_for": "You may not."}], 10),
     "the disk is full": ([FAILS], 10),
@@ -237,10 +256,14 @@ def during(turns: Sequence[dict[str, Any]]) -> dict[str, str]:
     store, listed_at = OperatorSettings(store=str(CHART)), 0.0
     for now in range(0, 3600, 60):
         changes = LISTS if now < 300 else turns[now // 60 % len(turns)]
-        listed_at = float(now) if changes is LISTS else listed_at
-        look = Look(now=now, listed_at=listed_at, listed_time=listed_at, runs=(), api_errors={})
+        listed_at = float(now) if changes.items() >= LISTS.items() else listed_at
+        seen: dict[str, Any] = {name: changes[name] for name in SEEN & changes.keys()}
+        look = Look(
+            now=now, listed_at=listed_at, listed_time=listed_at, runs=(), api_errors={}, **seen
+        )
         known: dict[str, Any] = {"is_leader": True, "succeeded_at": listed_at, "look": look}
-        made.state = OperatorState(settings=store, **(known | LISTS | changes))
+        others = {name: changes[name] for name in changes.keys() - SEEN}
+        made.state = OperatorState(settings=store, **(known | LISTS | others))
         with mock.patch("time.monotonic", return_value=float(now)):
             found = {each.name: each.samples[0].value for each in made.collect() if each.samples}
         for name, samples in values.items():
@@ -255,6 +278,86 @@ def test_every_outage_of_an_operator_that_runs_raises_an_alert(
     turns, first = OUTAGES[name]
     series = HEALTHY | during(turns)
     check(rules, series, {"K8sbenchNotCollecting": [first, 59]}, [0, first - 1])
+
+
+UP, NOT_READY, DOWN, GONE = "1", "u", "0", "-"
+"""States of an operator during a minute; one that is gone is no target."""
+BACKOFF = "10100100001" + 30 * "000001"
+"""One that needs more memory than it may, and the growing pauses of the kubelet."""
+LIVES: dict[str, tuple[str, str, int]] = {
+    "killed again and again": ("11000", "K8sbenchOperatorDown", 22),
+    "its pod is gone meanwhile": ("11---", "K8sbenchOperatorDown", 22),
+    "out of memory": (BACKOFF, "K8sbenchOperatorDown", 16),
+    "never ready": ("u0000", "K8sbenchOperatorDown", 16),
+    "not ready, and killed": ("uuuu0", "K8sbenchNotCollecting", 5),
+    "half of each life not ready": ("uuu111110", "K8sbenchNotCollecting", 23),
+    "killed each five minutes": ("11110", "K8sbenchOperatorRestarts", 15),
+    "killed each nine minutes": ("111111110", "K8sbenchOperatorRestarts", 27),
+}
+"""World → minutes of an operator, which repeat, its alert, and from when on."""
+CRITICAL = {"K8sbenchOperatorDown", "K8sbenchNotCollecting"}
+MINUTES = 200
+"""Length of these worlds."""
+
+
+def lived(minutes: str, *, killed: bool = True) -> dict[str, str]:
+    """Return the series of an operator, a sample a minute; with ``killed`` each is a new life."""
+    series: dict[str, list[str]] = {name: [] for name in HEALTHY}
+    began = 0
+    for now, state in enumerate(minutes):
+        if killed and now and minutes[now - 1] in {DOWN, GONE} and state in {UP, NOT_READY}:
+            began = now
+        values = {
+            "k8sbench_operator_ready": str(int(state == UP)),
+            "k8sbench_operator_start_time_seconds": str(60 * began),
+            "k8sbench_last_success_timestamp_seconds": str(60 * now if state == UP else "_"),
+        }
+        for name, samples in series.items():
+            usual = HEALTHY[name].partition("x")[0]
+            value = values.get(name, usual) if state in {UP, NOT_READY} else "stale"
+            samples.append(value)
+        series["up"][-1] = {DOWN: "0", GONE: "stale"}.get(state, "1")
+    return {name: " ".join(samples) for name, samples in series.items()}
+
+
+@pytest.mark.parametrize("name", LIVES)
+def test_an_operator_that_lives_and_dies_raises_one_alert_that_stays(
+    rules: pathlib.Path, name: str
+) -> None:
+    cycle, alert, first = LIVES[name]
+    series = lived((MINUTES * cycle)[:MINUTES])
+    check(rules, series, {alert: [*range(first, MINUTES)]}, [first - 1], only={alert})
+    check(rules, series, {}, [*range(MINUTES)], only=CRITICAL - {alert})
+
+
+QUIET: dict[str, str] = {
+    "an upgrade": f"{30 * UP}--uu{30 * UP}",
+    "two upgrades": f"{30 * UP}--uu{9 * UP}-u{30 * UP}",
+    "a node that starts again": f"{30 * UP}0000u{40 * UP}",
+    "a slow first image": f"0000{60 * UP}",
+}
+"""World that raises no alert → minutes of an operator."""
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_what_happens_now_and_then_raises_no_alert(rules: pathlib.Path, name: str) -> None:
+    check(rules, lived(QUIET[name]), {}, [*range(len(QUIET[name]))])
+
+
+def test_a_scrape_that_fails_each_ten_minutes_changes_no_alert(rules: pathlib.Path) -> None:
+    series = lived(12 * f"{9 * UP}{DOWN}", killed=False)
+    check(rules, series, {}, [*range(120)])
+    stuck = " ".join(12 * ["2 2 2 2 2 2 2 2 2 stale"])
+    stays = {"K8sbenchStuckJob": [*range(15, 120)]}
+    check(rules, series | {"k8sbench_stuck_jobs": stuck}, stays, [14])
+    full = stuck.replace("2", "90")
+    stays = {"K8sbenchStoreFull": [*range(5, 120)]}
+    check(rules, series | {"k8sbench_store_free_bytes": full}, stays, [4])
+
+
+def test_a_store_fills_its_disk_where_little_of_the_disk_is_free(rules: pathlib.Path) -> None:
+    large = {"k8sbench_store_bytes": "880x60", "k8sbench_store_free_bytes": "110x60"}
+    check(rules, HEALTHY | large, {}, [0, 30, 60])
 
 
 def test_every_alert_has_its_case_and_none_fires_while_all_is_well(rules: pathlib.Path) -> None:

@@ -36,7 +36,7 @@ def open_store(
     ``create=False`` a place without a store reads as an empty one, and is not made. ``tell`` is
     told how far an index is that is built anew.
     """
-    root = _folder(where)
+    root = folder(where)
     with disk.translated(f"open the store {root}"):
         if root.exists() and not root.is_dir():
             raise StoreError(f"{root} is a file, not a store.", "Name the store's folder.")
@@ -53,7 +53,7 @@ def open_store(
             return _to_read(root, why, tell)
 
 
-def _folder(named: str | None) -> Path:
+def folder(named: str | None) -> Path:
     """Return the folder that is named, or the default for users' data."""
     named = None if named == LOCAL else named
     # The value may end with a line feed of a file or Secret.
@@ -180,7 +180,7 @@ def reindex(where: str | None, tell: Tell = lambda _: None) -> tuple[Path, int, 
     Returns the store's folder, the number of its runs, and the reasons why runs cannot be read, by
     run id. Raises :class:`UsageError` if there is no store.
     """
-    root = _folder(where)
+    root = folder(where)
     if not (root / artifacts.RUNS).is_dir():
         raise UsageError(
             f"There is no store in {root} yet.", "k8sbench submit BENCHMARK makes one."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -25,7 +27,8 @@ from tests.unit.store.examples import measurement
 @pytest.fixture
 def exposed(tmp_path: Path) -> Metrics:
     made = Metrics()
-    made.state = OperatorState(settings=OperatorSettings(store=str(tmp_path)), is_leader=True)
+    settings = OperatorSettings(store=str(tmp_path))
+    made.state = OperatorState(settings=settings, started_at=50.0, is_leader=True)
     return made
 
 
@@ -94,6 +97,18 @@ def test_what_is_exposed_is_golden(exposed: Metrics) -> None:
     exposed.state.stands_by, exposed.state.failure = True, ""
     rows.append(("it stands by", told(exposed)))
     goldens.check(Path(__file__).parent / "golden" / "metrics.txt", goldens.table(rows))
+
+
+def test_the_disk_is_measured_whoever_fills_it_and_if_the_store_cannot_be_opened(
+    exposed: Metrics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "runs").write_text("no folder!!")
+    usage = SimpleNamespace(total=1000, used=990, free=10)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    found = samples(exposed)
+    assert found["k8sbench_store_bytes"] == {(): 11.0}
+    assert found["k8sbench_store_free_bytes"] == {(): 10.0}
+    assert found["k8sbench_store_disk_bytes"] == {(): 1000.0}
 
 
 STUCK = ("suspended", "queue-unusable", "queue-silent", "operator-slow", "operator-down")
