@@ -39,6 +39,7 @@ SUCCESS_SECONDS = 90.0
 
 This spans several attempts.
 """
+_NOT_OPENED = "The store was not opened yet."
 _NOT_READY = "warning: not ready: {}"
 
 
@@ -128,7 +129,9 @@ class OperatorState(msgspec.Struct, kw_only=True):
     """True if another process holds the Lease."""
     waits_for: str = ""
     """Reason for not holding or not renewing a Lease, one sentence; empty without one."""
-    failure: str = "The store was not opened yet."
+    is_opening: bool = False
+    """True until the store is open or cannot be opened: others should not open it meanwhile."""
+    failure: str = _NOT_OPENED
     """Reason why collecting last stopped; empty while it runs."""
     look: Look | None = None
     succeeded_at: float | None = None
@@ -138,6 +141,11 @@ class OperatorState(msgspec.Struct, kw_only=True):
     """
     looked_at: float = 0.0
     """Monotonic seconds of the last sign of collecting or waiting."""
+
+    @property
+    def is_starting(self) -> bool:
+        """True before the store is open, or it is known why not or how far its index is."""
+        return self.is_opening and self.failure == _NOT_OPENED and not self.waits_for
 
     @property
     def unready(self) -> str:
@@ -185,7 +193,8 @@ class Controller:
         closed: Callable[[Run], None] = lambda _: None,
     ) -> None:
         self._lease, self._reporter, self._closed = lease, reporter, closed
-        self.state = OperatorState(settings=settings, looked_at=time.monotonic())
+        now = time.monotonic()
+        self.state = OperatorState(settings=settings, is_opening=True, looked_at=now)
         self._store_id: str | None = None
         """Identity of the store that was opened first; None before."""
         self._told = _NOT_READY.format(self.state.unready)
@@ -259,6 +268,7 @@ class Controller:
         )
         delete_at = try_at = 0.0
         self.state.look = None
+        self.state.is_opening = True
 
         def progress(text: str) -> None:
             """Show how far the index is, for which it is not ready, and that it goes on."""
@@ -289,6 +299,8 @@ class Controller:
             with stores.open_writable(settings.store, create=is_first, note=progress) as store:
                 self._check_same(store)
                 StoredGroups(store, progress)  # before somebody waits for it
+                self.state.is_opening = False
+                self.state.looked_at = time.monotonic()
                 for run in store.runs(RunFilter(limit=LATEST)):
                     if run.phase.final:
                         self._closed(run)
@@ -307,3 +319,5 @@ class Controller:
             self.state.failure = internal(error)
             for line in traceback.format_exc().splitlines():
                 self._reporter.note(line)
+        finally:
+            self.state.is_opening = False

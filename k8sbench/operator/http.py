@@ -205,7 +205,7 @@ START_SECONDS, END_SECONDS = 10.0, 5.0
 """Time limits for the server to start listening, and to end."""
 
 
-OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
+OPEN = frozenset({"/startupz", "/healthz", "/readyz", "/metrics"})
 """Paths for which no token is needed."""
 MOST_READS = 2
 """Limit of documents built concurrently."""
@@ -312,6 +312,11 @@ def probes(state: OperatorState) -> Starlette:
 
 
 def _probes(state: OperatorState) -> list[Route]:
+    async def startupz(_: Request) -> Response:
+        if state.is_starting:
+            return PlainTextResponse(f"{state.unready}\n", 503)
+        return PlainTextResponse("ok\n")
+
     async def healthz(_: Request) -> Response:
         silent = time.monotonic() - state.looked_at
         if silent > HEALTHY_SECONDS:
@@ -322,7 +327,8 @@ def _probes(state: OperatorState) -> list[Route]:
         why = state.unready
         return PlainTextResponse(f"{why or state.doing}\n", 503 if why else 200)
 
-    return [Route("/healthz", healthz), Route("/readyz", readyz)]
+    paths = {"/startupz": startupz, "/healthz": healthz, "/readyz": readyz}
+    return [Route(path, probe) for path, probe in paths.items()]
 
 
 def _refusal(_: Request, error: Exception) -> Response | Awaitable[Response]:

@@ -108,7 +108,7 @@ class Metrics(Collector):
         name = state.settings.baseline or ""
         now = time.monotonic()
         with self._lock:
-            is_due = now - self._held_at >= HELD_SECONDS
+            is_due = now - self._held_at >= HELD_SECONDS and not state.is_opening
             self._held_at = now if is_due else self._held_at
         if is_due:
             self._held = {}

@@ -10,8 +10,11 @@ import pathlib
 from typing import Any
 
 import pytest
+from starlette.routing import Route
 
 from k8sbench import __version__
+from k8sbench.operator import http
+from k8sbench.operator.controller import OperatorSettings, OperatorState
 from tests.chart import examples
 from tests.harness.helm import (
     NAMESPACE,
@@ -165,6 +168,17 @@ def test_an_image_may_be_named_in_every_way_of_a_registry(
 ) -> None:
     pod = find(newest.template({"operator": {"image": parts}}), "Deployment")
     assert pod["spec"]["template"]["spec"]["containers"][0]["image"] == image
+
+
+def test_the_probes_ask_what_the_operator_serves(newest: Helm) -> None:
+    (container,) = find(newest.template(examples.OPERATOR), "Deployment")["spec"]["template"][
+        "spec"
+    ]["containers"]
+    asked = [container[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")]
+    routes = http.probes(OperatorState(settings=OperatorSettings())).routes
+    served = [route.path for route in routes if isinstance(route, Route)]
+    assert [each["path"] for each in asked] == served
+    assert {each["port"] for each in asked} == {"probes"}
 
 
 READS = {"get", "list", "watch"}

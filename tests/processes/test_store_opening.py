@@ -47,8 +47,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 OPENS = """
 import sys
-from k8sbench.adapters.store import opening
-opening.SHOWN_EVERY = 1
+from k8sbench.adapters.store import following, opening
+following.SHOWN_SECONDS = 0.0
 print("ready", flush=True)
 sys.stdin.readline()
 told = []

@@ -17,7 +17,8 @@ import hashlib
 import mmap
 import os
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -103,16 +104,43 @@ def sync_folder(path: Path) -> None:
             os.close(folder)
 
 
+LOCK_SECONDS = 0.1
+"""Interval of attempts to take a lock."""
+LOCK_SHOWN_SECONDS = 5.0
+"""Interval of lines on a lock that another process holds."""
+
+
 @contextlib.contextmanager
-def locked(folder: Path, *, is_shared: bool = False) -> Iterator[None]:
-    """Hold a lock on a folder; others wait, unless all of them share it."""
+def locked(
+    folder: Path, *, is_shared: bool = False, tell: Callable[[str], None] | None = None
+) -> Iterator[None]:
+    """Hold a lock on a folder; others wait, unless all of them share it.
+
+    With ``tell`` they tell so now and then.
+    """
     with translated(f"lock {folder}"):
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    how = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+    told_at = time.monotonic()
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX)
+        if tell is None:
+            fcntl.flock(lock, how)
+        while tell is not None and not _has_locked(lock, how):
+            if time.monotonic() - told_at >= LOCK_SHOWN_SECONDS:
+                told_at = time.monotonic()
+                tell(f"waiting for another process that uses {folder} alone")
+            time.sleep(LOCK_SECONDS)
         yield
     finally:
         os.close(lock)
+
+
+def _has_locked(lock: int, how: int) -> bool:
+    try:
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from k8sbench.adapters.store import artifacts, disk, index
@@ -17,6 +18,11 @@ from k8sbench.model.errors import StoreError
 
 FOLDERS = "folders"
 """Fact of the index: the generation of the folders that it has rows of."""
+
+SHOWN_SECONDS = 5.0
+"""Interval of lines of progress."""
+Tell = Callable[[str], None]
+"""Shows progress to people."""
 
 
 def generation(root: Path) -> str:
@@ -38,20 +44,27 @@ def note(db: sqlite3.Connection, root: Path) -> None:
     index.put_fact(db, FOLDERS, generation(root))
 
 
-def follow(db: sqlite3.Connection, root: Path) -> None:
-    """Index new folders, and delete the rows of missing ones."""
+def follow(db: sqlite3.Connection, root: Path, tell: Tell = lambda _: None) -> None:
+    """Index new folders, and delete the rows of missing ones; tell how far it is."""
     # Before the list is read: what comes later is followed by the next one.
     note(db, root)
     known = {*index.ids(db), *index.damaged(db)}
     there = artifacts.run_ids(root)
-    index_folders(db, root, there - known)
+    index_folders(db, root, there - known, tell)
     for run_id in known - there:
         index.delete(db, run_id)
 
 
-def index_folders(db: sqlite3.Connection, root: Path, run_ids: Iterable[str]) -> None:
-    """Index folders again; those that cannot be read are noted as damaged."""
-    for run_id in sorted(run_ids):
+def index_folders(
+    db: sqlite3.Connection, root: Path, run_ids: Iterable[str], tell: Tell = lambda _: None
+) -> None:
+    """Index folders again, and tell how far it is; note unreadable ones as damaged."""
+    names = sorted(run_ids)
+    told_at = time.monotonic()
+    for number, run_id in enumerate(names):
+        if time.monotonic() - told_at >= SHOWN_SECONDS:
+            told_at = time.monotonic()
+            tell(f"indexing the store {root}: {number} of {len(names)} runs")
         folder = RunFolder(root / RUNS / run_id)
         if not folder.holds_a_run:
             continue

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from k8sbench.adapters.store import artifacts, database, disk, following, index
 from k8sbench.adapters.store.database import DamagedDatabase, Database, NotWritable
+from k8sbench.adapters.store.following import Tell
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.request import LOCAL
@@ -21,10 +21,6 @@ from k8sbench.model.request import LOCAL
 STORE_VARIABLE = "K8SBENCH_STORE"
 NEW = f"{database.DATABASE}.new"
 """File in which an index is built."""
-SHOWN_EVERY = 1000
-"""Runs from one line of progress to the next."""
-Tell = Callable[[str], None]
-"""Shows progress to people."""
 
 
 def open_store(
@@ -82,14 +78,14 @@ def folder(named: str | None) -> Path:
 def _opened(root: Path, tell: Tell) -> SqlStore:
     """Open a store that can be written; build its index if it is missing or damaged."""
     try:
-        with disk.locked(root, is_shared=True):
+        with disk.locked(root, is_shared=True, tell=tell):
             base = _current(root)
     except DamagedDatabase:
         _build(root, tell, is_forced=False)
         base = _current(root)
     store = SqlStore(base, root)
     try:
-        _follow_folders(store)
+        _follow_folders(store, tell)
     except BaseException:
         base.close()
         raise
@@ -117,7 +113,7 @@ def _build(root: Path, tell: Tell, *, is_forced: bool) -> dict[str, str]:
     Returns the reasons why runs cannot be read, by run id.
     """
     database.check_writable(root)
-    with disk.locked(root):
+    with disk.locked(root, tell=tell):
         if not is_forced:
             with contextlib.suppress(DamagedDatabase):
                 _current(root).close()
@@ -144,11 +140,7 @@ def _fill(base: Database, root: Path, tell: Tell) -> dict[str, str]:
     with base.writing() as db:
         index.create(db)
         following.note(db, root)
-        run_ids = sorted(artifacts.run_ids(root))
-        for begin in range(0, len(run_ids), SHOWN_EVERY):
-            if len(run_ids) > SHOWN_EVERY:
-                tell(f"indexing the store {root}: {begin} of {len(run_ids)} runs")
-            following.index_folders(db, root, run_ids[begin : begin + SHOWN_EVERY])
+        following.index_folders(db, root, artifacts.run_ids(root), tell)
         return index.damaged(db)
 
 
@@ -193,7 +185,7 @@ def reindex(where: str | None, tell: Tell = lambda _: None) -> tuple[Path, int, 
         return root, len(store.ids()), unreadable
 
 
-def _follow_folders(store: SqlStore) -> None:
+def _follow_folders(store: SqlStore, tell: Tell) -> None:
     """Let the index follow the folders; note the damaged ones."""
     with store.database.reading() as db:
         damaged = index.damaged(db)
@@ -201,7 +193,7 @@ def _follow_folders(store: SqlStore) -> None:
     if damaged or not is_current:
         with store.database.writing() as db:
             if not is_current:
-                following.follow(db, store.root)
+                following.follow(db, store.root, tell)
             # Somebody may have mended them.
             following.index_folders(db, store.root, damaged)
             damaged = index.damaged(db)

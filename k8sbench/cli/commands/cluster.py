@@ -225,7 +225,8 @@ def _names(_: click.Context, __: click.Parameter, given: Sequence[str]) -> list[
 @_setting(
     "probe-listen",
     "[ADDRESS]:PORT",
-    "Another address for /healthz and /readyz alone, in a thread of its own; default: none.",
+    "Another address for the probes alone (/startupz, /healthz, /readyz), in a thread of its own;"
+    " default: none.",
 )
 @_setting(
     "log-format",

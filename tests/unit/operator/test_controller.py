@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import urllib3
 
-from k8sbench.adapters.store import opening
+from k8sbench.adapters.store import disk, following
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import serve
@@ -187,7 +187,7 @@ class Held(Silent):
 def test_one_that_builds_its_index_is_healthy_and_not_ready(
     life: Life, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(opening, "SHOWN_EVERY", 1)
+    monkeypatch.setattr(following, "SHOWN_SECONDS", 0.0)
     put(tmp_path / "store", repeats([100.0, 101.0, 99.0]))
     (tmp_path / "store" / "k8sbench.db").unlink()
     held = Held()
@@ -200,8 +200,10 @@ def test_one_that_builds_its_index_is_healthy_and_not_ready(
         http.Server("127.0.0.1:0", http.probes(state)) as server,
         urllib3.HTTPConnectionPool("127.0.0.1", server.port, retries=False) as pool,
     ):
+        assert pool.request("GET", "/startupz").status == 503
         for number in range(3):
             assert held.told.acquire(timeout=SECONDS)
+            assert pool.request("GET", "/startupz").status == 200
             assert pool.request("GET", "/healthz").status == 200
             ready = pool.request("GET", "/readyz")
             assert ready.status == 503
@@ -212,7 +214,52 @@ def test_one_that_builds_its_index_is_healthy_and_not_ready(
         held.go_on.release(100)
         served.until(1)
         wait_until(lambda: pool.request("GET", "/healthz").status == 200, "a sign of life")
-        assert "3 runs" not in state.unready
+        wait_until(lambda: "3 runs" not in state.unready, "the first look")
+
+
+@pytest.mark.parametrize("tells", [False, True])
+def test_one_has_started_when_its_store_is_open_or_it_tells_what_it_waits_for(
+    life: Life, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tells: bool
+) -> None:
+    monkeypatch.setattr(disk, "LOCK_SHOWN_SECONDS", 0.0 if tells else 2 * SECONDS)
+    open_store(str(tmp_path / "store")).close()
+    state = life.controller.state
+    served = Served(to_the_stop)
+    with (
+        http.Server("127.0.0.1:0", http.probes(state)) as server,
+        urllib3.HTTPConnectionPool("127.0.0.1", server.port, retries=False) as pool,
+    ):
+
+        def started() -> bool:
+            return pool.request("GET", "/startupz").status == 200
+
+        with disk.locked(tmp_path / "store"):
+            state.looked_at -= http.HEALTHY_SECONDS + 1
+            life.begin(served, monkeypatch)
+            life.until(lambda: state.is_leader)
+            if tells:
+                life.until(started)
+                assert "waiting for another process" in state.unready
+                assert pool.request("GET", "/healthz").status == 200
+            else:
+                assert not started()
+        served.until(1)
+        life.until(started)
+
+
+@pytest.mark.parametrize("reason", ["the Lease", "no store"])
+def test_one_that_says_why_it_does_not_open_its_store_has_started(
+    life: Life, tmp_path: Path, reason: str
+) -> None:
+    state = life.controller.state
+    assert state.is_starting
+    if reason == "the Lease":
+        life.lease.is_held, life.lease.waits_for = False, "vm_2 holds it"
+    else:
+        (tmp_path / "store").write_text("a file")
+    life.thread.start()
+    life.until(lambda: not state.is_starting)
+    assert state.unready
 
 
 @pytest.mark.parametrize("comes_back", [True, False])

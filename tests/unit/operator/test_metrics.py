@@ -12,6 +12,8 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from k8sbench.adapters.store import disk
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.model import creation
 from k8sbench.model.phase import Phase, Transition
@@ -109,6 +111,16 @@ def test_the_disk_is_measured_whoever_fills_it_and_if_the_store_cannot_be_opened
     assert found["k8sbench_store_bytes"] == {(): 11.0}
     assert found["k8sbench_store_free_bytes"] == {(): 10.0}
     assert found["k8sbench_store_disk_bytes"] == {(): 1000.0}
+
+
+def test_metrics_do_not_wait_for_a_store_that_is_being_opened(
+    exposed: Metrics, tmp_path: Path
+) -> None:
+    assert exposed.state is not None
+    exposed.state.is_opening = True
+    open_store(str(tmp_path)).close()
+    with disk.locked(tmp_path):  # it would wait here
+        assert "k8sbench_operator_ready" in samples(exposed)
 
 
 STUCK = ("suspended", "queue-unusable", "queue-silent", "operator-slow", "operator-down")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.store import database, index, opening
+from k8sbench.adapters.store import database, following, index, opening
+from k8sbench.adapters.store.artifacts import RUNS
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import stores
@@ -148,6 +149,26 @@ with open_store(sys.argv[1]) as store:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_whoever_opens_a_store_is_told_how_far_its_index_is(
+    root: Path, filled: list[Run], monkeypatch: pytest.MonkeyPatch, is_missing: bool
+) -> None:
+    """Also if the index is there, and somebody has copied folders into the store."""
+    monkeypatch.setattr(following, "SHOWN_SECONDS", 0.0)
+    told: list[str] = []
+    if is_missing:
+        (root / database.DATABASE).unlink()
+    else:
+        for number in range(len(filled)):
+            run_id = f"copy-{number}"
+            shutil.copytree(root / RUNS / filled[number].run_id, root / RUNS / run_id)
+    with open_store(str(root), tell=told.append):
+        pass
+    assert [re.findall(r"\d+", each)[-2:] for each in told] == [
+        [str(number), str(len(filled))] for number in range(len(filled))
+    ]
+
+
 def test_several_processes_may_open_a_store_first(root: Path) -> None:
     processes = [children.ready(OPEN, root) for _ in range(3)]
     children.begin(*processes)
