@@ -189,3 +189,33 @@ capabilities: {drop: [ALL]}
 {{- end -}}
 {{- $all -}}
 {{- end -}}
+
+{{/* What is wrong with a cron expression; empty if nothing is. */}}
+{{- define "dlperf.cronFault" -}}
+{{- $fields := list
+      (list "minute" "[0-5]?[0-9]")
+      (list "hour" "[01]?[0-9]|2[0-3]")
+      (list "day of the month" "0?[1-9]|[12][0-9]|3[01]")
+      (list "month" "0?[1-9]|1[0-2]|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec")
+      (list "day of the week" "0?[0-6]|sun|mon|tue|wed|thu|fri|sat")
+-}}
+{{- $faults := list -}}
+{{- if hasPrefix "@" . -}}
+{{- if not (regexMatch "^@(yearly|annually|monthly|weekly|daily|midnight|hourly)$" .) }}{{ $faults = list (printf "%s is none" .) }}{{ end -}}
+{{- else -}}
+{{- range $number, $text := regexSplit " +" . -1 -}}
+{{- $field := index $fields $number -}}
+{{- $range := printf "([*?]|(%s)(-(%s))?)(/0*[1-9][0-9]*)?" (index $field 1) (index $field 1) -}}
+{{- if not (regexMatch (printf "^(?i:%s(,%s)*)$" $range $range) $text) }}{{ $faults = append $faults (printf "%s is no %s" $text (index $field 0)) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- join ", " $faults -}}
+{{- end -}}
+
+{{/* True for a time zone that Helm's machine knows, and for all if it knows none. Go takes UTC for an unknown one. */}}
+{{- define "dlperf.isTimeZone" -}}
+{{- $day := toDate "2006-01-02" "2026-01-01" -}}
+{{- $knows := dateInZone "MST" $day "Asia/Tokyo" | eq "JST" -}}
+{{- $is := dateInZone "MST" $day . | ne "UTC" -}}
+{{- if or $is (not $knows) (regexMatch "^(Etc/)?(UTC|UCT|Universal|Zulu)$" .) }}true{{ end -}}
+{{- end -}}

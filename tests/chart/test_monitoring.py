@@ -35,6 +35,8 @@ TARGET = {"job": OPERATOR, "namespace": NAMESPACE}
 BENCHMARK = "resnet50"
 LEADER, READY = "k8sbench_operator_leader", "k8sbench_operator_ready"
 SUCCESS = "k8sbench_last_success_timestamp_seconds"
+SCHEDULED = "kube_cronjob_status_last_schedule_time"
+BACKED_UP = "kube_cronjob_status_last_successful_time"
 NOW = time.time()
 """Fixed time of the dashboard's queries, Unix seconds."""
 
@@ -71,12 +73,17 @@ def labels_of(name: str) -> dict[str, str]:
     """Labels of one series of a name; `up` is Prometheus' own."""
     if name == "up":
         return {}
+    if name in {SCHEDULED, BACKED_UP}:
+        return {"cronjob": "dlperf-backup"}
     return next(labels for known, labels in exposed() if known == name)
 
 
 NAME = re.compile(r"\bk8sbench_\w+")
 ENABLED = {"monitoring": {"prometheusRule": {"enabled": True}}}
-VALUES: dict[str, Any] = merged(examples.OPERATOR, ENABLED, {"baseline": {"name": "release"}})
+BACKUP = {"backup": {"enabled": True, "claim": "archives"}}
+VALUES: dict[str, Any] = merged(
+    examples.OPERATOR, ENABLED, BACKUP, {"baseline": {"name": "release"}}
+)
 
 
 def dashboard() -> dict[str, Any]:
@@ -107,17 +114,19 @@ def labelled(name: str) -> str:
 # -- alerts ---------------------------------------------------------------------------------------
 
 HEALTHY = {
-    "up": "1x60",
-    "k8sbench_stuck_jobs": "0x60",
-    "k8sbench_operator_ready": "1x60",
-    "k8sbench_operator_start_time_seconds": "5x60",
-    "k8sbench_last_success_timestamp_seconds": "0+60x60",
-    "k8sbench_store_bytes": "600x60",
-    "k8sbench_store_free_bytes": "400x60",
-    "k8sbench_store_disk_bytes": "1000x60",
-    "k8sbench_baseline_ratio": "1x60",
-    "k8sbench_baseline_separated": "0x60",
-    "k8sbench_open_change_ratio": "1x60",
+    "up": "1x600",
+    "k8sbench_stuck_jobs": "0x600",
+    "k8sbench_operator_ready": "1x600",
+    "k8sbench_operator_start_time_seconds": "5x600",
+    "k8sbench_last_success_timestamp_seconds": "0+60x600",
+    "k8sbench_store_bytes": "600x600",
+    "k8sbench_store_free_bytes": "400x600",
+    "k8sbench_store_disk_bytes": "1000x600",
+    "k8sbench_baseline_ratio": "1x600",
+    "k8sbench_baseline_separated": "0x600",
+    "k8sbench_open_change_ratio": "1x600",
+    SCHEDULED: "100x600",
+    BACKED_UP: "160x600",
 }
 """Series → one sample a minute, in promtool's notation (value, repetitions)."""
 ALERTS: dict[str, tuple[dict[str, str], int, int]] = {
@@ -136,6 +145,7 @@ ALERTS: dict[str, tuple[dict[str, str], int, int]] = {
     ),
     # Others fill the disk.
     "K8sbenchStoreFull": ({"k8sbench_store_free_bytes": "400x4 90x55"}, 9, 10),
+    "K8sbenchBackupFailed": ({SCHEDULED: "100x4 300x500"}, 424, 425),
     "K8sbenchOpenChange": ({"k8sbench_open_change_ratio": "1x4 0.95x55"}, 4, 5),
     "K8sbenchRegression": (
         {"k8sbench_baseline_ratio": "1x4 0.95x55", "k8sbench_baseline_separated": "0x4 1x55"},
@@ -358,6 +368,13 @@ def test_a_scrape_that_fails_each_ten_minutes_changes_no_alert(rules: pathlib.Pa
 def test_a_store_fills_its_disk_where_little_of_the_disk_is_free(rules: pathlib.Path) -> None:
     large = {"k8sbench_store_bytes": "880x60", "k8sbench_store_free_bytes": "110x60"}
     check(rules, HEALTHY | large, {}, [0, 30, 60])
+
+
+def test_a_backup_may_take_its_time_and_the_next_one_ends_the_alert(rules: pathlib.Path) -> None:
+    late = {SCHEDULED: "100x4 300x595", BACKED_UP: "160x400 700x199"}
+    check(rules, HEALTHY | late, {}, [*range(0, 600, 10)])
+    never = {SCHEDULED: "100x450 300x149", BACKED_UP: "_x500 700x99"}
+    check(rules, HEALTHY | never, {"K8sbenchBackupFailed": [420, 499]}, [419, 501])
 
 
 def test_every_alert_has_its_case_and_none_fires_while_all_is_well(rules: pathlib.Path) -> None:

@@ -49,7 +49,8 @@ def test_without_an_image_there_is_nothing_that_runs_or_waits(newest: Helm) -> N
 
 def test_every_object_says_whose_it_is_and_is_in_the_release_s_namespace(newest: Helm) -> None:
     # These are texts that YAML takes for a number and for false.
-    for each in newest.template(examples.ALL, release="2024", namespace="no"):
+    named_so = merged(examples.ALL, {"fullnameOverride": "bench"})
+    for each in newest.template(named_so, release="2024", namespace="no"):
         labels = each["metadata"]["labels"]
         assert labels["app.kubernetes.io/name"] == "dlperf"
         assert labels["app.kubernetes.io/instance"] == "2024"
@@ -113,6 +114,12 @@ NO_IMAGES = {
 }
 """Parts that no kubelet takes."""
 BACKUP = merged(examples.OPERATOR, {"backup": {"enabled": True, "claim": "archives"}})
+ONE_POD = nested("operator.persistence.accessModes", ["ReadWriteOncePod"])
+SCRAPED = merged(
+    examples.OPERATOR,
+    nested("monitoring.serviceMonitor", {"enabled": True, "interval": "60s"}),
+)
+TIMEOUT = "monitoring.serviceMonitor.scrapeTimeout"
 NIGHTLY = merged(examples.OPERATOR, {"nightly": {"enabled": True}})
 BESIDE = {"networkPolicy.apiServerCIDRs", "nodePools", "nightly.image.repository", "backup.claim"}
 REQUIRED = {*values.required(), *BESIDE}
@@ -227,6 +234,16 @@ def test_where_an_operator_is_users_write_objects_and_no_jobs(newest: Helm, oper
         ({"prometheus": {"url": "prometheus:9090"}}, "url"),
         ({"networkPolicy": {"apiServerPorts": [0]}}, "apiServerPorts"),
         ({"nightly": {"schedule": "at one"}}, "schedule"),
+        ({"nightly": {"schedule": "61 1 * * *"}}, "nightly.schedule is .*61 is no minute"),
+        ({"backup": {"schedule": "1 24 0 13 7"}}, "24 is no hour, 0 is no day of the month, 13"),
+        ({"backup": {"schedule": "*/0 1-x * * *"}}, "[*]/0 is no minute, 1-x is no hour"),
+        ({"backup": {"schedule": "@often"}}, "backup.schedule is .*@often"),
+        ({"nightly": {"timeZone": "Europe/Berlinn"}}, "nightly.timeZone is Europe/Berlinn"),
+        ({"operator": {"keepLogsFor": "0d"}}, "operator.keepLogsFor is 0d"),
+        ({"operator": {"resources": {"limits": {"memory": "lots"}}}}, "/operator/.*/memory"),
+        ({"nightly": {"resources": {"requests": {"cpu": -1}}}}, "/nightly/.*/cpu"),
+        (merged(BACKUP, ONE_POD), "accessModes has ReadWriteOncePod"),
+        (merged(SCRAPED, nested(TIMEOUT, "1m1s")), "scrapeTimeout is 1m1s, longer .* of 60s"),
         ({"baseline": {"name": "night 1"}}, "name"),
         ({"baseline": {"percent": 0}}, "percent"),
         ({"monitoring": {"prometheusRule": {"freePercent": 101}}}, "freePercent"),
@@ -258,6 +275,51 @@ def test_what_cannot_be_right_is_refused_by_its_name(
 ) -> None:
     with pytest.raises(HelmFailed, match=wrong):
         newest.template(given)
+
+
+@pytest.mark.parametrize("release", ["my.release", "1x", "dlperf.1"])
+def test_a_release_whose_names_no_service_may_have_is_refused_first(
+    newest: Helm, release: str
+) -> None:
+    with pytest.raises(HelmFailed, match=f"Release {release} .* or set fullnameOverride"):
+        newest.template(examples.OPERATOR, release=release)
+    other = merged(examples.OPERATOR, {"fullnameOverride": "bench"})
+    assert find(newest.template(other, release=release), "Service")
+
+
+SCHEDULES = ("*/5 0-23/2 1,15 jan-MAR mon-fri", "? 00 ? * 0", "59  23 31 12 Sun", "@daily")
+ZONES = (
+    "",
+    "UTC",
+    "Etc/UTC",
+    "GMT",
+    "Europe/Berlin",
+    "America/Argentina/Buenos_Aires",
+    "Etc/GMT+1",
+)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_every_schedule_of_a_cron_job_is_taken(helm: Helm, schedule: str) -> None:
+    given = merged(
+        NIGHTLY, BACKUP, {part: {"schedule": schedule} for part in ("nightly", "backup")}
+    )
+    jobs = named(helm.template(given), "CronJob")
+    assert [each["spec"]["schedule"] for each in jobs] == [schedule, schedule]
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_every_time_zone_is_taken(helm: Helm, zone: str) -> None:
+    job = find(helm.template(merged(NIGHTLY, nested("nightly.timeZone", zone))), "CronJob")
+    assert job["spec"].get("timeZone", "") == zone
+
+
+def test_a_scrape_may_take_its_interval_and_a_given_claim_its_modes(newest: Helm) -> None:
+    taken = find(newest.template(merged(SCRAPED, nested(TIMEOUT, "1m"))), "ServiceMonitor")
+    assert taken["spec"]["endpoints"][0]["scrapeTimeout"] == "1m"
+    given = nested("operator.persistence.existingClaim", "mine")
+    (job,) = named(newest.template(merged(BACKUP, ONE_POD, given)), "CronJob")
+    assert job["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] > 0
 
 
 NO_CLAIM = {"enabled": False}

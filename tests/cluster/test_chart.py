@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from k8sbench.adapters.kubernetes.operator_proxy import LEASE, PLACE_ANNOTATION
 from tests import tiers
 from tests.chart import examples
 from tests.harness import helm as programs
@@ -198,6 +199,35 @@ def test_an_upgrade_from_0_3_0_stops_before_it_loses_results_and_says_what_to_do
     claim = namespace.get("persistentvolumeclaim", old)["metadata"]
     assert (claim["uid"], "deletionTimestamp" in claim) == (uid, False)
     assert f"deployment.apps/{old}" not in release.objects()
+
+
+def test_the_notes_name_another_operator_of_the_namespace(release: Release) -> None:
+    namespace, lease = release.namespace, "kubectl delete lease k8sbench-operator --namespace"
+    told = release.run("install", values=examples.OPERATOR)
+    assert lease not in told.out
+    # As the first operator holds it.
+    annotations = {PLACE_ANNOTATION: f"{namespace.name}/{OPERATOR}"}
+    namespace.create(
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": LEASE, "annotations": annotations},
+            "spec": {"holderIdentity": "vm-1", "leaseDurationSeconds": 15},
+        }
+    )
+    assert lease not in release.run("upgrade", values=examples.OPERATOR).out
+    where = f"--namespace={namespace.name}"
+    second = release.helm.given(examples.OPERATOR)
+    told = release.helm.run("install", "dlperf-b", CHART, *second, where)
+    assert f"Operator {namespace.name}/{OPERATOR} serves namespace {namespace.name}" in told.out
+    assert f"{lease} {namespace.name}" in told.out
+    assert "existingClaim" not in told.out
+    release.helm.run("uninstall", "dlperf-b", where)
+    # The same release under another name.
+    renamed = merged(examples.OPERATOR, {"fullnameOverride": "bench"})
+    told = release.run("upgrade", values=renamed)
+    assert f"{lease} {namespace.name}" in told.out
+    assert f"--set operator.persistence.existingClaim={OPERATOR}" in told.out
 
 
 def test_after_an_uninstall_jobs_go_on_and_no_deletion_waits_for_the_operator(
