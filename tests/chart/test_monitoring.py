@@ -363,6 +363,12 @@ def test_a_scrape_that_fails_each_ten_minutes_changes_no_alert(rules: pathlib.Pa
     full = stuck.replace("2", "90")
     stays = {"K8sbenchStoreFull": [*range(5, 120)]}
     check(rules, series | {"k8sbench_store_free_bytes": full}, stays, [4])
+    slow, apart = stuck.replace("2", "0.95"), stuck.replace("2", "1")
+    stays = {"K8sbenchOpenChange": [*range(120)]}
+    check(rules, series | {"k8sbench_open_change_ratio": slow}, stays, [])
+    stays = {"K8sbenchRegression": [*range(120)]}
+    changes = {"k8sbench_baseline_ratio": slow, "k8sbench_baseline_separated": apart}
+    check(rules, series | changes, stays, [])
 
 
 def test_a_store_fills_its_disk_where_little_of_the_disk_is_free(rules: pathlib.Path) -> None:
