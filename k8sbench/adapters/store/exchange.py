@@ -31,7 +31,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Self
 
 import msgspec
 
@@ -54,6 +54,8 @@ _MEMBER = re.compile(r"runs/[a-z0-9-]+/((logs|gpu)/)?(?!wishes\.json$)[A-Za-z0-9
 Requests to the cluster are the store's own and not exported.
 """
 _FILES = {tarfile.REGTYPE, tarfile.AREGTYPE}
+LONGEST_NAME = 1024
+"""Maximum length in bytes of a member's name that has a header of its own."""
 MOST_BYTES = 64 << 20
 """Maximum size of a file that is read whole: not logs or series."""
 REMOVED = "removed"
@@ -96,7 +98,8 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> tuple[list[str],
     def unpack(incoming: Path) -> None:
         try:
             _unpack(incoming, file)
-        except (EOFError, tarfile.TarError, gzip.BadGzipFile, zlib.error) as error:
+        # Headers of names, one after the other, are read recursively.
+        except (EOFError, tarfile.TarError, gzip.BadGzipFile, zlib.error, RecursionError) as error:
             raise InputError(
                 f"It is cut off or damaged, or was not written by k8sbench store export: {error}.",
                 "Nothing was imported. Export it again, or copy it again.",
@@ -125,11 +128,28 @@ def import_folders(
     return added, there
 
 
+class _Header(tarfile.TarInfo):
+    """A header of an export; any other is refused before what follows it is read.
+
+    Extended headers (PAX) and sparse files are refused with it: their few bytes can announce a file
+    of any size.
+    """
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        info = super().frombuf(buf, encoding, errors)
+        is_name = info.type == tarfile.GNUTYPE_LONGNAME and info.size <= LONGEST_NAME
+        is_known = is_name or info.isdir() or info.type in _FILES
+        if not is_known or info.size < 0:
+            raise tarfile.TarError(f"{info.name!r} does not belong there")
+        return info
+
+
 def _unpack(incoming: Path, file: BinaryIO) -> None:
     """Unpack all runs into ``incoming``."""
     with (
         gzip.GzipFile(fileobj=file, mode="rb") as packed,
-        tarfile.open(fileobj=packed, mode="r|") as tar,
+        tarfile.open(fileobj=packed, mode="r|", tarinfo=_Header) as tar,
     ):
         # Python before 3.11.4, which Debian 12 has, knows no filters; all names are checked here.
         tar.extraction_filter = getattr(tarfile, "data_filter", None)
@@ -146,7 +166,7 @@ def _unpack(incoming: Path, file: BinaryIO) -> None:
 
 def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, incoming: Path) -> None:
     """Unpack one file of a run; raises TarError for other members."""
-    match = info.type in _FILES and _MEMBER.fullmatch(info.name)
+    match = _MEMBER.fullmatch(info.name)
     path = incoming / (info.name.removeprefix(f"{artifacts.RUNS}/") if match else "")
     if path.exists() or (path.parent.parent == incoming and info.size > MOST_BYTES):
         raise tarfile.TarError(f"{info.name!r} does not belong there")

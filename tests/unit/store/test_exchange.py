@@ -192,6 +192,50 @@ def test_what_does_not_belong_into_an_export_is_refused(
     assert {path.name for path in sqlite_store.root.parent.iterdir()} == {"k8sbench", "other"}
 
 
+def header(kind: bytes, size: int, name: str = "runs/seg-2/logs/x") -> bytes:
+    return member(name, type=kind, size=size)[0].tobuf(tarfile.GNU_FORMAT)
+
+
+SPARSE = b"37 GNU.sparse.realsize=8796093022208\n22 GNU.sparse.major=0\n22 GNU.sparse.minor=1\n"
+LONG = header(tarfile.GNUTYPE_LONGNAME, 17) + b"runs/seg-2/logs/x".ljust(512, b"\0")
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        header(tarfile.GNUTYPE_LONGNAME, 1 << 24) + bytes(1 << 24),
+        header(tarfile.XHDTYPE, 1 << 24) + bytes(1 << 24),
+        header(tarfile.XGLTYPE, 1 << 24) + bytes(1 << 24),
+        LONG * 3000,
+        header(tarfile.XHDTYPE, len(SPARSE) + 27)
+        + (SPARSE + b"27 GNU.sparse.map=1,words\n").ljust(512, b"\0"),
+        header(tarfile.XHDTYPE, len(SPARSE) + 37)
+        + (SPARSE + b"37 GNU.sparse.map=8796093022208,0\n").ljust(512, b"\0")
+        + header(tarfile.REGTYPE, 0),
+        header(tarfile.REGTYPE, -512),
+    ],
+    ids=["name", "PAX", "PAX of all", "names", "a bad sparse map", "a sparse file", "size"],
+)
+def test_headers_are_refused_before_what_they_announce_is_read(
+    sqlite_store: SqlStore, data: bytes, added: bytes
+) -> None:
+    good = members(data)
+    bad = unended(good) + gzip.compress(added)
+    tracemalloc.start()
+    with pytest.raises(InputError, match="not written by k8sbench store export"):
+        imported(sqlite_store, bad)
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+    assert everything(sqlite_store) == NOTHING
+
+
+def test_a_long_name_of_a_log_comes_along(store: SqlStore, other: SqlStore) -> None:
+    log = f"{'x' * 200}.log"
+    (other.folder("seg-1") / "logs" / log).write_text("hello")
+    imported(store, exported(other))
+    assert (store.folder("seg-1") / "logs" / log).read_text() == "hello"
+
+
 def test_a_file_that_is_cut_off_or_changed_is_refused(sqlite_store: SqlStore, data: bytes) -> None:
     lengths = {0, 1, 20, *range(0, len(data), 97), len(data) - 1}
     flipped = (data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in (30, len(data) - 5))
