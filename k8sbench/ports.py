@@ -459,7 +459,7 @@ class Store(Protocol):
         """Keep a baseline; one of its name is a :class:`~k8sbench.model.errors.UsageError`."""
 
     def baselines(self) -> list[Baseline]:
-        """All baselines, by name."""
+        """All readable baselines, by name."""
 
     def remove_baseline(self, name: str) -> None:
         """Remove a baseline, or raise :class:`~k8sbench.model.errors.NotFound`."""

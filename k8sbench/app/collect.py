@@ -45,7 +45,7 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
             if stop.cause is not None:
                 break
         for run_id, error in (stores.damaged(store) if not options.runs else {}).items():
-            reporter.note(f"warning: run {run_id} is damaged: {error.message} {error.action}")
+            reporter.note(f"warning: run {run_id} is left out: {error.message} {error.action}")
             result.failed.setdefault(run_id, error)
         return result, results.rows(store, result.closed, reporter.note, accept=options.accept)
 

@@ -130,7 +130,9 @@ def open_readonly(where: str | None, note: Note) -> Iterator[SqlStore]:
             yield store
         finally:
             for run_id, why in sorted(store.unreadable.items()):
-                note(f"warning: run {run_id} is damaged: {why}")
+                note(f"warning: run {run_id} is left out: {why}")
+            for why in store.damaged_baselines.values():
+                note(f"warning: {why}")
 
 
 def is_recorded(where: str | None, text: str) -> bool:

@@ -217,12 +217,29 @@ _FILES: tuple[tuple[str, tuple[str, ...], Callable[[Run], bytes]], ...] = (
 DAMAGED_OR_OTHER = "It was damaged, or written by another version of k8sbench."
 
 
+class _Version(msgspec.Struct, frozen=True):
+    schema: int = SCHEMA
+
+
 def decoded(data: bytes | str, kind: type[_T], where: object, action: str = DAMAGED_OR_OTHER) -> _T:
-    """Decode JSON of k8sbench; raises :class:`StoreError` if damaged."""
+    """Decode JSON of k8sbench; raises :class:`StoreError` if damaged or of a newer version."""
     try:
-        return decoder(kind).decode(data)
+        value = decoder(kind).decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            _check_version(decoder(_Version).decode(data), where)
         raise StoreError(f"{where} cannot be read: {wrong}.", action) from wrong
+    _check_version(value, where)
+    return value
+
+
+def _check_version(value: object, where: object) -> None:
+    schema = getattr(value, "schema", SCHEMA)
+    if schema > SCHEMA:
+        raise StoreError(
+            f"{where} has schema {schema}; this version of k8sbench reads up to {SCHEMA}.",
+            "Upgrade k8sbench.",
+        )
 
 
 def encoded(value: msgspec.Struct) -> bytes:

@@ -12,15 +12,23 @@ from k8sbench.model.run import Baseline
 BASELINE_FOLDER = "baselines"
 
 
-def read_all(root: Path) -> dict[str, bytes]:
-    """Read what is kept of all baselines, by name."""
+def names(root: Path) -> list[str]:
+    """List the baselines, damaged ones included."""
     with disk.translated(f"read {root / BASELINE_FOLDER}"):
-        paths = sorted((root / BASELINE_FOLDER).glob("[!.]*.json"))
-        return {path.name.removesuffix(".json"): path.read_bytes() for path in paths}
+        found = (root / BASELINE_FOLDER).glob("[!.]*.json")
+        return sorted(path.name.removesuffix(".json") for path in found)
 
 
-def decoded(name: str, content: bytes) -> Baseline:
-    """Read a stored baseline; StoreError with an action if damaged."""
+def path(root: Path, name: str) -> Path:
+    """Return the file of a baseline."""
+    return root / BASELINE_FOLDER / f"{name}.json"
+
+
+def read(root: Path, name: str) -> Baseline | None:
+    """Read a baseline; None without it, StoreError with an action if damaged."""
+    content = disk.read(path(root, name))
+    if content is None:
+        return None
     action = f"Save it again with --replace, or: k8sbench baseline remove {name}"
     kept = artifacts.decoded(content, Baseline, f"The baseline {name}", action)
     return msgspec.structs.replace(kept, name=name)

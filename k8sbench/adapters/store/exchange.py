@@ -319,14 +319,21 @@ def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool =
         removed = Pruned(at=at, rule=rule, files=len(files), bytes=size)
         if dry_run:
             return removed
+        # First, so that a killed removal has said why; a full disk has room for it afterwards.
+        with contextlib.suppress(StoreError):
+            _record(folder, removed)
         for path in files:
             path.unlink()
-        # Afterwards a full disk has room for it.
-        if pruned(folder.path) is None:
-            folder.write(PRUNED, artifacts.as_file(removed))
+        _record(folder, removed)
         if (logs := folder.path / LOGS).exists():
             logs.rmdir()
     return removed
+
+
+def _record(folder: RunFolder, removed: Pruned) -> None:
+    """Record a removal, unless an earlier one that was killed has done so."""
+    if pruned(folder.path) is None:
+        folder.write(PRUNED, artifacts.as_file(removed))
 
 
 def prune_old(

@@ -57,6 +57,8 @@ class SqlStore:
         """True without a store; this one is empty and cannot be written."""
         self.unreadable: dict[str, str] = {}
         """Reason by run id for runs that could not be read."""
+        self.damaged_baselines: dict[str, str] = {}
+        """Reason by name for baselines that could not be read."""
         self.claims = disk.FileClaims(root)
         self._opened = self._inodes()
 
@@ -295,28 +297,33 @@ class SqlStore:
         """Store a baseline; an existing name is an error unless replaced."""
         name = checked_set_name(baseline.name, "baseline")
         with self.database.writing():
-            known = None if replace else baselines.read_all(self.root).get(name)
-            if known is not None and baselines.decoded(name, known) != baseline:
+            known = None if replace else baselines.read(self.root, name)
+            if known not in (None, baseline):
                 raise UsageError(
                     f"There is a baseline {name!r} already.",
                     "Choose another name, or replace it with --replace.",
                 )
-            disk.write_whole(self._baseline_file(name), artifacts.as_file(baseline))
+            disk.write_whole(baselines.path(self.root, name), artifacts.as_file(baseline))
 
     def baselines(self) -> list[Baseline]:
-        """All baselines, by name."""
-        kept = baselines.read_all(self.root).items()
-        return [baselines.decoded(name, content) for name, content in kept]
+        """All readable baselines, by name; see also :attr:`damaged_baselines`."""
+        found = []
+        for name in baselines.names(self.root):
+            try:
+                found.append(baselines.read(self.root, name))
+            except StoreError as damage:
+                self.damaged_baselines[name] = str(damage)
+        return [baseline for baseline in found if baseline is not None]
 
     def remove_baseline(self, name: str) -> None:
         """Remove a baseline, even an unreadable one; raises :class:`NotFound`."""
         with self.database.writing():
-            names = list(baselines.read_all(self.root))
+            names = baselines.names(self.root)
             if name not in names:
                 action = did_you_mean(name, names) + "k8sbench baseline list shows them."
                 raise NotFound(f"There is no baseline {name!r}.", action)
             with disk.translated(f"remove the baseline {name}"):
-                self._baseline_file(name).unlink()
+                baselines.path(self.root, name).unlink()
 
     def accepted(self) -> tuple[AcceptedLevel, ...]:
         """Return the accepted levels, one for each case."""
@@ -326,9 +333,6 @@ class SqlStore:
         """Accept levels of cases."""
         with self.database.writing():
             accepted.add(self.root, levels)
-
-    def _baseline_file(self, name: str) -> Path:
-        return self.root / baselines.BASELINE_FOLDER / f"{name}.json"
 
     def _inodes(self) -> list[int]:
         """Return the inodes of the folder and the index that the store's path names now."""

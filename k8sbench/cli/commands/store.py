@@ -55,7 +55,7 @@ def reindex(where: str | None) -> int:
     if damaged:
         columns = (Column("DAMAGED"), Column("WHAT", whole=True))
         output.write_table(columns, list(damaged.items()))
-        output.note("Bring back the files from a copy, or: k8sbench store remove RUN")
+        output.note("Bring back damaged files from a copy, or: k8sbench store remove RUN")
     runs = counted(count, "run")
     output.note(f"Index rebuilt from the run folders here; {shown} has {runs}.")
     return int(bool(damaged))

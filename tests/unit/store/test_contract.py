@@ -383,6 +383,25 @@ def test_a_damaged_event_is_an_error_that_names_it(folder: RunFolder, wrong: str
         folder.run()
 
 
+@pytest.mark.parametrize("name", ["run.json", "measurement.json", "wishes.json"])
+@pytest.mark.parametrize("changed", ["", '"more": {},'])
+def test_a_run_of_a_newer_version_is_refused_and_left_alone(
+    one_run: SqlStore, name: str, changed: str
+) -> None:
+    one_run.move("seg-1", step(Phase.SUCCEEDED, NOW + 2))
+    one_run.measured("seg-1", measurement())
+    one_run.wish("seg-1", Wish(kind="delete", at=NOW, cause="It is over."))
+    path = one_run.folder("seg-1") / name
+    text = path.read_text().replace('"schema": 2,', f'"schema": 99,{changed}', 1)
+    path.write_text(text if changed == "" else text.replace('"repeat"', '"repetition"'))
+    with pytest.raises(StoreError, match="schema 99") as refused:
+        one_run.run("seg-1")
+    assert "Upgrade k8sbench" in str(refused.value)
+    with pytest.raises(StoreError, match="schema 99"):
+        one_run.measured("seg-1", measurement())
+    assert '"schema": 99' in path.read_text()
+
+
 def test_a_folder_without_events_is_damaged(folder: RunFolder) -> None:
     (folder.path / "events.jsonl").unlink()
     with pytest.raises(StoreError, match=r"events\.jsonl holds no event"):
@@ -480,8 +499,11 @@ def test_a_file_that_cannot_be_read_is_named_with_what_to_do(root: Path) -> None
         saved = made(store)
         store.save_baseline(saved)
         (root / "baselines" / "broken.json").write_text("{")
-        with pytest.raises(StoreError, match="baseline broken cannot be read") as caught:
-            store.baselines()
-        assert "k8sbench baseline remove broken" in caught.value.action
+        (root / "baselines" / "newer.json").write_text('{"schema": 99}')
+        (root / "baselines" / "folder.json").mkdir()
+        assert store.baselines() == [saved], "one damaged baseline hides no other"
+        assert set(store.damaged_baselines) == {"broken", "folder", "newer"}
+        assert "k8sbench baseline remove broken" in store.damaged_baselines["broken"]
+        assert "schema 99" in store.damaged_baselines["newer"]
         store.remove_baseline("broken")
         assert store.baselines() == [saved]

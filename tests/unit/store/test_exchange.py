@@ -420,7 +420,21 @@ def test_a_prune_that_is_killed_is_ended_by_the_next(sqlite_store: SqlStore) -> 
     assert names(store) == KEPT | {"pruned.json"}
     assert not (store.folder("seg-1") / "logs").exists()
     said = present(exchange.pruned(store.folder("seg-1")))
-    assert said.rule == "second"
+    assert (said.rule, said.files) == ("first", 3)
+
+
+@pytest.mark.parametrize(
+    ("event", "part"), [("open", ".pruned.json."), ("os.remove", "nvml"), ("os.rmdir", "logs")]
+)
+def test_logs_that_are_gone_have_a_record_whenever_the_process_is_killed(
+    sqlite_store: SqlStore, event: str, part: str
+) -> None:
+    fill(sqlite_store, "seg-1")
+    folder = sqlite_store.folder("seg-1")
+    prune = "exchange.prune(open_store(words[0]), 'seg-1', at=1.0, rule='first')"
+    children.killed_at(event, part, prune, sqlite_store.root)
+    record = exchange.pruned(folder)
+    assert len(exchange.printed(folder)) == 2 if record is None else record.files == 2
 
 
 # -- private files --------------------------------------------------------------------------------
