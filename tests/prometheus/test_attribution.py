@@ -165,6 +165,37 @@ def test_a_pod_that_had_the_gpu_before_or_after_does_not_share_it(start: Start) 
     assert fetch(server.url).shared == ()
 
 
+def test_a_gpu_counts_for_the_time_in_which_the_runs_pods_had_it(start: Start) -> None:
+    """The pod was created anew on another GPU, and the first one is free, then another pod's."""
+    moved, free, name = START + 195, START + 390, "DCGM_FI_DEV_POWER_USAGE"
+    before, after = labels(UUIDS[0]), labels(UUIDS[1])
+    server = start(
+        Samples(name, {**before, **renamed(PODS[0])}, points(250.0, end=moved)),
+        Samples(name, before, points(60.0, start=moved + 15, end=free)),
+        Samples(name, {**before, **renamed("other")}, points(300.0, start=free + 15)),
+        Samples(name, after, points(60.0, end=moved)),
+        Samples(name, {**after, **renamed(PODS[0])}, points(250.0, start=moved + 15)),
+    )
+    found = fetch(server.url)
+    assert [{*one.values} for one in found.series] == [{250.0}, {250.0}]
+    assert [(one.at[0], one.at[-1]) for one in found.series] == [
+        (START, moved),
+        (moved + 15, END),
+    ]
+    assert found.shared == ()
+
+
+def test_two_pods_of_the_run_may_have_a_gpu_one_after_the_other(start: Start) -> None:
+    gpu = labels(UUIDS[0])
+    server = start(
+        utilization({**gpu, **renamed(PODS[0])})._replace(points=points(end=START + 300)),
+        utilization({**gpu, **renamed(PODS[1])})._replace(points=points(start=START + 315)),
+    )
+    found = fetch(server.url)
+    assert [len(one.at) for one in found.series] == [41]
+    assert found.shared == ()
+
+
 def second(uuid: str) -> dict[str, str]:
     """Labels of an exporter outside of Kubernetes, which knows no pods but its own."""
     return labels(uuid, job="host", instance="10.0.0.9:9400", namespace="mon", pod="exporter-z")

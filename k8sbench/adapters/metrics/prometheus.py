@@ -8,6 +8,7 @@ Prometheus does.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 import statistics
@@ -293,9 +294,21 @@ def attribute(rows: Sequence[Labelled], wanted: SeriesQuery, source: SourceName)
             if pod not in others or not pods
         ]
         gpu = _gpu([row for row, _ in ranked], key, pods, wanted)
-        beside = {pod for row, pod in known if pod in others and len(row.at) >= _OTHERS_SAMPLES}
+        # Before and after its pods had the GPU, another pod or none had it.
+        had = _span(row for row, pod in known if pod in pods or not pods)
+        ranked = [(_within(row, had), whose) for row, whose in ranked]
+        beside = {
+            pod
+            for row, pod in known
+            if pod in others and len(_within(row, had).at) >= _OTHERS_SAMPLES
+        }
         # Two pods of the run on one GPU also share it.
-        beside |= {pod for pod in pods if pod[1] != gpu.pod}
+        first = _span(row for row, pod in known if pod in pods and pod[1] == gpu.pod)
+        beside |= {
+            pod
+            for row, pod in known
+            if pod in pods and pod[1] != gpu.pod and len(_within(row, first).at) >= _OTHERS_SAMPLES
+        }
         shared += [Shared(gpu=gpu, other="/".join(pod)) for pod in sorted(beside)]
         added, lacks = _choose_series(ranked, gpu, source)
         series += added
@@ -305,6 +318,18 @@ def attribute(rows: Sequence[Labelled], wanted: SeriesQuery, source: SourceName)
         missing.pop(one.metric, None)
     series.sort(key=_place)
     return Fetched(source=source, series=tuple(series), missing=missing, shared=tuple(shared))
+
+
+def _span(rows: Iterable[Labelled]) -> tuple[float, float]:
+    """Return the times of the first and the last sample of series."""
+    at = [moment for row in rows for moment in (row.at[0], row.at[-1])]
+    return min(at, default=math.inf), max(at, default=-math.inf)
+
+
+def _within(row: Labelled, span: tuple[float, float]) -> Labelled:
+    """Return a series with its samples of a span of time."""
+    kept = slice(bisect.bisect_left(row.at, span[0]), bisect.bisect_right(row.at, span[1]))
+    return Labelled(row.labels, row.at[kept], row.values[kept])
 
 
 def _workload(labels: Mapping[str, str], styles: Sequence[tuple[str, str]]) -> _Pod | None:

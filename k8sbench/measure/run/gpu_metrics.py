@@ -40,12 +40,12 @@ PATH = "gpu_metrics"
 PREFERRED: tuple[SourceName, ...] = ("prometheus", "dcgm", "trainer", "nvml")
 """Sources, the first of them counting where coverage is equal."""
 TITLES = {"prometheus": "Prometheus", "dcgm": "DCGM", "trainer": "trainer", "nvml": "NVML"}
-_OVER_GPUS: dict[str, Callable[[Sequence[float]], float]] = {
-    "mean": lambda values: sum(values) / len(values),
-    "peak": max,
-    "sum": sum,
+_OVER_GPUS: dict[str, Callable[[Sequence[float], Sequence[float]], float]] = {
+    "mean": lambda values, shares: sum(map(operator.mul, values, shares)) / sum(shares),
+    "peak": lambda values, _: max(values),
+    "sum": lambda values, _: sum(values),
 }
-"""Aggregations over GPUs; ``union`` counts distinct codes instead."""
+"""Aggregations over GPUs and their shares of the time; ``union`` counts distinct codes instead."""
 
 
 class PlannedGpus(NamedTuple):
@@ -147,14 +147,20 @@ def _chosen(
         if by_gpu and metric.over_gpus == "sum" and len(by_gpu) < planned:
             failed = f"It is known of {len(by_gpu)} of {planned} GPUs."
         elif by_gpu:
+            shares = _shares(by_gpu, planned)
+            if metric.over_time == "increase":
+                by_gpu = {
+                    i: msgspec.structs.replace(by_gpu[i], value=by_gpu[i].value * share)
+                    for i, share in shares.items()
+                }
             codes = sorted({code for of_gpu in by_gpu.values() for code in of_gpu.codes})
             values = [of_gpu.value for of_gpu in by_gpu.values()]
             of_all = _OVER_GPUS.get(metric.over_gpus)
             figure = GpuFigure(
-                value=float(len(codes)) if of_all is None else of_all(values),
+                value=float(len(codes)) if of_all is None else of_all(values, [*shares.values()]),
                 unit=metric.unit,
                 source=answer.source,
-                coverage=sum(g.coverage for g in by_gpu.values()) / max(planned, len(by_gpu)),
+                coverage=min(1.0, sum(g.coverage for g in by_gpu.values()) / planned),
                 samples=sum(of_gpu.samples for of_gpu in by_gpu.values()),
                 codes=tuple(codes),
             )
@@ -164,6 +170,20 @@ def _chosen(
             continue
         why[answer.source] = failed
     return best[1] if best else joined(why) or "No source has it."
+
+
+def _shares(by_gpu: Mapping[int, WindowFigure], planned: int) -> dict[int, float]:
+    """Return the share of the steady part for which each GPU counts.
+
+    It is 1, also where samples are missing, unless there are more GPUs than planned: pods that are
+    created anew may get others. Then each counts for its own time, and all together for the steady
+    part.
+    """
+    covered = {i: of_gpu.coverage for i, of_gpu in by_gpu.items()}
+    if len(by_gpu) <= planned:
+        return dict.fromkeys(covered, 1.0)
+    scale = max(1.0, planned / sum(covered.values()))
+    return {i: coverage * scale for i, coverage in covered.items()}
 
 
 def _energy_per_1000(
@@ -338,10 +358,12 @@ def _at_odds(
     gpus: Sequence[Gpu],
 ) -> Iterator[Finding]:
     active: dict[int, list[tuple[float, str]]] = {}
+    spans: dict[int, tuple[float, float]] = {}
     for name in ACTIVITY:
         for i, of_gpu in chosen[name].by_gpu.items() if name in chosen else ():
             if of_gpu.coverage >= COVERED:
                 active.setdefault(i, []).append((of_gpu.value, name))
+                spans[i] = of_gpu.span
     idle = [i for i, values in active.items() if max(values)[0] <= 0]
     busy = [i for i, values in active.items() if max(values)[0] >= BUSY]
     if idle and (measurement.throughput or measurement.unverified) and plan.preset != "smoke":
@@ -349,9 +371,12 @@ def _at_odds(
         text = f"The metrics of {_names(gpus, idle)} show no work, and the log shows a throughput."
         yield rules.METRICS_AT_ODDS.finding(text, _evidence(name, chosen[name], idle))
         return
-    if len(busy) > plan.world_size:
+    at_once = _at_once([spans[i] for i in busy])
+    if at_once > plan.world_size:
         name = active[busy[0]][0][1]
-        text = f"{len(busy)} GPUs worked for the run's pods; its plan has {plan.world_size}."
+        text = (
+            f"{at_once} GPUs worked at a time for the run's pods; its plan has {plan.world_size}."
+        )
         yield rules.METRICS_AT_ODDS.finding(text, _evidence(name, chosen[name], busy))
         return
     logged = measurement.gpu_model
@@ -361,6 +386,12 @@ def _at_odds(
             name = next(name for name in chosen if i in chosen[name].by_gpu)
             yield rules.METRICS_AT_ODDS.finding(text, _evidence(name, chosen[name], [i]))
             return
+
+
+def _at_once(spans: Sequence[tuple[float, float]]) -> int:
+    """Return in how many spans the middle of one lies, at most: an exchange is no overlap."""
+    middles = [(first + last) / 2 for first, last in spans]
+    return max((sum(a <= at <= b for a, b in spans) for at in middles), default=0)
 
 
 def _same_model(name: str, other: str) -> bool:

@@ -45,6 +45,8 @@ class WindowFigure(msgspec.Struct, frozen=True, kw_only=True):
     value: float
     coverage: float
     samples: int
+    span: tuple[float, float]
+    """Times of the first and the last sample."""
     codes: tuple[int, ...] = ()
     """XID errors, or the bits that held the clocks down."""
 
@@ -87,7 +89,8 @@ def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> Wi
     if metric.over_time == "increase":
         value = _per_second(every, inside, samples, interval) * seconds
     coverage = min(1.0, sum(weights) / seconds)
-    return WindowFigure(value=value, coverage=coverage, samples=samples, codes=codes)
+    span = inside[0][0], inside[-1][0]
+    return WindowFigure(value=value, coverage=coverage, samples=samples, span=span, codes=codes)
 
 
 def _samples(inside: Samples, interval: float) -> int:

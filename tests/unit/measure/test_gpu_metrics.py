@@ -270,6 +270,49 @@ def test_gpus_without_series_lower_the_coverage_and_leave_no_sum() -> None:
     assert found.gpu_metrics.energy_per_1000_samples == pytest.approx(64000)
 
 
+def moved(*parts: tuple[range, int]) -> Measurement:
+    """A run of 8 GPUs of 250 W whose pod has others in each part of the time, from a number on."""
+    every = [
+        one
+        for at, first in parts
+        for i in range(first, first + 8)
+        for one in (
+            series("gpu_utilization", [0.9] * len(at), at=at, every=5.0, of=gpu(i)),
+            series("power", [150 + 25 * (i // 8) * 4] * len(at), at=at, every=5.0, of=gpu(i)),
+            series("energy", [250 * t for t in at], at=at, every=5.0, of=gpu(i)),
+        )
+    ]
+    return completed(of(*every), gpus=8)
+
+
+@pytest.mark.parametrize(
+    ("parts", "power"),
+    [
+        ([(range(1000, 1205, 5), 0)], 150),
+        ([(range(1000, 1070, 5), 0), (range(1070, 1205, 5), 8)], 215),
+        ([(range(1000, 1100, 5), 0), (range(1100, 1205, 5), 8)], 200),
+        ([(range(1000, 1050, 5), 0), (range(1100, 1205, 5), 8)], 217),
+    ],
+)
+def test_gpus_that_a_pod_had_one_after_the_other_count_for_their_time(
+    parts: list[tuple[range, int]], power: float
+) -> None:
+    found = moved(*parts)
+    metrics = present(found.gpu_metrics)
+    figures = metrics.figures
+    assert figures["energy"].value == pytest.approx(8 * 250 * 200)
+    assert figures["power"].value == pytest.approx(power, abs=2)
+    is_whole = len(parts[0][0]) > 10
+    assert figures["energy"].coverage == pytest.approx(1 if is_whole else 0.75, abs=0.05)
+    energies = [each.figures["energy"] for each in metrics.gpus]
+    assert sum(energies) == pytest.approx(8 * 250 * 200)
+    assert "metrics-at-odds" not in reasons(found)
+
+
+def test_more_gpus_than_planned_at_one_time_are_a_finding_in_whatever_part_of_it() -> None:
+    assert "metrics-at-odds" in reasons(moved((range(1000, 1150, 5), 0), (range(1050, 1205, 5), 8)))
+
+
 def test_without_any_series_there_is_one_reason_and_no_zero() -> None:
     found = completed(
         Fetched(source="prometheus", missing={"*": "It answers 503."}),
