@@ -11,10 +11,11 @@ from typing import Literal
 
 import msgspec
 
-OverTime = Literal["mean", "peak", "increase", "share", "new"]
+OverTime = Literal["mean", "peak", "increase", "count", "share", "new"]
 """Aggregation over time.
 
-``increase``: of a counter. ``share``: of the time in which any of :data:`THROTTLED` was set.
+``increase``: of a counter. ``count``: of a counter of events, which are not extrapolated.
+``share``: of the time in which any of :data:`THROTTLED` was set.
 ``new``: codes that appear within the window.
 """
 OverGpus = Literal["mean", "peak", "sum", "union"]
@@ -79,6 +80,11 @@ class GpuMetric(msgspec.Struct, frozen=True, kw_only=True):
     """
     meaning: str
     """Meaning for the user, one sentence."""
+
+    @property
+    def is_of_events(self) -> bool:
+        """True if one more sample on both sides of a window says what is new in it."""
+        return self.over_time in {"count", "new"}
 
     def text(self, value: float) -> str:
         """Write a value with its unit."""
@@ -213,7 +219,7 @@ METRICS: tuple[GpuMetric, ...] = (
         title="ECC errors",
         unit="",
         dcgm=(Field("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"),),
-        over_time="increase",
+        over_time="count",
         over_gpus="sum",
         meaning="The errors of memory during the window that ECC found and could not correct.",
     ),

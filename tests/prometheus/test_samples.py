@@ -1,5 +1,6 @@
 """Samples of the window as stored: their stamps, gaps and resets."""
 
+import itertools
 import math
 from typing import Any
 
@@ -140,5 +141,47 @@ def test_the_codes_of_errors_are_one_series_although_their_labels_change(start: 
         Samples("DCGM_FI_DEV_XID_ERRORS", {**OURS, "err_code": "79"}, after),
     )
     (series,) = fetch(server.url).series
-    assert len(series.at) == 41
+    assert len(series.at) == 49, "four more on both sides say what is new in the window"
     assert (series.values[0], series.values[-1]) == (0.0, 79.0)
+
+
+def test_an_error_comes_to_light_after_its_pod_has_ended(start: Start) -> None:
+    free = labels(UUIDS[0])
+    server = start(
+        Samples("DCGM_FI_DEV_XID_ERRORS", OURS, points(0.0, end=END)),
+        Samples("DCGM_FI_DEV_XID_ERRORS", free, points(79.0, start=END + 15)),
+        utilization(OURS)._replace(points=points(end=END)),
+    )
+    (series,) = of(fetch(server.url), "xid")
+    assert series.values[-2:] == (79.0, 79.0)
+    assert len(series.at) == 49
+
+
+def test_replicas_of_a_prometheus_that_are_down_in_turn_are_one_series(start: Start) -> None:
+    stored = points((97.0, 96.0))
+    server = start(
+        *(
+            Samples(
+                "DCGM_FI_DEV_GPU_UTIL",
+                {**OURS, "prometheus_replica": replica},
+                [(at + place, v) for at, v in stored if (at - START) // 100 % 2 == place],
+            )
+            for place, replica in enumerate("ab")
+        )
+    )
+    (series,) = fetch(server.url).series
+    assert len(series.at) == 41
+    gaps = [b - a for a, b in itertools.pairwise(series.at)]
+    assert max(gaps) <= 30
+
+
+def test_gpus_that_a_pod_left_hours_before_the_end_are_found(start: Start) -> None:
+    long = wanted(end=START + 15_000)
+    other = labels(UUIDS[1], **renamed(PODS[0]))
+    server = start(
+        utilization(OURS)._replace(points=points(97.0, every=30, end=START + 3000)),
+        utilization(other)._replace(
+            points=points(97.0, every=30, start=START + 3030, end=long.end)
+        ),
+    )
+    assert [one.gpu.uuid for one in fetch(server.url, long).series] == list(UUIDS[:2])

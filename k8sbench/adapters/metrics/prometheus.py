@@ -2,8 +2,8 @@
 
 Which Prometheus there is, and whether it has GPU metrics, is asked once for all runs, and again
 after a minute. A fetch asks for the UUIDs of the run's GPUs, and then for all samples of these GPUs
-within the window, in pieces of less than 11,000 for each series. It is limited in time, whatever
-Prometheus does.
+within the window and an interval on both sides, in pieces of less than 11,000 for each series. It
+is limited in time, whatever Prometheus does.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from k8sbench.adapters.metrics.prometheus_api import (
     HOST,
     POD_LABELS,
     UUID,
+    Lookup,
     PrometheusFault,
     SeriesRow,
     Way,
@@ -49,10 +50,12 @@ QUERY_SECONDS = 10.0
 """Timeout of one query of a fetch, seconds."""
 POINTS, SAMPLES = 10_000, 200_000
 """Maximum points of a series, and of all in one answer: about 6 MB."""
-PIECE_SECONDS, GROWTH = 300.0, 8.0
+PIECE_SECONDS, GROWTH = 420.0, 8.0
 """Length of a window's first piece, s, and maximum growth of the next."""
-LOOK_BACK_SECONDS = 3600.0
-"""End of a window in which the run's GPUs are looked up, seconds."""
+LOOK_SECONDS = 3600.0
+"""Part of a window in which the run's GPUs are looked up at a time, seconds."""
+EDGE_SECONDS = 60.0
+"""Time on both sides of a window in which a sample says what is new in it, seconds."""
 NODES_SECONDS = 300.0
 """Recent seconds in which any GPU metric is looked for."""
 
@@ -142,26 +145,32 @@ class PrometheusSource(MetricSource):
             raise PrometheusFault("The run has no window in which GPU metrics could be read.")
         reached = self._known(deadline)
         window = _Window(way=reached.way, wanted=wanted)
-        seconds = min(wanted.end - wanted.start, LOOK_BACK_SECONDS)
         every = prometheus_api.batches(wanted.nodes if wanted.namespace is not None else ())
         named = prometheus_api.batches(wanted.uuids)
         batches = [*itertools.zip_longest(every, named, fillvalue=())]
-        for lookup in prometheus_api.LOOKUPS:
-            for pods, uuids in batches:
-                query = prometheus_api.owned(wanted.namespace, pods, uuids, seconds, lookup)
-                rows = self._ask(window, query, wanted.end, deadline)
-                found = (prometheus_api.either(row.metric, UUID) for row in rows)
-                window.uuids |= {(label, uuid) for label, uuid in found if uuid}
-            if window.uuids:
-                break
+        lookups: Sequence[Lookup] = prometheus_api.LOOKUPS
+        at = wanted.end
+        while at > wanted.start:
+            seconds = min(at - wanted.start, LOOK_SECONDS)
+            for lookup in lookups:
+                for pods, uuids in batches:
+                    query = prometheus_api.owned(wanted.namespace, pods, uuids, seconds, lookup)
+                    rows = self._ask(window, query, at, deadline)
+                    found = (prometheus_api.either(row.metric, UUID) for row in rows)
+                    window.uuids |= {(label, uuid) for label, uuid in found if uuid}
+                if window.uuids:
+                    lookups = (lookup,)
+                    break
+            at -= seconds
         return window
 
     def _samples(self, window: _Window, deadline: float) -> list[Labelled]:
         samples: dict[frozenset[tuple[str, str]], tuple[list[float], list[float]]] = {}
         for label, uuids in window.batches():
-            at, seconds = window.wanted.start, PIECE_SECONDS
-            while at < window.wanted.end:
-                end = min(at + seconds, window.wanted.end)
+            at, seconds = window.wanted.start - EDGE_SECONDS, PIECE_SECONDS
+            last = window.wanted.end + EDGE_SECONDS
+            while at < last:
+                end = min(at + seconds, last)
                 # From Prometheus 3 on a range does not include its beginning.
                 query = prometheus_api.samples(uuids, end - at + 0.001, label)
                 rows = self._ask(window, query, end, deadline)
@@ -203,9 +212,7 @@ class _Window(msgspec.Struct, kw_only=True):
         """Add new samples; those on a boundary are in both answers."""
         for at, value in row.values:
             moment = round(at, 3)
-            if self.wanted.start <= moment <= self.wanted.end and (
-                not stamps or moment > stamps[-1]
-            ):
+            if not stamps or moment > stamps[-1]:
                 stamps.append(moment)
                 values.append(prometheus_api.number(value))
 
@@ -238,6 +245,8 @@ _OTHERS_SAMPLES = 2
 
 One may be from the moment at which the GPU changed hands.
 """
+_HOLE = 2.2
+"""Intervals without a sample that others may fill; fewer are jitter."""
 _CHANGES = 3
 """Minimum changes of a value to estimate the exporter's interval."""
 
@@ -275,7 +284,10 @@ def attribute(rows: Sequence[Labelled], wanted: SeriesQuery, source: SourceName)
         if style == POD_LABELS[0] or any(_workload(row.labels, [style]) in own for row in rows)
     ]
     by_gpu: dict[_Key, list[tuple[Labelled, _Pod | None]]] = defaultdict(list)
-    for row in rows:
+    for whole in rows:
+        row = whole if _is_of_events(whole) else _within(whole, (wanted.start, wanted.end))
+        if not row.at:
+            continue
         key = row.labels.get(UUID, ""), row.labels.get("GPU_I_ID", "")
         by_gpu[key].append((row, _workload(row.labels, styles)))
     series: list[Series] = []
@@ -296,7 +308,11 @@ def attribute(rows: Sequence[Labelled], wanted: SeriesQuery, source: SourceName)
         gpu = _gpu([row for row, _ in ranked], key, pods, wanted)
         # Before and after its pods had the GPU, another pod or none had it.
         had = _span(row for row, pod in known if pod in pods or not pods)
-        ranked = [(_within(row, had), whose) for row, whose in ranked]
+        # An error that ends a pod may come to light when nobody has the GPU any more.
+        around = had[0] - EDGE_SECONDS, had[1] + EDGE_SECONDS
+        ranked = [
+            (_within(row, around if _is_of_events(row) else had), whose) for row, whose in ranked
+        ]
         beside = {
             pod
             for row, pod in known
@@ -318,6 +334,10 @@ def attribute(rows: Sequence[Labelled], wanted: SeriesQuery, source: SourceName)
         missing.pop(one.metric, None)
     series.sort(key=_place)
     return Fetched(source=source, series=tuple(series), missing=missing, shared=tuple(shared))
+
+
+def _is_of_events(row: Labelled) -> bool:
+    return BY_ID[_FIELDS[row.labels["__name__"]][0]].is_of_events
 
 
 def _span(rows: Iterable[Labelled]) -> tuple[float, float]:
@@ -401,17 +421,23 @@ def _choose_series(
 
 
 def _joined(rows: Sequence[Labelled]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Join the best series with earlier and later ones of a restarted exporter."""
-    at = tuple(rows[0].at)
-    values = tuple(rows[0].values)
+    """Fill the holes of the best series, and its time before and after, with samples of others.
+
+    An exporter was restarted, or the replicas of a Prometheus were down in turn.
+    """
+    found = dict(zip(rows[0].at, rows[0].values, strict=True))
+    gaps = [b - a for a, b in itertools.pairwise(found)]
+    interval = statistics.median(gaps) if gaps else EXPORTER_SECONDS
     for row in rows[1:]:
-        if row.at[-1] < at[0]:
-            at = (*row.at, *at)
-            values = (*row.values, *values)
-        elif row.at[0] > at[-1]:
-            at = (*at, *row.at)
-            values = (*values, *row.values)
-    return at, values
+        known = sorted(found)
+        for at, value in zip(row.at, row.values, strict=True):
+            place = bisect.bisect(known, at)
+            before = known[place - 1] if place else -math.inf
+            after = known[place] if place < len(known) else math.inf
+            nearest = min(at - before, after - at)
+            if after - before > _HOLE * interval and nearest >= interval / 2:
+                found[at] = value
+    return tuple(sorted(found)), tuple(found[at] for at in sorted(found))
 
 
 def _interval(series: Iterable[Series]) -> float | None:

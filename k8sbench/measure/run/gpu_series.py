@@ -31,6 +31,8 @@ from k8sbench.model.sample import GpuSamples, Item, Mark
 
 Samples = Sequence[tuple[float, float]]
 """Pairs of time and value."""
+Pairs = Sequence[tuple[tuple[float, float], tuple[float, float]]]
+"""Samples that follow on one another."""
 FEWEST = 4
 """Intervals that the steady part must have, and samples in it, for a figure."""
 STALE = 2.0
@@ -85,9 +87,14 @@ def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> Wi
         lie = counted(samples, "sample", ("lies", "lie"))
         return f"{lie} in the steady part; {FEWEST} are needed."
     weights = _weights([at for at, _ in inside], start, end, interval)
-    value, codes = _value(metric, every, inside, weights, start)
+    # Also those of which one is before or after the steady part: what is new may have been in it.
+    pairs = [(a, b) for a, b in pairwise(every) if a[0] <= end and b[0] >= start]
+    value, codes = _value(metric, pairs, inside, weights)
     if metric.over_time == "increase":
-        value = _per_second(every, inside, samples, interval) * seconds
+        rate = _per_second(pairs, inside, samples, interval)
+        if rate is None:
+            return "The counter was reset between all of its samples."
+        value = rate * seconds
     coverage = min(1.0, sum(weights) / seconds)
     span = inside[0][0], inside[-1][0]
     return WindowFigure(value=value, coverage=coverage, samples=samples, span=span, codes=codes)
@@ -119,18 +126,17 @@ def _weights(at: Sequence[float], start: float, end: float, interval: float) -> 
 
 
 def _value(
-    metric: GpuMetric, every: Samples, inside: Samples, weights: Sequence[float], start: float
+    metric: GpuMetric, pairs: Pairs, inside: Samples, weights: Sequence[float]
 ) -> tuple[float, tuple[int, ...]]:
     values = [value for _, value in inside]
     if metric.over_time == "peak":
         return max(values), ()
+    if metric.over_time == "count":
+        # A counter that goes back was reset, and has counted from 0 since.
+        return sum(b - a if b >= a else b for (_, a), (_, b) in pairs), ()
     if metric.over_time == "new":
         # The field holds the last error, which may be from long before.
-        codes = {
-            int(b)
-            for (_, a), (at, b) in pairwise(every)
-            if b != a and b and start <= at <= inside[-1][0]
-        }
+        codes = {int(b) for (_, a), (_, b) in pairs if b not in (a, 0)}
         return float(len(codes)), tuple(sorted(codes))
     if metric.over_time == "share":
         bits = [int(value) & THROTTLED for value in values]
@@ -140,25 +146,23 @@ def _value(
     return sum(map(float.__mul__, map(float, values), weights)) / sum(weights), ()
 
 
-def _per_second(every: Samples, inside: Samples, samples: int, interval: float) -> float:
+def _per_second(pairs: Pairs, inside: Samples, samples: int, interval: float) -> float | None:
     """Return by how much a counter increased in a second.
 
     A sample may repeat what the exporter read up to an interval before; one that has changed is
     what it has just read. So a counter that runs is measured from one change to another; one that
-    stands still for long, as that of errors, from the first sample to the last.
+    stands still for long from the first sample to the last. Where it goes back it was reset, and
+    what it counted between the two samples is not known: None if it was between all.
     """
     first, last = inside[0][0], inside[-1][0]
     changes = [
-        at
-        for (before, a), (at, b) in pairwise(every)
-        if b != a and first <= at <= last and at - before <= interval * SLACK
+        b
+        for a, b in pairs
+        if b[1] != a[1] and first <= b[0] <= last and b[0] - a[0] <= interval * SLACK
     ]
-    if 2 * len(changes) > samples:
-        first, last = changes[0], changes[-1]
-    values = [value for at, value in inside if first <= at <= last]
-    # A counter that goes back was reset, and has counted from 0 since.
-    increase = sum(b - a if b >= a else b for a, b in pairwise(values))
-    return increase / (last - first)
+    read = pairwise(changes if 2 * len(changes) > samples else inside)
+    known = [(b[0] - a[0], b[1] - a[1]) for a, b in read if b[1] >= a[1]]
+    return sum(more for _, more in known) / sum(seconds for seconds, _ in known) if known else None
 
 
 NONE_PRINTED = (

@@ -20,6 +20,7 @@ OVER_TIME = {
     "mean": "mean",
     "peak": "highest",
     "increase": "increase of a counter",
+    "count": "increase of a counter, not extrapolated",
     "share": "share of the time",
     "new": "codes that appear",
 }
@@ -85,7 +86,7 @@ def test_each_metric_of_the_table_is_complete(metric: Any) -> None:
     assert metric.dcgm or metric.nvml
     assert metric.meaning.endswith(".")
     assert metric.meaning[0].isupper()
-    assert (metric.over_time == "increase") == (metric.over_gpus == "sum")
+    assert (metric.over_time in {"increase", "count"}) == (metric.over_gpus == "sum")
     assert (metric.over_time == "new") == (metric.over_gpus == "union")
     assert all(name.startswith("DCGM_FI_") for name in (field.name for field in metric.dcgm))
 
@@ -176,9 +177,36 @@ SERIES: dict[str, tuple[Series, dict[str, Any] | str]] = {
     "a counter that was reset": (series("energy", RESET), {"value": about(1000)}),
     "rare errors": (errors(1030, 1190), {"value": 2}),
     "no new errors": (errors(0, 0, 0), {"value": 0}),
+    # From 11 to 12; 0 to 7 since the reset. Half of the time has no samples.
+    "events are not extrapolated": (
+        series("ecc_errors", [11, 12, 12, 3, 7], at=[1000, 1020, 1040, 1060, 1080]),
+        {"value": 8},
+    ),
+    "events at the edges": (
+        series("ecc_errors", [*[1] * 2, *[2] * 10, *[3] * 2], at=range(970, 1250, 20)),
+        {"value": 2},
+    ),
+    "a reset loses no interval": (
+        series("energy", lambda t: 5 * t if t < 1090 else 900 + 5 * (t - 1090)),
+        {"value": about(1000)},
+    ),
+    "a reset between two readings of an exporter": (
+        series(
+            "energy", lambda t: 5.0 * (t // 30 * 30 - 1080 * (t >= 1080)), at=SCRAPES, every=30.0
+        ),
+        {"value": about(1000)},
+    ),
+    "nothing but resets": (
+        series("energy", range(9000, 8000, -100)),
+        "reset between all",
+    ),
     "an error of before": (xid(970, *[31] * 12), {"value": 0, "codes": ()}),
     "errors meanwhile": (xid(970, 0, 0, *[79] * 5, *[43] * 5), {"value": 2, "codes": (43, 79)}),
     "errors at the edges": (xid(980, 0, 13, *[0] * 9, 31), {"codes": (13, 31)}),
+    "errors in the first and the last interval": (
+        xid(950, 62, 62, 0, 13, *[0] * 9, 31, 48),
+        {"codes": (13, 31)},
+    ),
     "heat and brakes alone": (
         series("throttled", BITS),
         {"value": about(0.3), "codes": (0x20, 0x40)},
