@@ -209,7 +209,8 @@ CLOCKS_APART = warn(
     "clocks-apart",
     "The time by the stamps and the printed times differ by more than 5 %, and the log does "
     "not say why. Times before a line with an evaluation, a checkpoint, a restart or another "
-    "epoch do not count, nor do twice the stamps' resolution and resumed runs.",
+    "epoch do not count, nor do twice the stamps' resolution and resumed runs. Or all GPUs "
+    "are idle at an edge of the steady part, by the clock of Prometheus.",
     "Look for waits between the lines; declare a format's `evaluation` and `checkpoint` lines.",
 )
 CONTINUED = warn(

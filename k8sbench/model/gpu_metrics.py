@@ -25,6 +25,23 @@ EXPORTER_SECONDS = 30.0
 """Default sampling interval of a DCGM exporter."""
 NO_FIGURE = 1e14
 """Limit of plausible values; DCGM writes larger ones for "no value"."""
+PLAUSIBLE = {
+    "ratio": (0.0, 1.05),
+    "MiB": (0.0, 4.0 * (1 << 20)),
+    "W": (0.0, 1e4),
+    "J": (0.0, NO_FIGURE),
+    "MHz": (0.0, 1e4),
+    "°C": (-50.0, 200.0),
+    "bytes/s": (0.0, 1e13),
+    "": (0.0, 1e6),
+}
+"""Lowest and highest value of a metric by its unit.
+
+Others are of another unit, or codes of 32 bits for "no value"; profiling rounds ratios up.
+"""
+PLAUSIBLE_BITS = (0.0, float(0xFFFF))
+PLAUSIBLE_WATTS = (3.0, 1e4)
+"""The same of a GPU's power by its counter of energy: an idle GPU draws more than 3 W."""
 HELD_DOWN = {
     0x20: "heat, by the driver",
     0x40: "heat, by the hardware",
@@ -85,6 +102,11 @@ class GpuMetric(msgspec.Struct, frozen=True, kw_only=True):
     def is_of_events(self) -> bool:
         """True if one more sample on both sides of a window says what is new in it."""
         return self.over_time in {"count", "new"}
+
+    @property
+    def plausible(self) -> tuple[float, float]:
+        """The lowest and the highest value that a sample can have."""
+        return PLAUSIBLE_BITS if self.over_time == "share" else PLAUSIBLE[self.unit]
 
     def text(self, value: float) -> str:
         """Write a value with its unit."""

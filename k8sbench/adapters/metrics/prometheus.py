@@ -107,7 +107,8 @@ class PrometheusSource(MetricSource):
             )
             return Fetched(source=self.name, missing={"*": why}, warnings=(*window.warnings,))
         fetched = attribute(rows, wanted, self.name)
-        nothing = {"*": f"{window.way.name} has no sample of the run's GPUs in its window."}
+        why = f"{window.way.name} has no sample of the run's GPUs in its window."
+        nothing = {"*": " ".join([why, *window.warnings])}
         return msgspec.structs.replace(
             fetched, missing=fetched.missing or nothing, warnings=(*window.warnings,)
         )
@@ -173,7 +174,7 @@ class PrometheusSource(MetricSource):
                 end = min(at + seconds, last)
                 # From Prometheus 3 on a range does not include its beginning.
                 query = prometheus_api.samples(uuids, end - at + 0.001, label)
-                rows = self._ask(window, query, end, deadline)
+                rows = self._series(window, self._ask(window, query, end, deadline))
                 for row in rows:
                     stamps, values = samples.setdefault(frozenset(row.metric.items()), ([], []))
                     window.take(row, stamps, values)
@@ -185,6 +186,17 @@ class PrometheusSource(MetricSource):
                 seconds *= min(GROWTH, POINTS / most, SAMPLES / every)
         series = [Labelled(_as_dcgm(labels), *sampled) for labels, sampled in samples.items()]
         return sorted((row for row in series if row.at), key=lambda row: sorted(row.labels.items()))
+
+    def _series(self, window: _Window, rows: Sequence[SeriesRow]) -> list[SeriesRow]:
+        """Leave out what was not asked for: series of no field that counts."""
+        named = [row for row in rows if row.metric.get("__name__", "").upper() in _FIELDS]
+        if len(named) < len(rows):
+            names = {repr(row.metric.get("__name__", "")) for row in rows if row not in named}
+            text = (
+                f"{window.way.name} answers with series of other names: {', '.join(sorted(names))}."
+            )
+            window.warnings[text] = None
+        return named
 
     def _ask(self, window: _Window, query: str, at: float, deadline: float) -> list[SeriesRow]:
         seconds = min(QUERY_SECONDS, _left(deadline))
@@ -210,7 +222,7 @@ class _Window(msgspec.Struct, kw_only=True):
 
     def take(self, row: SeriesRow, stamps: list[float], values: list[float]) -> None:
         """Add new samples; those on a boundary are in both answers."""
-        for at, value in row.values:
+        for at, value in sorted(row.values):
             moment = round(at, 3)
             if not stamps or moment > stamps[-1]:
                 stamps.append(moment)

@@ -18,6 +18,7 @@ from k8sbench.measure import rules, verdict
 from k8sbench.measure.arithmetic import plain_name
 from k8sbench.measure.run import gpu_series
 from k8sbench.measure.run.gpu_series import Chosen, WindowFigure
+from k8sbench.model import times
 from k8sbench.model.errors import Finding
 from k8sbench.model.gpu_metrics import (
     HELD_DOWN,
@@ -112,7 +113,10 @@ def completed(
         energy_per_1000_samples=energy,
         judgement=_judgement(measurement, plan, figures),
     )
-    new = list(_findings(measurement, plan, chosen, gpus.all, fetched))
+    new = [
+        *_findings(measurement, plan, chosen, gpus.all, fetched),
+        *_apart(plan, chosen, fetched, wanted),
+    ]
     if isinstance(plan, PlannedGpus):
         # The evidence of a run is in its artifacts, which a log alone does not have.
         new = [msgspec.structs.replace(finding, evidence=()) for finding in new]
@@ -385,6 +389,37 @@ def _at_odds(
             text = f"By the metrics {_gpu_name(gpu)} is a {gpu.model}; by the log {logged}."
             name = next(name for name in chosen if i in chosen[name].by_gpu)
             yield rules.METRICS_AT_ODDS.finding(text, _evidence(name, chosen[name], [i]))
+            return
+
+
+def _apart(
+    plan: RunPlan | PlannedGpus,
+    chosen: Mapping[str, Chosen],
+    fetched: Sequence[Fetched],
+    wanted: SeriesQuery,
+) -> Iterator[Finding]:
+    """Yield a finding if the clocks of Prometheus and of the lines differ.
+
+    All GPUs are idle then at an edge of the steady part, in which they worked.
+    """
+    busy = chosen.get("gpu_utilization")
+    if busy is None or busy.figure.source != "prometheus" or len(busy.lines) > plan.world_size:
+        return
+    series = next(answer.series for answer in fetched if answer.source == "prometheus")
+    every = [
+        gpu_series.idle_edges(series[line - 1], BUSY, wanted.start, wanted.end)
+        for line in busy.lines.values()
+    ]
+    for place, idle in zip(("first", "last"), zip(*every, strict=True), strict=True):
+        seconds = min(idle)
+        if seconds > 0:
+            side = "ahead" if place == "first" else "behind"
+            text = (
+                f"By Prometheus all GPUs were idle in the {place} {times.duration(seconds)} of the"
+                f" steady part: its clock may be as far {side} of that of the log."
+            )
+            where = _evidence("gpu_utilization", busy, [*busy.lines])
+            yield rules.CLOCKS_APART.finding(text, where)
             return
 
 

@@ -19,6 +19,7 @@ from k8sbench.model.gpu_metrics import (
     HELD_DOWN,
     METRICS,
     NO_FIGURE,
+    PLAUSIBLE_WATTS,
     THROTTLED,
     Fetched,
     Gpu,
@@ -65,11 +66,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> WindowFigure | str:
     """Take a series together, or say in a sentence why that gives no figure."""
-    every = [
-        (at, value)
-        for at, value in dict(sorted(zip(series.at, series.values, strict=True))).items()
-        if abs(value) < NO_FIGURE
-    ]
+    every = [(at, value) for at, value in dict(_sorted(series)).items() if abs(value) < NO_FIGURE]
     if series.at and not every:
         return "The GPU does not support it."
     inside = [(at, value) for at, value in every if start <= at <= end]
@@ -86,6 +83,13 @@ def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> Wi
     if samples < FEWEST:
         lie = counted(samples, "sample", ("lies", "lie"))
         return f"{lie} in the steady part; {FEWEST} are needed."
+    least, most = metric.plausible
+    wrong = [value for _, value in inside if not least <= value <= most]
+    if wrong:
+        of = counted(len(inside), "sample")
+        return (
+            f"{len(wrong)} of {of} cannot be true, as {wrong[0]:.12g} {metric.unit}".rstrip() + "."
+        )
     weights = _weights([at for at, _ in inside], start, end, interval)
     # Also those of which one is before or after the steady part: what is new may have been in it.
     pairs = [(a, b) for a, b in pairwise(every) if a[0] <= end and b[0] >= start]
@@ -94,10 +98,33 @@ def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> Wi
         rate = _per_second(pairs, inside, samples, interval)
         if rate is None:
             return "The counter was reset between all of its samples."
+        if not PLAUSIBLE_WATTS[0] <= rate <= PLAUSIBLE_WATTS[1]:
+            return f"By the counter the GPU drew {rate:.3g} W, which cannot be true."
         value = rate * seconds
     coverage = min(1.0, sum(weights) / seconds)
     span = inside[0][0], inside[-1][0]
     return WindowFigure(value=value, coverage=coverage, samples=samples, span=span, codes=codes)
+
+
+def idle_edges(series: Series, busy: float, start: float, end: float) -> tuple[float, float]:
+    """Return for how long the values are below ``busy`` at the begin and at the end, s.
+
+    Two samples at least show it: else 0.
+    """
+    inside = [(at, value) for at, value in _sorted(series) if start <= at <= end]
+    at_work = [at for at, value in inside if value >= busy]
+    if not at_work:
+        return 0.0, 0.0
+    before = [at for at, _ in inside if at < at_work[0]]
+    after = [at for at, _ in inside if at > at_work[-1]]
+    return (
+        before[-1] - start if len(before) > 1 else 0.0,
+        end - after[0] if len(after) > 1 else 0.0,
+    )
+
+
+def _sorted(series: Series) -> Samples:
+    return sorted(zip(series.at, series.values, strict=True))
 
 
 def _samples(inside: Samples, interval: float) -> int:

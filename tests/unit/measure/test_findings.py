@@ -651,6 +651,10 @@ CASES: dict[str, tuple[Found, str]] = {
     "another metric shows the work": (gpus(WORKING, IDLE, ENGINE, count=2), ""),
     "more GPUs than planned": (gpus(*THREE, count=2), "metrics-at-odds"),
     "the third is nearly idle": (gpus(*THREE[:2], NEARLY_IDLE, count=2), ""),
+    "another clock of Prometheus": (
+        gpus(metrics.series("gpu_utilization", metrics.IDLE["last"])),
+        "clocks-apart",
+    ),
     "a GPU by another name": (model("Tesla V100-SXM2-32GB", "NVIDIA V100-SXM2-32GB"), ""),
     "a part of a GPU": (model(A100, f"{A100} MIG 1g.5gb"), ""),
     "another GPU": (model("NVIDIA A100-SXM4-80GB", "Tesla V100-SXM2-32GB"), "metrics-at-odds"),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from k8sbench.measure.run import gpu_metrics, gpu_series
@@ -196,6 +197,14 @@ SERIES: dict[str, tuple[Series, dict[str, Any] | str]] = {
         ),
         {"value": about(1000)},
     ),
+    "a power below 0": (series("power", [250] * 9 + [-12]), "1 of 10 samples cannot be true"),
+    "250 %": (series("gpu_utilization", [2.5] * 10), "as 2.5 ratio"),
+    "a profiling field that rounds up": (series("sm_active", [1.01] * 10), {"value": about(1.01)}),
+    "32 bits for no value": (series("memory_used", [0x7FFFFFF0] * 10), "cannot be true"),
+    "such bits are no heat": (series("throttled", [0x7FFFFFF0] * 10), "cannot be true"),
+    "bytes for MiB": (series("memory_used", [31e9] * 10), "as 31000000000 MiB"),
+    # 250 W, counted in J in place of mJ.
+    "J for mJ": (series("energy", lambda t: 0.25 * t), "drew 0.25 W"),
     "nothing but resets": (
         series("energy", range(9000, 8000, -100)),
         "reset between all",
@@ -339,6 +348,22 @@ def test_gpus_that_a_pod_had_one_after_the_other_count_for_their_time(
 
 def test_more_gpus_than_planned_at_one_time_are_a_finding_in_whatever_part_of_it() -> None:
     assert "metrics-at-odds" in reasons(moved((range(1000, 1150, 5), 0), (range(1050, 1205, 5), 8)))
+
+
+IDLE = {"last": [0.9] * 8 + [0.0] * 2, "first": [0.0] * 2 + [0.9] * 8, "": [0.0, *[0.9] * 8, 0.0]}
+
+
+@pytest.mark.parametrize("edge", IDLE)
+def test_a_clock_of_prometheus_that_is_wrong_is_named_where_an_edge_shows_it(edge: str) -> None:
+    one = series("gpu_utilization", IDLE[edge])
+    named = reasons(completed(of(one))).get("clocks-apart", "")
+    assert (f"in the {edge} 30s" in named) if edge else not named
+    busy = series("gpu_utilization", [0.9] * 10, of=gpu(1))
+    for found in (
+        completed(of(one, busy), gpus=2),
+        completed(of(msgspec.structs.replace(one, source="trainer"))),
+    ):
+        assert "clocks-apart" not in reasons(found)
 
 
 def test_without_any_series_there_is_one_reason_and_no_zero() -> None:

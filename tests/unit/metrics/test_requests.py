@@ -167,6 +167,24 @@ def test_of_several_that_which_has_gpu_metrics_is_asked() -> None:
     assert (away.asked.total(), other.asked.total(), has.asked["samples"]) == (1, 1, 1)
 
 
+@pytest.mark.parametrize("name", [None, "", "DCGM_FI_DEV_FAN_SPEED", "up"])
+def test_series_of_other_names_are_left_out_with_a_reason(
+    monkeypatch: pytest.MonkeyPatch, name: str | None
+) -> None:
+    monkeypatch.delitem(LABELS, "__name__")
+    if name is not None:
+        monkeypatch.setitem(LABELS, "__name__", name)
+    found = PrometheusSource(Finder(way(Server()))).fetch(wanted())
+    assert not found.series
+    assert repr(name or "") in found.missing["*"]
+
+
+def test_samples_in_any_order_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Server, "samples", (-3, -9, -1, -1, -12))
+    (series,) = PrometheusSource(Finder(way(Server()))).fetch(wanted()).series
+    assert series.at == tuple(round(NOW + 15 * i, 3) for i in (-12, -9, -3, -1))
+
+
 def test_series_without_a_sample_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Server, "samples", ())
     found = PrometheusSource(Finder(way(Server()))).fetch(wanted())
