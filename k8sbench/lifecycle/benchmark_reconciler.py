@@ -22,6 +22,7 @@ from k8sbench.lifecycle import job_requests, run_artifacts
 from k8sbench.lifecycle.context import Reporter, Rules, RunContext
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.submitting import PlannedCase, keep_benchmark, reopened, repeats
+from k8sbench.lifecycle.turns import Turns
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark
 from k8sbench.model.errors import BenchError, UsageError
@@ -117,6 +118,8 @@ class Benchmarks:
         """
         self._open: set[str] | None = None
         """uids of the objects with open runs on record; None before this pass has read them."""
+        self._turns = Turns({}, ())
+        """Turns of the sets, when a run last waited for one."""
         self.problem = ""
         """Reason why the objects are not known or not all served; empty without one."""
 
@@ -396,17 +399,12 @@ class Benchmarks:
         # Runs that nobody follows for now may have jobs, too; their objects may be gone.
         known_runs = {run.run_id: run for run in open_runs}
         recorded = self._context.store.runs(RunFilter(unfinished=True), known_runs)
-        active = Counter(
-            run.plan.set_name
-            for run in recorded
-            if not (run.phase.final or creation.waits_for_turn(run))
-            and run.is_at(self._context.location)
-        )
+        here = [run for run in recorded if run.is_at(self._context.location)]
+        self._turns = Turns(limits, here)
         waiting.sort(key=lambda run: (run.created_at, run.run_id))
         for run in waiting:
-            name = run.plan.set_name
-            if active[name] < limits.get(name, 1) and self._executor.has_room:
-                active[name] += 1
+            if self._turns.is_next(run) and self._executor.has_room:
+                self._turns.take(run)
                 self._start(run, now)
 
     def _start(self, run: Run, now: float) -> None:
@@ -460,7 +458,8 @@ class Benchmarks:
         runs = sorted(known.runs.values(), key=lambda run: number(run.run_id) or 0)
         planned = known.planned if known.is_planned or known.is_open else None
         refusal = self._executor.refusal
-        facts = known.benchmark, planned, known.retried, known.problem, refusal, *runs
+        ahead = self._turns.holders(known.benchmark.set_name)
+        facts = known.benchmark, planned, known.retried, known.problem, refusal, ahead, *runs
         if facts != known.facts or now >= known.make_at:
             known.facts = facts
             known.make_at = now + AGAIN_SECONDS
@@ -471,6 +470,7 @@ class Benchmarks:
                 retried=known.retried,
                 problem=known.problem,
                 refusal=refusal,
+                ahead=ahead,
                 now=now,
             )
         return known.made

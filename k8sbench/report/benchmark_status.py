@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from k8sbench.diagnose.job.causes import needs_change
 from k8sbench.measure.group import grouping
 from k8sbench.model import creation, times
 from k8sbench.model.benchmark_object import COMPLETE, VALID, Benchmark, ObjectPhase, StatusEvent
-from k8sbench.model.errors import BenchError
+from k8sbench.model.errors import BenchError, few
 from k8sbench.model.group import Group
 from k8sbench.model.kube import conditions, is_true
 from k8sbench.model.phase import Phase
@@ -31,13 +32,15 @@ def status_of(
     retried: int = 0,
     problem: BenchError | None = None,
     refusal: str = "",
+    ahead: Sequence[str] = (),
     now: float,
 ) -> dict[str, Any]:
     """Return the status as a merge patch: None removes a field.
 
     ``runs`` are the object's, by number; ``planned`` is their number when all are recorded, None
     before they are planned. ``retried`` is the value of ``retry`` that this answers. With a
-    ``problem`` they cannot be planned. ``refusal`` is why their place creates no jobs.
+    ``problem`` they cannot be planned. ``refusal`` is why their place creates no jobs, and
+    ``ahead`` are the runs that have the turns of the set.
     """
     ended = sum(_has_ended(run, now) for run in runs)
     is_cancelled = benchmark.spec.cancel and ended == len(runs)
@@ -63,6 +66,9 @@ def status_of(
     if refusal and any(map(_lacks_job, runs)):
         message += f"; no job can be created for now: {refusal}"
         reason = "JobsRefused"
+    elif stuck := [run for run in runs if needs_change(run.history[-1])]:
+        message += f"; {few([run.run_id for run in stuck])}: {stuck[0].history[-1].cause}"
+        reason = "ChangeNeeded"
     only = rows[0] if len(rows) == 1 else {}
     return {
         "observedGeneration": benchmark.generation,
@@ -86,7 +92,7 @@ def status_of(
             _condition(benchmark, now, VALID, *_validity(judged, is_complete=is_complete)),
         ],
         "rows": rows[:MOST],
-        "runs": [_run(run, groups) for run in runs[-MOST:]],
+        "runs": [_run(run, groups, ahead) for run in runs[-MOST:]],
     }
 
 
@@ -173,16 +179,19 @@ def _row(group: Group, runs: Sequence[Run], now: float) -> dict[str, Any]:
     )
 
 
-def _run(run: Run, groups: Sequence[Group]) -> dict[str, Any]:
+def _run(run: Run, groups: Sequence[Group], ahead: Sequence[str]) -> dict[str, Any]:
     members = {member.run_id: member for group in groups for member in group.members}
     member = members.get(run.run_id)
     latest = run.history[-1]
     rate = None if member is None else member.rate
+    cause = latest.cause
+    if ahead and creation.waits_for_turn(run):
+        cause += f" Before it: {few(ahead)}."
     return _given(
         name=run.run_id,
         phase=str(run.phase),
         attempt=run.attempt,
-        cause=latest.cause[:LONGEST_CAUSE],
+        cause=cause[:LONGEST_CAUSE],
         throughput=None if rate is None else round(rate, 6),
         verdict=None if member is None else member.verdict,
     )

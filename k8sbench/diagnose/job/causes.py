@@ -306,6 +306,11 @@ def may_be_better(end: Transition) -> bool:
     return end.phase is Phase.FAILED and cause is not None and cause.again is not None
 
 
+def needs_change(latest: Transition) -> bool:
+    """Return True if a job is queued until somebody changes the queue or the job."""
+    return latest.phase is Phase.QUEUED and latest.cause_id == "queue-unusable"
+
+
 # -- meanings of Kubernetes' states and reasons ----------------------------------------------------
 #
 # The tables hold the words of Kubernetes 1.33, the training operator 1.9 and the usual autoscalers.

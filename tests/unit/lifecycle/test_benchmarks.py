@@ -128,6 +128,50 @@ def test_the_smallest_limit_of_a_set_counts_over_all_its_objects(
     assert sorted(operator.active()) == ["b-1", "c-1"]
 
 
+def queued(operator: Operator, run_id: str, cause_id: str) -> None:
+    """Have the cluster report a job that waits in its queue."""
+    cause = "LocalQueue nosuch doesn't exist."
+    operator.cluster.going_on[run_id].append(at(Phase.QUEUED, cause, cause_id))
+    operator.passes()
+
+
+def test_a_run_whose_queue_takes_nothing_gives_its_turn_to_another_queue_or_size(
+    store: Store, objects: FakeObjects
+) -> None:
+    asked: dict[str, dict[str, Any]] = {
+        "a": {"queue": "nosuch"},
+        "b": {"queue": "nosuch", "replicas": 2},
+        "c": {},
+    }
+
+    def plan(benchmark: Benchmark) -> Sequence[PlannedCase]:
+        case = planned_case("kubernetes", **asked[benchmark.name])
+        return [msgspec.structs.replace(case, repeats=2)]
+
+    operator = Operator(store, FakeCluster(outlives=True), objects, plan)
+    uids = [
+        objects.create(name, set="night", created_at=number)
+        for number, name in enumerate(asked, start=5)
+    ]
+    operator.passes(8)
+    assert operator.cluster.created == ["a-1"]
+    queued(operator, "a-1", "queued")
+    assert operator.cluster.created == ["a-1"], "under a full quota it keeps its turn"
+    assert "a-1" in operator.status(uids[2])["runs"][0]["cause"]
+    queued(operator, "a-1", "queue-unusable")
+    assert operator.cluster.created == ["a-1", "b-1"], "a-2 would wait in the same way"
+    queued(operator, "b-1", "queue-unusable")
+    assert operator.cluster.created == ["a-1", "b-1", "c-1"]
+    (complete, _) = operator.status(uids[0])["conditions"]
+    assert complete["reason"] == "ChangeNeeded"
+    assert "a-1: LocalQueue nosuch doesn't exist." in complete["message"]
+    operator.end("c-1")
+    assert operator.active() == ["a-1", "b-1", "c-2"]
+    queued(operator, "a-1", "queued")
+    operator.end("c-2")
+    assert operator.active() == ["a-1", "b-1"], "a-1 has its turn again"
+
+
 def test_a_process_that_goes_on_records_and_creates_only_what_is_missing(
     operator: Operator, objects: FakeObjects
 ) -> None:
