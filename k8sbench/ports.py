@@ -216,12 +216,12 @@ class Cluster(Protocol):
 
     def remove(
         self,
-        run_id: str,  # noqa: ARG002
+        run: Run,  # noqa: ARG002
         *,
         uid: str | None = None,  # noqa: ARG002
         force: bool = False,  # noqa: ARG002
     ) -> str | None:
-        """Delete the objects that :meth:`create` made for an ended job.
+        """Delete the objects that :meth:`create` made for an ended run, also without a job.
 
         The job's final transition was returned before. With a ``uid`` only the job with that uid is
         deleted. Idempotent.

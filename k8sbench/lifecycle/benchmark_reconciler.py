@@ -61,6 +61,8 @@ class _Known(msgspec.Struct, kw_only=True):
     """Pending planning."""
     plan_at: float = -math.inf
     """Next time to plan it, Unix seconds."""
+    delay: str = ""
+    """Reason why it could not be planned yet; empty without one."""
     writes: Future[None] | None = None
     """Pending write of its status."""
     write_at: float = -math.inf
@@ -143,7 +145,7 @@ class Benchmarks:
         self._due = now + PASS_SECONDS
         current = self._objects.current()
         unlisted = "the Benchmark objects were not listed yet." if current is None else ""
-        self.problem = self._objects.problem or unlisted
+        self.problem = self._objects.problem or unlisted or self._delay
         if current is None:
             return
         self._open = None
@@ -286,6 +288,7 @@ class Benchmarks:
             known.retried = spec.retry
         if spec.cancel or known.is_planned:
             known.work = None  # other objects wait for it
+            known.delay = ""
             return
         if known.planned is not None and known.is_open:
             return  # a retry counts when the runs have ended
@@ -298,6 +301,7 @@ class Benchmarks:
         if known.work is None or not known.work.done() or self._are_closing(known):
             return
         work, known.work = known.work, None
+        known.delay = ""
         try:
             self._record(known, work.result())
         except UsageError as error:
@@ -308,7 +312,16 @@ class Benchmarks:
                 known.problem, known.retried = error, spec.retry
         except BenchError as error:
             known.plan_at = now + AGAIN_SECONDS
-            self._reporter.note(f"warning: Benchmark {known.benchmark.name} waits: {error}")
+            known.delay = str(error)
+            self._reporter.note(f"warning: {self._delay}")
+
+    @property
+    def _delay(self) -> str:
+        """Reason why an object is not planned yet; empty without one."""
+        for known in self._known.values():
+            if known.delay:
+                return f"Benchmark {known.benchmark.name} is not planned yet: {known.delay}"
+        return ""
 
     def _are_closing(self, known: _Known) -> bool:
         """Return True while a run that has ended is measured, or its job deleted.
@@ -457,7 +470,7 @@ class Benchmarks:
         number = known.benchmark.number_of
         runs = sorted(known.runs.values(), key=lambda run: number(run.run_id) or 0)
         planned = known.planned if known.is_planned or known.is_open else None
-        refusal = self._executor.refusal
+        refusal = known.delay or self._executor.refusal
         ahead = self._turns.holders(known.benchmark.set_name)
         facts = known.benchmark, planned, known.retried, known.problem, refusal, ahead, *runs
         if facts != known.facts or now >= known.make_at:

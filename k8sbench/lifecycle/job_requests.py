@@ -92,7 +92,7 @@ def delete(context: RunContext, run_id: str) -> tuple[Run, str | None]:
         job = job_named(run_id, context)
         uid, is_there = (None, False) if job is None else (job.uid, may_be_job_of(job, run))
     if is_there:
-        why = context.cluster.remove(run_id, uid=uid, force=run.is_deleted_by_name)
+        why = context.cluster.remove(run, uid=uid, force=run.is_deleted_by_name)
     if run.wish("delete") is not None:
         # What is deleted and still counts as owed is deleted again, which does no harm.
         with contextlib.suppress(StoreError):
@@ -352,7 +352,7 @@ class JobRequests:
             self._context.cluster.release(active.run_id)
             active.view.job = JobView.UNWATCHED
             active.view.asked_to_end_at = math.inf
-        elif not is_refused(error):
+        elif not is_refused(error) or active.is_wanted_still:
             if active.tries == 0:
                 _note_refusal(active, error)
             active.try_later()

@@ -39,8 +39,8 @@ def status_of(
 
     ``runs`` are the object's, by number; ``planned`` is their number when all are recorded, None
     before they are planned. ``retried`` is the value of ``retry`` that this answers. With a
-    ``problem`` they cannot be planned. ``refusal`` is why their place creates no jobs, and
-    ``ahead`` are the runs that have the turns of the set.
+    ``problem`` they cannot be planned. ``refusal`` is why they are not planned yet, or why their
+    place creates no jobs; ``ahead`` are the runs that have the turns of the set.
     """
     ended = sum(_has_ended(run, now) for run in runs)
     is_cancelled = benchmark.spec.cancel and ended == len(runs)
@@ -58,7 +58,7 @@ def status_of(
     progress = f"{ended} of {total} runs ended"
     if planned is None and not is_cancelled:
         recorded = f" {ended} of {total} recorded ones ended." if runs else ""
-        progress = f"Its runs are not planned yet.{recorded}"
+        progress = f"Its runs are not planned yet{f': {refusal}' if refusal else '.'}{recorded}"
     elif not total:
         progress = "It was cancelled before it had a run."
     message = str(problem) if problem else progress

@@ -527,11 +527,12 @@ class SimulatedCluster(Connection):
 
     def remove(
         self,
-        run_id: str,
+        run: Run,
         *,
         uid: str | None = None,
         force: bool = False,
     ) -> str | None:
+        run_id = run.run_id
         self.request("delete")
         self._check_alone(run_id)
         job = self._namespace.job(run_id)

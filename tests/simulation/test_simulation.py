@@ -140,7 +140,7 @@ def forget_what_is_left(_: JobRequests, active: ActiveRun, __: Future[Any]) -> O
 
 def delete_by_name_alone(context: RunContext, run_id: str) -> Any:
     run, why = _delete(context, run_id)
-    context.cluster.remove(run_id)
+    context.cluster.remove(run)
     return run, why
 
 

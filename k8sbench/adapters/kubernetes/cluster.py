@@ -235,13 +235,13 @@ class KubernetesCluster:
 
     def remove(
         self,
-        run_id: str,
+        run: Run,
         *,
         uid: str | None = None,
         force: bool = False,
     ) -> str | None:
         """Delete the job and its pods; idempotent."""
-        return job_changes.remove(self.api, run_id, user=self.owner, uid=uid, force=force)
+        return job_changes.remove(self.api, run, user=self.owner, uid=uid, force=force)
 
     def take_over(self, run_id: str, known: Ownership) -> bool:
         """Make this store the owner; False unless ``known`` is current."""

@@ -54,6 +54,10 @@ LOOK_SECONDS = 1.0
 """Interval between looks at an attempt's objects."""
 
 
+_RULED = frozenset({400, 403, 422})
+"""HTTP statuses of changes that an admission rule or a webhook refuses."""
+
+
 # -- creating ------------------------------------------------------------------------------------
 
 
@@ -113,7 +117,7 @@ def create(
             why = f"the API server gave no clear answer within {waited} ({error.message})."
             raise creation.unknown_error(plan.run_id, why) from error
         if is_last:
-            what = f"{kind} {name}" if is_provided else "ConfigMap with the trainers"
+            what = f"{kind} {name}" if is_provided else f"{kind} {name}, or what it needs,"
             raise _explained(api, error, what)
         if not is_noted and time.monotonic() - began > NOTE_SECONDS:
             is_noted = True
@@ -236,8 +240,9 @@ def cancel(
     """Cancel a job, or suspend it to ``keep`` it.
 
     Does nothing if the job is gone. ``reason`` is the value of the annotation, and ``put`` receives
-    the annotated job. Raises :class:`ApiFault` and :class:`OwnedElsewhere`; if the deletion is
-    forbidden, the annotation is removed again.
+    the annotated job. A job that a rule lets nobody change is deleted without the annotation.
+    Raises :class:`ApiFault` and :class:`OwnedElsewhere`; if the deletion is forbidden, the
+    annotation is removed again.
     """
     kind, job = found
 
@@ -256,7 +261,12 @@ def cancel(
         if keep:
             annotate(job, text, spec=KINDS[kind].policy(suspend=True))
             return
-        job = annotate(job, text)
+        try:
+            job = annotate(job, text)
+        except ApiFault as fault:
+            # Kueue lets nobody change a TrainJob whose runtime is gone.
+            if fault.denied or fault.status not in _RULED:
+                raise
         try:
             ownership.delete(api, kind, job, user)
         except ApiFault as fault:
@@ -268,21 +278,24 @@ def cancel(
 
 def remove(
     api: Api,
-    run_id: str,
+    run: Run,
     *,
     user: JobOwner | None = None,
     uid: str | None = None,
     force: bool = False,
 ) -> str | None:
-    """Delete a run's job and its pods; idempotent.
+    """Delete a run's job and its pods, or what was made for a job that never came; idempotent.
 
     Returns why the job stays, or what its deletion waits for; else None. It stays if it is not that
     of ``uid``, if another store owns it, if it does not bear the run's label, and, unless
     ``force``, if its owner keeps it.
     """
+    run_id = run.run_id
     try:
         found, unlabelled = ownership.look_for(api, run_id)
         if found is None:
+            if unlabelled is None:
+                discard(api, run)
             return unlabelled
         kind, job = found
         if uid is not None and uid != job["metadata"]["uid"]:

@@ -134,12 +134,12 @@ class FakeCluster:
 
     def remove(
         self,
-        run_id: str,
+        run: Run,
         *,
         uid: str | None = None,
         force: bool = False,
     ) -> str | None:
-        self.removed.append(run_id)
+        self.removed.append(run.run_id)
         if self.denies is not None:
             raise self.denies
         return self.stays

@@ -223,6 +223,20 @@ def test_cancelling_ends_active_runs_and_starts_no_others(
     assert operator.status(uid)["observedGeneration"] == 3
 
 
+def test_a_cancellation_that_is_refused_is_tried_again(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    uid = objects.create("a")
+    operator.passes()
+    operator.cluster.denies = UsageError("A webhook refuses it.")
+    objects.change(uid, cancel=True)
+    operator.passes()
+    assert operator.active() == ["a-1"]
+    operator.cluster.denies = None
+    operator.passes()
+    assert operator.phases() == {"a-1": "Cancelled"}
+
+
 def test_objects_that_cannot_be_listed_are_a_problem(
     operator: Operator, objects: FakeObjects
 ) -> None:
@@ -241,7 +255,7 @@ def test_objects_that_cannot_be_listed_are_a_problem(
     ("error", "phase", "said"),
     [
         (UsageError("There is no benchmark seg.", "Name another."), "Failed", "Name another."),
-        (Unreachable("The API server is away."), "Pending", "not planned"),
+        (Unreachable("The API server is away."), "Pending", "The API server is away."),
     ],
 )
 def test_an_object_that_cannot_be_planned_says_why_unless_it_may_be_later(
@@ -257,6 +271,11 @@ def test_an_object_that_cannot_be_planned_says_why_unless_it_may_be_later(
     assert found["phase"] == phase
     assert said in found["conditions"][0]["message"]
     assert operator.phases() == {}
+    # It is not ready while what it waits for may pass.
+    assert (said in operator.benchmarks.problem) is isinstance(error, Unreachable)
+    objects.change(uid, cancel=True)
+    operator.passes()
+    assert operator.benchmarks.problem == ""
 
 
 def test_a_finished_object_is_deleted_when_its_time_is_up(
