@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.cluster import fixture, pod_logs
+from tests.cluster.test_benchmark_objects import body, phases, serving, usual
+from tests.harness.cluster import fixture, operator_process, pod_logs
 from tests.harness.cluster.bringup import Options
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.namespace import Namespace
@@ -234,6 +235,36 @@ def test_a_stopped_queue_is_named_and_a_drained_one_stops_the_run(own_shell: She
         until(lambda: own_shell.phase("run") == "Running", "the run to run again")
         own_shell.run("cancel", "run")
         submit.ends(3)
+
+
+def test_a_job_that_is_admitted_and_not_resumed_is_said_so_gives_its_turn_back_and_can_be_cancelled(
+    own_shell: Shell, tmp_path: Path
+) -> None:
+    namespace = own_shell.namespace
+    operator = operator_process.make(namespace, tmp_path / "machine")
+    waits, on_free_gpus = usual(set="s", queue=QUEUE, jobKind="trainjob"), usual(set="s")
+
+    def cause() -> str:
+        return str(operator.json("status", "b-1")["history"][-1]["cause_id"])
+
+    with queue_of(namespace, 2), serving(operator):
+        namespace.create(body("a", **usual(queue=QUEUE)))
+        until(lambda: phases(operator).get("a-1") == "Running", "a-1 to run")
+        namespace.create(body("b", **waits))
+        until(lambda: phases(operator).get("b-1") == "Queued", "b-1 in the queue")
+        namespace.create(body("c", **on_free_gpus))
+        until(lambda: "c-1" in phases(operator), "c-1")
+        runtime = namespace.get("trainjob", "b-1")["spec"]["runtimeRef"]["name"]
+        namespace.kubectl("delete", "trainingruntime", runtime)
+        assert phases(operator)["c-1"] == "Created", "b-1 has its turn in the queue"
+        own_shell.finish("a-1")
+        until(lambda: cause() == "not-resumed", "the state of b-1")
+        until(lambda: phases(operator)["c-1"] == "Running", "the turn of c-1")
+        unwanted = '--patch={"spec": {"cancel": true}}'
+        namespace.kubectl("patch", "benchmark", "b", "--type=merge", unwanted)
+        namespace.wait("condition=Complete", "benchmark/b")
+        until(lambda: own_shell.on_cluster("trainjobs") == [], "the deletion of b-1")
+    assert phases(operator)["b-1"] == "Cancelled"
 
 
 OTHER_NODES = {"nvidia.com/gpu.product": "NVIDIA-H100"}

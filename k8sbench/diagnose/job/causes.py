@@ -57,6 +57,15 @@ CAUSES: Mapping[str, Cause] = {
         "Kueue has stopped the job, which waits again in queue {queue}{place}: {why}.",
         "Wait: Kueue starts the job again, and the training from the beginning.",
     ),
+    "queue-admitted": Cause(
+        "Kueue has admitted the job to queue {queue}, and resumes it.",
+        "Wait: Kueue resumes an admitted job within seconds.",
+    ),
+    "not-resumed": Cause(
+        "Kueue admitted the job to queue {queue} at {at}, and it is still suspended.",
+        "Look at Kueue's log, and at 'kubectl -n {namespace} describe {kind} {job}'. If the job's"
+        " runtime was deleted, cancel the run and submit it again.",
+    ),
     "operator-down": Cause(
         "In {seconds} s {operator} has done nothing for the job: it does not run, or is behind.",
         "Ask the cluster's administrator to start it; 'k8sbench doctor' checks the operator.",
@@ -308,7 +317,7 @@ def may_be_better(end: Transition) -> bool:
 
 def needs_change(latest: Transition) -> bool:
     """Return True if a job is queued until somebody changes the queue or the job."""
-    return latest.phase is Phase.QUEUED and latest.cause_id == "queue-unusable"
+    return latest.phase is Phase.QUEUED and latest.cause_id in {"queue-unusable", "not-resumed"}
 
 
 # -- meanings of Kubernetes' states and reasons ----------------------------------------------------

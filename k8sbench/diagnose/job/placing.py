@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from k8sbench.diagnose.job import causes, endings, refusals, scheduling
 from k8sbench.diagnose.job.causes import EVENTS, Event, Waiting, finding_of
 from k8sbench.diagnose.job.facts import Facts, Replica, first_seen, names, quoted
+from k8sbench.model import times
 from k8sbench.model.errors import Finding
 from k8sbench.model.kube import QUEUE_LABEL, KubeObject, conditions, is_true, labels_of, moment
 from k8sbench.model.phase import Phase
@@ -26,6 +27,11 @@ QUEUE_SECONDS = 30.0
 """Seconds until Kueue's Workload is missing; also the interval of looks.
 
 Kueue makes its Workload within a second.
+"""
+RESUME_SECONDS = 30.0
+"""Seconds from the admission to a queue until a job that is still suspended is not resumed.
+
+Kueue resumes it within a second.
 """
 LOOK_SECONDS = 8.0
 """Interval of looks at a silent queue: some refusals are in the Workload alone."""
@@ -107,6 +113,13 @@ def _queue(facts: Facts) -> tuple[Finding, float | None]:
     where["place"] = (facts.seen.workload or {}).get("place", "")
     if queue is None:
         return finding_of("suspended", where), None
+    admitted_at = _admitted_at(facts)
+    if admitted_at is not None:
+        left = admitted_at + RESUME_SECONDS - facts.now
+        if left <= 0:
+            at = times.utc(admitted_at)
+            return finding_of("not-resumed", where, at=at), QUEUE_SECONDS
+        return finding_of("queue-admitted", where), left
     why = _queue_message(facts)
     if not why and facts.age >= QUEUE_SECONDS:
         named = f"its integrations.frameworks must name {where['kind']}"
@@ -127,20 +140,39 @@ def _queue(facts: Facts) -> tuple[Finding, float | None]:
     return finding_of(cause_id, where, said=why, why=quoted(why)), QUEUE_SECONDS
 
 
+def _admitted_at(facts: Facts) -> float | None:
+    """Return when Kueue admitted a job that it has not suspended since, Unix seconds; else None."""
+    admitted = conditions(facts.seen.workload or {}).get("Admitted")
+    at = moment(admitted.get("lastTransitionTime")) if admitted and is_true(admitted) else None
+    if admitted is None and (event := _newest_of_kueue(facts)) and event["reason"] == "Admitted":
+        at = first_seen(event)
+    held = facts.condition(Phase.QUEUED, only_true=False) or {}
+    since = moment(held.get("lastTransitionTime"))
+    # What is known of the Workload may be older than an eviction.
+    is_evicted = held.get("status") == "False" or (at and since and since > at)
+    return None if is_evicted else at
+
+
 def _queue_message(facts: Facts) -> str:
     """Return Kueue's newest message, from the Workload or its events."""
     known = conditions(facts.seen.workload or {})
     for wanted in ("QuotaReserved", "Admitted"):
         if known.get(wanted, {}).get("status") == "False":
             return str(known[wanted].get("message", ""))
+    event = _newest_of_kueue(facts)
+    return "" if event is None else str(event.get("message", ""))
+
+
+def _newest_of_kueue(facts: Facts) -> KubeObject | None:
+    """Return Kueue's newest event of a job's turn."""
     for event in reversed(facts.seen.events):
         if event.get("reason") == "CreatedWorkload":
             continue  # says nothing of its turn
         about = event.get("involvedObject") or {}
         by = (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
         if about.get("kind") == "Workload" or "kueue" in by.lower():
-            return str(event.get("message", ""))
-    return ""
+            return event
+    return None
 
 
 def _operator(facts: Facts) -> Iterator[Finding | float]:

@@ -148,6 +148,10 @@ def queued(message: str) -> state.JobSnapshot:
     return alone(of=QUEUED, workload=workload)
 
 
+ADMITTED = {"status": {"conditions": [condition("Admitted", at=5)]}}
+"""Workload of a job that Kueue admitted."""
+
+
 def told(reason: str, *words: str, **more: Any) -> state.JobSnapshot:
     """A job in a queue of which an event tells."""
     return alone(of=QUEUED, events=[event(reason, *words, **more)])
@@ -236,6 +240,11 @@ BY_CAUSE: dict[str, list[Seen]] = {
         queued('Flavor "a" does not support TopologyAwareScheduling'),
     ],
     "queue-evicted": [alone(of=QUEUED, workload=PREEMPTED)],
+    "queue-admitted": [
+        at(34, alone(of=QUEUED, workload=ADMITTED)),
+        told("Admitted", "Admitted by ClusterQueue gpus", involved={"kind": "Workload"}),
+    ],
+    "not-resumed": [at(35, alone(of=QUEUED, workload=ADMITTED))],
     "operator-down": [at(31, alone(of=job()))],
     "operator-slow": [at(31, alone(pod("master-0")))],
     "quota-exceeded": [quota("requests.nvidia.com/gpu=8", *["requests.nvidia.com/gpu=16"] * 2)],
@@ -505,6 +514,21 @@ def test_a_state_has_its_cause(number: int) -> None:
     assert f"{result.cause_id}{'!' * result.unrecoverable}" == STATES[number][0]
     assert not re.search(r"None|[{}]|\.\.$|:\s*\.$|  |\n|[^.]$", result.cause)
     assert "{" not in re.sub(r"=\{.*\}'", "", result.action)
+
+
+@pytest.mark.parametrize(
+    "suspended",
+    [condition("Suspended", at=50), condition("Suspended", at=6, status="False")],
+    ids=["since", "only in its spec so far"],
+)
+def test_a_job_that_is_suspended_again_is_not_one_that_is_not_resumed(
+    suspended: dict[str, Any],
+) -> None:
+    """The known Workload may be from before its eviction."""
+    again = job(suspended, suspend=True, labels={"kueue.x-k8s.io/queue-name": "gpus"})
+    stopped = event("Stopped", "Preempted to accommodate a workload", reportingComponent="kueue")
+    result = read(alone(of=again, workload=ADMITTED, events=[stopped]), PLAN, after=60)
+    assert result.cause_id == "queue-evicted"
 
 
 def test_every_advice_has_a_state_that_shows_it() -> None:
