@@ -17,13 +17,32 @@ import msgspec
 
 from k8sbench.diagnose.job.causes import may_be_better
 from k8sbench.model import creation, times
-from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
+from k8sbench.model.phase import (
+    LOGS_BEING_READ,
+    LOGS_INCOMPLETE,
+    RESTARTING,
+    TIMEOUT,
+    WAIT_TIMEOUT,
+    Phase,
+    Transition,
+)
 from k8sbench.model.run import TAKEN_OVER, Run, Wish
 
 PENDING = math.inf
 """Value of :attr:`View.next_at` while a request has no answer."""
 UNTIMED = frozenset({Phase.CREATED, Phase.QUEUED})
 """Phases in which a run's time does not count: it is queued."""
+WAIT_SECONDS = 7 * 86400.0
+"""Default of ``--wait-timeout``: no run waits without end."""
+_OTHERS_WAITS = frozenset(
+    {
+        creation.WAITS_FOR_TURN,
+        creation.CREATION_WAITS,
+        creation.RESTART_WAITS,
+        RESTARTING,
+    }
+)
+"""Cause ids of waits that other limits end: of the runs before, and of this one."""
 
 
 class RunState(enum.Enum):
@@ -77,6 +96,32 @@ def time_is_up_at(run: Run) -> float | None:
     if began is None or limit is None or run.phase is Phase.QUEUED:
         return None
     return began + limit + (run.queued_s(began) or 0.0)
+
+
+def waits_until(run: Run) -> float | None:
+    """Return when a run has waited for its start as long as it may, Unix seconds.
+
+    The time counts from its turn, or from when its queue stopped it. It does not count while its
+    place creates no jobs. None if it does not wait.
+    """
+    since = None
+    for step in reversed(run.history):
+        if step.phase not in UNTIMED or step.cause_id in _OTHERS_WAITS:
+            break
+        since = step.at
+    return None if since is None else since + _longest_wait(run)
+
+
+def _longest_wait(run: Run) -> float:
+    limit = run.plan.wait_timeout_s
+    return WAIT_SECONDS if limit is None else limit
+
+
+def _limit(run: Run) -> tuple[float, str]:
+    """Return when a run reaches the first of its limits, Unix seconds, and its cause id."""
+    limits = ((time_is_up_at(run), TIMEOUT), (waits_until(run), WAIT_TIMEOUT))
+    known = ((at, cause_id) for at, cause_id in limits if at is not None)
+    return min(known, default=(math.inf, TIMEOUT))
 
 
 def is_final(transition: Transition) -> bool:
@@ -251,7 +296,7 @@ def _decide_followed(record: RecordedRun, view: View, now: float) -> Action:
     if latest.unrecoverable and not record.wait and view.job is JobView.REPORTED:
         return _cancel(latest.cause, latest.cause_id)
     due = time_limit(record, view)
-    return wait(due) if now < due else _cancel(f"{_too_long(record)}.", "timeout")
+    return wait(due) if now < due else _cancel(f"{_too_long(record)}.", _limit(record.run)[1])
 
 
 def _cancel(cause: str, cause_id: str | None) -> Action:
@@ -304,9 +349,9 @@ def _left_alone(record: RecordedRun, view: View, now: float) -> Transition | Non
         wish = record.run.ended_by(record.wish)
         cause = f"{wish.cause} For {minutes} its job could not be cancelled; it may go on."
         cause_id = wish.cause_id
-    elif record.keep and now >= time_limit(record, view):
+    elif record.keep and now >= time_limit(record, view) and _limit(record.run)[1] == TIMEOUT:
         cause = f"{_too_long(record)}; its pods go on (--keep)."
-        cause_id = "timeout"
+        cause_id = TIMEOUT
     else:
         return None
     return Transition(
@@ -347,9 +392,9 @@ def is_restarted(record: RecordedRun, end: Transition, now: float) -> bool:
 
 
 def time_limit(record: RecordedRun, view: View) -> float:
-    """Return the end of the run's time limit, Unix seconds.
+    """Return when the run reaches the first of its limits, Unix seconds.
 
-    Infinite while the time does not count. The limit leaves a moment in which a resumed job that
+    Infinite while no time counts. The limit leaves a moment in which a resumed job that
     has ended can report its end.
     """
     state = state_of(record.run)
@@ -357,14 +402,17 @@ def time_limit(record: RecordedRun, view: View) -> float:
         return math.inf
     if state is RunState.ENDING or state.is_over:
         return math.inf
-    time_is_up = time_is_up_at(record.run)
-    return math.inf if time_is_up is None else max(time_is_up, view.reported_at + RESUME_SECONDS)
+    at, _ = _limit(record.run)
+    return max(at, view.reported_at + RESUME_SECONDS)
 
 
 def _too_long(record: RecordedRun) -> str:
-    """Begin the sentence on a run that reached its time limit."""
+    """Begin the sentence on a run that reached a limit."""
     run, latest = record.run, record.run.history[-1]
     text = f"The run took longer than its --timeout of {times.duration(run.plan.timeout_s)}"
+    if _limit(run)[1] == WAIT_TIMEOUT:
+        limit = times.duration(_longest_wait(run))
+        text = f"The run waited for its start longer than its --wait-timeout of {limit}"
     if latest.cause_id is not None:
         text += f", {latest.phase} ({latest.cause_id}): {latest.cause.rstrip('.')}"
     return text

@@ -35,7 +35,7 @@ from k8sbench.model.errors import (
     is_refused,
 )
 from k8sbench.model.kube import JobIdentity
-from k8sbench.model.phase import Transition
+from k8sbench.model.phase import WAIT_TIMEOUT, Transition
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import FoundJob
 
@@ -335,7 +335,8 @@ class JobRequests:
                     store.wish(run_id, wish)
         if active.view.job is not JobView.NOT_ASKED:
             active.view.asked_to_end_at = min(now, active.view.asked_to_end_at)
-            keep = active.record.keep
+            # Of a job that has not begun there is nothing to keep, and its queue would resume it.
+            keep = active.record.keep and cause_id != WAIT_TIMEOUT
             call = partial(self._context.cluster.cancel, run_id, cause, cause_id, keep=keep)
             self._send(active, "cancel", call, self._take_cancelled)
 

@@ -49,6 +49,7 @@ class ObjectSpec(
     pool: dict[str, Any] | None = None
     """Pool in place of the operator's, as in a pools file; checked when its runs are planned."""
     timeout: str | None = None
+    wait_timeout: str | None = None
     target: str | None = None
     """Percent, or ``none``."""
     nodes: tuple[str, ...] = ()
@@ -141,19 +142,24 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
             benchmark=spec.benchmark or f"{self.name}.yaml",
             backend="kubernetes",
             set_name=self.set_name,
-            timeout_s=_seconds(spec.timeout),
+            timeout_s=_seconds("timeout", spec.timeout),
+            wait_timeout_s=_seconds("waitTimeout", spec.wait_timeout),
             target=_target(spec.target),
             **{name: getattr(spec, name) for name in fixed},
         )
 
 
-def _seconds(text: str | None) -> float | None:
+def _seconds(field: str, text: str | None) -> float | None:
     if text is None:
         return None
     seconds = times.seconds(text)
     if not seconds:
-        raise UsageError(f"timeout {text!r} is not a length of time.", f"Write {times.EXAMPLES}.")
+        raise UsageError(f"{field} {text!r} is not a length of time.", f"Write {times.EXAMPLES}.")
     return seconds
+
+
+def _length(seconds: float | None) -> str | None:
+    return None if seconds is None else f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
 
 
 def _target(text: str | None) -> float | Literal["none"] | None:
@@ -188,9 +194,6 @@ def object_of(
             )
     same = {name: getattr(request, name) for name in CaseRequest.__struct_fields__}
     precision = "amp" if request.amp and request.precision is None else request.precision
-    timeout = None
-    if request.timeout_s is not None:
-        timeout = f"{request.timeout_s:.3f}".rstrip("0").rstrip(".") + "s"
     target = request.target if request.target in {None, "none"} else f"{request.target:.9g}"
     wanted = ObjectSpec(
         **same
@@ -199,7 +202,8 @@ def object_of(
             "benchmark": None if file else request.benchmark,
             "file": file or None,
             "precision": precision,
-            "timeout": timeout,
+            "timeout": _length(request.timeout_s),
+            "wait_timeout": _length(request.wait_timeout_s),
             "target": target,
             "node_pool": None if pool is not None else request.node_pool,
             "pool": None if pool is None else _pool(pool),

@@ -333,6 +333,7 @@ NOT_DECIDING = {
     "trainers_by": "same sources",
     "trainers_digest": "`program` tells versions apart",
     "timeout_s": "a limit only",
+    "wait_timeout_s": "before the start",
     "fingerprint": "from program and options",
     "queue": "before the start",
     "observed": "names one job",

@@ -46,6 +46,10 @@ LOGS_INCOMPLETE = "logs-incomplete"
 The job stays on the cluster with its pods, to be collected later.
 """
 
+TIMEOUT, WAIT_TIMEOUT = "timeout", "wait-timeout"
+LIMITS = frozenset({TIMEOUT, WAIT_TIMEOUT})
+"""Cause ids of runs that took longer than their limit, or waited longer for their start."""
+
 RESTARTING = "restarting"
 """Cause id of a run between a failed attempt and the next."""
 

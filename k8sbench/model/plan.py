@@ -182,6 +182,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Backend of the run."""
     timeout_s: float | None = None
     """Seconds after which the run is ended; None: no limit."""
+    wait_timeout_s: float | None = None
+    """Seconds after which a run that waits for its start is ended; None: the usual limit."""
     fingerprint: Fingerprint | None
     """Identity of the model; None if the file does not state it."""
     sync_bn: bool

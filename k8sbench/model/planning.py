@@ -109,6 +109,7 @@ def make_plan(
         pool=site.pool,
         backend=site.backend,
         timeout_s=request.timeout_s or timeouts[size],
+        wait_timeout_s=request.wait_timeout_s,
         kind=site.job_kind,
         queue=request.queue,
         pack=choices.pack(case, replicas, processes),

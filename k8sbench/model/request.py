@@ -136,6 +136,7 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
     amp: bool = False
     pools_file: str | None = None
     timeout_s: float | None = None
+    wait_timeout_s: float | None = None
     backend: Literal["auto", "kubernetes", "local"] = "auto"
     target: float | Literal["none"] | None = None
 
@@ -202,7 +203,9 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
                 if name == "batch_sizes":
                     value = ",".join(map(str, value))
                 for each in value if isinstance(value, tuple) else (value,):
-                    text = f"{each:g}s" if name == "timeout_s" else without_passwords(str(each))
+                    text = (
+                        f"{each:g}s" if name.endswith("timeout_s") else without_passwords(str(each))
+                    )
                     words += [option] if each is True else [option, text]
         return shlex.join([*words, "--resume", self.joined_set])
 
@@ -330,6 +333,12 @@ CASE_FLAGS = {
         " with --mode train 2h and 14d.",
         "TIME",
         names=("--timeout",),
+    ),
+    "wait_timeout_s": Flag(
+        "End a run that waits for its start longer than TIME, as in a queue; default 7d.",
+        "TIME",
+        names=("--wait-timeout",),
+        cluster_only=True,
     ),
     "backend": Flag("Where to run; default auto: on the cluster if one is configured, else here."),
 }

@@ -14,7 +14,7 @@ from k8sbench.model import times
 from k8sbench.model.errors import BenchError, JobFailed, TimedOut, Unreachable
 from k8sbench.model.identity import GroupKey, case_key, group_key
 from k8sbench.model.measurement import SCHEMA, Measurement
-from k8sbench.model.phase import RESTARTING, Moment, Phase, Transition
+from k8sbench.model.phase import LIMITS, RESTARTING, WAIT_TIMEOUT, Moment, Phase, Transition
 from k8sbench.model.plan import RunPlan
 
 
@@ -244,14 +244,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def ended_by(self, wish: Wish) -> Transition:
         """Return the end of the run that a request to cancel causes.
 
-        A run that is cancelled because it waits for something impossible has failed.
+        A run that is cancelled because it waits for something impossible, or for too long, has
+        failed.
         """
         for step in self.history:
             if step.unrecoverable and step.cause == wish.cause:
                 return msgspec.structs.replace(step, phase=Phase.FAILED, at=wish.at)
-        return Transition(
-            phase=Phase.CANCELLED, at=wish.at, cause=wish.cause, cause_id=wish.cause_id
-        )
+        phase = Phase.FAILED if wish.cause_id == WAIT_TIMEOUT else Phase.CANCELLED
+        return Transition(phase=phase, at=wish.at, cause=wish.cause, cause_id=wish.cause_id)
 
     def lost(self, last_written_at: float | None, *, now: float) -> Transition:
         """Return the end of a local run whose process is gone."""
@@ -329,7 +329,7 @@ def failure(phase: Phase, cause_id: str | None) -> type[BenchError] | None:
         return None
     if not phase.final:
         return Unreachable
-    return TimedOut if cause_id == "timeout" else JobFailed
+    return TimedOut if cause_id in LIMITS else JobFailed
 
 
 # -- baselines -------------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "force": (True, False),
     "job_kind": ("v1", "trainjob"),
     "timeout": ("90s", "2h"),
+    "wait_timeout": ("90s", "2h"),
     "mode": ("throughput", "train"),
     "weights": ("pvc:a/b", "pvc:a/c"),
     "epochs": (1, 2),

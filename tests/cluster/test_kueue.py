@@ -267,6 +267,15 @@ def test_a_job_that_is_admitted_and_not_resumed_is_said_so_gives_its_turn_back_a
     assert phases(operator)["b-1"] == "Cancelled"
 
 
+def test_a_run_that_waits_too_long_has_failed_and_its_job_is_gone(own_shell: Shell) -> None:
+    asked = ("--queue=nosuch", "--wait-timeout=2s", "--keep")
+    with own_shell.submitted("late", *asked) as submit:
+        submit.ends(4)
+    latest = own_shell.json("status", "late")["history"][-1]
+    assert (latest["phase"], latest["cause_id"]) == ("Failed", "wait-timeout")
+    assert own_shell.on_cluster() == []
+
+
 OTHER_NODES = {"nvidia.com/gpu.product": "NVIDIA-H100"}
 
 

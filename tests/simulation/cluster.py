@@ -26,7 +26,13 @@ from k8sbench.model.errors import (
     UsageError,
 )
 from k8sbench.model.kube import JobOwner, Ownership, attempt_of
-from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
+from k8sbench.model.phase import (
+    LIMITS,
+    LOGS_BEING_READ,
+    LOGS_INCOMPLETE,
+    Phase,
+    Transition,
+)
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
@@ -284,7 +290,7 @@ class Namespace:
         is_wanted = job.cancel is not None or job.end.phase is Phase.CANCELLED
         # One that had ended when it was to be cancelled, or when its time was up while nobody could
         # see it, and whose logs could not be read.
-        is_wanted |= disk.rows[job.run_id].history[-1].cause_id in {"cancelled", "timeout"}
+        is_wanted |= disk.rows[job.run_id].history[-1].cause_id in {"cancelled", *LIMITS}
         if not is_wanted and (left := self.unread(disk, job)):
             raise Violation(
                 Invariant.LOGS_FIRST,

@@ -37,7 +37,7 @@ from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Watches
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.kube import JobOwner, KubeObject, Ownership
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.phase import WAIT_TIMEOUT, Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
 from k8sbench.render.trainer_sources import mounted_by
@@ -212,7 +212,8 @@ class KubernetesCluster:
         followed = self._jobs.get(run_id)
         if followed is not None and followed.ended_at is None:
             reported = followed.reported
-            is_failure = reported.unrecoverable and reported.cause_id == cause_id
+            cannot_start = reported.unrecoverable and reported.cause_id == cause_id
+            is_failure = cannot_start or cause_id == WAIT_TIMEOUT
             reason["phase"] = str(Phase.FAILED if is_failure else Phase.CANCELLED)
         if followed is None or followed.ended_at is None:
             found = (followed and followed.found) or ownership.look_for(self.api, run_id)[0]

@@ -9,9 +9,7 @@ import click
 from k8sbench.app import observe
 from k8sbench.app.observe import ObserveOptions
 from k8sbench.cli import rows
-from k8sbench.cli.commands.measure import FLAGS
 from k8sbench.cli.options import (
-    accept_option,
     access_options,
     declared,
     grouped,
@@ -20,14 +18,14 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.running import SignalStop, reporting
-from k8sbench.measure.run.expectation import MeasureOptions
+from k8sbench.measure.run.expectation import LOG_FLAGS, MeasureOptions
 
-STATED = ("benchmark", "family", "batch_size", "precision", "gpu_model", "framework", "warmup")
-"""Options of ``measure`` for what neither the log nor the job's objects state."""
-_OPTIONS = (
-    *declared(MeasureOptions, {name: FLAGS[name] for name in STATED}),
-    accept_option,
+STATED = (
+    *("benchmark", "family", "batch_size", "precision", "gpu_model", "framework", "warmup"),
+    "accept",
 )
+"""Options of ``measure`` for what neither the log nor the job's objects state."""
+_OPTIONS = declared(MeasureOptions, {name: LOG_FLAGS[name] for name in STATED})
 
 
 @click.command()
@@ -39,7 +37,7 @@ _OPTIONS = (
     help="Set of the run; default: the job's label k8sbench.io/set, else its name.",
 )
 @lambda function: grouped(
-    _OPTIONS, "measured", lambda values: MeasureOptions(**values), (*STATED, "accept"), function
+    _OPTIONS, "measured", lambda values: MeasureOptions(**values), STATED, function
 )
 @access_options
 @prometheus_option

@@ -80,6 +80,57 @@ def test_the_time_of_a_continued_training_counts_from_its_next_attempt() -> None
     assert decide.time_is_up_at(msgspec.structs.replace(before, history=history)) == 1600 + 600
 
 
+def queued(*steps: Transition) -> Run:
+    run = a_run(*steps)
+    plan = msgspec.structs.replace(run.plan, wait_timeout_s=100.0)
+    return msgspec.structs.replace(run, plan=plan)
+
+
+@pytest.mark.parametrize(
+    ("steps", "until"),
+    [
+        ((), NOW + 100),
+        ((step(Phase.CREATED, creation.WAITS_FOR_TURN),), None),
+        (
+            (
+                step(Phase.CREATED, creation.WAITS_FOR_TURN),
+                creation.admitted(NOW + 10),
+                step(Phase.QUEUED, "queue-unusable", at=NOW + 20),
+            ),
+            NOW + 110,
+        ),
+        ((creation.place_waits(UNKNOWN, NOW + 10),), None),
+        ((creation.place_waits(UNKNOWN, NOW + 10), creation.created(NOW + 30)), NOW + 130),
+        ((step(Phase.RUNNING),), None),
+        ((step(Phase.RUNNING), step(Phase.QUEUED, "queue-evicted", at=NOW + 50)), NOW + 150),
+    ],
+)
+def test_a_wait_counts_from_a_runs_turn_while_its_place_creates_jobs(
+    steps: tuple[Transition, ...], until: float | None
+) -> None:
+    assert decide.waits_until(queued(*steps)) == until
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_run_that_has_waited_too_long_has_failed_by_that_and_was_not_cancelled(
+    keep: bool,
+) -> None:
+    run = queued(creation.created(NOW), step(Phase.QUEUED, "queue-unusable", at=NOW + 1))
+    record = decide.RecordedRun(run=run, keep=keep)
+    view = decide.View(job=decide.JobView.REPORTED)
+    before, at = NOW + 99, NOW + 100
+    assert decide.decide(record, view, before) == decide.wait(at)
+    assert decide.advance(record, view, at) is None
+    action = decide.decide(record, view, at)
+    assert (action.kind.value, action.cause_id) == ("Cancel", "wait-timeout")
+    assert "(queue-unusable)" in action.cause
+    wish = Wish(kind="cancel", at=at, cause=action.cause, cause_id=action.cause_id)
+    record = msgspec.structs.replace(record, wish=wish)
+    gone = decide.advance(record, ended(step(Phase.LOST, "job-deleted", at=at)), at)
+    assert gone is not None
+    assert (gone.phase, gone.cause_id) == (Phase.FAILED, "wait-timeout")
+
+
 def test_no_combination_raises_an_error() -> None:
     every = itertools.product(RUNS.values(), JOBS.items(), TIMES, ("", OTHER))
     for run, (job, end), next_at, holder in every:

@@ -34,7 +34,7 @@ def test_its_request_has_all_of_its_options() -> None:
 
 
 def test_every_field_is_a_field_of_a_submit_or_known_to_be_none() -> None:
-    own = {"set", "file", "timeout", "pool", "nodes", *MUTABLE} - {
+    own = {"set", "file", "timeout", "wait_timeout", "pool", "nodes", *MUTABLE} - {
         "parallel",
         "keep",
     }
@@ -57,6 +57,7 @@ NOT_IN_OBJECTS = {
     "set_name": "Its name is set.",
     "store": "It is a path of a machine.",
     "timeout_s": "Its name is timeout.",
+    "wait_timeout_s": "Its name is waitTimeout.",
     "yes": "It is for programs on the user's machine.",
 }
 """Option of ``submit`` → why an object does not have it."""
