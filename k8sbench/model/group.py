@@ -23,6 +23,8 @@ from k8sbench.model.spec_values import Precision
 
 SCRATCH = "from scratch"
 """Name shown for training without start weights."""
+MOST_NODES = 8
+"""Maximum number of nodes that a group names."""
 OUT_OF_MEMORY = "run-out-of-memory"
 """Id of the reason why a run without enough GPU memory has no figure."""
 UNSTEADY = "unsteady-runs"
@@ -173,6 +175,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     None if the runs report another number of parameters than the catalog.
     """
     precision_effective: str | None = None
+    driver: str | None = None
+    """Version of the GPU driver; None if the runs do not report it."""
+    nodes: tuple[str, ...] = ()
+    """Names of the nodes of the counted runs; empty if unknown, or more than :data:`MOST_NODES`."""
     arithmetic: Arithmetic | None = None
     """Types in which operations are computed; None unless all runs agree."""
     device: str | None = None

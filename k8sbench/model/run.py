@@ -287,6 +287,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def nodes(self) -> frozenset[str]:
+        """Names of the nodes that it reports, else of the one that it was planned for."""
+        reported = None if self.measurement is None else self.measurement.environment.get("node")
+        names = str(reported or self.plan.node or "")
+        return frozenset(filter(None, names.split(", ")))
+
+    @property
     def training(self) -> str | None:
         """Length of a training by its log, of a program that k8sbench did not run; else None."""
         return self.measurement.training if self.plan.is_of_others and self.measurement else None

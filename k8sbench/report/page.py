@@ -219,7 +219,6 @@ def _head(page: Page) -> list[tuple[str, str]]:
     """Build the head: GPU, driver, framework, image and dates."""
     groups = [result.group for result in page.results]
     runs = [history.measured for history in page.histories if history.measured]
-    measured = [run.environment for run in runs]
     versions = [(run.framework, run.environment.get("framework_version")) for run in runs]
 
     def listed(values: Iterable[object]) -> str:
@@ -229,7 +228,7 @@ def _head(page: Page) -> list[tuple[str, str]]:
 
     facts = {
         "GPU model": listed(group.key.gpu_model for group in groups),
-        "driver": listed(one.get("driver") for one in measured),
+        "driver": listed(group.driver for group in groups),
         "framework": listed(group.key.framework for group in groups),
         "framework version": listed(
             f"{name or ''} {_version(str(version))}".strip()
@@ -315,9 +314,8 @@ def _over_sets(page: Page, cases: Sequence[CaseHistory]) -> list[chart.LineChart
     if not cases:
         return []
     axis = _axes(page)[cases[0].group.key.benchmark]
-    measured = {h.run_id: h.measured.environment for h in page.histories if h.measured}
     count = sum(len(one.points) for one in page.series)
-    return plot.over_sets(cases, axis, measured, page.lang, has_words=count <= MOST_WORDS)
+    return plot.over_sets(cases, axis, page.lang, has_words=count <= MOST_WORDS)
 
 
 def _table(table: Table, rows: Sequence[tuple[str, Any]], lang: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import Measurement
 from k8sbench.report import chart, columns, formats, group_words
 from k8sbench.report.chart import Bar, BarChart, Dot, Key, LineChart, Panel, Tick, Trace
-from k8sbench.report.time_axis import Environments, TimeAxis, events
+from k8sbench.report.time_axis import TimeAxis, events
 from k8sbench.report.words import phrase, say
 
 NAMED = 8
@@ -225,7 +225,6 @@ def _efficiency(result: Result) -> Dot:
 def over_sets(
     series: Sequence[CaseHistory],
     axis: TimeAxis,
-    environments: Environments,
     lang: str = "en",
     *,
     has_words: bool = True,
@@ -256,7 +255,7 @@ def over_sets(
             across=axis.title(lang),
             ticks=axis.ticks,
             ends=axis.ends,
-            events=events(series, axis, environments, lang),
+            events=events(series, axis, lang),
             keys=(
                 Key("dot", "text", say(lang, "key_dot")),
                 *([Key("interval", "soft", say(lang, "key_interval"))] if has_interval else []),

@@ -25,15 +25,18 @@ MOST_EVENTS = 9
 """Newest changes of the environment that are drawn."""
 DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]+")
 
-Environments = Mapping[str, Mapping[str, object]]
-"""Run id → the environment that it measured, as far as it was read."""
-FACTS: Mapping[str, Callable[[Group, Mapping[str, object]], object]] = {
-    "image": lambda group, _: group.key.image,
-    "program": lambda group, _: group.program,
-    "driver": lambda _, environment: environment.get("driver"),
-    "node": lambda _, environment: environment.get("node"),
+MOST_OF_NODES = 3
+"""Maximum number of sets with other nodes that are drawn.
+
+Where they come and go more often, they would hide the other changes.
+"""
+FACTS: Mapping[str, Callable[[Group], str | None]] = {
+    "image": lambda group: group.key.image,
+    "program": lambda group: group.program,
+    "driver": lambda group: group.driver,
+    "node": lambda group: ", ".join(group.nodes),
 }
-"""Name of a fact that may change between sets → its value, by a group and its environment."""
+"""Name of a fact that may change between sets → its value."""
 
 
 class TimeAxis(NamedTuple):
@@ -88,10 +91,9 @@ def time_axis(series: Sequence[CaseHistory]) -> TimeAxis:
 def events(
     series: Sequence[CaseHistory],
     axis: TimeAxis,
-    environments: Environments,
     lang: str = "en",
 ) -> tuple[Event, ...]:
-    """Return where image, driver or node of a case differ from those of its set before."""
+    """Return where image, program, driver or nodes of a case are others than in its set before."""
     changes: dict[tuple[str, str], list[str]] = {}
     begins: dict[str, Point] = {}
     word: Callable[[str], str] = words.title if lang == "zh" else str
@@ -100,11 +102,13 @@ def events(
         for point in one.points:
             name = point.group.key.set_name
             begins[name] = min(begins.get(name, point), point, key=lambda one: one.at)
-            for fact, value in _facts(point.group, environments).items():
+            for fact, value in _facts(point.group).items():
                 if last.get(fact, value) != value:
                     change = DIGEST.sub(r"\1", f"{word(fact)} {last[fact]} → {value}")
                     changes.setdefault((name, fact), []).append(change)
                 last[fact] = value
+    if sum(fact == "node" for _, fact in changes) > MOST_OF_NODES:
+        changes = {which: found for which, found in changes.items() if which[1] != "node"}
     made = []
     for (name, _), found in changes.items():
         first, *others = dict.fromkeys(found)
@@ -113,10 +117,7 @@ def events(
     return tuple(sorted(made)[-MOST_EVENTS:])
 
 
-def _facts(group: Group, environments: Environments) -> dict[str, str]:
+def _facts(group: Group) -> dict[str, str]:
     """Return what is known of a group, by the names of :data:`FACTS`."""
-    of_runs = (environments.get(run.run_id) for run in group.members)
-    environment = next((one for one in of_runs if one is not None), {})
-    known = {fact: read(group, environment) for fact, read in FACTS.items()}
-    absent = (None, "", "-", "unknown")
-    return {fact: str(value) for fact, value in known.items() if value not in absent}
+    known = {fact: read(group) for fact, read in FACTS.items()}
+    return {fact: value for fact, value in known.items() if value not in (None, "", "-", "unknown")}

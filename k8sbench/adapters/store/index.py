@@ -15,7 +15,7 @@ from k8sbench.model.errors import RepeatTaken, StoreError
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
-LAYOUT = 17
+LAYOUT = 18
 """Version of the tables."""
 APPLICATION = 0x6B38_7362
 """SQLite's application id of our files (``k8sb``)."""

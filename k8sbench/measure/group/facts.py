@@ -74,8 +74,7 @@ def changes(before: Sequence[Run], after: Sequence[Run]) -> list[Change]:
 
 def nodes(runs: Sequence[Run]) -> set[str]:
     """Return the names of the nodes that runs report."""
-    known = (_environment(run).get("node") or run.plan.node for run in runs)
-    return {name for names in known if names for name in names.split(", ")}
+    return {name for run in runs for name in run.nodes}
 
 
 Kind = Literal["plan", "image", "environment", "gpu"]

@@ -22,7 +22,15 @@ from k8sbench.measure.group import rejections, speedup, t_test
 from k8sbench.measure.group.rejections import Candidate, reported, unique
 from k8sbench.model.errors import Finding
 from k8sbench.model.gpu_metrics import ROW_FIGURES
-from k8sbench.model.group import SCRATCH, Group, Member, Spread, TrainingOfGroup, gpu_figure
+from k8sbench.model.group import (
+    MOST_NODES,
+    SCRATCH,
+    Group,
+    Member,
+    Spread,
+    TrainingOfGroup,
+    gpu_figure,
+)
 from k8sbench.model.identity import GroupKey
 from k8sbench.model.measurement import ESTIMATORS, AccuracyResult, Arithmetic
 from k8sbench.model.phase import Phase
@@ -104,6 +112,8 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         parameters=parameters,
         gmac=gmac,
         precision_effective=effective,
+        driver=joined(reported(c.measurement.environment, "driver") for c in measured),
+        nodes=_nodes(measured),
         arithmetic=_arithmetic(measured, missing),
         device=joined(c.measurement.device for c in measured),
         by_rule={
@@ -271,6 +281,12 @@ def _arithmetic(measured: Sequence[Candidate], missing: dict[str, str]) -> Arith
         "the runs state different ones" if any(arithmetics) else "the runs do not state it"
     )
     return None
+
+
+def _nodes(measured: Sequence[Candidate]) -> tuple[str, ...]:
+    """Return the nodes of the runs, unless there are too many to name."""
+    names = sorted({name for c in measured for name in c.run.nodes})
+    return tuple(names) if len(names) <= MOST_NODES else ()
 
 
 def _layout(measured: Sequence[Candidate]) -> str | None:

@@ -219,3 +219,17 @@ def test_the_same_records_at_other_times_are_another_log() -> None:
     assert only([timed(1, 1000.0), timed(2, 2000.0), timed(3, 1000.0)]).counted == 2
     assert only([timed(1, 1000.0), timed(2, None)]).counted == 1
     assert only([timed(1, None), timed(2, None)]).counted == 1
+
+
+def test_a_group_names_the_driver_and_the_nodes_of_its_runs_unless_there_are_many() -> None:
+    def on(*nodes: str) -> Group:
+        environments = ({"driver": "550", "node": node} for node in nodes)
+        return only(
+            run(800.0 + n, repeat=n, measured={"environment": one})
+            for n, one in enumerate(environments, 1)
+        )
+
+    group = on("n2, n1", "n2")
+    assert (group.driver, group.nodes) == ("550", ("n1", "n2"))
+    assert on(", ".join(f"n{n}" for n in range(9)), "n0").nodes == ()
+    assert only([run(800.0, measured={"environment": {}})]).driver is None

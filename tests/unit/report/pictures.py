@@ -63,4 +63,4 @@ def history() -> str:
     """Draw four cases of one benchmark over thirty nights, with what happened to them."""
     made = pages.nightly(30, 4, change=pages.troubled)
     axis = time_axis(made.series)
-    return chart.document(plot.over_sets(made.series, axis, {})).decode()
+    return chart.document(plot.over_sets(made.series, axis)).decode()

@@ -80,7 +80,7 @@ def test_a_precision_has_one_colour_in_all_charts() -> None:
 def drawn(groups: list[Group], **changes: Any) -> LineChart:
     """Return the chart of all cases over their sets."""
     known = histories(groups)
-    (one,) = plot.over_sets(known, time_axis(known), {}, **changes)
+    (one,) = plot.over_sets(known, time_axis(known), **changes)
     return one
 
 
@@ -98,7 +98,7 @@ def test_a_case_over_its_sets_shows_steps_and_sets_that_differ_once() -> None:
     assert line.points[9].text.startswith("night-009 (")
     assert all(point.low is not None for point in line.points)
     known = histories(groups[:1])
-    assert plot.over_sets(known, time_axis(known), {}) == []
+    assert plot.over_sets(known, time_axis(known)) == []
 
 
 def test_the_legend_explains_what_is_drawn() -> None:

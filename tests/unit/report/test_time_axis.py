@@ -77,37 +77,47 @@ def test_another_image_or_program_is_an_event_of_its_set() -> None:
     image = {"image": "registry/a@sha256:" + "1" * 64}
     changed = [with_key(with_key(one, 2, **image), 4, program="other"), with_key(other, 2, **image)]
     axis = time_axis(changed)
-    found = events(changed, axis, {})
+    found = events(changed, axis)
     assert [event.at for event in found] == [axis.place(one.points[2]), axis.place(one.points[4])]
     first, second = (event.text for event in found)
     assert first.endswith("→ registry/a@sha256:" + "1" * 12)
     assert second.startswith("night-004: program ")
-    assert events([one, other], axis, {}) == ()
+    assert events([one, other], axis) == ()
 
 
-def test_drivers_and_nodes_are_those_that_were_read() -> None:
+def with_facts(one: CaseHistory, name: str, *values: object) -> CaseHistory:
+    """Replace a fact of the group of each set."""
+    points = tuple(
+        msgspec.structs.replace(point, group=msgspec.structs.replace(point.group, **{name: value}))
+        for point, value in zip(one.points, values, strict=True)
+    )
+    return msgspec.structs.replace(one, points=points)
+
+
+def test_another_driver_is_an_event_and_an_unknown_one_is_not() -> None:
     (one,) = known(3)
-    ids = [f"run-{number}" for number in range(3)]
-    points = []
-    for name, point in zip(ids, one.points, strict=True):
-        members = [msgspec.structs.replace(run, run_id=name) for run in point.group.members]
-        group = msgspec.structs.replace(point.group, members=tuple(members))
-        points.append(msgspec.structs.replace(point, group=group))
-    named = msgspec.structs.replace(one, points=tuple(points))
-    axis = time_axis([named])
-    driver = {
-        name: {"driver": value} for name, value in zip(ids, ("535", "535", "550"), strict=True)
-    }
-    (event,) = events([named], axis, driver)
+    changed = with_facts(one, "driver", "535", "535", "550")
+    (event,) = events([changed], time_axis([changed]))
     assert event.text == "night-002: driver 535 → 550"
-    # An unknown value is no other one.
-    assert events([named], axis, {ids[0]: {"driver": "535"}, ids[2]: {"driver": "535"}}) == ()
+    unknown = with_facts(one, "driver", "535", None, "535")
+    assert events([unknown], time_axis([unknown])) == ()
+
+
+def test_other_nodes_are_events_unless_they_come_and_go() -> None:
+    (one,) = known(6)
+    stays = with_facts(one, "nodes", *[("n1",)] * 4, *[("n2", "n3")] * 2)
+    (event,) = events([stays], time_axis([stays]))
+    assert event.text == "night-004: node n1 → n2, n3"
+    goes = with_facts(one, "nodes", *[("n1",), ("n2",)] * 3)
+    goes = with_facts(goes, "driver", *["535"] * 5, "550")
+    (event,) = events([goes], time_axis([goes]))
+    assert event.text == "night-005: driver 535 → 550"
 
 
 def test_only_the_newest_events_are_drawn() -> None:
     (one,) = known(20)
     for place in range(1, 20):
         one = with_key(one, place, image=f"image:{place}")
-    found = events([one], time_axis([one]), {})
+    found = events([one], time_axis([one]))
     assert len(found) == MOST_EVENTS
     assert found[-1].text.startswith("night-019")
