@@ -29,7 +29,9 @@ MARGIN = 12
 RIGHT = 20
 """Room for half of the last tick's label."""
 STRETCHED = 400
-"""Units of a line that is stretched to the width of its chart."""
+"""Width of a line that is stretched to the width of its chart."""
+FINE = 10
+"""Units of such a line for each pixel: its places are short, as whole numbers."""
 LINE = 16
 """Height of a line of text."""
 LETTER = 6.8
@@ -40,6 +42,8 @@ MARKS = {"dot": "d", "square": "q", "stroke": "w"}
 """Shape of a point → its class, see :func:`css`."""
 STROKE = 5
 """Half the length of an upright stroke."""
+MIDDLES = {"square": "h0", "stroke": f"m0-{STROKE}v{2 * STROKE}"}
+"""Shape of a point without a line → its sign in a legend."""
 NEAR = 0.08
 """Distance of events that share a label, as a share of the width."""
 APART = 0.15
@@ -183,10 +187,14 @@ def css(*, is_dark: bool = False) -> str:
 
 
 def svg(chart: LineChart) -> str:
-    """Draw a chart for a page that has the colours; it is as wide as its place."""
+    """Draw a chart for a page that has the colours; it is as wide as its place.
+
+    Its legend names lines alone: words of keys and events are the page's.
+    """
     left = _left(chart)
     root = _root(chart.title)
-    height = _panels(root, chart, NARROWEST, STRETCHED)
+    axis = _panels(root, chart, NARROWEST, _Lines(STRETCHED, FINE))
+    height = _names(root, chart, axis, -left, NARROWEST) + 4
     padding = f"padding:0 {RIGHT}px 0 {_n(left)}px"
     root.attrib |= {"width": "100%", "height": _n(height), "style": padding}
     return ET.tostring(root, encoding="unicode")
@@ -204,6 +212,14 @@ def sparkline(title: str, points: Sequence[Dot], ends: tuple[float, float]) -> s
     return ET.tostring(root, encoding="unicode")
 
 
+def sign(key: Key) -> str:
+    """Draw the shape of a key alone, for a legend of several charts."""
+    about = {"width": "24", "height": "16", "class": key.kind, "aria-hidden": "true"}
+    root = ET.Element("svg", about)
+    _key(root, key, 8)
+    return ET.tostring(root, encoding="unicode")
+
+
 def document(charts: Sequence[Chart]) -> bytes:
     """Draw charts below each other as an SVG file, with margins."""
     groups = []
@@ -216,7 +232,8 @@ def document(charts: Sequence[Chart]) -> bytes:
             left = _left(chart)
             inner = WIDTH - left - RIGHT
             group.attrib |= {"x": _n(MARGIN + left), "width": _n(inner)}
-            height = _panels(group, chart, WIDTH, inner)
+            axis = _panels(group, chart, WIDTH, _Lines(inner, 1))
+            height = _legend(group, chart, axis, -left, WIDTH) + 4
         groups.append(group)
         top += height + LINE
     width = WIDTH + 2 * MARGIN
@@ -272,17 +289,29 @@ def _bars(group: ET.Element, chart: BarChart) -> float:
 # LineChart
 
 
+class _Lines(NamedTuple):
+    """Units in which lines are drawn."""
+
+    width: float
+    """Pixels from the left to the right."""
+    units: int
+    """Units for each pixel; where there are several, places are whole numbers."""
+
+    def place(self, pixels: float) -> float:
+        """Return a place in units."""
+        return pixels if self.units == 1 else round(pixels * self.units)
+
+
 class _Plot(NamedTuple):
     """Places within a chart, whose left end is 0."""
 
-    span: float
-    """Units of its lines from the left to the right."""
+    lines: _Lines
     share: Callable[[float], float]
     """Maps ``x`` to a share of the width."""
 
     def x(self, value: float) -> float:
         """Return the place in a line."""
-        return self.share(value) * self.span
+        return self.lines.place(self.share(value) * self.lines.width)
 
     def percent(self, value: float) -> str:
         """Return the place of words."""
@@ -295,15 +324,15 @@ def _left(chart: LineChart) -> float:
     return 8 + LETTER * max(map(len, figures))
 
 
-def _panels(root: ET.Element, chart: LineChart, width: float, span: float) -> float:
-    """Draw panels, axis and legend; return where they end."""
+def _panels(root: ET.Element, chart: LineChart, width: float, drawn: _Lines) -> float:
+    """Draw panels and their axis; return where the legend begins."""
     left = _left(chart)
     every = [dot.x for panel in chart.panels for line in panel.lines for dot in line.points]
     ends = chart.ends or (min(every), max(every))
     ticks = chart.ticks
     if ticks is None:
         ticks = tuple(Tick(at, _number(at)) for at in _round(*ends, 4, is_within=True))
-    plot = _Plot(span, _scale([*ends, *(tick.at for tick in ticks)], 0, 1))
+    plot = _Plot(drawn, _scale([*ends, *(tick.at for tick in ticks)], 0, 1))
     top = _text(root, -left, LINE - 4, chart.title, width, weight="600") - LINE + 4
     for panel in chart.panels:
         if panel.title:
@@ -323,7 +352,7 @@ def _panels(root: ET.Element, chart: LineChart, width: float, span: float) -> fl
     if chart.across:
         _label(marks, "50%", top + 12, chart.across, "middle")
         top += LINE
-    return _legend(root, chart, top + 4, -left, width) + 4
+    return top + 4
 
 
 def _near(events: Sequence[Event], plot: _Plot) -> list[list[int]]:
@@ -340,35 +369,42 @@ def _near(events: Sequence[Event], plot: _Plot) -> list[list[int]]:
 def _panel(root: ET.Element, panel: Panel, chart: LineChart, plot: _Plot, top: float) -> None:
     """Draw the lines of a panel, and what goes through all of them."""
     ups = _ups(panel)
-    y = _scale([*ups, *_heights(panel)], panel.height, 4)
-    box = {"viewBox": f"0 0 {_n(plot.span)} {panel.height}", "preserveAspectRatio": "none"}
+    scale = _scale([*ups, *_heights(panel)], panel.height, 4)
+    place_of = plot.lines.place
+    right = _n(place_of(plot.lines.width))
+    bottom = _n(place_of(panel.height))
+    box = {"viewBox": f"0 0 {right} {bottom}", "preserveAspectRatio": "none"}
     place = {"y": _n(top), "width": "100%", "height": str(panel.height)}
     lines = ET.SubElement(root, "svg", box | place)
     if chart.shade is not None:
         first, last = (_n(plot.x(end)) for end in chart.shade)
-        about = {"d": f"M{first} 0H{last}V{panel.height}H{first}z", "class": "grid"}
+        about = {"d": f"M{first} 0H{last}V{bottom}H{first}z", "class": "grid"}
         ET.SubElement(lines, "path", about | {"opacity": ".5"})
-    _path(lines, "".join(f"M0 {_n(y(tick))}H{_n(plot.span)}" for tick in ups), "grid")
-    for event in chart.events:
-        part = _titled(lines, event.text)
-        _path(part, f"M{_n(plot.x(event.at))} 0V{panel.height}", "soft")
+    _path(lines, "".join(f"M0 {_n(place_of(scale(tick)))}H{right}" for tick in ups), "grid")
+    if chart.events:
+        ats = dict.fromkeys(_n(plot.x(event.at)) for event in chart.events)
+        _path(lines, "".join(f"M{at} 0V{bottom}" for at in ats), "soft")
     marks = ET.SubElement(root, "g", {"class": "soft"})
     for tick in ups:
-        _label(marks, "-4", top + y(tick) + 4, _figure(tick, panel), "end")
+        _label(marks, "-4", top + scale(tick) + 4, _figure(tick, panel), "end")
     for line in panel.lines:
-        _line(lines, line, plot, y)
+        _line(lines, line, plot, scale)
     labelled = -1.0
     for dot in (dot for line in panel.lines for dot in line.points if dot.step):
         share = plot.share(dot.x)
-        _path(lines, f"M{_n(plot.x(dot.x))} 0V{panel.height}", dot.kind, dashes="3 3")
+        _path(lines, f"M{_n(plot.x(dot.x))} 0V{bottom}", dot.kind, dashes="3 3")
         if share - labelled > APART:
             anchor, shift = ("end", -4) if share > APART else ("start", 4)
             _label(root, plot.percent(dot.x), top + 10, dot.step, anchor, dot.kind, shift=shift)
             labelled = share
 
 
-def _line(lines: ET.Element, line: Trace, plot: _Plot, y: Callable[[float], float]) -> None:
+def _line(lines: ET.Element, line: Trace, plot: _Plot, scale: Callable[[float], float]) -> None:
     """Draw the points of a line; those that say something are parts of their own."""
+
+    def y(value: float) -> float:
+        return plot.lines.place(scale(value))
+
     part = ET.SubElement(lines, "g", {"class": line.kind})
     drawn = _thinned(line.points)
     if line.shape in ("dot", "none"):
@@ -376,7 +412,7 @@ def _line(lines: ET.Element, line: Trace, plot: _Plot, y: Callable[[float], floa
     if line.shape == "none":
         return
     mark = MARKS[line.shape]
-    half = STROKE if line.shape == "stroke" else 0.0
+    half = plot.lines.place(STROKE) if line.shape == "stroke" else 0.0
     plain = [dot for dot in drawn if not (dot.text or dot.kind)]
     parts = [([dot], _titled(part, dot.text, dot.kind)) for dot in drawn if dot.text or dot.kind]
     for dots, group in [*([(plain, part)] if plain else []), *parts]:
@@ -412,32 +448,36 @@ def _strokes(places: Sequence[tuple[float, float, float]]) -> str:
     return "".join(made)
 
 
+def _names(root: ET.Element, chart: LineChart, top: float, left: float, width: float) -> float:
+    """Name the lines below the axis; return where the words end."""
+    for line in (line for panel in chart.panels for line in panel.lines if line.name):
+        place = f"{12 if line.shape in MIDDLES else 0} {_n(top + 8)}"
+        shape = MIDDLES.get(line.shape, "h24")
+        classed = "q" if line.shape == "square" else "w"
+        part = ET.SubElement(root, "svg", {"x": _n(left), "class": line.kind})
+        _path(part, f"M{place}{shape}", classed, dashes=line.dashes)
+        top = _text(root, left + 30, top + 12, line.name, width + left) - 12
+    return top
+
+
 def _legend(root: ET.Element, chart: LineChart, top: float, left: float, width: float) -> float:
     """Explain lines, shapes and events below the axis; return where the words end."""
-    signs: dict[str, str] = {
-        "dot": "M12 {0}h0",
-        "interval": "M12 {0}m0-6v12",
-        "step": "M12 {0}m0-6v12",
-    }
-    classes = {"dot": "d", "interval": "", "step": ""}
-    entries: list[tuple[str, str, str, str, str]] = []
-    for line in (line for panel in chart.panels for line in panel.lines if line.name):
-        sign = {"square": "M12 {0}h0", "stroke": f"M12 {{0}}m0-{STROKE}v{2 * STROKE}"}.get(
-            line.shape, "M0 {0}h24"
-        )
-        classed = "q" if line.shape == "square" else "w"
-        entries.append((line.kind, sign, classed, line.dashes, line.name))
+    top = _names(root, chart, top, left, width)
     for key in chart.keys:
-        dashes = "3 3" if key.shape == "step" else ""
-        entries.append((key.kind, signs[key.shape], classes[key.shape], dashes, key.text))
-    for kind, sign, classed, dashes, text in entries:
-        part = ET.SubElement(root, "svg", {"x": _n(left), "class": kind})
-        _path(part, sign.format(_n(top + 8)), classed, dashes=dashes)
-        top = _text(root, left + 30, top + 12, text, width + left) - 12
+        part = ET.SubElement(root, "svg", {"x": _n(left), "class": key.kind})
+        _key(part, key, top + 8)
+        top = _text(root, left + 30, top + 12, key.text, width + left) - 12
     for number, event in enumerate(chart.events, 1):
         _label(root, _n(left + 12), top + 12, str(number), "middle", "soft")
         top = _text(root, left + 30, top + 12, event.text, width + left) - 12
     return top
+
+
+def _key(part: ET.Element, key: Key, middle: float) -> None:
+    """Draw the shape of a key around a height."""
+    shape = "h0" if key.shape == "dot" else "m0-6v12"
+    dashes = "3 3" if key.shape == "step" else ""
+    _path(part, f"M12 {_n(middle)}{shape}", "d" if key.shape == "dot" else "", dashes=dashes)
 
 
 def _heights(panel: Panel) -> list[float]:

@@ -160,6 +160,6 @@ _PARITY: tuple[ResultColumn, ...] = (
     _number("PyTorch", lambda pair: _rate(pair.pytorch)),
     _text("estimator", _both(lambda group: group.estimator), *columns.FULL),
     _text("parameters", _both(_parameters), *columns.FULL),
-    _text("Paddle ÷ PyTorch", _ratio),
+    _number("Paddle ÷ PyTorch", _ratio),
 )
 """Columns of Paddle beside PyTorch; titles of other tables are translated as there."""

@@ -13,6 +13,7 @@ import collections
 import functools
 import hashlib
 import importlib.resources
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -79,7 +80,10 @@ def html(page: Page) -> str:
     script = importlib.resources.files(__package__).joinpath("page.js").read_text("utf-8")
     end = "。" if page.lang == "zh" else "."
     noted = attention.noted(page.series, page.compared, page.results)
-    drawn = _cases(page, noted)
+    cases = _cases(page, noted)
+    axes = _axes(page)
+    most = max(1, min(MOST_CASES, MOST_DRAWN // max(1, len(cases))))
+    over_sets = {name: _over_sets(page, some[:most], axes) for name, some in cases.items()}
     text = _template().render(
         lang="zh-CN" if page.lang == "zh" else "en",
         word=word,
@@ -90,11 +94,15 @@ def html(page: Page) -> str:
         lead="; ".join(words.phrase(page.lang, part) for part in _states(page.results)) + end,
         first=_first(page, noted),
         since=_since(page),
-        noted=_noted(page, noted[:MOST_NOTED]),
+        noted=_noted(page, noted[:MOST_NOTED], axes),
         more_noted=len(noted[MOST_NOTED:]),
         head=[(word(name), value) for name, value in _head(page)],
         method=_method(page),
-        sections={name: _section(page, name, drawn[name]) for name in _benchmarks(page)},
+        legend=_legend(over_sets.values()),
+        sections={
+            name: _section(page, name, over_sets[name], len(cases[name][most:]))
+            for name in _benchmarks(page)
+        },
         script=script,
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
@@ -140,12 +148,11 @@ def _listed(lang: str, parts: Iterable[str], end: str | None = None) -> str:
     return text + (full_stop if end is None else end)
 
 
-def _noted(page: Page, noted: Sequence[Noted]) -> dict[str, Any]:
+def _noted(page: Page, noted: Sequence[Noted], axes: Mapping[str, TimeAxis]) -> dict[str, Any]:
     """Lay out the findings: a case, what it is, its figures, and its sets as a small line."""
     word: Callable[[str], str] = words.title if page.lang == "zh" else str
     shown = {result.group.key.id for result in page.results}
     names = group_words.names([one.group for one in page.series])
-    axes = _axes(page)
     a, b = ("", "") if page.compared is None else (page.compared.a, page.compared.b)
     columns: dict[str, Callable[[Noted], str]] = {
         word("change"): lambda one: (
@@ -157,7 +164,7 @@ def _noted(page: Page, noted: Sequence[Noted]) -> dict[str, Any]:
     }
     # A column without any figure would have an empty head, or say nothing.
     columns = {title: cell for title, cell in columns.items() if any(map(cell, noted))}
-    rows = []
+    rows: list[dict[str, Any]] = []
     for one in noted:
         key = one.series.group.key
         ids = (point.group.key.id for point in reversed(one.series.points))
@@ -172,7 +179,10 @@ def _noted(page: Page, noted: Sequence[Noted]) -> dict[str, Any]:
                 "svg": plot.sparkline(one.series, axes[key.benchmark], page.lang),
             }
         )
-    return {"columns": [word("case"), word("finding"), *columns, word("history")], "rows": rows}
+    titles = [word("case"), word("finding"), *columns]
+    if has_lines := any(row["svg"] for row in rows):
+        titles.append(word("history"))
+    return {"columns": titles, "rows": rows, "has_lines": has_lines}
 
 
 def _between(case: Compared | None) -> str:
@@ -261,7 +271,9 @@ def _method(page: Page) -> list[str]:
 # One benchmark
 
 
-def _section(page: Page, benchmark: str, cases: Sequence[CaseHistory]) -> dict[str, Any]:
+def _section(
+    page: Page, benchmark: str, over_sets: Sequence[chart.LineChart], more_cases: int
+) -> dict[str, Any]:
     """Build a benchmark's part: charts, cases over their sets, rows."""
     results = [r for r in page.results if r.group.key.benchmark == benchmark]
     parities = [p for p in page.parities if p.paddle.key.benchmark == benchmark]
@@ -285,11 +297,10 @@ def _section(page: Page, benchmark: str, cases: Sequence[CaseHistory]) -> dict[s
     )
     keys = iter([*(group.key.id for group in order)])
     tables = layout.tables(results, parities, "page")
-    most = max(1, min(MOST_CASES, MOST_DRAWN // len({r.group.key.benchmark for r in page.results})))
     return {
         "models": _models(results, page.lang),
-        "over_sets": _drawn(_over_sets(page, cases[:most])),
-        "more_cases": len(cases[most:]),
+        "over_sets": _drawn(over_sets),
+        "more_cases": more_cases,
         "charts": _drawn(plot.scaling(results, page.lang)),
         "environment": common,
         "tables": [
@@ -309,11 +320,13 @@ def _models(results: Sequence[Result], lang: str) -> str:
     return ", ".join((*known, *unknown))
 
 
-def _over_sets(page: Page, cases: Sequence[CaseHistory]) -> list[chart.LineChart]:
+def _over_sets(
+    page: Page, cases: Sequence[CaseHistory], axes: Mapping[str, TimeAxis]
+) -> list[chart.LineChart]:
     """Draw cases over their sets, on the axis of all cases of their benchmark."""
     if not cases:
         return []
-    axis = _axes(page)[cases[0].group.key.benchmark]
+    axis = axes[cases[0].group.key.benchmark]
     count = sum(len(one.points) for one in page.series)
     return plot.over_sets(cases, axis, page.lang, has_words=count <= MOST_WORDS)
 
@@ -380,8 +393,15 @@ def _kind(verdict: str) -> str:
     return STATES.get(state_of(verdict).rstrip(";:"), "soft")
 
 
-def _drawn(charts: Sequence[chart.LineChart]) -> list[str]:
-    return list(map(chart.svg, charts))
+def _legend(charts: Iterable[Sequence[chart.LineChart]]) -> list[tuple[str, str]]:
+    """Draw each key of some charts once, with its words."""
+    lists = sorted((one.keys for some in charts for one in some), key=len, reverse=True)
+    return [(chart.sign(key), key.text) for key in dict.fromkeys(itertools.chain(*lists))]
+
+
+def _drawn(charts: Sequence[chart.LineChart]) -> list[tuple[str, list[str]]]:
+    """Draw charts, each with the words of its events."""
+    return [(chart.svg(one), [event.text for event in one.events]) for one in charts]
 
 
 # What unfolds below a row

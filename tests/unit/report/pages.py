@@ -135,17 +135,19 @@ def troubled(night: int, group: Group) -> Group | None:
     }.get(case, 1.0)
     if case == "4x8" and night >= 26:
         return None
+    image = f"registry.example/pytorch:{1 + (night >= 20) + (night >= 27)}"
+    driver = "550.54" if case == "1x8" and night >= 20 else group.driver
+    key = msgspec.structs.replace(group.key, image=image)
+    group = msgspec.structs.replace(group, key=key, driver=driver)
     if case == "5x8" and night >= 28:
         (member, *_) = group.members
         lost = msgspec.structs.replace(
             member, rate=None, verdict="rejected", reasons=(reject("gpu-shared"),)
         )
         return msgspec.structs.replace(group, spread=None, members=(lost,))
-    image = f"registry.example/pytorch:{1 + (night >= 20) + (night >= 27)}"
-    key = msgspec.structs.replace(group.key, image=image)
     rates = [factor * (member.rate or 0.0) for member in group.members]
     members = tuple(
         msgspec.structs.replace(member, rate=rate)
         for member, rate in zip(group.members, rates, strict=True)
     )
-    return msgspec.structs.replace(group, key=key, spread=spread(rates), members=members)
+    return msgspec.structs.replace(group, spread=spread(rates), members=members)
