@@ -234,6 +234,7 @@ def page(
             histories=timelines(report, named, where, note),
             series=report.series,
             compared=report.compared,
+            begins=report.begins,
             files=files or {},
             at=connections.now(),
             version=__version__,

@@ -129,6 +129,15 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(case for case in self.cases if case.regression)
 
 
+class OpenBegin(msgspec.Struct, frozen=True, kw_only=True):
+    """A set in which open changes began, held against the last one before."""
+
+    compared: Comparison
+    """Its cases with an open change, ``slower``, those that show no change, and the causes."""
+    left_out: int
+    """Cases without a change that were not looked at."""
+
+
 class Point(msgspec.Struct, frozen=True, kw_only=True):
     """One set of a series."""
 

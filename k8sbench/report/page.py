@@ -21,7 +21,7 @@ from typing import Any
 import jinja2
 import msgspec
 
-from k8sbench.model.compared import CaseHistory, Compared, Comparison
+from k8sbench.model.compared import CaseHistory, Compared, Comparison, OpenBegin
 from k8sbench.model.group import Group, Member, Parity, Result
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import clean, clean_lines, counted
@@ -36,6 +36,7 @@ from k8sbench.report import (
     plot,
     words,
 )
+from k8sbench.report import causes as cause_words
 from k8sbench.report.attention import Noted
 from k8sbench.report.plot import History
 from k8sbench.report.tables import Table, captioned, causes, state_of
@@ -62,6 +63,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     """The cases of the rows over their sets."""
     compared: Comparison | None = None
     """Comparison of the newest two sets; None if they have no common case."""
+    begins: Sequence[OpenBegin] = ()
+    """Sets in which open changes began, and what may explain them."""
     files: Mapping[str, Sequence[str]] = {}
     """Run id → its files, which the operator serves; empty: no links."""
     at: float
@@ -96,6 +99,10 @@ def html(page: Page) -> str:
         since=_since(page),
         noted=_noted(page, noted[:MOST_NOTED], axes),
         more_noted=len(noted[MOST_NOTED:]),
+        causes=[
+            cause_words.of_begin(one, comparing.case_names(one.compared), page.lang)
+            for one in page.begins
+        ],
         head=[(word(name), value) for name, value in _head(page)],
         method=_method(page),
         legend=_legend(over_sets.values()),

@@ -12,9 +12,9 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.measure.group import comparison, history, known, ratios, speedup
+from k8sbench.measure.group import comparison, history, known, opened, ratios, speedup
 from k8sbench.measure.group.known import KnownGroups
-from k8sbench.model.compared import CaseHistory, Comparison
+from k8sbench.model.compared import CaseHistory, Comparison, OpenBegin
 from k8sbench.model.errors import UsageError
 from k8sbench.model.group import (
     OUT_OF_MEMORY,
@@ -78,6 +78,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The cases of the rows over their sets, if it was asked for."""
     compared: Comparison | None = None
     """Comparison of the newest two sets with a common case, if it was asked for."""
+    begins: tuple[OpenBegin, ...] = ()
+    """Sets in which the open changes of the cases began, if it was asked for."""
 
 
 def report(
@@ -92,7 +94,8 @@ def report(
     """Make the rows that are wanted.
 
     ``is_strict``: filters that nothing of several rows fits are an error that names the nearest.
-    ``over_sets``: also the histories of their cases, and the comparison of the newest two sets.
+    ``over_sets``: also the histories of their cases, where their open changes began, and the
+    comparison of the newest two sets.
     """
     rows = groups.rows
     if wanted.set_name is not None:
@@ -145,6 +148,7 @@ def report(
         made_report,
         series=tuple(series),
         compared=comparison.newest_sets(groups, fitting),
+        begins=tuple(opened.begins(series, groups)),
     )
 
 

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -13,25 +13,28 @@ from k8sbench.measure.group.selection import Report, Wanted
 from k8sbench.measure.run.recorded import Curve
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import MeasuredWindow
+from k8sbench.model.run import Run
 from k8sbench.report.page import Page
 from k8sbench.report.plot import History
 from tests.unit.measure import nights
 from tests.unit.measure.grouped import Grouped, report
 from tests.unit.report import example
-from tests.unit.report.factory import START, reject, repeats
+from tests.unit.report.factory import START, reject, repeats, run
 
 
 def timeline() -> History:
     """The course of one run of the example's largest row."""
-    run = next(one for one in example.runs() if one.plan.case == "1x8")
+    drawn = next(one for one in example.runs() if one.plan.case == "1x8")
     iterations = tuple(range(10, 1200, 10))
     curve = Curve(
         iterations=iterations,
         rates=tuple(2800 + 50 * math.sin(at / 40) for at in iterations),
     )
-    assert run.measurement is not None
-    measured = msgspec.structs.replace(run.measurement, window=run.measurement.window or window())
-    return History(run_id=run.run_id, unit="samples/s", measured=measured, curve=curve)
+    assert drawn.measurement is not None
+    measured = msgspec.structs.replace(
+        drawn.measurement, window=drawn.measurement.window or window()
+    )
+    return History(run_id=drawn.run_id, unit="samples/s", measured=measured, curve=curve)
 
 
 def window() -> MeasuredWindow:
@@ -81,11 +84,11 @@ def many(benchmarks: int, cases: int, sets: int, *, every: bool = False) -> Page
     """A page of a store with many rows, with or without the older sets."""
     draw = random.Random(3)
     runs = [
-        run
+        one
         for benchmark in range(benchmarks)
         for case in range(cases)
         for number in range(sets)
-        for run in repeats(
+        for one in repeats(
             [100 * (case + 1) * draw.uniform(0.99, 1.01) for _ in range(3)],
             benchmark=f"bench{benchmark}",
             case=f"{2 ** (case % 4)}x8",
@@ -104,7 +107,26 @@ def _of(made: Report) -> Page:
         histories=[],
         series=made.series,
         compared=made.compared,
+        begins=made.begins,
     )
+
+
+class RunsOf(Mapping[str, Run]):
+    """The runs of made groups, as far as causes of changes need them."""
+
+    def __init__(self, groups: Iterable[Group]) -> None:
+        self._groups = {member.run_id: group for group in groups for member in group.members}
+
+    def __getitem__(self, run_id: str) -> Run:
+        group = self._groups[run_id]
+        reported = {"environment": {"driver": group.driver, "kernel": "5.15"}}
+        return run(1.0, run_id=run_id, image=group.key.image, measured=reported)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._groups)
+
+    def __len__(self) -> int:
+        return len(self._groups)
 
 
 Change = Callable[[int, Group], Group | None]
@@ -119,9 +141,16 @@ def nightly(count: int, *cases: int, change: Change = lambda _, group: group) ->
         for group in nights.nights(draw, count, cases=of_one, noise=0.001, days=0.001):
             key = msgspec.structs.replace(group.key, benchmark=f"bench{number}")
             night = round((group.began[0] - START) / nights.DAY)
-            changed = change(night, msgspec.structs.replace(group, key=key))
+            members = tuple(
+                msgspec.structs.replace(one, run_id=f"{key.benchmark}-{key.case}-{night}-{repeat}")
+                for repeat, one in enumerate(group.members, 1)
+            )
+            named = msgspec.structs.replace(group, key=key, members=members)
+            changed = change(night, named)
             made += [] if changed is None else [changed]
-    return _of(selection.report(Grouped(made), Wanted(), over_sets=True))
+    known = Grouped(made)
+    known.runs = RunsOf(made)
+    return _of(selection.report(known, Wanted(), over_sets=True))
 
 
 def troubled(night: int, group: Group) -> Group | None:

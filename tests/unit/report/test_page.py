@@ -2,7 +2,9 @@
 
 import html.parser
 import re
+from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from k8sbench.measure.group import grouping, speedup
@@ -130,6 +132,23 @@ def test_the_page_opens_with_what_somebody_should_look_at() -> None:
     assert html.count('class="spark"') == len(rows)
 
 
+@pytest.mark.parametrize(
+    ("lang", "between"), [("en", "in all 2 slower cases, in none"), ("zh", "全部 2 个变慢的用例")]
+)
+def test_below_it_stands_what_may_explain_the_open_changes(lang: str, between: str) -> None:
+    made = msgspec.structs.replace(pages.nightly(30, 7, 2, change=pages.troubled), lang=lang)
+    head, _, _ = page.html(made).partition("</header>")
+    _, newest, step = re.split(r"<p>bench0 pytorch fp32 [12]x8[,、] ?", head)
+    assert newest.startswith("bench1 pytorch fp32 2x8")
+    assert "night-028" in newest
+    assert "<li>" not in newest
+    assert step.startswith("bench1 pytorch fp32 1x8")
+    driver, image = re.findall(r"<li>(.*?)</li>", step)
+    assert " 535.54 → 550.54" in driver
+    assert between in driver
+    assert "pytorch:1 → registry.example/pytorch:2" in image
+
+
 def test_a_finding_leads_to_its_row() -> None:
     html = page.html(pages.nightly(30, 7, change=pages.troubled))
     head, _, rest = html.partition("</header>")
@@ -244,13 +263,23 @@ def test_notes_name_columns_by_their_chinese_titles() -> None:
     assert "区间: 同一测试集内各次重复" in text_of(pages.page(lang="zh"))
 
 
-def test_a_chinese_page_has_nothing_english_but_names_and_commands() -> None:
-    html = page.html(pages.page(lang="zh"))
+@pytest.mark.parametrize(
+    ("made", "notes"),
+    [
+        (pages.page, {"[6] 1x8: a full node"}),  # the note of the tests' own catalog
+        (lambda: pages.nightly(30, 40, 2, change=pages.troubled), set()),
+    ],
+)
+def test_a_chinese_page_has_nothing_english_but_names_and_commands(
+    made: Callable[[], page.Page], notes: set[str]
+) -> None:
+    html = page.html(msgspec.structs.replace(made(), lang="zh"))
     shown = re.sub(r"<(script|style|pre)\b.*?</\1>", "", html, flags=re.DOTALL)
+    shown = re.sub(r"k8sbench history \w+", "", shown)
     texts = {text.strip() for text in re.findall(r">([^<>]+)<", shown)}
     names = r"(pytorch|paddle) (fp32|amp)"
     english = {text for text in texts if re.search(r"[a-z]{3,} [a-z]{2,}", re.sub(names, "", text))}
-    assert english == {"[6] 1x8: a full node"}  # the note of the tests' own catalog
+    assert english == notes
 
 
 def test_every_column_has_a_chinese_title_or_is_a_name() -> None:
