@@ -17,7 +17,14 @@ from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.results import check_accepted
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
-from k8sbench.measure.group import causes, comparison, selection, series, sides
+from k8sbench.measure.group import (
+    causes,
+    comparison,
+    selection,
+    series,
+    sides,
+    since_baseline,
+)
 from k8sbench.measure.group import history as over_time
 from k8sbench.measure.group.comparison import Held
 from k8sbench.model.errors import (
@@ -53,7 +60,7 @@ def compare(
     """Compare the selected cases of two sides.
 
     Each side consists of runs, groups, sets or baselines. The store's other sets tell how much
-    sets of a case vary.
+    sets of a case vary. The second side is held against the newest baseline of each case, too.
     """
     with _read(scope, note) as known:
         one = sides.named(a, known)
@@ -67,6 +74,7 @@ def compare(
         )
         _note_sides(one, two, note)
         compared = comparison.compare(one, two, limit=limit, floor=floor, earlier=known.groups)
+        compared = since_baseline.added(compared, known.baselines.values(), known.groups)
         return causes.explained(compared, {**one.runs, **two.runs}, known.groups)
 
 

@@ -72,6 +72,19 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """Places of cases with these facts that show no change."""
 
 
+class SinceBaseline(msgspec.Struct, frozen=True, kw_only=True):
+    """The second side of a case against the newest baseline of the case."""
+
+    name: str
+    """Name of the baseline."""
+    ratio: float
+    """Second side ÷ baseline of the medians."""
+    low: float | None
+    """Lower end of the change's interval, as in :class:`Compared`."""
+    high: float | None
+    finding: RateChange
+
+
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """One case on both sides: figures, change, finding."""
 
@@ -96,6 +109,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """Number of earlier sets whose spread decides; None: too few, the runs' own spread decides."""
     open: Open | None = None
     """Change from which the case has not recovered with the newer side; None without one."""
+    since_baseline: SinceBaseline | None = None
+    """None without a baseline of the case, and if the newest one has runs of a side."""
     finding: RateChange
     regression: bool = False
     """True if found slower, and by more than the limit."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.compared import Compared, Comparison, Figures
+from k8sbench.model.compared import Compared, Comparison, Figures, SinceBaseline
 from k8sbench.model.errors import few
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import SCHEMA
@@ -277,6 +277,7 @@ def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
         if case.open is not None and case.open.since not in own:
             size = formats.signed_percent(case.open.change)
             lines.append(f"{name}: {size} since {case.open.since} ({case.open.kind}), still open.")
+    lines += _since_baselines(compared, names)
     causes: dict[str, list[str]] = {}
     for case, name in zip(compared.cases, names, strict=True):
         for cause in _causes(case, compared.floor):
@@ -286,6 +287,34 @@ def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
         for cause, its in causes.items()
     ]
     return lines
+
+
+def _since_baselines(compared: Comparison, names: Sequence[str]) -> Iterable[str]:
+    """Yield a line for each baseline: cases that changed since, and the range of the others."""
+    by_name: dict[str, list[tuple[SinceBaseline, str]]] = {}
+    for case, name in zip(compared.cases, names, strict=True):
+        if case.since_baseline is not None:
+            by_name.setdefault(case.since_baseline.name, []).append((case.since_baseline, name))
+    for baseline, its in by_name.items():
+        loud = [one for one in its if one[0].finding in ("faster", "slower")]
+        loud.sort(key=lambda one: -abs(one[0].ratio - 1))
+        parts = [few([f"{name} {_since(one)}" for one, name in loud], MOST_NAMED)] if loud else []
+        changes = [one.ratio - 1 for one, name in its if (one, name) not in loud]
+        if changes:
+            count = f"{len(changes)} more " if loud else f"{counted(len(changes), 'case')} "
+            between = formats.signed_range(min(changes), max(changes), " to ")
+            parts.append(f"{count}{between}, no change shown")
+        if len(compared.cases) == 1:
+            one, _ = its[0]
+            parts = [_since(one) + ("" if loud else ", no change shown")]
+        yield f"Since baseline {baseline}: {'; '.join(parts)}."
+
+
+def _since(one: SinceBaseline) -> str:
+    change = formats.signed_percent(one.ratio - 1)
+    if one.low is None or one.high is None:
+        return change
+    return f"{change} ({formats.signed_range(one.low, one.high, ' to ')})"
 
 
 def _abilities(compared: Comparison, names: Sequence[str]) -> Iterable[str]:
@@ -376,6 +405,7 @@ def case_fields(case: Compared, name: str) -> dict[str, Any]:
         "b": _side(case.b),
         **{name: getattr(case, name) for name in _OF_COMPARED},
         "open": None if case.open is None else case.open._asdict(),
+        "since_baseline": case.since_baseline and msgspec.structs.asdict(case.since_baseline),
         "not_comparable": list(case.not_comparable),
         "notes": list(case.notes),
         "missing": missing,

@@ -197,6 +197,32 @@ def test_only_runs_that_count_are_kept(fill: Fill, typed: Typed) -> None:
     assert "No run of bad counts" in err
 
 
+def test_the_second_side_is_held_against_the_newest_baseline_too(fill: Fill, typed: Typed) -> None:
+    environment = dict[str, str]()
+    sets = {
+        name: a_set(name, n * DAY, (rate, environment), (100, environment))
+        for n, (name, rate) in enumerate([("base", 100), ("a", 97), ("b", 96)])
+    }
+    fill([one for runs in sets.values() for one in runs])
+    typed("baseline", "save", "release", "base")
+    _, out, _ = typed("compare", "a", "b")
+    lines = [line for line in out.splitlines() if line.startswith("Since baseline release: ")]
+    assert len(lines) == 1
+    assert "1x1 −4.0 % (" in lines[0]
+    one, other = json.loads(typed("compare", "a", "b", "-o", "json")[1])["cases"]
+    assert one["since_baseline"]["name"] == "release"
+    assert one["since_baseline"]["ratio"] == pytest.approx(0.96)
+    assert [case["since_baseline"]["finding"] for case in (one, other)] == [
+        "slower",
+        "no-difference",
+    ]
+    rows = list(csv.DictReader(io.StringIO(typed("compare", "a", "b", "-o", "csv")[1])))
+    assert [row["since_baseline_name"] for row in rows] == ["release", "release"]
+    # With the baseline as a side there is nothing to add.
+    for name in ("release", "base"):
+        assert "Since baseline" not in typed("compare", name, "b")[1]
+
+
 def test_names_of_baselines_are_checked(fill: Fill, typed: Typed) -> None:
     fill(old())
     assert typed("baseline", "save", "a/b", "old")[0] == 2
