@@ -23,7 +23,7 @@ from k8sbench.model.phase import Moment, Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Baseline, Location, Process, Run, Wish
 from k8sbench.model.sample import LogGap
-from k8sbench.model.series import AcceptedLevel, Judged, Mark, SeriesState
+from k8sbench.model.series import AcceptedLevel, Judged, Mark, SeriesState, Snapshot
 
 Manifest = Mapping[str, Any]
 """One Kubernetes object as plain data."""
@@ -471,6 +471,10 @@ class Store(Protocol):
 class GroupIndex(Protocol):
     """The groups of a store, made of its runs once and kept beside them."""
 
+    @property
+    def is_read_only(self) -> bool:
+        """True if nothing can be kept."""
+
     def changed_sets(self) -> dict[str, int]:
         """Return the sets whose groups are to be made anew, with the versions of the changes."""
 
@@ -496,14 +500,21 @@ class GroupIndex(Protocol):
     def series_state(self) -> SeriesState:
         """Return how far the series of the cases are judged."""
 
+    def snapshot(self) -> Snapshot:
+        """Return the series of the cases before the newest night that was judged."""
+
     def put_judged(
-        self, state: SeriesState, judged: Mapping[str, Judged], revised: Mapping[str, Mark | None]
+        self,
+        version: int,
+        snapshot: Snapshot,
+        judged: Mapping[str, Judged],
+        revised: Mapping[str, Mark | None],
     ) -> bool:
         """Keep what the series say of groups, by id, and the changed marks of other ones.
 
-        ``state`` has the version of the groups that were judged, and the new snapshot. Returns
-        False, and keeps nothing, if groups have changed since. Raises
-        :class:`~k8sbench.model.errors.StoreError` where the store can only be read.
+        ``version`` is that of the groups that were judged. Returns False, and keeps nothing, if
+        groups have changed since. Raises :class:`~k8sbench.model.errors.StoreError` where the store
+        can only be read.
         """
 
     def groups(self, ids: Collection[str]) -> dict[str, Group]:

@@ -10,12 +10,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
-
 from k8sbench.measure.group import series
 from k8sbench.model.errors import StoreError
 from k8sbench.model.group import GroupRow
-from k8sbench.model.series import UNJUDGED, Judged, Line, SeriesState, night_of
+from k8sbench.model.series import UNJUDGED, Judged, Line, night_of
 from k8sbench.ports import GroupIndex
 
 
@@ -37,23 +35,25 @@ class JudgedSeries:
         self._accepted = accepted
         self._played: series.Played | None = None
         """Sets that were judged in memory."""
-        state = self._judge_kept()
         begins = [night_of(row.began) for row in unkept if series.counts(row)]
-        if state.changed is not None:
-            begins.append(state.changed)
+        if (changed := self._judge_kept()) is not None:
+            begins.append(changed)
         if begins:
-            begin = msgspec.structs.replace(state, changed=min(begins))
-            self._played = series.play(rows, begin, accepted)
+            self._played = series.play(rows, min(begins), index.snapshot(), accepted)
 
-    def _judge_kept(self) -> SeriesState:
-        """Judge the sets of the index that have changed, and keep that where it can be written."""
+    def _judge_kept(self) -> int | None:
+        """Judge the sets of the index that have changed, and keep that where it can be written.
+
+        Returns the earliest night with a change that is not kept; None without one.
+        """
         state = self._index.series_state()
-        if state.changed is not None:
-            played = series.play(self._index.rows(), state, self._accepted)
-            with contextlib.suppress(StoreError):
-                self._index.put_judged(played.state, played.judged, played.revised)
-            state = self._index.series_state()
-        return state
+        if state.changed is None or self._index.is_read_only:
+            return state.changed
+        snapshot = self._index.snapshot()
+        played = series.play(self._index.rows(), state.changed, snapshot, self._accepted)
+        with contextlib.suppress(StoreError):
+            self._index.put_judged(state.version, played.snapshot, played.judged, played.revised)
+        return self._index.series_state().changed
 
     def judged(self, rows: Iterable[GroupRow]) -> dict[str, Judged]:
         """Return what the series say of some sets, by group id."""

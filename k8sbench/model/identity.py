@@ -389,7 +389,9 @@ def case_values(plan: RunPlan, *, but: Use | None = None) -> dict[str, str]:
     }
 
 
-class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defaults=True):
+class GroupKey(
+    msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defaults=True, dict=True
+):
     """Fields that are equal for all repeats of a group. Orders report rows.
 
     They are the fields of :data:`CASE_FIELDS` with the use ``group``.
@@ -437,7 +439,7 @@ class GroupKey(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defau
     """Digest of the files that the run read."""
     weights_digest: str = "-"
 
-    @property
+    @functools.cached_property
     def id(self) -> str:
         """Short stable name of the group in ``results -o wide`` and ``json``."""
         return "g-" + _digest(msgspec.json.encode(self))

@@ -101,10 +101,15 @@ class SeriesState(msgspec.Struct, frozen=True, kw_only=True):
     """Number of changes of groups."""
     changed: int | None = None
     """Earliest night with a changed group; None if all groups are judged."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The series of all cases of a store after a night."""
+
     night: int | None = None
-    """Night after which the snapshot was taken; None without one."""
-    snapshot: bytes = b"[]"
-    """Series of all cases after that night, as the judge writes them."""
+    """None before the first night."""
+    cases: bytes = b"[]"
+    """As the judge writes them."""
 
 
 UNJUDGED = Judged(None, None, None)

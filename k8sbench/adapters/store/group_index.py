@@ -17,7 +17,7 @@ from k8sbench.adapters.store import index
 from k8sbench.adapters.store.artifacts import decoded
 from k8sbench.adapters.store.database import Database
 from k8sbench.model.group import Group, GroupRow
-from k8sbench.model.series import Expected, Judged, Mark, Open, SeriesState, night_of
+from k8sbench.model.series import Expected, Judged, Mark, Open, SeriesState, Snapshot, night_of
 
 MADE_BY = "groups_made_by"
 """Fact of the index: the version of k8sbench that has made the groups."""
@@ -26,6 +26,8 @@ MOST_VALUES = 500
 _COLUMNS = ", ".join(f'"{name}"' for name in GroupRow._fields)
 _STATE = "series"
 """Fact of the index: how far the series are judged."""
+_SNAPSHOT = "series_snapshot"
+"""Fact of the index: the series before the newest night; large, and read only to judge."""
 _MARK = ("mark", "change", "p", "since")
 _OPEN = ("open", "open_change", "open_since")
 _EXPECTED = Expected._fields
@@ -40,6 +42,11 @@ class GroupIndex:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    @property
+    def is_read_only(self) -> bool:
+        """True if nothing can be kept."""
+        return self._database.read_only is not None
 
     def changed_sets(self) -> dict[str, int]:
         """Return the sets whose groups are to be made anew, with the versions of the changes."""
@@ -104,12 +111,22 @@ class GroupIndex:
         with self._database.reading() as db:
             return _state(db)
 
+    def snapshot(self) -> Snapshot:
+        """Return the series of the cases before the newest night that was judged."""
+        with self._database.reading() as db:
+            text = index.fact(db, _SNAPSHOT)
+        return Snapshot() if text is None else msgspec.json.decode(text, type=Snapshot)
+
     def put_judged(
-        self, state: SeriesState, judged: Mapping[str, Judged], revised: Mapping[str, Mark | None]
+        self,
+        version: int,
+        snapshot: Snapshot,
+        judged: Mapping[str, Judged],
+        revised: Mapping[str, Mark | None],
     ) -> bool:
         """Keep what the series say of groups; False if groups have changed since."""
         with self._database.writing() as db:
-            if _state(db).version != state.version:
+            if _state(db).version != version:
                 return False
             db.executemany(
                 f"REPLACE INTO series ({_OF_SERIES}) VALUES ({_SERIES_PLACES})",  # noqa: S608
@@ -119,7 +136,8 @@ class GroupIndex:
                 "UPDATE series SET mark = ?, change = ?, p = ?, since = ? WHERE group_id = ?",
                 [(*(mark or _NO_MARK), group_id) for group_id, mark in revised.items()],
             )
-            _put_state(db, msgspec.structs.replace(state, changed=None))
+            index.put_fact(db, _SNAPSHOT, msgspec.json.encode(snapshot).decode())
+            _put_state(db, SeriesState(version=version))
         return True
 
     def groups(self, ids: Collection[str]) -> dict[str, Group]:
@@ -184,7 +202,7 @@ def _note_changed_night(db: sqlite3.Connection, night: int) -> None:
     state = _state(db)
     if state.changed is not None:
         night = min(night, state.changed)
-    _put_state(db, msgspec.structs.replace(state, version=state.version + 1, changed=night))
+    _put_state(db, SeriesState(version=state.version + 1, changed=night))
 
 
 def _state(db: sqlite3.Connection) -> SeriesState:

@@ -104,12 +104,15 @@ def _judged(a: Side, b: Side, earlier: Earlier) -> dict[Line, Judged]:
     newest: dict[Line, GroupRow] = {}
     first: dict[Line, GroupRow] = {}
     for row in earlier.rows:
-        if row.series not in wanted or row.line not in lines or not series.counts(row):
+        if row.series not in wanted or not series.counts(row):
+            continue
+        line = row.line
+        if line not in lines:
             continue
         if row.group_id in own:
-            first[row.line] = min(row, first.get(row.line, row), key=_begin)
-        elif row.began < begin:
-            newest[row.line] = max(row, newest.get(row.line, row), key=_begin)
+            first[line] = min(row, first.get(line, row), key=_begin)
+        elif row.began < begin and (line not in newest or newest[line].began <= row.began):
+            newest[line] = row
     chosen = newest | first
     judged = earlier.judged(chosen.values())
     return {line: judged[row.group_id] for line, row in chosen.items()}

@@ -190,43 +190,41 @@ def latest(rows: Iterable[GroupRow]) -> tuple[list[GroupRow], dict[str, Newer]]:
     later, do not hide it. By the ids of such groups comes the newest set, which was not.
     """
     rows = list(rows)
-    models: dict[str, tuple[float, str]] = {}
-    for row in rows:
-        if row.median is not None:
-            known_model = (row.ended, row.gpu_model)
-            models[row.series] = max(known_model, models.get(row.series, known_model))
+    nameless = {row.series for row in rows if row.median is None and row.gpu_model == UNKNOWN}
+    models = {
+        series: gpu_model
+        for _, gpu_model, series in sorted(
+            (row.ended, row.gpu_model, row.series)
+            for row in rows
+            if row.series in nameless and row.median is not None
+        )
+    }
 
     def case(row: GroupRow) -> tuple[str, str]:
         # A set without a figure may name no GPU: it belongs to the newest one.
         if row.median is None and row.gpu_model == UNKNOWN and row.series in models:
-            return row.series, models[row.series][1]
+            return row.series, models[row.series]
         return row.series, row.gpu_model
 
-    newest: dict[tuple[str, str], tuple[float, str]] = {}
-    measured: dict[tuple[str, str], tuple[float, str]] = {}
+    by_case: defaultdict[tuple[str, str], list[GroupRow]] = defaultdict(list)
     for row in rows:
-        its = case(row)
-        at = (row.ended, row.set_name)
-        newest[its] = max(at, newest.get(its, at))
-        if row.state in ("valid", "rejected", "unsteady"):
-            measured[its] = max(at, measured.get(its, at))
-    chosen = {its: measured.get(its, at)[1] for its, at in newest.items()}
-    last = {its: name for its, (_, name) in newest.items()}
+        by_case[case(row)].append(row)
     shown = set[str]()
     newer = dict[str, Newer]()
-    states: dict[tuple[str, str], tuple[float, str]] = {}
-    for row in rows:
-        its = case(row)
-        if row.set_name == last[its]:
-            state = (row.ended, row.state)
-            states[its] = max(state, states.get(its, state))
-    for row in rows:
-        its = case(row)
-        if row.set_name == chosen[its]:
-            shown.add(row.group_id)
-            if chosen[its] != last[its]:
-                newer[row.group_id] = Newer(set_name=last[its], state=states[its][1])
+    for sets in by_case.values():
+        last = max(sets, key=_end)
+        measured = [row for row in sets if row.state in ("valid", "rejected", "unsteady")]
+        chosen = max(measured or sets, key=_end).set_name
+        its = [row.group_id for row in sets if row.set_name == chosen]
+        shown.update(its)
+        if chosen != last.set_name:
+            one = Newer(set_name=last.set_name, state=last.state)
+            newer |= dict.fromkeys(its, one)
     return [row for row in rows if row.group_id in shown], newer
+
+
+def _end(row: GroupRow) -> tuple[float, str, str]:
+    return row.ended, row.set_name, row.state
 
 
 GONE = 5

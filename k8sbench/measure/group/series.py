@@ -38,7 +38,7 @@ from k8sbench.model.series import (
     Line,
     Mark,
     Open,
-    SeriesState,
+    Snapshot,
     night_of,
 )
 
@@ -512,44 +512,46 @@ class Played(NamedTuple):
     """By group id."""
     revised: dict[str, Mark | None]
     """Marks of earlier sets that may have changed, by group id."""
-    state: SeriesState
-    """With the snapshot before the newest night."""
+    snapshot: Snapshot
+    """Taken before the newest night."""
 
 
 def play(
-    rows: Iterable[GroupRow], state: SeriesState, accepted: Mapping[Line, float] | None = None
+    rows: Iterable[GroupRow],
+    changed: int,
+    snapshot: Snapshot,
+    accepted: Mapping[Line, float] | None = None,
 ) -> Played:
     """Judge the nights since the snapshot of a store, or all if an earlier one has changed.
 
-    ``accepted``: begin of the newest set whose level is accepted, by case, Unix seconds.
+    ``changed`` is the earliest night that has changed. ``accepted``: begin of the newest set whose
+    level is accepted, by case, Unix seconds.
     """
-    begin = state.night
-    if begin is None or state.changed is None or state.changed <= begin:
-        begin = -1
-    cases = _decoded(state.snapshot) if begin >= 0 else {}
+    begin = -1 if snapshot.night is None or changed <= snapshot.night else snapshot.night
+    cases = _decoded(snapshot.cases) if begin >= 0 else {}
     judge = Judge(cases, accepted)
     revised: dict[str, Mark | None] = {}
     for case in cases.values():
         revised |= case.known_marks()
     played = [(at, night) for at, night in nights(rows).items() if at > begin]
     before = None if begin < 0 else begin
-    snapshot = state.snapshot
+    encoded = snapshot.cases
     for place, (at, night) in enumerate(played):
         if place == len(played) - 1:
-            snapshot = msgspec.json.encode(list(judge.cases.items()))
+            encoded = msgspec.json.encode(list(judge.cases.items()))
         else:
             before = at
         judge.night(night)
-    made = SeriesState(version=state.version, night=before, snapshot=snapshot)
+    made = Snapshot(night=before, cases=encoded)
     return Played(judge.judged, revised | judge.revised, made)
 
 
-def _decoded(snapshot: bytes) -> dict[Line, CaseState]:
-    return dict(msgspec.json.decode(snapshot, type=list[tuple[Line, CaseState]]))
+def _decoded(cases: bytes) -> dict[Line, CaseState]:
+    return dict(msgspec.json.decode(cases, type=list[tuple[Line, CaseState]]))
 
 
 def judge(
     rows: Iterable[GroupRow], accepted: Mapping[Line, float] | None = None
 ) -> dict[str, Judged]:
     """Judge all sets of a store; return them by group id."""
-    return play(rows, SeriesState(), accepted).judged
+    return play(rows, 0, Snapshot(), accepted).judged

@@ -4,12 +4,11 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 
 from k8sbench.measure.group import series
 from k8sbench.model.group import GroupRow
-from k8sbench.model.series import DAY, Judged, SeriesState, night_of
+from k8sbench.model.series import DAY, Judged, Snapshot, night_of
 from tests.unit.measure.nights import night
 
 FLAT = [100.0, 100.3, 99.8, 100.1, 99.9, 100.2, 99.7, 100.4, 100.05, 99.95]
@@ -158,22 +157,22 @@ def test_a_store_that_grows_is_judged_as_one_that_is_judged_anew() -> None:
         for drop in [0.03 if (case == 1 and n >= 9) or (case == 2 and n in (2, 12)) else 0.0]
     ]
     kept: dict[str, Judged] = {}
-    state = SeriesState()
+    snapshot = Snapshot()
     for n in range(len(made)):
         changed = night_of(made[n].began)
-        played = series.play(made[: n + 1], msgspec.structs.replace(state, changed=changed))
+        played = series.play(made[: n + 1], changed, snapshot)
         for group_id, mark in played.revised.items():
             if group_id in kept:
                 kept[group_id] = kept[group_id]._replace(mark=mark)
         kept |= played.judged
-        state = played.state
+        snapshot = played.snapshot
         assert kept == series.judge(made[: n + 1])
     assert {one.mark.kind for one in kept.values() if one.mark} >= {"step", "once"}
 
 
 def test_a_change_of_an_earlier_night_is_judged_anew() -> None:
     made = rows([*FLAT, *slower(0.03, 3)])
-    state = series.play(made, SeriesState(changed=0)).state
+    snapshot = series.play(made, 0, Snapshot()).snapshot
     made[3] = made[3]._replace(median=50.0)
-    again = series.play(made, msgspec.structs.replace(state, changed=night_of(made[3].began)))
+    again = series.play(made, night_of(made[3].began), snapshot)
     assert again.judged == series.judge(made)

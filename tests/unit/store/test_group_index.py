@@ -245,25 +245,45 @@ def test_a_growing_store_is_judged_as_one_that_is_judged_anew(
     assert kinds == {"night-9": "step", "night-12": "step"}
 
 
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the sets, each time that one is judged."""
+    names: list[str] = []
+    of_night = series.Judge.night
+
+    def counting(judge: series.Judge, rows: Sequence[GroupRow]) -> None:
+        names.extend(row.set_name for row in rows)
+        of_night(judge, rows)
+
+    monkeypatch.setattr(series.Judge, "night", counting)
+    return names
+
+
 def test_an_answer_judges_no_set_again_that_is_judged(
-    root: Path, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    root: Path, store: SqlStore, judged: list[str]
 ) -> None:
     for number, level in enumerate(LEVELS):
         put(root, night(3 + number, level, level * 1.001))
     before = judgements(store)
-    judged: list[str] = []
-    of_night = series.Judge.night
-
-    def counting(judge: series.Judge, rows: Sequence[GroupRow]) -> None:
-        judged.extend(row.set_name for row in rows)
-        of_night(judge, rows)
-
-    monkeypatch.setattr(series.Judge, "night", counting)
+    judged.clear()
     assert judgements(store) == before
     assert judged == []
     put(root, night(15, 100.0, 100.1))
     assert judgements(store) == anew(store)
     assert judged[:2] == ["night-14", "night-15"], "from the snapshot before the newest night"
+
+
+def test_a_store_that_can_only_be_read_judges_a_set_once(
+    root: Path, store: SqlStore, judged: list[str]
+) -> None:
+    for number, level in enumerate(LEVELS):
+        put(root, night(3 + number, level, level * 1.001))
+    expected = anew(store)
+    with open_store(str(root)) as reader:
+        reader.database.read_only = StoreError("It can only be read.")
+        judged.clear()
+        assert judgements(reader) == expected
+    assert sorted(judged) == sorted(expected)
 
 
 def test_a_set_that_goes_on_is_judged_when_its_runs_have_ended(root: Path, store: SqlStore) -> None:
