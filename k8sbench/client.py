@@ -23,7 +23,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, get_type_hints
 
 import msgspec
 
@@ -80,8 +80,8 @@ def _offering(options: type) -> Callable[[F], F]:
         own = inspect.signature(method)
         named = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
         more = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=kind)
-            for name, kind in options.__annotations__.items()
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            for name, kind in get_type_hints(options).items()
             if name not in own.parameters
         ]
         method.__signature__ = own.replace(parameters=[*named, *more])  # type: ignore[attr-defined]

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from k8sbench.adapters.kubernetes import benchmark_objects
+from k8sbench.adapters.kubernetes.client.connection import connect
+from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.model import benchmark_object
 from tests.harness import disks
 from tests.harness.cluster import operator_process
 from tests.harness.cluster.operator_process import OperatorShell
+from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Running, Shell, hurried, until
 
 NEWER = """
@@ -114,3 +122,27 @@ def test_one_whose_store_is_deleted_is_not_ready_and_begins_no_other(
         running.until(" not ready: There is no store")
         operator_process.end(running)
     assert not operator.store.exists()
+
+
+def test_an_api_server_that_restarts_is_never_taken_for_one_without_the_crd(
+    own_cluster: OwnCluster, own_shell: Shell
+) -> None:
+    found: list[int | None] = []
+    restarted = threading.Event()
+
+    def look() -> None:
+        place = own_shell.namespace.name
+        api = connect(kubeconfig=str(own_cluster.kubeconfig), namespace=place)
+        with contextlib.closing(api):
+            api.retry_s = 1.0
+            while not (restarted.is_set() and found[-1:] == [benchmark_object.SCHEMA]):
+                with contextlib.suppress(ApiFault):
+                    found.append(benchmark_objects.schema(api))
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(look)
+        with own_cluster.without("kube-apiserver"):
+            found.clear()
+        restarted.set()
+        looking.result()
+    assert set(found) == {benchmark_object.SCHEMA}

@@ -171,5 +171,5 @@ def test_yes_is_required(mine: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     err = capsys.readouterr().err
     assert f"error: {mine} runs a program of its own on this machine, as you:\n" in err
     assert "python3 train.py --steps=20" in err
-    assert err.endswith("give --yes.\n")
+    assert "give --yes" in err
     assert not (tmp_path / "store").exists()
