@@ -250,7 +250,7 @@ class ObjectServer:
             said = [(run["name"], run["phase"], run["attempt"]) for run in status["runs"]]
             if self.has_lost_store:  # runs of jobs that came late are on record since
                 recorded = [one for one in recorded if one in said]
-            if said != recorded or status["summary"]["runs"].split("/")[0] != str(len(said)):
+            if said != recorded or str(status["summary"].get("runs", "0")).split("/")[0] != str(len(said)):
                 raise Violation(
                     Invariant.STATUS,
                     f"Benchmark {benchmark.name} says {said}; on record: {recorded}",
