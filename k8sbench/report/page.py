@@ -394,9 +394,11 @@ STATES = {
 
 
 def _kind(verdict: str) -> str:
-    """Return the colour of a verdict: that of a change, else of the state."""
+    """Return the colour of a verdict: that of a change or a missing case, else of the state."""
     if "◀" in verdict:
         return "slower" if "◀ −" in verdict else "faster"
+    if "; missing in " in verdict:
+        return "warn"
     return STATES.get(state_of(verdict).rstrip(";:"), "soft")
 
 

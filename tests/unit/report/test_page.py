@@ -130,6 +130,7 @@ def test_the_page_opens_with_what_somebody_should_look_at() -> None:
     )
     assert (rejected[4], rejected[5]) == ("night-028", "night-029")
     assert html.count('class="spark"') == len(rows)
+    assert 'class="warn">valid; missing in night-029<' in html
 
 
 @pytest.mark.parametrize(
