@@ -36,7 +36,7 @@ LINE = 16
 """Height of a line of text."""
 LETTER = 6.8
 """Mean width of a letter."""
-MOST_POINTS = 200
+MOST_POINTS = 140
 """Maximum number of points of a drawn line."""
 MARKS = {"dot": "d", "square": "q", "stroke": "w"}
 """Shape of a point → its class, see :func:`css`."""
@@ -203,7 +203,7 @@ def svg(chart: LineChart) -> str:
 def sparkline(title: str, points: Sequence[Dot], ends: tuple[float, float]) -> str:
     """Draw one or more points as a small line without words, the last as a dot."""
     root = _root(title)
-    root.attrib |= {"viewBox": "-4 -4 128 32", "width": "128", "height": "32", "class": "spark"}
+    root.attrib |= {"viewBox": "-4 -4 128 32", "class": "spark"}
     x = _scale(ends, 0, 120)
     y = _scale([point.y for point in points], 24, 0)
     places = [(round(x(point.x)), round(y(point.y))) for point in points]

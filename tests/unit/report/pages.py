@@ -25,11 +25,10 @@ from tests.unit.report.factory import START, reject, repeats, run
 def timeline() -> History:
     """The course of one run of the example's largest row."""
     drawn = next(one for one in example.runs() if one.plan.case == "1x8")
-    iterations = tuple(range(10, 1200, 10))
-    curve = Curve(
-        iterations=iterations,
-        rates=tuple(2800 + 50 * math.sin(at / 40) for at in iterations),
-    )
+    iterations = tuple(range(10, 5000, 10))
+    draw = random.Random(3)
+    rates = tuple(2800 + 50 * math.sin(at / 40) + draw.gauss(0, 20) for at in iterations)
+    curve = Curve(iterations=iterations, rates=rates)
     assert drawn.measurement is not None
     measured = msgspec.structs.replace(
         drawn.measurement, window=drawn.measurement.window or window()
@@ -38,7 +37,7 @@ def timeline() -> History:
 
 
 def window() -> MeasuredWindow:
-    return MeasuredWindow(first_iteration=1, last_iteration=1200, seconds=90.0)
+    return MeasuredWindow(first_iteration=1, last_iteration=5000, seconds=90.0)
 
 
 def page(**changes: Any) -> Page:
