@@ -331,6 +331,10 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+EVERY_RUN = RunFilter()
+"""The filter that every run matches."""
+
+
 class Claims(Protocol):
     """Claims of a store's processes: one process follows a run.
 

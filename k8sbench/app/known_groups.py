@@ -86,6 +86,10 @@ class StoredGroups:
         """Return the store's own runs that match, oldest first, as they are now."""
         return [self._lost.get(run.run_id, run) for run in self._store.runs(wanted)]
 
+    def readable(self, run_id: str) -> Run | None:
+        """Return one of the store's own runs as it is now; None if it cannot be read."""
+        return self._lost.get(run_id) or self._store.readable(run_id)
+
     def _follow_changes(self, note: Note) -> None:
         """Make the groups of changed sets, and keep those in which nothing goes on."""
         # Before the rows: what changes meanwhile is as new in them.

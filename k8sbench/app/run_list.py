@@ -5,11 +5,14 @@ Nothing is recorded by looking.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Sized
+import heapq
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
+from typing import TypeVar
 
 import msgspec
 
 from k8sbench.app import connections, stores
+from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
 from k8sbench.measure.group import grouping
@@ -21,17 +24,57 @@ from k8sbench.model.identity import check_set
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run, merged
+from k8sbench.model.run import Location, Run, merged
 from k8sbench.ports import FoundJob, RunFilter
 from k8sbench.report import document
 from k8sbench.report.document import ListedRun
 
+T = TypeVar("T")
+
+
+class Listing:
+    """The runs that a list has, oldest first; each is read when its row is asked for."""
+
+    def __init__(
+        self, recorded: Sequence[str], others: Sequence[Run], read: Callable[[str], Run | None]
+    ) -> None:
+        self._recorded = recorded
+        """Ids of the runs of the store."""
+        self._others = others
+        """Runs that were read: the operator's."""
+        self._read = read
+        """Reads a run by id; None if it is not listed."""
+        self.place: Location | None = None
+        self.phases: Mapping[str, Phase] = {}
+        """Phases of jobs on clusters, by run id."""
+        self.foreign: Sequence[ListedRun] = ()
+        """Jobs without a record."""
+        self.rejected: Mapping[str, tuple[str, ...]] = {}
+        """Ids of the reasons against runs that are rejected within their groups, by run id."""
+
+    def run_ids(self) -> Iterator[str]:
+        """Return the ids of the runs; without an operator or a namespace no run is read."""
+        if self.place is None and not self._others:
+            return iter(self._recorded)
+        return (row.run_id for row in self.rows())
+
+    def rows(self) -> Iterator[ListedRun]:
+        """Return the rows of the runs."""
+        own = (run for run_id in self._recorded if (run := self._read(run_id)) is not None)
+        runs = heapq.merge(own, self._others, key=_age)
+        known = (self._row(run) for run in runs if self.place is None or run.is_at(self.place))
+        return heapq.merge(known, self.foreign, key=lambda row: row.created_at)
+
+    def _row(self, run: Run) -> ListedRun:
+        row = document.listed(run, on_cluster=self.phases.get(run.run_id))
+        return with_rejection(row, self.rejected)
+
 
 @stores.completed
-def list_runs(wanted: RunFilter, scope: StoresRead, note: Note) -> list[ListedRun]:
-    """Return the runs that match, oldest first, with those of an operator.
+def list_runs(wanted: RunFilter, scope: StoresRead, note: Note, write: Callable[[Listing], T]) -> T:
+    """Give the runs that match to ``write``, with those of an operator; returns its answer.
 
-    If a namespace is named, returns only its runs and the jobs of other stores there.
+    If a namespace is named, has only its runs and the jobs of other stores there.
     """
     place = None
     jobs = list[FoundJob]()
@@ -40,35 +83,44 @@ def list_runs(wanted: RunFilter, scope: StoresRead, note: Note) -> list[ListedRu
             place = cluster.api.place
             jobs = list(cluster.jobs())
     with stores.with_operator(scope, note) as (store, groups):
-        both, added = merged(groups.recorded(wanted), groups.theirs.newest_runs(wanted))
-        runs = [
-            run
-            for run in both
-            if wanted.fits(run.plan, run.created_at) and (place is None or run.is_at(place))
+        theirs = groups.theirs.newest_runs(wanted)
+        every = set(store.ids())
+        in_both = (run.run_id for run in theirs if run.run_id in every)
+        ours = [run for run_id in in_both if (run := groups.readable(run_id)) is not None]
+        both, added = merged(ours, theirs)
+        others = [
+            run for run in both if run.run_id in added and wanted.fits(run.plan, run.created_at)
         ]
+        recorded = [run_id for run_id in store.ids(wanted) if run_id not in added]
         if wanted.limit is not None:
-            runs = runs[max(len(runs) - wanted.limit, 0) :]
+            recorded, others = _newest(groups, recorded, others, wanted.limit)
+        listing = Listing(recorded, others, groups.readable)
+        listing.place = place
+        own = set(recorded)
         # Of a run that the operator has its job is no news.
-        still = [run for run in runs if run.run_id not in added]
+        still = [
+            run
+            for run in groups.recorded(msgspec.structs.replace(wanted, unfinished=True, limit=None))
+            if run.run_id in own and (place is None or run.is_at(place))
+        ]
         if wished := [run for run in still if run.wishes and stores.is_unclaimed(store, run)]:
             note(f"{_are(wished)} still to be cancelled or deleted: k8sbench collect --all")
         alone = [run for run in still if run.location and stores.is_alone(store, run)]
         if place is not None:
-            phases = _present(alone, jobs)
-        else:
-            phases = {} if scope.where == stores.LOCAL else _on_clusters(alone, note)
-        over = [run_id for run_id, phase in phases.items() if phase.final]
+            listing.phases = _present(alone, jobs)
+        elif scope.where != stores.LOCAL:
+            listing.phases = _on_clusters(alone, note)
+        over = [run_id for run_id, phase in listing.phases.items() if phase.final]
         if over:
             note(f"{_are(over)} over on the cluster, and not collected: k8sbench collect --all")
-        rows = [document.listed(run, on_cluster=phases.get(run.run_id)) for run in runs]
         if place is not None:
-            known = {*store.ids(), *added}
+            known = every | added
             foreign = foreign_jobs(jobs, known, wanted, note)
             if foreign:
                 note(
                     f"{_are(foreign)} not recorded in this store; k8sbench status says who has one."
                 )
-            rows += [
+            listing.foreign = [
                 document.listed(
                     job.as_run(place),
                     phase=job.phase,
@@ -77,13 +129,32 @@ def list_runs(wanted: RunFilter, scope: StoresRead, note: Note) -> list[ListedRu
                 )
                 for job in foreign
             ]
-        if not rows and place is not None:
-            note(f"No run matches in namespace {place.namespace} of {place.server}.")
-        elif not rows and not scope.insists:
+            if next(listing.rows(), None) is None:
+                note(f"No run matches in namespace {place.namespace} of {place.server}.")
+        elif not recorded and not others and not scope.insists:
             _check_filters(wanted, groups.rows)
             if not store.unreadable:
                 stores.note_empty(store, note)
-        return sorted(judged(rows, groups), key=lambda row: row.created_at)
+        sets = groups.sets_of(recorded) | {run.plan.set_name for run in others}
+        listing.rejected = rejections(sets, groups)
+        return write(listing)
+
+
+def _newest(
+    groups: StoredGroups, recorded: Sequence[str], others: Sequence[Run], limit: int
+) -> tuple[list[str], list[Run]]:
+    """Return the newest runs of the store and of the operator, as many as the limit together."""
+    own = [run for run_id in recorded if (run := groups.readable(run_id)) is not None]
+    newest = sorted((*own, *others), key=_age)[-limit:]
+    ids = {run.run_id for run in newest}
+    return (
+        [run_id for run_id in recorded if run_id in ids],
+        [run for run in others if run.run_id in ids],
+    )
+
+
+def _age(run: Run) -> tuple[float, str]:
+    return run.created_at, run.run_id
 
 
 def foreign_jobs(
@@ -106,22 +177,22 @@ def foreign_jobs(
     return found
 
 
-def judged(rows: Sequence[ListedRun], known: KnownGroups) -> list[ListedRun]:
-    """Give rows the verdicts that ``results`` shows.
+def rejections(sets: Collection[str], known: KnownGroups) -> dict[str, tuple[str, ...]]:
+    """Return the runs of some sets that are rejected within their groups, with the reasons' ids."""
+    groups = known.groups(row for row in known.rows if row.rejects and row.set_name in sets)
+    return grouping.rejected(groups)
+
+
+def with_rejection(row: ListedRun, rejected: Mapping[str, tuple[str, ...]]) -> ListedRun:
+    """Give a row the verdict that ``results`` shows.
 
     A run may be valid by itself and still be rejected within its group.
     """
-    sets = {row.set_name for row in rows}
-    groups = known.groups(row for row in known.rows if row.rejects and row.set_name in sets)
-    rejected = grouping.rejected(groups)
-    return [
-        msgspec.structs.replace(
-            row, verdict="rejected", reasons=rejected[row.run_id], throughput=None, unit=None
-        )
-        if row.run_id in rejected and row.phase.final
-        else row
-        for row in rows
-    ]
+    if row.run_id not in rejected or not row.phase.final:
+        return row
+    return msgspec.structs.replace(
+        row, verdict="rejected", reasons=rejected[row.run_id], throughput=None, unit=None
+    )
 
 
 def _check_filters(wanted: RunFilter, rows: Sequence[GroupRow]) -> None:

@@ -40,7 +40,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from k8sbench import limits
 from k8sbench.app import benchmarks, reports, stores
 from k8sbench.app.known_groups import StoredGroups
-from k8sbench.app.run_list import judged
+from k8sbench.app.run_list import rejections, with_rejection
 from k8sbench.app.run_status import log_files
 from k8sbench.measure.group import selection
 from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
@@ -77,7 +77,8 @@ def runs(store: GroupedStore, query: Mapping[str, str]) -> list[ListedRun] | lis
     if query.get("detail") == "status":
         return [_recorded(store, run) for run in matching]
     groups = StoredGroups(store, lambda _: None)
-    return judged([document.listed(run) for run in matching], groups)
+    rejected = rejections({run.plan.set_name for run in matching}, groups)
+    return [with_rejection(document.listed(run), rejected) for run in matching]
 
 
 def run(store: GroupedStore, text: str) -> RunStatus:

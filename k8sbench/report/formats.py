@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import io
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -29,8 +30,24 @@ ROWS = ("table", "wide", "markdown", "csv", "json", "name")
 
 def json_text(value: Any) -> str:
     """Write one indented JSON document; structs by their fields."""
+    return "".join(json_pieces(value))
+
+
+def json_pieces(value: Any) -> Iterator[str]:
+    """Write one indented JSON document; an iterator is a list that is written item by item."""
+    if not isinstance(value, Iterator):
+        yield _indented(value) + "\n"
+        return
+    before = "[\n"
+    for item in value:
+        yield before + textwrap.indent(_indented(item), "  ")
+        before = ",\n"
+    yield "[]\n" if before == "[\n" else "\n]\n"
+
+
+def _indented(value: Any) -> str:
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    return plain_text.escaped_json(text) + "\n"
+    return plain_text.escaped_json(text)
 
 
 def yaml_text(value: Any) -> str:
@@ -46,6 +63,11 @@ def yaml_text(value: Any) -> str:
 
 def csv_text(flat: tuple[Sequence[str], Iterable[Sequence[Any]]]) -> str:
     """Write CSV (RFC 4180 quoting, ``\\n`` line ends); None is an empty field."""
+    return "".join(csv_lines(flat))
+
+
+def csv_lines(flat: tuple[Sequence[str], Iterable[Sequence[Any]]]) -> Iterator[str]:
+    """Write the lines of :func:`csv_text`."""
     import csv  # noqa: PLC0415 - a library of its own, and most commands print none
 
     header, rows = flat
@@ -53,9 +75,12 @@ def csv_text(flat: tuple[Sequence[str], Iterable[Sequence[Any]]]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
     for row in rows:
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
         fields = zip(header, row, strict=True)
         writer.writerow([_csv_field(name, value) for name, value in fields])
-    return text.getvalue()
+    yield text.getvalue()
 
 
 def flattened(rows: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:
@@ -93,22 +118,30 @@ def _csv_field(name: str, value: Any) -> Any:
     return clean(value) if isinstance(value, str) else value
 
 
-def _lines(names: Iterable[str]) -> str:
-    return "".join(f"{name}\n" for name in names)
+def _lines(names: Iterable[str]) -> Iterator[str]:
+    return (f"{name}\n" for name in names)
 
 
-_WRITERS: Mapping[str, Callable[[Any], str]] = {
-    "csv": csv_text,
-    "json": json_text,
-    "yaml": yaml_text,
+_WRITERS: Mapping[str, Callable[[Any], Iterable[str]]] = {
+    "csv": csv_lines,
+    "json": json_pieces,
+    "yaml": lambda value: [yaml_text(value)],
     "name": _lines,
 }
-"""Function that writes the data of a format; the data of others is text."""
+"""Function that writes the data of a format; the data of others is text, or pieces of it."""
+
+
+def pieces(form: str, view: View) -> Iterable[str]:
+    """Write a command's output in the format ``form``, piece by piece."""
+    data = view[form]()
+    if form in _WRITERS:
+        return _WRITERS[form](data)
+    return [data] if isinstance(data, str) else data
 
 
 def written(form: str, view: View) -> str:
     """Write a command's output in the format ``form``."""
-    return _WRITERS.get(form, str)(view[form]())
+    return "".join(pieces(form, view))
 
 
 # -- numbers --------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import math
 import re
 import textwrap
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,6 +34,8 @@ _BREAK = re.compile(r"(?<![\d±]) (?!\[)|(?<=\d) (?=± )")
 
 Not between a number and its unit or sign, nor before a mark.
 """
+_BETWEEN = "\x1f"
+"""Between the kept cells of a row; no clean text has it."""
 MARKS = re.compile(r" \[[\d,]+\]$")
 """Numbers of notes at the end of a cell; never cut."""
 STATE = re.compile(r"\S*(?: ◀ \S+ %)?")
@@ -71,10 +73,14 @@ class Column(msgspec.Struct, frozen=True):
     """
     states: bool = False
     """True if its cells begin with a state or verdict, which may be coloured."""
+    usual: str = ABSENT
+    """Text of an optional column that is dropped if all rows have it."""
 
 
 def width_of(text: str) -> int:
     """Return the terminal columns of text; wide (CJK) characters take two."""
+    if text.isascii():
+        return len(text)
     combining = sum(unicodedata.combining(char) > 0 for char in text)
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
     return len(text) - combining + wide
@@ -125,9 +131,18 @@ def laid_out(
     paint: Paint | None = None,
 ) -> str:
     """Write titles and rows as they fit, without blanks at line ends."""
-    lines = []
+    return "".join(_lines(columns, rows, fit, paint))
+
+
+def _lines(
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[str]],
+    fit: Fit,
+    paint: Paint | None,
+) -> Iterator[str]:
     shown = [columns[n] for n in fit.kept]
-    for number, every in enumerate([[column.title for column in columns], *rows]):
+    titles = [column.title for column in columns]
+    for number, every in enumerate(itertools.chain([titles], rows)):
         row = [every[n] for n in fit.kept]
         cells = [
             [cell]
@@ -145,8 +160,7 @@ def laid_out(
                     paint(state_of(cell), text) if column.states and text.strip() else text
                     for column, cell, text in zip(shown, row, padded, strict=True)
                 ]
-            lines.append(fit.gap.join(padded).rstrip() + "\n")
-    return "".join(lines)
+            yield fit.gap.join(padded).rstrip() + "\n"
 
 
 def state_of(cell: str) -> str:
@@ -229,15 +243,38 @@ def plain_table(
 
     An optional column without text is dropped.
     """
-    rows: list[list[str]] = []
+    return "".join(table_lines(columns, items, room=room, paint=paint))
+
+
+def table_lines(
+    columns: Sequence[Column],
+    items: Iterable[Any],
+    *,
+    room: int | None = None,
+    paint: Paint | None = None,
+) -> Iterator[str]:
+    """Write the table of :func:`plain_table` line by line.
+
+    Of each item it keeps one text: there may be a hundred thousand.
+    """
+    rows: list[str] = []
+    has_text = [not column.optional for column in columns]
+    widths = [width_of(column.title) for column in columns]
     for item in items:
         texts = [one.cell(item) if one.cell else item[n] for n, one in enumerate(columns)]
-        rows.append([ABSENT if text is None else clean(text) for text in texts])
-    has_text = [any(row[n] != ABSENT for row in rows) for n in range(len(columns))]
-    kept = [not one.optional or has for one, has in zip(columns, has_text, strict=True)]
-    shown = list(itertools.compress(columns, kept))
-    rows = [list(itertools.compress(row, kept)) for row in rows]
-    return laid_out(shown, rows, fitted(shown, rows, room), paint)
+        cells = [ABSENT if text is None else clean(text) for text in texts]
+        for n, cell in enumerate(cells):
+            widths[n] = max(widths[n], width_of(cell))
+            has_text[n] = has_text[n] or cell not in {ABSENT, columns[n].usual}
+        rows.append(_BETWEEN.join(cells))
+    shown = list(itertools.compress(columns, has_text))
+    natural = list(itertools.compress(widths, has_text))
+    split = (list(itertools.compress(row.split(_BETWEEN), has_text)) for row in rows)
+    if room is None:
+        yield from _lines(shown, split, Fit(list(range(len(shown))), natural, GAP), paint)
+    else:
+        every = list(split)
+        yield from _lines(shown, every, fitted(shown, every, room), paint)
 
 
 def wrapped(line: str, width: int | None, *, indent: str) -> str:

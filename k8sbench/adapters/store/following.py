@@ -15,6 +15,7 @@ from pathlib import Path
 from k8sbench.adapters.store import artifacts, disk, index
 from k8sbench.adapters.store.artifacts import RUNS, RunFolder
 from k8sbench.model.errors import StoreError
+from k8sbench.ports import EVERY_RUN
 
 FOLDERS = "folders"
 """Fact of the index: the generation of the folders that it has rows of."""
@@ -48,7 +49,7 @@ def follow(db: sqlite3.Connection, root: Path, tell: Tell = lambda _: None) -> N
     """Index new folders, and delete the rows of missing ones; tell how far it is."""
     # Before the list is read: what comes later is followed by the next one.
     note(db, root)
-    known = {*index.ids(db), *index.damaged(db)}
+    known = {*index.ids(db, EVERY_RUN), *index.damaged(db)}
     there = artifacts.run_ids(root)
     index_folders(db, root, there - known, tell)
     for run_id in known - there:

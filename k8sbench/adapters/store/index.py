@@ -240,13 +240,6 @@ def damaged(db: sqlite3.Connection) -> dict[str, str]:
     return {row["run_id"]: row["reason"] for row in db.execute(query)}
 
 
-def ids(db: sqlite3.Connection) -> list[str]:
-    """Read all run ids, oldest first."""
-    return [
-        run_id for (run_id,) in db.execute("SELECT run_id FROM runs ORDER BY created_at, run_id")
-    ]
-
-
 def has(db: sqlite3.Connection, run_id: str) -> bool:
     """Return True if a run has a row."""
     return db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone() is not None
@@ -266,7 +259,7 @@ def check_repeat(db: sqlite3.Connection, run: Run) -> None:
         raise RepeatTaken(taken, "Draw the next repeat.")
 
 
-def candidates(db: sqlite3.Connection, wanted: RunFilter) -> list[str]:
+def ids(db: sqlite3.Connection, wanted: RunFilter) -> list[str]:
     """Return the ids of the runs that may match, oldest first; :func:`matches` drops others.
 
     The row of a run that goes on may be behind its folder, so its state selects nothing.

@@ -35,7 +35,7 @@ from k8sbench.model.phase import Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Baseline, Location, Process, Run, Wish
 from k8sbench.model.series import AcceptedLevel
-from k8sbench.ports import LogMark, RunFilter
+from k8sbench.ports import EVERY_RUN, LogMark, RunFilter
 
 IDENTITY_FILE = "store.id"
 """Keeps the identity of a store."""
@@ -226,7 +226,7 @@ class SqlStore:
         Those in ``known`` are not read.
         """
         with self.database.reading() as db:
-            run_ids = index.candidates(db, wanted)
+            run_ids = index.ids(db, wanted)
         runs: list[Run] = []
         for run_id in reversed(run_ids):
             if wanted.limit is not None and len(runs) == wanted.limit:
@@ -236,10 +236,13 @@ class SqlStore:
                 runs.append(run)
         return runs[::-1]
 
-    def ids(self) -> list[str]:
-        """All run ids, oldest first."""
+    def ids(self, wanted: RunFilter = EVERY_RUN) -> list[str]:
+        """Return the ids of the runs that match, oldest first, by the index alone.
+
+        A filter of states also gives runs that do not match.
+        """
         with self.database.reading() as db:
-            return index.ids(db)
+            return index.ids(db, wanted)
 
     def folder(self, run_id: str) -> Path:
         """The run's folder of artifacts."""
@@ -385,7 +388,7 @@ class SqlStore:
             return run
         if run_id in self.unreadable:
             raise StoreError(self.unreadable[run_id], REINDEX)
-        action = did_you_mean(run_id, index.ids(db)) + "k8sbench list shows the runs."
+        action = did_you_mean(run_id, index.ids(db, EVERY_RUN)) + "k8sbench list shows the runs."
         raise NotFound(f"There is no run {run_id!r} in the store {self.where}.", action)
 
     @contextlib.contextmanager

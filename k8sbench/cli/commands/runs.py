@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ import msgspec
 
 from k8sbench.app import collect, follow, run_list, run_status
 from k8sbench.app.follow import PrintedLine
+from k8sbench.app.run_list import Listing
 from k8sbench.app.stores import StoresRead
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
@@ -78,30 +80,41 @@ def list_command(
     is_short = output_format in SHORT and sys.stdout.isatty()
     limit = MOST_LISTED + 1 if is_short else None
     scope = StoresRead(where=where, access=access)
-    rows = run_list.list_runs(RunFilter(**wanted, limit=limit), scope, output.note)
-    if limit is not None and len(rows) == limit:
-        rows = rows[1:]
-        output.note(f"The newest {MOST_LISTED} runs; for all of them: k8sbench list | less")
-    _print_list(rows, output_format, time.time())
+    run_filter = RunFilter(**wanted, limit=limit)
+    write = partial(_print_list, output_format=output_format, is_short=is_short, now=time.time())
+    run_list.list_runs(run_filter, scope, output.note, write)
     return exit_code(scope)
 
 
-def _print_list(rows: Sequence[ListedRun], output_format: str, now: float) -> None:
+def _print_list(listing: Listing, output_format: str, *, is_short: bool, now: float) -> None:
     fields = [field.name for field in msgspec.structs.fields(ListedRun)]
-    csv_rows = ([_csv_value(getattr(row, name)) for name in fields] for row in rows)
+
+    def shown() -> Iterator[ListedRun]:
+        if not is_short:
+            return listing.rows()
+        rows = list(listing.rows())
+        if len(rows) > MOST_LISTED:
+            output.note(f"The newest {MOST_LISTED} runs; for all of them: k8sbench list | less")
+        return iter(rows[-MOST_LISTED:])
+
+    def csv_rows() -> Iterator[list[object]]:
+        return ([_csv_value(getattr(row, name)) for name in fields] for row in listing.rows())
 
     view: formats.View = {
-        "table": lambda: _table(rows, now, wide=False) if rows else "",
-        "wide": lambda: _table(rows, now, wide=True) if rows else "",
-        "csv": lambda: (fields, csv_rows),
-        "json": lambda: rows,
-        "name": lambda: [row.run_id for row in rows],
+        "table": lambda: _table(shown(), now, wide=False),
+        "wide": lambda: _table(shown(), now, wide=True),
+        "csv": lambda: (fields, csv_rows()),
+        "json": listing.rows,
+        "name": listing.run_ids,
     }
-    output.write(formats.written(output_format, view))
+    output.write_pieces(formats.pieces(output_format, view))
 
 
-def _table(rows: Sequence[ListedRun], now: float, *, wide: bool) -> str:
+def _table(rows: Iterator[ListedRun], now: float, *, wide: bool) -> Iterator[str]:
     """Lay out runs; ``wide`` keeps columns that narrow terminals drop."""
+    first = next(rows, None)
+    if first is None:
+        return iter(())
     duration = functools.partial(Column, right=True, whole=True)
     columns = [
         Column("RUN", lambda row: row.run_id, whole=True),
@@ -123,9 +136,8 @@ def _table(rows: Sequence[ListedRun], now: float, *, wide: bool) -> str:
             is_number = title == "repeat"
             columns.append(Column(title.upper(), cell, right=is_number, whole=is_whole))
     columns.append(Column("RESTARTS", _restarts, right=True, optional=7))
-    if any(row.source != "here" for row in rows):
-        columns.append(Column("SOURCE", lambda row: row.source, optional=1))
-    return output.table_text(columns, rows, is_whole=wide)
+    columns.append(Column("SOURCE", lambda row: row.source, optional=1, usual="here"))
+    return output.table_lines(columns, itertools.chain([first], rows), is_whole=wide)
 
 
 def _restarts(row: ListedRun) -> str | None:

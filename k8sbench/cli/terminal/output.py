@@ -22,8 +22,8 @@ import click
 from k8sbench.model import times
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean_lines
-from k8sbench.report import formats
-from k8sbench.report.tables import Column, Paint, plain_table
+from k8sbench.report import formats, tables
+from k8sbench.report.tables import Column, Paint
 
 
 class ReaderGone(Exception):
@@ -66,6 +66,21 @@ def write(text: str, stream: TextIO | None = None) -> None:
         stream.write(text.encode(encoding, "replace").decode(encoding))
 
 
+def write_pieces(pieces: Iterable[str]) -> None:
+    """Write pieces of text as they are made, some at a time."""
+    waiting: list[str] = []
+    for piece in pieces:
+        waiting.append(piece)
+        if len(waiting) == PIECES:
+            write("".join(waiting))
+            waiting.clear()
+    write("".join(waiting))
+
+
+PIECES = 200
+"""Pieces that are written together."""
+
+
 @contextlib.contextmanager
 def piped() -> Iterator[None]:
     """Turn the system's error about a closed pipe into :class:`ReaderGone`.
@@ -103,8 +118,15 @@ def table_text(columns: Sequence[Column], items: Iterable[Any], *, is_whole: boo
 
     Fitted to a terminal; of any width in a pipe or if ``is_whole``.
     """
+    return "".join(table_lines(columns, items, is_whole=is_whole))
+
+
+def table_lines(
+    columns: Sequence[Column], items: Iterable[Any], *, is_whole: bool = False
+) -> Iterator[str]:
+    """Lay out the lines of :func:`table_text`."""
     room = None if is_whole else terminal_width()
-    return plain_table(columns, items, room=room, paint=paint())
+    return tables.table_lines(columns, items, room=room, paint=paint())
 
 
 def write_items(

@@ -1,5 +1,6 @@
 """``k8sbench list``: the rows on stdout, everything else on stderr."""
 
+import json
 import pathlib
 import sys
 import time
@@ -7,7 +8,9 @@ import time
 import pytest
 
 from k8sbench.adapters.store.sql_store import SqlStore
+from k8sbench.cli.terminal import output
 from k8sbench.model.phase import Phase
+from k8sbench.model.run import Run
 from tests.unit.command_line import Cli
 from tests.unit.store.examples import measurement, plan, step
 
@@ -45,6 +48,39 @@ def test_json_has_the_columns_of_csv_and_null_where_nothing_is_known(cli: Cli) -
     assert (valid["schema"], rejected["reasons"]) == (2, ["too-few-records", "gpu-count"])
     assert (running["restarts"], running["verdict"], running["ended_at"]) == (1, None, None)
     assert lost["cause_id"] == "owner-killed"
+
+
+@pytest.mark.usefixtures("runs")
+def test_names_are_those_of_the_index_and_no_run_is_read(store: SqlStore, cli: Cli) -> None:
+    expected = [row["run_id"] for row in cli.json("list", "-o", "json")]
+    for run_id in expected:
+        (store.folder(run_id) / "run.json").write_text("{")
+    assert cli("list", "-o", "name").out.split() == expected
+    assert cli("list", "-o", "csv").out.count("\n") == 1
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_list_in_a_pipe_writes_runs_before_it_has_read_all(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "PIECES", 1)
+    written: list[str] = []
+    read: list[str] = []
+    of_store = SqlStore.readable
+
+    def reading(store: SqlStore, run_id: str) -> Run | None:
+        read.append("".join(written))
+        return of_store(store, run_id)
+
+    monkeypatch.setattr(SqlStore, "readable", reading)
+    monkeypatch.setattr(
+        output,
+        "write",
+        lambda text, stream=sys.stdout: written.append(text * (stream is sys.stdout)),
+    )
+    cli("list", "-o", "json")
+    first, *_ = json.loads("".join(written))
+    assert first["run_id"] in read[-1]
 
 
 @pytest.mark.parametrize(

@@ -255,8 +255,8 @@ def test_a_command_without_the_operators_rows_says_so_first_and_ends_with_6(
 
 def listed(store: str, limit: int | None = None, note: Note = print) -> list[str]:
     """Return the ids of the runs that ``list`` shows."""
-    rows = run_list.list_runs(RunFilter(limit=limit), StoresRead(where=store), note)
-    return [row.run_id for row in rows]
+    scope = StoresRead(where=store)
+    return run_list.list_runs(RunFilter(limit=limit), scope, note, lambda it: [*it.run_ids()])
 
 
 OTHERS = [b"<!doctype html>", b"[]", b'[{"schema": 99}]', b'{"columns":["x"],"rows":[],"logs":{}}']
