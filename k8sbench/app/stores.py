@@ -464,9 +464,7 @@ def _reading(access: ClusterAccess, *, insist: bool) -> Iterator[OperatorProxy |
 
 
 @contextlib.contextmanager
-def opened_operator(
-    access: ClusterAccess, seconds: float = limits.now.operator_answer
-) -> Iterator[OperatorProxy | None]:
+def opened_operator(access: ClusterAccess, seconds: float) -> Iterator[OperatorProxy | None]:
     """Give the operator of a namespace; None where it has none."""
     from k8sbench.adapters.kubernetes import operator_proxy
 

@@ -66,8 +66,8 @@ def create(
     plan: RunPlan,
     manifest: Mapping[str, Any],
     *,
+    seconds: float,
     provide: Callable[[], None] = lambda: None,
-    seconds: float = limits.now.create_job,
     note: Callable[[str], None] = lambda _: None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> tuple[KubeObject, bool]:

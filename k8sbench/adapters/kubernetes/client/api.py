@@ -74,13 +74,11 @@ class Api:
 
     # -- requests -------------------------------------------------------------------------------
 
-    def get(
-        self, path: str, *, retry_s: float = limits.now.request_retry, **query: str
-    ) -> KubeObject:
+    def get(self, path: str, *, retry_s: float | None = None, **query: str) -> KubeObject:
         """Return an object; raises :class:`ApiFault`, ``status`` 404 where there is none."""
         return self._object(ApiRequest("get", path, query), retry_s)
 
-    def find(self, path: str, *, retry_s: float = limits.now.request_retry) -> KubeObject | None:
+    def find(self, path: str, *, retry_s: float | None = None) -> KubeObject | None:
         """Return an object; None without one. Raises :class:`ApiFault`."""
         with Tolerated(404):
             return _with_metadata(self._ask(ApiRequest("get", path), retry_s))
@@ -93,7 +91,7 @@ class Api:
         labels: str = "",
         fields: str = "",
         keep: Callable[[KubeObject], KubeObject | None] | None = None,
-        retry_s: float = limits.now.request_retry,
+        retry_s: float | None = None,
     ) -> tuple[list[KubeObject], str]:
         """Return objects and their resourceVersion, read page by page.
 
@@ -145,7 +143,7 @@ class Api:
         *,
         dry_run: bool = False,
         again: bool = False,
-        retry_s: float = limits.now.request_retry,
+        retry_s: float | None = None,
     ) -> KubeObject:
         """Create an object with strict field validation.
 
@@ -159,7 +157,7 @@ class Api:
         return _with_metadata(self._ask(request, retry_s))
 
     def patch(
-        self, path: str, body: Mapping[str, Any], *, retry_s: float = limits.now.request_retry
+        self, path: str, body: Mapping[str, Any], *, retry_s: float | None = None
     ) -> KubeObject:
         """Change an object by a JSON merge patch."""
         query = _query(fieldManager=FIELD_MANAGER)
@@ -172,7 +170,7 @@ class Api:
         uid: str | None = None,
         version: str | None = None,
         foreground: bool = False,
-        retry_s: float = limits.now.request_retry,
+        retry_s: float | None = None,
     ) -> KubeObject | None:
         """Delete an object and its dependents; return None without one.
 
@@ -273,18 +271,21 @@ class Api:
 
     # -- sending --------------------------------------------------------------------------------
 
-    def _object(self, request: ApiRequest, retry_s: float) -> KubeObject:
+    def _object(self, request: ApiRequest, retry_s: float | None) -> KubeObject:
         return _decoded(self._ask(request, retry_s))
 
-    def _ask(self, request: ApiRequest, retry_s: float, *, within_s: float | None = None) -> bytes:
+    def _ask(
+        self, request: ApiRequest, retry_s: float | None, *, within_s: float | None = None
+    ) -> bytes:
         """Send a request with retries; return the whole answer.
 
-        ``within_s`` limits each answer, and limits retries to a moment without a server and to none
-        without credentials. Retry-After is obeyed up to the limit, followed by one last try.
+        It is retried for ``retry_s``; None: as long as the client retries. ``within_s`` limits each
+        answer, and limits retries to a moment without a server and to none without credentials.
+        Retry-After is obeyed up to the limit, followed by one last try.
         """
         began = time.monotonic()
         left = self.give_up_at - began
-        longest = min(retry_s, self.retry_s, left)
+        longest = min(self.retry_s if retry_s is None else retry_s, self.retry_s, left)
         read_s = min(within_s or READ_SECONDS, self.retry_s, max(left, limits.now.request_last))
         connect_s = min(within_s, QUICK_CONNECT_SECONDS) if within_s else CONNECT_SECONDS
         soon = {faults.ABSENT: limits.now.request_absent, faults.CREDENTIALS: 0.0}
