@@ -43,7 +43,7 @@ CANCELLED = "cancelled"
 """Cause id of runs that their object cancels."""
 
 
-class _Known(msgspec.Struct, kw_only=True):
+class KnownObject(msgspec.Struct, kw_only=True):
     """State of one object in this process."""
 
     benchmark: Benchmark
@@ -107,7 +107,7 @@ class Benchmarks:
     ) -> None:
         self._objects, self._context, self._executor = objects, context, executor
         self._reporter, self._plan = reporter, plan
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, KnownObject] = {}
         """By uid."""
         self._due = -math.inf
         """Time of the next pass, Unix seconds."""
@@ -193,10 +193,12 @@ class Benchmarks:
             spec = benchmark.spec
             self._executor.follow_by(run.run_id, keep=spec.keep, wait=spec.wait)
 
-    def _begin(self, benchmark: Benchmark, *, is_over: bool) -> _Known:
+    def _begin(self, benchmark: Benchmark, *, is_over: bool) -> KnownObject:
         """Take in an object anew, with its runs from the store unless it is over."""
         runs = {} if is_over else self._recorded(benchmark)
-        known = _Known(benchmark=benchmark, is_over=is_over, runs=runs, retried=benchmark.retried)
+        known = KnownObject(
+            benchmark=benchmark, is_over=is_over, runs=runs, retried=benchmark.retried
+        )
         self._known[benchmark.uid] = known
         return known
 
@@ -209,7 +211,7 @@ class Benchmarks:
             self._open = {run.plan.requested_by or "" for run in runs if not run.is_closed}
         return benchmark.uid in self._open
 
-    def _delete_kept(self, known: _Known, now: float) -> None:
+    def _delete_kept(self, known: KnownObject, now: float) -> None:
         """Have the jobs deleted that an object has kept after their ends."""
         if known.benchmark.spec.keep:
             for run in self._recorded(known.benchmark).values():
@@ -276,7 +278,7 @@ class Benchmarks:
 
     # -- one object -----------------------------------------------------------------------------
 
-    def _reconcile(self, known: _Known, now: float) -> None:
+    def _reconcile(self, known: KnownObject, now: float) -> None:
         spec = known.benchmark.spec
         if spec.cancel and not known.is_planned:
             known.runs |= self._recorded(known.benchmark)  # some may be recorded in part
@@ -323,7 +325,7 @@ class Benchmarks:
                 return f"Benchmark {known.benchmark.name} is not planned yet: {known.delay}"
         return ""
 
-    def _are_closing(self, known: _Known) -> bool:
+    def _are_closing(self, known: KnownObject) -> bool:
         """Return True while a run that has ended is measured, or its job deleted.
 
         Continued now, its next attempt would be.
@@ -331,7 +333,7 @@ class Benchmarks:
         going_on = {run.run_id for run in self._executor.runs()}
         return not known.runs.keys().isdisjoint(self._executor.held() - going_on)
 
-    def _record(self, known: _Known, cases: Sequence[PlannedCase]) -> None:
+    def _record(self, known: KnownObject, cases: Sequence[PlannedCase]) -> None:
         """Record the runs of an object that are missing.
 
         First those that were recorded before are completed. In a retry, once they have ended, a run
@@ -435,7 +437,7 @@ class Benchmarks:
 
     # -- status ---------------------------------------------------------------------------------
 
-    def _write(self, known: _Known, now: float) -> None:
+    def _write(self, known: KnownObject, now: float) -> None:
         """Write the status of an object if it changed; delete an expired one."""
         if known.writes is not None:
             if not known.writes.done():
@@ -465,7 +467,7 @@ class Benchmarks:
             events = tuple(benchmark_status.events(benchmark.status, status))
             known.writes = self._start_write(self._objects.write, benchmark, status, events)
 
-    def _status(self, known: _Known, now: float) -> Mapping[str, Any]:
+    def _status(self, known: KnownObject, now: float) -> Mapping[str, Any]:
         """Return the status; with a thousand runs making it takes 60 ms."""
         number = known.benchmark.number_of
         runs = sorted(known.runs.values(), key=lambda run: number(run.run_id) or 0)

@@ -71,15 +71,16 @@ class _Owed(msgspec.Struct, kw_only=True):
 class GpuMetricsFetcher:
     """The GPU metrics of the runs that one command follows; does nothing without sources."""
 
-    def __init__(self, context: RunContext, reporter: Reporter) -> None:
+    def __init__(
+        self, context: RunContext, reporter: Reporter, threads: Threads | None = None
+    ) -> None:
         self._context, self._reporter = context, reporter
         self._sources: Sequence[MetricSource] = context.metric_sources
         self._nodes: dict[str, dict[str, str | None]] = {}
         """By run id and pod: its node."""
         self._owed: dict[str, _Owed] = {}
         """By run id."""
-        self._threads = Threads()
-        self.wait = self._threads.wait
+        self._threads = Threads() if threads is None else threads
         self.completed: dict[str, Run] = {}
         """The runs whose figures have come, by run id."""
 
@@ -186,7 +187,7 @@ class GpuMetricsFetcher:
                     when = f" in {times.duration(left_s)}" if left_s > 0 else ""
                     self._reporter.note(f"  GPU metrics follow{when}; Ctrl-C leaves them out.")
                 if self._owed:
-                    self.wait(LOOK_SECONDS)
+                    self._threads.wait(LOOK_SECONDS)
         if self._owed:
             names = " ".join(self._owed)
             self._reporter.note(

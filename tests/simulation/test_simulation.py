@@ -266,7 +266,7 @@ MUTATIONS = {
         Invariant.NO_EXTRA_RUN, [(benchmark_reconciler, "repeats", repeat_all)]
     ),
     "a retry counts while runs are ending": Mutation(
-        Invariant.RETRY_LAST, [(benchmark_reconciler._Known, "is_open", False)]
+        Invariant.RETRY_LAST, [(benchmark_reconciler.KnownObject, "is_open", False)]
     ),
     "a replaced status is believed": Mutation(
         Invariant.OBJECTS_COMPLETE,

@@ -14,7 +14,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -57,6 +57,35 @@ REQUESTS = 4
 """Most concurrent requests that nobody waits for."""
 
 
+class StateReads:
+    """The runs whose state must be read again: of many jobs not at each change."""
+
+    def __init__(self) -> None:
+        self._changed: set[str] = set()
+        self._next_at = 0.0
+        """Time of the next read of jobs, monotonic seconds."""
+
+    def add(self, run_ids: Iterable[str]) -> None:
+        """Add runs that have changed."""
+        self._changed.update(run_ids)
+
+    def at(self, due: float) -> float:
+        """Return the time of the next read; ``due``: when a job is to be read anyway."""
+        return self._next_at if self._changed else max(due, self._next_at)
+
+    def take(self, now: float, followed: Mapping[str, Followed]) -> set[str]:
+        """Return the runs to read now: they have changed, or are due."""
+        if now < self._next_at:
+            return set()
+        self._next_at = now + min(len(followed) // 10 * READ_SECONDS, MOST_READ_SECONDS)
+        for run_id, one in list(followed.items()):
+            if one.look_at is not None and one.look_at <= now:
+                self._changed.add(run_id)
+        changed = self._changed
+        self._changed = set()
+        return changed
+
+
 class KubernetesCluster:
     """Jobs in one namespace of one cluster."""
 
@@ -79,13 +108,11 @@ class KubernetesCluster:
         """Time limit for retrying a creation while the API server is silent."""
         self.note: Callable[[str], None] = lambda _: None
         """Receives a sentence on an unanswered creation, on any thread."""
-        self._jobs: dict[str, Followed] = {}
+        self.followed: dict[str, Followed] = {}
+        """Jobs by run id."""
         self._runs: set[str] = set()
         """Runs whose objects are kept: followed or being created."""
-        self._changed: set[str] = set()
-        """Runs whose state must be read."""
-        self._read_at = 0.0
-        """Time of the next read of jobs, monotonic seconds."""
+        self._reads = StateReads()
         self._queue: queue.SimpleQueue[JobEvent | WatchEvent | Callable[[], None]] = (
             queue.SimpleQueue()
         )
@@ -109,7 +136,7 @@ class KubernetesCluster:
             api,
             self._watches,
             self._logs,
-            self._start,
+            self.start_request,
             self._queue.put,
             self._reread,
             user=owner,
@@ -125,15 +152,15 @@ class KubernetesCluster:
         folder: Path,  # noqa: ARG002
     ) -> str | None:
         """Create the job and follow it, or find an earlier creation's job."""
-        if run.run_id in self._jobs:
-            return self._jobs[run.run_id].uid
+        if run.run_id in self.followed:
+            return self.followed[run.run_id].uid
         plan = run.plan
         # Before the job exists: what is seen of it from then on is kept. Another thread may call
         # ``wait`` in the meantime.
         reported = Transition(phase=Phase.CREATED, at=self.api.time(), cause="")
         followed = Followed(run, reported=reported, since=math.inf)
         self._runs.add(plan.run_id)
-        self._jobs[plan.run_id] = followed
+        self.followed[plan.run_id] = followed
         try:
             job = manifests[-1]
             runtime = job_changes.runtime_of(plan, manifests)
@@ -157,11 +184,11 @@ class KubernetesCluster:
         except BaseException as error:
             self.release(plan.run_id)
             if isinstance(error, UsageError):
-                self._start(partial(job_changes.discard, self.api, run))
+                self.start_request(partial(job_changes.discard, self.api, run))
             raise
         followed.since = time.monotonic()
         if runtime is not None:
-            self._start(partial(job_changes.bind, self.api, runtime, made))
+            self.start_request(partial(job_changes.bind, self.api, runtime, made))
         if existed:
             self._watches.list_again()
         self._queue.put(partial(self._take_created, plan.run_id, kinds.trimmed_job(made)))
@@ -175,8 +202,8 @@ class KubernetesCluster:
         """Follow an existing job; the end of a missing job is reported."""
         followed = Followed(run, reported=run.history[-1], marks=marks, since=time.monotonic())
         self._runs.add(run.run_id)
-        self._jobs[run.run_id] = followed
-        self._changed.add(run.run_id)
+        self.followed[run.run_id] = followed
+        self._reads.add([run.run_id])
         self._watches.list_again()
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
@@ -194,7 +221,7 @@ class KubernetesCluster:
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
         """Return the events of the followed jobs, in order."""
         until = None if seconds is None else time.monotonic() + seconds
-        if jobs := list(self._jobs.values()):
+        if jobs := list(self.followed.values()):
             self._watches.watch({one.kind for one in jobs})
         while True:
             events = self._take(self._timeout(until))
@@ -209,7 +236,7 @@ class KubernetesCluster:
     def cancel(self, run_id: str, cause: str, cause_id: str, *, keep: bool = False) -> None:
         """Delete or suspend (``keep``) the job, annotated with the cause."""
         reason = {"cause": cause, "cause_id": cause_id, "at": self.api.time()}
-        followed = self._jobs.get(run_id)
+        followed = self.followed.get(run_id)
         if followed is not None and followed.ended_at is None:
             reported = followed.reported
             cannot_start = reported.unrecoverable and reported.cause_id == cause_id
@@ -230,7 +257,7 @@ class KubernetesCluster:
 
     def release(self, run_id: str) -> None:
         """Stop following a job, which goes on or has ended."""
-        if self._jobs.pop(run_id, None) is not None:
+        if self.followed.pop(run_id, None) is not None:
             self._runs.discard(run_id)
             self._logs.forget(run_id)
 
@@ -257,7 +284,7 @@ class KubernetesCluster:
         # Threads that wait to hand over a line go on.
         self._free_lines.release(LINES_WAITING)
         self._logs.close()
-        self._jobs.clear()
+        self.followed.clear()
 
     # -- watching -------------------------------------------------------------------------------
 
@@ -272,9 +299,8 @@ class KubernetesCluster:
 
     def _timeout(self, until: float | None) -> float | None:
         """Return the seconds until a job must be read; None: no limit."""
-        due = [one.look_at for one in list(self._jobs.values()) if one.look_at is not None]
-        look_at = self._read_at if self._changed else max(min(due, default=math.inf), self._read_at)
-        times = [look_at, until, self._watches.report_at()]
+        due = [one.look_at for one in list(self.followed.values()) if one.look_at is not None]
+        times = [self._reads.at(min(due, default=math.inf)), until, self._watches.report_at()]
         soonest = min(one for one in times if one is not None)
         return max(0.0, soonest - time.monotonic()) if soonest < math.inf else None
 
@@ -292,7 +318,7 @@ class KubernetesCluster:
     ) -> None:
         match item:
             case JobEvent():
-                followed = self._jobs.get(item.run_id)
+                followed = self.followed.get(item.run_id)
                 if item.line is not None:
                     self._free_lines.release()
                     if followed is not None:
@@ -312,21 +338,21 @@ class KubernetesCluster:
 
     def _reread(self, run_ids: Collection[str] | None = None) -> None:
         """Mark runs whose state must be read again; None: all."""
-        self._changed.update(list(self._jobs) if run_ids is None else run_ids)
+        self._reads.add(list(self.followed) if run_ids is None else run_ids)
 
     def _take_created(self, run_id: str, job: KubeObject) -> None:
-        if (followed := self._jobs.get(run_id)) is not None:
+        if (followed := self.followed.get(run_id)) is not None:
             followed.take_created(job)
-            self._changed.add(run_id)
+            self._reads.add([run_id])
 
     def _take_change(self, change: ObjectChanged | ObjectDeleted, run_id: str | None) -> None:
-        if (followed := self._jobs.get(run_id or "")) is not None:
+        if (followed := self.followed.get(run_id or "")) is not None:
             followed.take(change)
-            self._changed.add(followed.plan.run_id)
+            self._reads.add([followed.plan.run_id])
 
     def _take_listed(self, listed: ObjectsListed) -> None:
         is_complete = self._watches.take(listed)
-        for followed in list(self._jobs.values()):
+        for followed in list(self.followed.values()):
             is_absent = (
                 listed.kind == followed.kind
                 and followed.plan.job_name not in listed.names
@@ -335,24 +361,15 @@ class KubernetesCluster:
             if is_absent:
                 followed.take_absence()
             if is_absent or is_complete:
-                self._changed.add(followed.plan.run_id)
+                self._reads.add([followed.plan.run_id])
 
     # -- reading --------------------------------------------------------------------------------
 
     def _read_all(self) -> list[JobEvent]:
         """Read the jobs that have changed, or are due."""
-        now = time.monotonic()
-        if now < self._read_at:
-            return []
-        self._read_at = now + min(len(self._jobs) // 10 * READ_SECONDS, MOST_READ_SECONDS)
-        for one in list(self._jobs.values()):
-            if one.look_at is not None and one.look_at <= now:
-                self._changed.add(one.plan.run_id)
-        changed = self._changed
-        self._changed = set()
         events: list[JobEvent] = []
-        for run_id in changed:
-            if (followed := self._jobs.get(run_id)) is not None:
+        for run_id in self._reads.take(time.monotonic(), self.followed):
+            if (followed := self.followed.get(run_id)) is not None:
                 events += self._end_detector.read(followed)
                 if followed.is_over:
                     self.release(run_id)
@@ -360,7 +377,7 @@ class KubernetesCluster:
 
     # -- requests on other threads --------------------------------------------------------------
 
-    def _start(self, request: Callable[[], None]) -> None:
+    def start_request(self, request: Callable[[], None]) -> None:
         """Send a request on a daemon thread; an internal error becomes a note.
 
         Whoever looks again sees what the cluster has not done.

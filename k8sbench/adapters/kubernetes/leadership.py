@@ -198,6 +198,9 @@ class Leadership:
         """True if another replica held a Lease at the last attempt."""
         self.token = ""
         """Token that readers send; empty until it is read."""
+        self._token_read_at = 0.0
+        """Monotonic seconds."""
+        self._token_problem = ""
         self._renewed_at = -math.inf
         """Time of the latest renewal of any Lease, monotonic seconds."""
         self._stopped = threading.Event()
@@ -233,32 +236,40 @@ class Leadership:
             self._stopped.wait(SERVER_SECONDS)
 
     def _renew(self, api: Api, leases: Sequence[Lease]) -> None:
-        read_at, problem = 0.0, ""
         while not self._stopped.is_set():
-            began = time.monotonic()
-            try:
-                if not self.token or began - read_at >= limits.now.operator_token:
-                    self.token = operator_proxy.token(api, self._name)
-                    read_at = began
-                    problem = ""
-            except BenchError as error:
-                if str(error) != problem:
-                    problem = str(error)
-                    self._note(f"warning: nobody can read this operator: {problem}")
-            try:
-                if self.is_held:
-                    self._renew_all(leases)
-                else:
-                    benchmark_objects.check(api)
-                    self._take_all(leases)
-            except BenchError as error:
-                self.waits_for = f"{error.message} {error.action}".strip()
-                self.stands_by = False
+            self.take_turn(api, leases)
             self._stopped.wait(limits.now.lease_renew if self.is_held else SERVER_SECONDS)
         self._renewed_at = -math.inf
         for lease in leases:
             with contextlib.suppress(BenchError):  # it expires
                 lease.release()
+
+    def take_turn(self, api: Api, leases: Sequence[Lease]) -> None:
+        """Take the Leases, or renew them; read the token where it is due."""
+        self._read_token(api)
+        try:
+            if self.is_held:
+                self._renew_all(leases)
+            else:
+                benchmark_objects.check(api)
+                self._take_all(leases)
+        except BenchError as error:
+            self.waits_for = f"{error.message} {error.action}".strip()
+            self.stands_by = False
+
+    def _read_token(self, api: Api) -> None:
+        """Read the token again where it is due; a failure is noted once."""
+        began = time.monotonic()
+        if self.token and began - self._token_read_at < limits.now.operator_token:
+            return
+        try:
+            self.token = operator_proxy.token(api, self._name)
+            self._token_read_at = began
+            self._token_problem = ""
+        except BenchError as error:
+            if str(error) != self._token_problem:
+                self._token_problem = str(error)
+                self._note(f"warning: nobody can read this operator: {error}")
 
     def _take_all(self, leases: Sequence[Lease]) -> None:
         """Take all Leases or none."""

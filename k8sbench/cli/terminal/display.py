@@ -102,7 +102,7 @@ class Display(Progress):
         now = self._clock()
         runs = [*self._runs.values()]
         words = sweep_words(self._sweep, now) if self._sweep is not None else ""
-        return drawn(runs, self._ended, len(self._left), now, width, room, words)
+        return drawn(runs, self.ended_runs, len(self.left), now, width, room, words)
 
 
 # -- drawing of active runs, for a terminal of any size --------------------------------------------

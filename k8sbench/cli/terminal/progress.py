@@ -44,8 +44,8 @@ class Progress:
         self._clock = clock
         self._runs: dict[str, LiveRun] = {}
         """Active runs, in the order of their first event."""
-        self._ended: Counter[Phase] = Counter()
-        self._left: set[str] = set()
+        self.ended_runs: Counter[Phase] = Counter()
+        self.left: set[str] = set()
         """Ids of runs that are no longer followed, but need collection."""
         self._several = False
         """True once several runs were active: each line then names its run."""
@@ -113,9 +113,9 @@ class Progress:
             self._sweep.closed(run, self._clock())
             self._swept(run, self._sweep)
         if run.phase.final:
-            self._ended[run.phase] += 1
+            self.ended_runs[run.phase] += 1
         else:
-            self._left.add(run.run_id)
+            self.left.add(run.run_id)
 
     def note(self, text: str) -> None:
         """Print one line."""
@@ -145,7 +145,7 @@ class Progress:
     def _followed(self, run: Run) -> LiveRun:
         if run.run_id not in self._runs:
             self._runs[run.run_id] = LiveRun(run)
-            self._left.discard(run.run_id)
+            self.left.discard(run.run_id)
             self._several |= len(self._runs) > 1
         self._runs[run.run_id].replan(run.plan)
         return self._runs[run.run_id]

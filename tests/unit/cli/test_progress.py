@@ -145,7 +145,7 @@ def test_a_run_that_is_left_alone_has_not_ended() -> None:
     tell = Progress(lambda: NOW)
     tell.planned(run())
     tell.ended(ended(run(), Phase.RUNNING))
-    assert (tell._left, tell._ended.total()) == ({"seg-1"}, 0)
+    assert (tell.left, tell.ended_runs.total()) == ({"seg-1"}, 0)
     tell.planned(run())  # `collect` tries it again
     tell.ended(ended(run()))
-    assert (tell._left, tell._ended.total()) == (set(), 1)
+    assert (tell.left, tell.ended_runs.total()) == (set(), 1)

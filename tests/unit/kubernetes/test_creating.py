@@ -6,6 +6,7 @@ Lost answers, refusals and full quotas of a real API server are in
 
 import contextlib
 import json
+import math
 import subprocess
 import sys
 import threading
@@ -37,17 +38,6 @@ def silent_api() -> Api:
     place = SimpleNamespace(namespace="team")
     api = SimpleNamespace(place=place, explaining=contextlib.nullcontext, time=time.time)
     return cast(Api, api)
-
-
-class Reader:
-    """Counts the reads of jobs; each has nothing new."""
-
-    def __init__(self) -> None:
-        self.reads = 0
-
-    def read(self, *_: object, **__: object) -> list[object]:
-        self.reads += 1
-        return []
 
 
 def unsent() -> ApiFault:
@@ -134,7 +124,7 @@ def test_a_job_that_is_not_seen_yet_is_cancelled_by_its_uid(
     here: Any = KubernetesCluster(silent_api())
     reported = Transition(phase=Phase.RUNNING, at=0.0, cause="It runs.")
     followed = SimpleNamespace(ended_at=None, found=None, uid=known, reported=reported)
-    here._jobs = {JOB: followed}
+    here.followed = {JOB: followed}
     here.cancel(JOB, "Cancelled by hand.", "cancelled")
     assert cancelled == [JOB] * is_ours
 
@@ -145,7 +135,7 @@ from types import SimpleNamespace
 from k8sbench.adapters.kubernetes import cluster
 cluster.CLOSE_SECONDS = 0.1
 here = cluster.KubernetesCluster(SimpleNamespace(place=SimpleNamespace(namespace="team")))
-here._start(threading.Event().wait)
+here.start_request(threading.Event().wait)
 here.close()
 """
 
@@ -161,9 +151,9 @@ def test_a_request_that_fails_by_a_fault_of_ours_is_noted_and_others_go_on() -> 
     def refused() -> None:
         raise ApiFault(500, "", "busy")
 
-    here._start({}.popitem)  # type: ignore[arg-type]
-    here._start(refused)
-    here._start(done.set)
+    here.start_request({}.popitem)  # type: ignore[arg-type]
+    here.start_request(refused)
+    here.start_request(done.set)
     here.close()
     (event,) = here.wait(0.0)
     assert "warning: a request to the cluster failed: an internal error: KeyError" in str(
@@ -176,27 +166,22 @@ def test_a_request_that_fails_by_a_fault_of_ours_is_noted_and_others_go_on() -> 
 
 
 @pytest.mark.parametrize(("jobs", "reads"), [(9, [1, 2]), (10, [1, 1]), (10_000, [1, 1])])
-def test_of_many_jobs_what_changes_is_read_now_and_then(
-    monkeypatch: pytest.MonkeyPatch, jobs: int, reads: list[int]
-) -> None:
+def test_of_many_jobs_what_changes_is_read_now_and_then(jobs: int, reads: list[int]) -> None:
     moment = 100.0
-    monkeypatch.setattr(time, "monotonic", lambda: moment)
-    here: Any = KubernetesCluster(silent_api())
-    followed = SimpleNamespace(is_over=False, look_at=None)
-    here._jobs = {f"seg-{number}": followed for number in range(jobs)}
-    here._end_detector = reader = Reader()
-    found = []
+    state_reads = cluster.StateReads()
+    one: Any = SimpleNamespace(look_at=None)
+    followed = {f"seg-{number}": one for number in range(jobs)}
+    found = [0]
     for _ in range(2):
-        here._reread({"seg-1"})
-        here._read_all()
-        found.append(reader.reads)
-    assert found == reads
-    if here._changed:
-        moment += here._timeout(None)
+        state_reads.add(["seg-1"])
+        found.append(found[-1] + len(state_reads.take(moment, followed)))
+    assert found[1:] == reads
+    if reads[-1] == 1:
+        moment = state_reads.at(math.inf)
         assert 100 < moment <= 100 + cluster.MOST_READ_SECONDS
-    here._read_all()
-    assert reader.reads == 2
-    assert not here._changed
+    left = state_reads.take(moment, followed)
+    assert found[-1] + len(left) == 2
+    assert state_reads.take(math.inf, followed) == set()
 
 
 # -- whose a job is -------------------------------------------------------------------------------

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-import threading
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -74,28 +72,14 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(leadership, "time", clock)
+    monkeypatch.setattr(benchmark_objects, "check", lambda _: None)
+    monkeypatch.setattr(operator_proxy, "token", lambda *_: "token")
     return clock
 
 
 def unused() -> Api:
     """Connect to nothing: a test runs the rounds of the thread itself."""
     raise NotImplementedError
-
-
-class Rounds:
-    """Takes the place of the event that stops the thread: it is set after some rounds."""
-
-    def __init__(self, rounds: int, look: Callable[[], object] = lambda: None) -> None:
-        self.left = rounds
-        self.look = look
-        """Is called after each round."""
-
-    def is_set(self) -> bool:
-        return self.left == 0
-
-    def wait(self, _: float) -> None:
-        self.look()
-        self.left -= 1
 
 
 class Replica:
@@ -105,13 +89,16 @@ class Replica:
         self, clock: Clock, server: Server, name: str, *namespaces: str, holder: str = "1"
     ) -> None:
         place = Location(server="https://x", namespace="home")
-        api = SimpleNamespace(place=place, time=lambda: 1e9, explaining=Api.explaining)
+        api: Any = SimpleNamespace(place=place, time=lambda: 1e9)
         api.explaining = Api.explaining.__get__(api)
         api.explained = Api.explained.__get__(api)
-        api.find, api.create, api.patch = server.find, server.create, server.patch
+        api.find = server.find
+        api.create = server.create
+        api.patch = server.patch
+        self.api = api
         self.leases = [
             Lease(
-                cast("Api", api),
+                api,
                 n,
                 place=f"home/{name}",
                 holder=f"{name}_{holder}",
@@ -122,10 +109,7 @@ class Replica:
         self.it = Leadership(unused, name, namespaces, lambda _: None)
 
     def turn(self) -> bool:
-        if self.it.is_held:
-            self.it._renew_all(self.leases)
-        else:
-            self.it._take_all(self.leases)
+        self.it.take_turn(self.api, self.leases)
         return self.it.is_held
 
 
@@ -196,28 +180,27 @@ def test_a_namespace_that_fails_does_not_end_the_others_and_is_named(clock: Cloc
     assert it.it.waits_for == ""
 
 
-no_api: Any = None
+class ScriptedLease:
+    """A Lease that answers as it is told: True if it is held, or an error."""
 
+    reason = ""
+    stands_by = False
+    renewed_at = -math.inf
 
-def rounds(monkeypatch: pytest.MonkeyPatch, it: Leadership, answers: list[Any]) -> list[Any]:
-    """Run rounds of a leadership's thread; return what is seen after each."""
-    seen: list[Any] = []
-    look = partial(_note, it, seen)
-    it._stopped = cast(threading.Event, Rounds(len(answers), look))
+    def __init__(self, *answers: bool | StoreError) -> None:
+        self.answers = list(answers)
 
-    def take(_: object) -> None:
-        if isinstance(answer := answers.pop(0), Exception):
+    def is_free(self) -> bool:
+        return True
+
+    def attempt(self) -> bool:
+        if isinstance(answer := self.answers.pop(0), StoreError):
             raise answer
-        it._renewed_at = time.monotonic() if answer else -math.inf
+        self.renewed_at = time.monotonic()
+        return answer
 
-    for name in ("_take_all", "_renew_all"):
-        monkeypatch.setattr(it, name, take)
-    it._renew(no_api, [])
-    return seen
-
-
-def _note(it: Leadership, seen: list[Any]) -> None:
-    seen.append((it.token, it.is_held, it.waits_for))
+    def release(self, *, forget: bool = False) -> None:
+        assert forget
 
 
 def test_a_token_that_is_replaced_is_read_again_and_its_failure_told_once(
@@ -235,12 +218,17 @@ def test_a_token_that_is_replaced_is_read_again_and_its_failure_told_once(
         return tokens.pop(0)
 
     monkeypatch.setattr(operator_proxy, "token", token)
-    seen = rounds(monkeypatch, it, [False, StoreError("No."), True, True])
+    api: Any = None
+    lease: Any = ScriptedLease(False, StoreError("No."), True, True)
+    seen = []
+    while lease.answers:
+        it.take_turn(api, [lease])
+        seen.append((it.token, it.is_held, it.waits_for))
     assert seen == [
         ("one", False, ""),
         ("two", False, "No."),
-        ("two", True, "No."),
-        ("two", True, "No."),
+        ("two", True, ""),
+        ("two", True, ""),
     ]
     (note,) = notes
     assert "It is gone." in note, "the controller logs the other error"
@@ -274,11 +262,10 @@ def test_without_a_crd_that_it_knows_no_lease_is_taken(
     it = Leadership(unused, "one", (), lambda _: None)
     api: Any = SimpleNamespace(get=with_crd(description), explaining=contextlib.nullcontext)
     monkeypatch.setattr(operator_proxy, "token", lambda *_: "one")
-    it._stopped = cast(threading.Event, Rounds(1))
-    taken: list[object] = []
-    monkeypatch.setattr(it, "_take_all", taken.append)
-    it._renew(api, [])
-    assert bool(taken) is is_enough
+    lease: Any = ScriptedLease(True)
+    it.take_turn(api, [lease])
+    assert it.is_held is is_enough
+    assert bool(lease.answers) is not is_enough
     assert ("k8sbench operator crd | kubectl apply" in it.waits_for) is not is_enough
 
 

@@ -6,8 +6,9 @@ The runs' results are kept whatever happens.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,6 +22,7 @@ from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, RunFilter, Store
+from k8sbench.threads import Threads
 from tests.unit.lifecycle.played import FakeCluster, FakeObjects, Silent, at, context, planned_case
 from tests.unit.model.specs import a_request
 from tests.unit.presence import present
@@ -66,6 +68,36 @@ def measured(**changes: Any) -> Measurement:
 WAITS = "  GPU metrics follow; Ctrl-C leaves them out."
 
 
+T = TypeVar("T")
+
+
+class SteppedThreads(Threads):
+    """Threads whose waits advance the clock of the cluster if all calls are blocked or done."""
+
+    def __init__(self, cluster: FakeCluster, sources: Sequence[Source | TrainerSource]) -> None:
+        super().__init__()
+        self.cluster = cluster
+        self.sources = sources
+        self.has_news = threading.Event()
+
+    def start(self, call: Callable[[], T], name: str) -> Future[T]:
+        future = super().start(call, name)
+        future.add_done_callback(lambda _: self.has_news.set())
+        return future
+
+    def wait(self, seconds: float) -> None:
+        if self.has_news.is_set():
+            self.has_news.clear()
+            return
+        open_ = all(one.gate.is_set() for one in self.sources if isinstance(one, Source))
+        working = [one for one in threading.enumerate() if one.name == "gpu-metrics"]
+        if open_ and working:
+            for one in working:
+                one.join(20)
+        else:
+            self.cluster.now += seconds
+
+
 class Bench:
     """Runs cases on a fake cluster with metric sources.
 
@@ -93,8 +125,8 @@ class Bench:
             metric_sources=sources,
             accept=accept,
         )
-        self.gathering = GpuMetricsFetcher(self.context, self.reporter)
-        self.gathering.wait = self.wait
+        threads = SteppedThreads(self.cluster, sources)
+        self.gathering = GpuMetricsFetcher(self.context, self.reporter, threads)
 
     def submit(self, cases: int = 1, device: str = "cuda", **asked: Any) -> list[Run]:
         case = planned_case("kubernetes")
@@ -109,19 +141,6 @@ class Bench:
     def collect(self, run: Run) -> list[Run]:
         args = ([run], self.context, self.reporter, self.stop)
         return collecting.collect(*args, follow=False, gathering=self.gathering).closed
-
-    def wait(self, seconds: float) -> None:
-        """Wait for threads; advance the clock if all are blocked or done."""
-        if self.gathering._threads._done.is_set():
-            self.gathering._threads.wait(0.0)
-            return
-        open_ = all(one.gate.is_set() for one in self.sources if isinstance(one, Source))
-        working = [one for one in threading.enumerate() if one.name == "gpu-metrics"]
-        if open_ and working:
-            for one in working:
-                one.join(20)
-        else:
-            self.cluster.now += seconds
 
     def finish(self) -> None:
         self.gathering.finish([], self.stop)

@@ -140,9 +140,10 @@ def test_however_the_bytes_arrive_the_lines_are_the_same(lines: list[str], size:
         def readinto(self, buffer: Any) -> int:
             return super().readinto(memoryview(buffer)[:size])
 
-    log = LogFile("-")
     raw: Any = io.BufferedReader(Slow(data))
-    found = pieces(log._blocks(log._text(raw)))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=raw))
+        found = pieces(LogFile("-"))
     assert found == list(enumerate(lines, 1))
 
 
