@@ -288,7 +288,9 @@ class Client:
         ``since`` is a length of time before now (``"3d"``), or a date.
         """
         wanted = RunFilter(set_name=set, benchmark=benchmark, since=_moment(since))
-        return run_list.list_runs(wanted, self._scope(), _noted)
+        return run_list.list_runs(
+            wanted, self._scope(), _noted, lambda listing: list(listing.rows())
+        )
 
     @_offering(CaseFilters)
     def history(
