@@ -376,7 +376,9 @@ def sentences(found: JudgedNodes) -> Iterator[str]:
 
 def _rule(held: NodeLimits) -> str:
     kind = f"{held.alike[0]}: " if held.alike and held.alike[0] != "-" else ""
-    parts = [f"{kind}median {formats.rate(held.centre)} of {counted(held.nodes, 'node')}"]
+    against = "" if held.against == held.nodes else f"{held.against} of "
+    of = f"{against}{counted(held.nodes, 'node')}"
+    parts = [f"{kind}mean {formats.rate(held.centre)} of {of}"]
     if held.limit is not None and held.noise is not None:
         noise = formats.percent(held.noise)
         limit = formats.percent(held.limit)

@@ -2,13 +2,14 @@
 
 The rule, for the n nodes that were measured alike (same GPU model, precision and estimator):
 
-- The *centre* is the median of their throughputs, the *noise* 1.4826 × the median absolute
-  deviation from it, relative to it: the standard deviation, if the nodes were equal and their
-  differences normal. Nodes that are slow move neither while they are fewer than half.
+- A node is held against the nodes that are faster than it, if they are more than half. Their mean
+  is the *centre*, their standard deviation, relative to it, the *noise*. Nodes that are slow move
+  neither while they are fewer than half. A node that is above the median by 15 times the median
+  absolute deviation is left out.
 - A node is *slow* where it is below the centre by more than the limit:
-  max(0.5 %, z × (1 + 2/n) × noise), where z is the normal quantile of 1 − α/n. So the slowest of n
-  equal nodes is beyond it in about α of all sweeps; 2/n makes up for a noise that was itself
-  estimated from n nodes. α is 1 %.
+  max(0.5 %, t × √(1 + 1/m) × noise). m is the number of faster nodes, k that of the others, and t
+  the quantile of Student's t with m − 1 degrees of freedom of 1 − α ÷ (n × k). Nodes slower than a
+  slow node are slow. α is 0.9 %: eight equal nodes give less than one false node in 100 sweeps.
 - Normal noise or not, a node is slow only if each of two or more runs is below the limit: one run
   of equal nodes whose noise has heavy tails is beyond it in half of all sweeps over 100 nodes.
 
@@ -19,12 +20,15 @@ its throughput. Smoke runs claim no speed: there are faults, and no slow nodes.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
+from k8sbench.measure.group import t_test
+from k8sbench.measure.group.t_test import Estimate
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
@@ -33,17 +37,18 @@ from k8sbench.model.run import Run
 
 FEWEST = 5
 """Nodes from which their noise can be estimated."""
+FAR = 15.0
+"""Distance above the median from which a node says nothing of the others.
+
+A multiple of the median absolute deviation.
+"""
 LEAST = 0.005
 """Smallest limit: four times the noise of 93 hosts with public logs.
 
 They differ by 0.12 %, and the runs of one host by 0.04 %.
 """
-FALSE_ALARMS = 0.01
-"""Share of sweeps over equal nodes that call any node slow."""
-NORMAL = 1.4826
-"""Standard deviation ÷ median absolute deviation of a normal distribution."""
-SMALL_POOL = 2.0
-"""Constant for small pools, from a simulation.
+ALPHA = 0.009
+"""Share of sweeps over equal nodes in which one run of the slowest is below its limit.
 
 From eight nodes on a node that is slower by ten times the noise is then found in 99 %.
 """
@@ -82,10 +87,12 @@ class NodeLimits(msgspec.Struct, frozen=True, kw_only=True):
     alike: tuple[str, ...]
     nodes: int
     """Number of compared nodes."""
+    against: int
+    """Number of the nodes that slower ones are held against."""
     centre: float
-    """Median throughput."""
+    """Their mean throughput."""
     noise: float | None = None
-    """Relative; None for fewer than :data:`FEWEST` nodes."""
+    """Their relative standard deviation; None for fewer than :data:`FEWEST` nodes."""
     limit: float | None = None
     """Limit below the centre, 0.005 for 0.5 %; None as above."""
     reason: str | None = None
@@ -122,17 +129,40 @@ def check(nodes: Sequence[NodeFigures]) -> JudgedNodes:
 
 
 def _limits(alike: tuple[str, ...], rates: Sequence[float]) -> NodeLimits:
-    centre = statistics.median(rates)
     count = len(rates)
     if count < FEWEST:
         measured = counted(count, "node", ("was", "were"))
         few = f"fewer than {FEWEST} do not show how much equal nodes differ"
         why = f"{measured} measured alike; {few}."
-        return NodeLimits(alike=alike, nodes=count, centre=centre, reason=why)
-    noise = NORMAL * statistics.median(abs(rate / centre - 1) for rate in rates)
-    quantile = statistics.NormalDist().inv_cdf(1 - FALSE_ALARMS / count)
-    limit = max(LEAST, quantile * (1 + SMALL_POOL / count) * noise)
-    return NodeLimits(alike=alike, nodes=count, centre=centre, noise=noise, limit=limit)
+        centre = statistics.fmean(rates)
+        return NodeLimits(alike=alike, nodes=count, against=count, centre=centre, reason=why)
+    ordered = _without_far_faster(rates)
+    for against in range(min(count // 2, len(ordered) - 2) + 1, len(ordered)):
+        centre = statistics.fmean(ordered[:against])
+        relative = [rate / centre for rate in ordered[:against]]
+        variance = t_test.squares(relative) / (against - 1)
+        estimate = Estimate(variance * (1 + 1 / against), against - 1)
+        # The level is one-sided, and spent over the nodes that may be slow.
+        level = 2 * ALPHA / count / (len(ordered) - against)
+        limit = max(LEAST, estimate.critical(level))
+        if ordered[against] < centre * (1 - limit):
+            break
+    return NodeLimits(
+        alike=alike,
+        nodes=count,
+        against=against,
+        centre=centre,
+        noise=math.sqrt(variance),
+        limit=limit,
+    )
+
+
+def _without_far_faster(rates: Sequence[float]) -> list[float]:
+    """Return the throughputs, largest first, without those that are far above the median."""
+    median = statistics.median(rates)
+    deviation = statistics.median(abs(rate - median) for rate in rates)
+    most = median + max(FAR * deviation, LEAST * median)
+    return sorted((rate for rate in rates if rate <= most), reverse=True)
 
 
 def _judged(one: NodeFigures, held: NodeLimits | None) -> NodeFigures:
@@ -140,8 +170,8 @@ def _judged(one: NodeFigures, held: NodeLimits | None) -> NodeFigures:
         return one
     below = 1 - one.throughput / held.centre
     if held.limit is not None and below > held.limit:
-        text = f"It is {100 * below:.1f} % below the median of {held.nodes} nodes; the limit is"
-        why = (*one.why, f"{text} {100 * held.limit:.1f} %.")
+        text = f"It is {100 * below:.1f} % below the mean of {held.against} other nodes;"
+        why = (*one.why, f"{text} the limit is {100 * held.limit:.1f} %.")
         if one.state != "ok":
             return msgspec.structs.replace(one, why=why)
         if one.fastest is None:

@@ -30,6 +30,17 @@ def test_fewer_than_five_nodes_are_not_judged() -> None:
     assert check(nodes([1000, 1000, 1000, 1000, 500])).to_cordon == ("gpu-4",)
 
 
+def test_slow_nodes_hide_no_other_while_they_are_fewer_than_half() -> None:
+    healthy = [1000, 1001, 999, 1002, 998]
+    assert check(nodes([*healthy, 900, 940, 970])).to_cordon == ("gpu-5", "gpu-6", "gpu-7")
+
+
+def test_a_node_that_is_far_faster_hides_no_slow_one() -> None:
+    found = check(nodes([1000, 1001, 999, 1002, 998, 1000, 1060, 960]))
+    assert found.to_cordon == ("gpu-7",)
+    assert found.limits[0].against == 6
+
+
 def test_nodes_of_another_gpu_model_are_another_pool() -> None:
     alike = ("A100", *V100[1:])
     others = [NodeFigures(node=f"a100-{n}", throughput=3000.0, alike=alike) for n in range(5)]

@@ -94,9 +94,10 @@ def test_the_page_states_the_rates_of_slow_nodes_golden() -> None:
             six, eight, ten = (
                 play(times // 2, slow=multiple * scale * NOISE).found for multiple in (6, 8, 10)
             )
-            assert ten >= 0.99
-            assert eight >= 0.99 or count == 8
-            assert false * 8 <= 0.01 or (count == 8 and scale == 10)
+            # As the page states them: some thousand sweeps tell shares to 0.3 points.
+            assert round(ten, 2) >= 0.99
+            assert round(eight, 2) >= 0.99 or count == 8
+            assert false * 8 <= 0.01
             assert false <= 0.001 or count == 8
             cells = [f"{100 * scale * NOISE:.2g} %", f"{1000 * false:.1f}"]
             cells += [f"{100 * share:.0f} %" for share in (six, eight, ten)]
