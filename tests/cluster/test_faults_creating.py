@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cluster import operator_process
+from tests.harness.cluster import operator_process, webhooks
 from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.manifests import limit
 from tests.harness.cluster.operator_process import OperatorShell
+from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import CASE, Shell, until
 
 COUNTED = "count/pytorchjobs.kubeflow.org"
@@ -89,3 +90,23 @@ def test_a_place_that_refuses_jobs_ends_no_run_of_an_object(
         until(lambda: own_shell.on_cluster() == ["a-1"], "the job of a-1")
         running.until("info collecting")
         operator_process.end(running)
+
+
+@pytest.mark.parametrize(
+    "path", ["/metadata/name", "/metadata/labels/k8sbench.io~1run"], ids=["name", "run label"]
+)
+def test_a_job_that_a_webhook_renames_is_deleted_and_ends_no_run(
+    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell, path: str
+) -> None:
+    namespace, kind = own_shell.namespace, own_shell.kind
+    change = {"op": "replace", "path": path, "value": "other"}
+    with operator.collecting() as running:
+        with webhooks.mutating(own_cluster, namespace, [change]):
+            operator_process.given(own_shell, "a")
+            running.until("not ready: no job can be created for now: ")
+            until(lambda: namespace.get(kind.plural) == [], "the deletion of the renamed jobs")
+        until(lambda: own_shell.on_cluster() == ["a-1"], "the job of a-1")
+        operator_process.end(running)
+    history = operator.json("status", "a-1")["history"]
+    assert "creation-waits" in {step["cause_id"] for step in history}
+    assert history[-1]["phase"] not in {"Lost", "Failed"}

@@ -41,6 +41,7 @@ from k8sbench.model.kube import (
     KubeObject,
     annotations_of,
     attempt_of,
+    labels_of,
     name_of,
 )
 from k8sbench.model.plan import RunPlan
@@ -91,7 +92,9 @@ def create(
             if not is_provided:
                 provide()
                 is_provided = True
-            return api.create(path, manifest), False
+            made = api.create(path, manifest)
+            _check_unchanged(api, manifest, made)
+            return made, False
         except ApiFault as fault:
             error = fault
         exists = is_provided and error.reason == "AlreadyExists"
@@ -124,6 +127,27 @@ def create(
             tried = f"creation of the job is tried for up to {times.duration(seconds)}."
             note(f"The API server does not answer ({error.message}); {tried}")
         api.pause(min(0.2 * 2.0**attempts, 5.0))
+
+
+def _check_unchanged(api: Api, manifest: Mapping[str, Any], made: KubeObject) -> None:
+    """Delete a new job to which admission has given another name or run label.
+
+    Nobody would find it again. Raises :class:`UsageError` for one.
+    """
+    kind, name = made["kind"], name_of(manifest)
+    label = labels_of(made).get(RUN_LABEL)
+    if name_of(made) == name and label == labels_of(manifest).get(RUN_LABEL):
+        return
+    path = kinds.path(kind, api.place.namespace, name_of(made))
+    with contextlib.suppress(ApiFault):
+        api.delete(path, uid=made["metadata"]["uid"], retry_s=limits.now.request_short)
+    error = UsageError(
+        f"An admission webhook has changed {kind} {name} into {name_of(made)} of run {label}; it"
+        " was deleted.",
+        "Ask the cluster's administrator to leave names and labels of k8sbench's jobs as they are.",
+    )
+    error.cause_id = "admission-denied"
+    raise error
 
 
 def runtime_of(plan: RunPlan, manifests: Sequence[Manifest]) -> Manifest | None:
