@@ -14,7 +14,9 @@ from unittest.mock import patch
 
 import pytest
 
+from k8sbench.adapters.kubernetes.client import api
 from k8sbench.model.kinds import PYTORCH_JOB, JobKind
+from k8sbench.model.kube import KubeObject, name_of
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from tests.harness.cluster import fault_proxy, following
@@ -117,6 +119,28 @@ def test_what_happened_before_history_was_forgotten_is_reported(
         end = port.end_of(gone)
     assert (end.phase, end.cause_id) == (Phase.LOST, "job-deleted")
     assert any(call.args[0].endswith("/pods") for call in lists.call_args_list)
+
+
+def test_a_list_whose_version_is_forgotten_between_its_pages_is_read_anew(
+    own_cluster: OwnCluster, namespace: Namespace, user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "PAGE", 2)
+    names = [f"pod-{number}" for number in range(5)]
+    for name in names:
+        namespace.kubectl("run", name, "--image=none")
+    kept: list[str] = []
+
+    def keep(found: KubeObject) -> KubeObject:
+        kept.append(name_of(found))
+        if len(kept) == 1:
+            namespace.kubectl("label", "pod", names[0], "since=then")
+            compact(own_cluster)
+        return found
+
+    with following.opened(user) as port:
+        found, _ = port.cluster.api.list(f"/api/v1/namespaces/{namespace.name}/pods", keep=keep)
+    assert [name_of(one) for one in found] == names
+    assert kept == [*names[:2], *names]
 
 
 def test_a_permission_is_taken_away_and_given_back(namespace: Namespace, user: Path) -> None:

@@ -95,12 +95,20 @@ class Api:
     ) -> tuple[list[KubeObject], str]:
         """Return objects and their resourceVersion, read page by page.
 
-        ``keep`` trims each object; None drops it.
+        If the server forgets their version between two pages, all are read anew, at once. ``keep``
+        trims each object; None drops it.
         """
         query = _query(labelSelector=labels, fieldSelector=fields, limit=str(PAGE))
         items: list[KubeObject] = []
         while True:
-            page = _decoded(answer := self._ask(ApiRequest("list", path, query), retry_s))
+            try:
+                page = _decoded(answer := self._ask(ApiRequest("list", path, query), retry_s))
+            except ApiFault as fault:
+                if fault.status != 410 or "continue" not in query:
+                    raise
+                del query["continue"], query["limit"]
+                items.clear()
+                continue
             about = page.get("metadata")
             found = page.get("items") or []
             if not isinstance(about, dict) or not all(map(_has_name, found)):
