@@ -37,7 +37,8 @@ BATCH_SIZE = reject(
 )
 CLOCK_MISMATCH = reject(
     "clock-mismatch",
-    "Printed times and time stamps disagree, or the stamps go back. The message names a "
+    "Printed times and time stamps disagree, or the stamps go back; for all formats if most "
+    "are apart by a factor of 6. The message names a "
     "clock that was set by hours, and a unit that is a thousand times off. Only records "
     "between which nothing else happened are compared. docs/reasons.md has the tolerances. "
     "A clock that is set during the window, by a second or to daylight saving time, is a "

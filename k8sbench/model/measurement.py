@@ -64,6 +64,10 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     """``samples/s``, ``images/s``, ``clips/s``, ``sequences/s``, ``tokens/s`` or ``GB/s``."""
 
 
+SAME_TIME_SECONDS = 2.0
+"""Most seconds between the begins of the windows of two ranks of a job."""
+TIMES_AND_LOSSES = "times-and-losses:"
+"""Begin of a digest of records that chance cannot explain."""
 ESTIMATORS = tuple(name for name in Throughput.__struct_fields__ if name != "unit")
 """Names of a measurement's throughputs, the usual headline first."""
 
@@ -343,7 +347,12 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     environment: dict[str, str | int | float | bool | None]
     """Versions and machines from the log, by name; a value may be None."""
     log_digest: str | None = None
-    """SHA-256 of the log's records, to find logs counted twice; None without records."""
+    """SHA-256 of the log's records, to find logs counted twice; None without records.
+
+    After ``times-and-losses:`` it is of as many of the first records as no other run prints.
+    """
+    losses_digest: str | None = None
+    """The same of the losses alone, to find logs of one job; None where they hardly differ."""
     missing: dict[str, str] = {}
     """Path of each figure that is None → why."""
     verdict: Verdict
@@ -380,9 +389,25 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     def is_same_log(self, other: Measurement) -> bool:
         """Return True if two logs have the same records and times.
 
-        Times count if both have them. Runs whose steps take the same time to the last printed
-        digit print the same records.
+        Times of receipt count if both have them, unless chance cannot explain equal records. Runs
+        whose steps take the same time to the last printed digit print the same records.
         """
+        if self.log_digest is None or self.log_digest != other.log_digest:
+            return False
+        if self.log_digest.startswith(TIMES_AND_LOSSES):
+            return True
         steady = [log.steady for log in (self, other) if log.steady]
         times = {(part.started_at, part.ended_at) for part in steady}
-        return self.log_digest == other.log_digest is not None and len(times) < 2
+        return len(times) < 2
+
+    def is_of_same_job(self, other: Measurement) -> bool:
+        """Return True if two logs have the same losses at the same time, as those of two ranks."""
+        windows = [log.window for log in (self, other)]
+        began = [window.started_at for window in windows if window]
+        known = [at for at in began if at is not None]
+        return (
+            self.losses_digest is not None
+            and self.losses_digest == other.losses_digest
+            and len(known) == 2
+            and max(known) - min(known) <= SAME_TIME_SECONDS
+        )

@@ -18,7 +18,7 @@ from k8sbench.measure.rules import EXIT_CODE, MIXED_GPU_MODEL
 from k8sbench.measure.verdict import IntegrityRule, reject, rules_in, warn
 from k8sbench.model.errors import Finding
 from k8sbench.model.group import OUT_OF_MEMORY, SCRATCH, UNSTEADY
-from k8sbench.model.identity import case_values, group_key
+from k8sbench.model.identity import GroupKey, case_values, group_key
 from k8sbench.model.measurement import ESTIMATORS, Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, is_out_of_memory
@@ -55,15 +55,16 @@ NOT_MEASURED = reject(
 )
 LOG_COUNTED_TWICE = reject(
     "log-counted-twice",
-    "The log is, record by record, that of an earlier run, in any group. The times at "
-    "which lines were received are equal, too, if both logs have them.",
+    "The log is that of an earlier run, in any group: its times and losses are equal, "
+    "whatever its stamps and its length. Where times hardly differ, all lines are, and the "
+    "times at which they were received. Or the losses are those of another rank of the job.",
     "Remove the copy with k8sbench store remove RUN.",
 )
 MIXED_PLAN = reject(
     "mixed-plan",
     "A property outside the group's key differs from the other runs. Such as environment "
-    "variables, command, details of the pool: it is another "
-    "case.",
+    "variables, command, details of the pool, or the model, its size and the batch of a step "
+    "that a log states: it is another case.",
     "Compare the plans with k8sbench status RUN -o yaml, and repeat the case with one of them.",
 )
 MIXED_PRECISION = reject(
@@ -213,8 +214,7 @@ def _knowledge(run: Run) -> tuple[int, bool]:
 
 def reported(environment: Mapping[str, object], key: str) -> str | None:
     """Return a value of the log's environment as text; None if not reported."""
-    value = environment.get(key)
-    return None if value is None else str(value)
+    return _text(environment.get(key))
 
 
 OUTLIER_LIMIT = 1.25
@@ -231,20 +231,28 @@ MAJORITY = (2, 3)
 
 def logs_counted_twice(candidates: Sequence[Candidate]) -> None:
     """Reject runs with the same log, except the first, in any group."""
-    owners: defaultdict[str, list[Candidate]] = defaultdict(list)
+    by_log: defaultdict[str | None, list[Candidate]] = defaultdict(list)
+    by_losses: defaultdict[tuple[str | None, GroupKey], list[Candidate]] = defaultdict(list)
     for candidate in candidates:
-        if not candidate.counts or candidate.measurement.log_digest is None:
+        if not candidate.counts:
             continue
-        alike = owners[candidate.measurement.log_digest]
-        owner = next(
-            (one for one in alike if one.measurement.is_same_log(candidate.measurement)), None
-        )
-        if owner is None:
-            alike.append(candidate)
-        else:
-            candidate.reject_unless_accepted(
-                LOG_COUNTED_TWICE, f"Its log is that of run {owner.run.run_id}."
+        found = candidate.measurement
+        alike = by_log[found.log_digest]
+        ranks = by_losses[found.losses_digest, candidate.planned]
+        copied = next((one for one in alike if one.measurement.is_same_log(found)), None)
+        beside = next((one for one in ranks if one.measurement.is_of_same_job(found)), None)
+        if copied is not None:
+            text = f"Its log is that of run {copied.run.run_id}."
+            candidate.reject_unless_accepted(LOG_COUNTED_TWICE, text)
+        elif beside is not None:
+            text = (
+                f"Its log is of the job of run {beside.run.run_id}, as that of another rank: the"
+                " losses are equal at the same time."
             )
+            candidate.reject_unless_accepted(LOG_COUNTED_TWICE, text)
+        else:
+            alike.append(candidate)
+            ranks.append(candidate)
 
 
 def other_plans(candidates: Sequence[Candidate]) -> None:
@@ -260,24 +268,34 @@ def other_plans(candidates: Sequence[Candidate]) -> None:
         _reject_minority(candidates, values, MIXED_PLAN, f"its plan's {name}", shown=False)
 
 
-_TRAITS: dict[IntegrityRule, tuple[str, Callable[[Candidate], str | None]]] = {
-    MIXED_GPU_MODEL: ("its GPU model", lambda c: c.measurement.gpu_model),
-    MIXED_PRECISION: ("its precision in effect", lambda c: c.measurement.precision_effective),
-    MIXED_IMAGE: ("its image", lambda c: c.run.image_digest or c.run.plan.image),
-    MIXED_DATA: ("its data set", lambda c: c.measurement.data_digest),
-    MIXED_WEIGHTS: ("its start weights", lambda c: c.start_weights),
-    MIXED_DRIVER: ("its GPU driver", lambda c: reported(c.measurement.environment, "driver")),
-    MIXED_FRAMEWORK: (
-        "its framework version",
-        lambda c: reported(c.measurement.environment, "framework_version"),
-    ),
-}
-"""Rule → a trait that only the runs report, and its value."""
+def _states(name: str) -> Callable[[Candidate], str | None]:
+    return lambda candidate: reported(candidate.measurement.environment, name)
+
+
+_TRAITS: tuple[tuple[IntegrityRule, str, Callable[[Candidate], str | None]], ...] = (
+    (MIXED_GPU_MODEL, "its GPU model", lambda c: c.measurement.gpu_model),
+    (MIXED_PRECISION, "its precision in effect", lambda c: c.measurement.precision_effective),
+    (MIXED_IMAGE, "its image", lambda c: c.run.image_digest or c.run.plan.image),
+    (MIXED_DATA, "its data set", lambda c: c.measurement.data_digest),
+    (MIXED_WEIGHTS, "its start weights", lambda c: c.start_weights),
+    (MIXED_DRIVER, "its GPU driver", _states("driver")),
+    (MIXED_FRAMEWORK, "its framework version", _states("framework_version")),
+    (MIXED_PLAN, "its model", _states("model")),
+    (MIXED_PLAN, "its number of parameters", lambda c: _text(c.measurement.parameters)),
+    (MIXED_PLAN, "its number of classes", _states("classes")),
+    (MIXED_PLAN, "its samples of a step", _states("global_batch")),
+    (MIXED_PLAN, "its memory layout", _states("option.channels_last")),
+)
+"""Rule, a trait that only the runs report, and its value."""
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def mixed(candidates: Sequence[Candidate]) -> None:
     """Reject runs that differ from the others in a trait, trait by trait."""
-    for rule, (what, value) in _TRAITS.items():
+    for rule, what, value in _TRAITS:
         values = {c.run.run_id: value(c) for c in candidates if c.counts}
         _reject_minority(candidates, values, rule, what, shown=True)
 

@@ -8,6 +8,7 @@ is rejected in each case.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -83,6 +84,12 @@ ABOUT = 0.1
 OTHER_UNIT = "Declare that unit in the format's file, or leave that number out of it."
 APART = 0.05
 """Relative difference of the headline and the figure by the stamps that is remarked."""
+ROOT = 2**0.25
+FAR_APART = 6.0
+"""The same as a factor, from which one of the two is wrong."""
+
+FEWEST_FAR = 5
+"""Fewest records that show it: a clock may be set once."""
 
 
 class Step(NamedTuple):
@@ -127,6 +134,8 @@ class LogClock:
         self.training_stretches = 0
         """Runs of consecutive records in ``training_steps``."""
         self._trained_to = -1
+        self._ratios: Counter[int] = Counter()
+        """Number of records by time by the stamps ÷ printed time, as a power of :data:`ROOT`."""
         self._off = 0.0
         """Seconds by which the latest compared record's stamps and times differ."""
         self._off_line: Occurrence | None = None
@@ -201,6 +210,10 @@ class LogClock:
             self.training_steps += entry.distance
             self.training_seconds += entry.passed
             self._trained_to = end
+            steps, time = entry.printed
+            if entry.passed > 0 and steps > 0 and time > 0:
+                ratio = entry.passed / (time / steps * entry.distance)
+                self._ratios[round(math.log(ratio, ROOT))] += 1
         self._began |= self._tells or entry.at is not None
 
     def _look_for_jump(self, entry: Entry) -> None:
@@ -258,6 +271,14 @@ class LogClock:
             places = [at.place] if at else []
             yield rules.CLOCK_MISMATCH.finding(text, places, action=MEASURE_AGAIN)
 
+    def is_far_apart(self, unit: float) -> bool:
+        """True if most stamps contradict the times by a factor that no other work explains."""
+        far = math.log(FAR_APART, ROOT)
+        ratios = self._ratios.items()
+        slow = sum(n for power, n in ratios if power - math.log(unit, ROOT) >= far)
+        fast = sum(n for power, n in ratios if power - math.log(unit, ROOT) <= -far)
+        return max(slow, fast) >= FEWEST_FAR and 2 * max(slow, fast) > self._ratios.total()
+
     def misleads(self, unit: float | None) -> bool:
         """True if the figure has the time of wrong stamps."""
         return self._largest is not None and self._largest.counts and bool(self._cause(unit))
@@ -283,7 +304,10 @@ class LogClock:
 
 
 def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> Iterator[Finding]:
-    """Warn if stamps and printed times differ without a stated reason."""
+    """Yield how far stamps and printed times differ without a stated reason.
+
+    A warning; a contradiction from a factor on that no work beside the training explains.
+    """
     if unit is None or tally.stamped is None:
         return
     first, last = tally.stamped
@@ -307,7 +331,8 @@ def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> It
             why = "time passed that is in no training line, and no other line explains it"
         share = f"{100 * ratio:.1f} %"
         text = f"By its time stamps the log's rate is {share} of that by its lines: {why}."
-        yield rules.CLOCKS_APART.finding(text)
+        is_far = clock.is_far_apart(unit)
+        yield (rules.CLOCK_MISMATCH if is_far else rules.CLOCKS_APART).finding(text)
 
 
 def _compare_training(unit: float, tally: Tally, clock: LogClock) -> float:

@@ -302,7 +302,8 @@ def _with_records(
         data_fraction=rank.tally.waiting,
         window=_window(rank, unit_seconds),
         training_lines=rank.all_records,
-        log_digest=rank.sums.digest.hexdigest(),
+        log_digest=rank.sums.digest.of_records(),
+        losses_digest=rank.sums.digest.of_losses(),
     )
 
 

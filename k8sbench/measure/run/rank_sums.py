@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from array import array
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from k8sbench.measure.run.evidence import MANY, Occurrence, Occurrences
+from k8sbench.measure.run.record_digest import RecordDigest
 from k8sbench.model.sample import Record, Shape
 
 FEWEST_RECORDS = 5
@@ -388,13 +388,12 @@ class RankSums:
         self.odd_losses_early = Occurrences()
         """The same in the warm-up."""
         self._warmup = window.warmup
-        self.digest = hashlib.sha256()
-        """Over the records as printed."""
+        self.digest = RecordDigest()
 
     def add(self, entry: Entry) -> None:
         """Add a record that leads further."""
         line, record = entry.line, entry.line.record
-        self.digest.update(record.text.encode("utf-8", "replace"))
+        self.digest.add(record)
         if entry.at is not None:
             self.last_stamp = entry.at
             if self.first_stamp is None:

@@ -234,7 +234,7 @@ def test_a_record_shows_no_folder_above_what_was_given(place: Path, cli: Cli) ->
     home = place / "home" / "alice"
     home.mkdir(parents=True)
     for name in ("a.txt", "b.txt"):
-        (home / name).write_text(foreign.log(day=ord(name[0]) - 90))
+        (home / name).write_text(foreign.log(rate=1100.0 + ord(name[0])))
     out = cli("import", str(home), *foreign.OF, "--set", "s", "-o", "json").out
     with open_store() as store:
         found = store.runs(RunFilter())

@@ -72,7 +72,7 @@ def test_logs_without_dates_are_not_of_the_day_of_their_import(place: Path, cli:
 
 def test_the_options_that_a_row_names_are_those_of_import(place: Path, cli: Cli) -> None:
     for gpus in (1, 8):
-        (place / f"gpu{gpus}.txt").write_text(foreign.log(gpus))
+        (place / f"gpu{gpus}.txt").write_text(foreign.log(gpus, rate=1100.0 * gpus))
     out = cli("import", ".", "--benchmark", str(foreign.BENCHMARK), "--set", "one").out
     assert "--repeats" not in out
     assert "--gpu-model" in out

@@ -259,6 +259,12 @@ def video(config: int | None, factor: float = 1) -> list[str]:
     return ["[03/02 10:00:00]     valid_batch_size : 1 ", *stated, *lines]
 
 
+FOUR_WORKERS_EIGHTFOLD = [
+    re.sub(r"qps:([\d.]+)", lambda rate: f"qps:{float(rate[1]) * 8:.2f}", line)
+    for line in lines_of("plsc_v1_four_workers.log")
+]
+
+
 def summed(mean: float, total: float) -> Found:
     return log(epochs.paddleclas(mean, total), **CLAS_1)
 
@@ -555,7 +561,21 @@ CASES: dict[str, tuple[Found, str]] = {
     "a card's batch": (clas(64), ""),
     "another batch of a card": (clas(48), "batch-mismatch"),
     "2 % more": (log(video(16, factor=1.0203), **VIDEO), ""),
-    "multiplied by the GPUs": (log(video(16, factor=8), **UNKNOWN_BATCH), "batch-mismatch"),
+    "multiplied by the GPUs": (
+        log(video(16, factor=8), **UNKNOWN_BATCH),
+        "batch-mismatch clock-mismatch",
+    ),
+    "multiplied, by its own stamps": (
+        log(
+            FOUR_WORKERS_EIGHTFOLD,
+            "repeated-lines",
+            format="plsc",
+            gpus=4,
+            batch_size=100,
+            warmup=10,
+        ),
+        "clock-mismatch",
+    ),
     "multiplied, and given": (log(video(None, factor=8), **VIDEO), "batch-size"),
     "one sample more": (log(video(None, factor=17 / 16), **VIDEO), "batch-size"),
     "10 % more": (log(video(16, factor=1.1), **UNKNOWN_BATCH), "batch-mismatch"),

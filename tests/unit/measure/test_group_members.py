@@ -17,6 +17,7 @@ from k8sbench.model.measurement import SteadyPart
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from tests.unit.measure.support import Lines
+from tests.unit.presence import present
 from tests.unit.report.factory import (
     V100_32,
     changed,
@@ -148,6 +149,19 @@ MIXED: dict[str, dict[str, Any]] = {
 }
 
 
+STATED: dict[str, Any] = {"model": "wide_resnet50_2", "global_batch": 512, "classes": 21}
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_a_run_that_states_another_configuration_does_not_count(name: str) -> None:
+    usual = run(100.0).measurement
+    stated = {name: "usual", **present(usual).environment}
+    runs = [run(100.0, repeat=n, measured={"environment": stated}) for n in (1, 2)]
+    other = run(100.5, repeat=3, measured={"environment": {**stated, name: STATED[name]}})
+    silent = run(100.2, repeat=4)
+    assert rejected(only([*runs, other, silent])) == {100.5: ["mixed-plan"]}
+
+
 @pytest.mark.parametrize("reason", MIXED)
 def test_without_a_majority_nothing_mixed_counts_unless_it_was_accepted(reason: str) -> None:
     runs = [run(100.0), run(100.5, repeat=2, **MIXED[reason])]
@@ -204,7 +218,9 @@ def test_hours_that_the_history_does_not_tell_are_missing_and_not_zero() -> None
 
 
 def test_runs_that_report_models_of_different_size_have_no_number_of_parameters() -> None:
-    group = only([*repeats([100.0, 101.0]), run(100.5, repeat=3, measured={"parameters": 5})])
+    runs = [*repeats([100.0, 101.0]), run(100.5, repeat=3, measured={"parameters": 5})]
+    assert rejected(only(runs)) == {100.5: ["mixed-plan"]}
+    group = only(runs, accept={"mixed-plan"})
     assert group.parameters is None
     assert group.missing["parameters"] == "the runs report different numbers of parameters"
 
