@@ -41,8 +41,8 @@ CLOCK_MISMATCH = reject(
     "are apart by a factor of 6. The message names a "
     "clock that was set by hours, and a unit that is a thousand times off. Only records "
     "between which nothing else happened are compared. docs/reasons.md has the tolerances. "
-    "A clock that is set during the window, by a second or to daylight saving time, is a "
-    "contradiction.",
+    "A clock that is set once during the window, by a second or to daylight saving time, is "
+    "a warning where the printed times prove the figure.",
     "Correct --gpus, --batch-size or a declared format's `per`; else measure another run.",
 )
 DEVICE = reject(

@@ -14,10 +14,11 @@ from __future__ import annotations
 import statistics
 from array import array
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from k8sbench.measure import rules
 from k8sbench.measure.run.evidence import Occurrence
-from k8sbench.measure.run.log_clock import MEASURE_AGAIN, OTHERS, TOLERANCES
+from k8sbench.measure.run.log_clock import CLOCK_IGNORED, MEASURE_AGAIN, OTHERS, TOLERANCES
 from k8sbench.measure.run.rank_sums import Entry
 from k8sbench.model.clock_note import LEAST_SECONDS
 from k8sbench.model.errors import Finding, Severity
@@ -36,6 +37,16 @@ OUTLIER = 2.0
 """Gap ÷ usual gap above which unknown lines may explain a gap."""
 
 
+class _Sums(NamedTuple):
+    """Iterations of the kept gaps, and their seconds by the lines and by the arrivals."""
+
+    iterations: int
+    printed: float
+    passed: float
+    is_apart: bool
+    """True if the two contradict each other."""
+
+
 class Arrivals:
     """Compares one rank's records with their arrival, in one pass."""
 
@@ -47,6 +58,8 @@ class Arrivals:
         """Arrival of the latest counted line."""
         self._back: tuple[float, Occurrence | None] = (0.0, None)
         """Largest step back from one line to the next, seconds, and its line."""
+        self._back_pace = 0.0
+        """Printed time of an iteration of that line, in the unit of the shape's number."""
         self._position = 0
         """Last iteration that a counted line covers."""
         self._begin()
@@ -82,8 +95,9 @@ class Arrivals:
         at, began = record.taken, self._began
         if at is not None and self._latest is not None and not self._explained:
             back = self._latest - at
-            if back > LEAST_SECONDS:
-                self._back = max(self._back, (back, entry.line), key=lambda found: found[0])
+            if back > max(LEAST_SECONDS, self._back[0]):
+                self._back = (back, entry.line)
+                self._back_pace = entry.time / entry.covered
         self._latest = at
         if at is None or began is None or began - at > LEAST_SECONDS:
             # Nothing to compare with, or the clock of the stamps was set back.
@@ -119,12 +133,28 @@ class Arrivals:
             kept.pop()
         self._follows = False
 
-    def set_back(self) -> Iterator[Finding]:
-        """Yield that the clock of the arrival was set back."""
+    def set_back(self, unit_seconds: float | None) -> Iterator[Finding]:
+        """Yield that the clock of the arrival was set back.
+
+        A warning where the printed times agree with all other arrivals, and do not step there.
+        """
         seconds, line = self._back
-        if line is not None:
-            text = f"The times at which the lines arrived go back by {seconds:.1f} s."
+        if line is None:
+            return
+        text = f"The times at which the lines arrived go back by {seconds:.1f} s."
+        sums = None if unit_seconds is None else self._sums(unit_seconds)
+        if sums is None or sums.is_apart or self._steps_there:
             yield rules.CLOCK_MISMATCH.finding(text, [line.place], action=MEASURE_AGAIN)
+        else:
+            text += " The printed times, which agree with all other arrivals, give the figure."
+            yield rules.CLOCK_MISMATCH.finding(text, [line.place], "warn", action=CLOCK_IGNORED)
+
+    @property
+    def _steps_there(self) -> bool:
+        """True if the printed time of the line that arrived before the last one is unusual."""
+        paces = [self._printed[number] / self._iterations[number] for number in self._kept()]
+        usual = statistics.median(paces)
+        return not usual / OUTLIER <= self._back_pace <= usual * OUTLIER
 
     def contradictions(self, unit_seconds: float, samples: float, unit: str) -> Iterator[Finding]:
         """Yield what the arrival of the lines says against them.
@@ -132,17 +162,10 @@ class Arrivals:
         ``unit_seconds``: seconds in one unit of the printed times. ``samples``: those of an
         iteration of the job, in the ``unit`` of the figure.
         """
-        kept = self._kept()
-        if len(kept) + 1 < FEWEST_MOMENTS:
+        sums = self._sums(unit_seconds)
+        if sums is None or not sums.is_apart:
             return
-        iterations = sum(self._iterations[number] for number in kept)
-        printed = unit_seconds * sum(self._printed[number] for number in kept)
-        passed = sum(self._passed[number] for number in kept)
-        share = max(OTHERS.share, TOLERANCES.get(self._shape.name, OTHERS).share)
-        longest = max(self._passed[number] for number in kept)
-        allowed = share * max(printed, passed) + longest + DELAY
-        if abs(printed - passed) <= allowed or min(printed, passed) <= 0:
-            return
+        iterations, printed, passed, _ = sums
         text = (
             f"By its lines the program ran at {samples * iterations / printed:.2f} {unit}; by the "
             f"times at which they arrived it was {samples * iterations / passed:.2f} {unit}, over "
@@ -154,6 +177,19 @@ class Arrivals:
         severity: Severity = "warn" if passed < printed or leaves_out else "reject"
         places = [line.place for line in (self._first, self._last) if line is not None]
         yield rules.ARRIVAL_MISMATCH.finding(text, places, severity)
+
+    def _sums(self, unit_seconds: float) -> _Sums | None:
+        """Return the sums of the kept gaps; None for few."""
+        kept = self._kept()
+        if len(kept) + 1 < FEWEST_MOMENTS:
+            return None
+        printed = unit_seconds * sum(self._printed[number] for number in kept)
+        passed = sum(self._passed[number] for number in kept)
+        share = max(OTHERS.share, TOLERANCES.get(self._shape.name, OTHERS).share)
+        longest = max(self._passed[number] for number in kept)
+        allowed = share * max(printed, passed) + longest + DELAY
+        is_apart = abs(printed - passed) > allowed and min(printed, passed) > 0
+        return _Sums(sum(self._iterations[number] for number in kept), printed, passed, is_apart)
 
     def _kept(self) -> list[int]:
         """Return the numbers of the gaps that hold only training.

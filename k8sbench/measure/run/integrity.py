@@ -23,7 +23,7 @@ from k8sbench.measure.run.record_kinds import RecordKind
 from k8sbench.model.errors import Finding, Severity
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import counted
-from k8sbench.model.sample import LogGap, Mark
+from k8sbench.model.sample import LogGap, Mark, Place
 from k8sbench.parse.reading import OURS
 
 ENOUGH = 0.98
@@ -274,7 +274,21 @@ def _loss(rank: RankRecords) -> Iterator[Finding]:
 
 
 def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
-    contradictions = [*_clock_sets(case, rank), *rank.clock.contradictions(case.seconds_per_unit)]
+    sets = [*_clock_sets(case, rank)]
+    noted = [seconds for seconds, _ in sets]
+    contradictions = [*rank.clock.contradictions(case.seconds_per_unit, noted)]
+    # The stamps step beside the printed times, which are of another clock then.
+    is_beside = any(finding.severity == "warn" for finding in contradictions)
+    for seconds, place in sets:
+        finding = rules.CLOCK_MISMATCH.finding(
+            f"The wall clock was set by {seconds:+.1f} s within the window, beside the monotonic"
+            " clock of the machine that stamped the lines.",
+            [place],
+            "warn" if is_beside else None,
+            action=log_clock.CLOCK_IGNORED if is_beside else log_clock.MEASURE_AGAIN,
+        )
+        contradictions.insert(0, finding)
+    contradictions += rank.arrivals.set_back(case.seconds_per_unit)
     # Between the pieces of a run passed time that no line can have.
     if not (contradictions or rank.resumed or case.log.restarts):
         contradictions += log_clock.apart(case.seconds_per_unit, rank.tally, rank.shape, rank.clock)
@@ -288,19 +302,13 @@ def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
         yield from rank.arrivals.contradictions(case.seconds_per_unit, samples, unit)
 
 
-def _clock_sets(case: Case, rank: RankRecords) -> Iterator[Finding]:
+def _clock_sets(case: Case, rank: RankRecords) -> Iterator[tuple[float, Place]]:
     """Yield where whoever stamped the lines saw the wall clock set, within the window."""
     span = rank.tally.span
     for seconds, place, positions in case.log.clock_sets if span else ():
         assert span is not None
         if span.first - 1 <= positions.get(rank.source, 0) < span.last:
-            yield rules.CLOCK_MISMATCH.finding(
-                f"The wall clock was set by {seconds:+.1f} s within the window, beside the "
-                "monotonic clock of the machine that stamped the lines.",
-                [place],
-                action=log_clock.MEASURE_AGAIN,
-            )
-    yield from rank.arrivals.set_back()
+            yield seconds, place
 
 
 def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:

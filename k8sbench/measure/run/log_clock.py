@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from k8sbench.measure import rules
@@ -67,7 +67,12 @@ CLOCK_SET = (
     "Cut the log at this line; measure the first part, or the second one with --warmup set to the "
     "iterations before it."
 )
+CLOCK_IGNORED = "Nothing, if nobody else needs the stamps: no figure that counts is of them."
 MEASURE_AGAIN = "Measure another run, while nobody sets the machine's clock and it does not sleep."
+LONGEST_SECOND = 2.0
+"""Longest step forward, in seconds, that is no wait."""
+FEWEST_BESIDE = 5
+"""Fewest records whose stamps and times agree beside a step."""
 JUMP = 1.0
 """Difference of wall and monotonic clock, between two records, of a clock that was set, s."""
 MONOTONIC = "k8sbench"
@@ -102,6 +107,8 @@ class Step(NamedTuple):
     """By the printed numbers, in their unit."""
     counts: bool
     """True if the figure has the time by the stamps."""
+    compared: float | None
+    """Printed time in the compared sum; None if it is not compared."""
 
 
 class LogClock:
@@ -183,7 +190,8 @@ class LogClock:
         size = (back, abs(entry.passed))
         if size > self._size and steps > 0 and (back or entry.compares or timed):
             printed = time / steps * max(entry.distance, entry.covered)
-            self._largest = Step(entry.line, entry.passed, printed, timed)
+            compared = time * entry.distance / steps if entry.compares and not back else None
+            self._largest = Step(entry.line, entry.passed, printed, timed, compared)
             self._size = size
         if back:
             self._back.add(entry.line)
@@ -230,11 +238,24 @@ class LogClock:
         self._off = off
         self._off_line = entry.line
 
-    def contradictions(self, unit: float | None) -> Iterator[Finding]:
+    def contradictions(self, unit: float | None, noted: Sequence[float] = ()) -> Iterator[Finding]:
         """Yield what the stamps say against the printed times, or against themselves.
 
-        ``unit``: seconds in one unit of the printed times.
+        ``unit``: seconds in one unit of the printed times. ``noted``: seconds by which notes in
+        the log say that the clock was set.
         """
+        step = self._step_beside_times(unit, noted)
+        if step is not None and self._largest is not None:
+            way = "back" if step < 0 else "further than the printed times"
+            hours = self._sets_hours(step, unit or 1.0)
+            how = _set_by(hours) if hours else f"the stamps went {abs(step):.1f} s {way}"
+            text = (
+                f"Between two lines {how}. The printed times, which agree with all other stamps,"
+                " give the figure."
+            )
+            place = self._largest.line.place
+            yield rules.CLOCK_MISMATCH.finding(text, [place], "warn", action=CLOCK_IGNORED)
+            return
         cause = self._cause(unit)
         action = None if not cause else OTHER_UNIT if cause in UNITS.values() else CLOCK_SET
         why = cause and f": {cause}"
@@ -250,11 +271,9 @@ class LogClock:
             return
         if unit is None or not self._shape.complete or not self._records:
             return
-        share, digit = self._tolerance
-        ends = (2 * self._resolution + LAG) * math.sqrt(self._stretches)
         printed = self._time * unit
         clock = self._clock
-        allowed = ends + digit / 2 * self._iterations + share * max(printed, clock)
+        allowed = self._allowed(printed, clock)
         # Those that are left out may have been slower: they hold what loaders and logging take.
         if (printed if self._leaves_out else max(printed, clock)) > min(printed, clock) + allowed:
             text = (
@@ -269,7 +288,41 @@ class LogClock:
                 f"{'further' if seconds > 0 else 'less far'} than the monotonic clock."
             )
             places = [at.place] if at else []
-            yield rules.CLOCK_MISMATCH.finding(text, places, action=MEASURE_AGAIN)
+            yield rules.CLOCK_MISMATCH.finding(text, places, "warn", action=CLOCK_IGNORED)
+
+    def _allowed(self, printed: float, clock: float) -> float:
+        """Return by how many seconds the two sums may differ."""
+        share, digit = self._tolerance
+        ends = (2 * self._resolution + LAG) * math.sqrt(self._stretches)
+        return ends + digit / 2 * self._iterations + share * max(printed, clock)
+
+    def _step_beside_times(self, unit: float | None, noted: Sequence[float]) -> float | None:
+        """Return by how many seconds the stamps step where the printed times do not; else None.
+
+        All others must agree, and the figure must not have the time by the stamps. A step forward
+        may be a wait that no line prints, unless it is noted, one of whole hours, or of a second
+        or two.
+        """
+        step = self._largest
+        if unit is None or step is None or step.counts or not self._shape.complete:
+            return None
+        seconds = step.passed - step.printed * unit
+        is_back = self._back.count == 1 and step.passed < 0
+        printed = self._time * unit
+        clock = self._clock
+        records = self._records
+        if step.compared is not None:
+            printed -= step.compared * unit
+            clock -= step.passed
+            records -= 1
+        allowed = self._allowed(printed, clock)
+        is_shown = is_back or seconds > allowed
+        is_short = seconds <= LONGEST_SECOND and seconds <= OTHERS.share * clock
+        is_noted = any(abs(seconds - each) <= JUMP + self._resolution for each in noted)
+        is_forward = is_noted or is_short or bool(self._sets_hours(seconds, unit))
+        is_step = is_back or (is_forward and not self._back)
+        agrees = records >= FEWEST_BESIDE and abs(printed - clock) <= allowed
+        return seconds if is_shown and is_step and agrees else None
 
     def is_far_apart(self, unit: float) -> bool:
         """True if most stamps contradict the times by a factor that no other work explains."""
@@ -291,16 +344,24 @@ class LogClock:
             power = math.log10(self._clock / (self._time * unit))
             if round(power) in UNITS and abs(power - round(power)) < ABOUT:
                 return UNITS[round(power)]
-        printed = self._largest.printed * unit
-        passed = self._largest.passed
-        hours = round((passed - printed) / HOUR)
+        hours = self._sets_hours(self._largest.passed - self._largest.printed * unit, unit)
+        return _set_by(hours) if hours else ""
+
+    def _sets_hours(self, seconds: float, unit: float) -> int:
+        """Return the hours by which the clock was set at the largest step; 0 if by others."""
+        assert self._largest is not None
+        hours = round(seconds / HOUR)
         # An evaluation may lie before a step back.
-        near = HOUR / 4 if passed < 0 else MINUTE + OTHERS.share * printed
-        if not 1 <= abs(hours) <= HOURS or abs(passed - printed - hours * HOUR) > near:
-            return ""
-        way = "forward" if hours > 0 else "back"
-        by = counted(abs(hours), "hour")
-        return f"the clock was set {way} by {by}, as for daylight saving time"
+        printed = self._largest.printed * unit
+        near = HOUR / 4 if self._largest.passed < 0 else MINUTE + OTHERS.share * printed
+        is_set = 1 <= abs(hours) <= HOURS and abs(seconds - hours * HOUR) <= near
+        return hours if is_set else 0
+
+
+def _set_by(hours: int) -> str:
+    way = "forward" if hours > 0 else "back"
+    by = counted(abs(hours), "hour")
+    return f"the clock was set {way} by {by}, as for daylight saving time"
 
 
 def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> Iterator[Finding]:

@@ -176,8 +176,28 @@ def _measurement(log: LogFacts) -> Measurement:
     kept: dict[tuple[str, str], Finding] = {}
     for finding in integrity.reasons(case):  # of several with one id and severity the first
         kept.setdefault((finding.id, finding.severity), finding)
+    if (rules.CLOCK_MISMATCH.id, "warn") in kept:
+        measurement = _without_stamps(measurement, case.goal)
     reasons = [*kept.values(), *_above_peak(measurement, log)]
     return verdict.with_reasons(measurement, reasons, log.expected.accept)
+
+
+def _without_stamps(measurement: Measurement, goal: log_statements.TimeToTrain) -> Measurement:
+    """Drop the figures of stamps whose clock was set."""
+    figures = measurement.throughput
+    lost = ["throughput.timestamps", "train_wall_s"]
+    to_train = measurement.time_to_train_s
+    if to_train is not None and goal.reached is not None and goal.reached.elapsed is None:
+        lost.append("time_to_train_s")
+        to_train = None
+    why = "The clock of the stamps was set within the window."
+    return msgspec.structs.replace(
+        measurement,
+        throughput=figures and msgspec.structs.replace(figures, timestamps=None),
+        train_wall_s=None,
+        time_to_train_s=to_train,
+        missing=measurement.missing | dict.fromkeys(lost, why),
+    )
 
 
 def _case(log: LogFacts, missing: dict[str, str]) -> Case:

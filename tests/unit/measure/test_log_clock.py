@@ -183,10 +183,44 @@ HOURS: dict[str, tuple[list[str], dict[str, Any], str, int]] = {
 @pytest.mark.parametrize("case", HOURS)
 def test_a_clock_that_was_set_by_hours_is_named_with_its_line(case: str) -> None:
     lines, known, says, number = HOURS[case]
-    (reason,) = (each for each in measured(lines, **known).reasons if each.severity == "reject")
-    assert (reason.id, [place.line for place in reason.evidence]) == ("clock-mismatch", [number])
+    found = measured(lines, **known)
+    (reason,) = (each for each in found.reasons if each.id == "clock-mismatch")
+    assert [place.line for place in reason.evidence] == [number]
     assert says in reason.sentence
     assert "--gpus" not in present(reason.action)
+    # The printed times give the figure, or the stamps do.
+    assert reason.severity == ("reject" if case == "forward, in the figure" else "warn")
+
+
+FEW = run([0.1] * 12)
+RATES = dle([1400.0] * 60)
+STEPS: dict[str, tuple[list[str], list[str], dict[str, Any], str]] = {
+    "an hour back": (LINES, set_clock(LINES, 20, -HOUR), {}, "warn"),
+    "six seconds back": (LINES, set_clock(LINES, 20, -6), {}, "warn"),
+    "an hour forward": (LINES, set_clock(LINES, 20, HOUR), {}, "warn"),
+    "a second forward": (LINES, set_clock(LINES, 20, 1), {}, "warn"),
+    "an hour forward, in rates": (RATES, set_clock(RATES, 30, HOUR), TWO, "warn"),
+    "two seconds forward, of a few": (FEW, set_clock(FEW, 8, 2), {}, "reject"),
+    # It may be a wait that no line prints.
+    "a minute forward": (LINES, set_clock(LINES, 20, 60), {}, "reject"),
+    "twice back": (LINES, set_clock(set_clock(LINES, 20, -HOUR), 25, -6), {}, "reject"),
+    "back, of other times": (LINES, set_clock(by_stamps(0.51), 20, -HOUR), {}, "reject"),
+    "back, after few lines": (LINES, set_clock(LINES[:5], 2, -HOUR), {}, "reject"),
+}
+
+
+@pytest.mark.parametrize("case", STEPS)
+def test_a_step_of_the_stamps_does_not_reject_what_the_printed_times_prove(case: str) -> None:
+    before, lines, known, severity = STEPS[case]
+    found = measured(lines, **known)
+    (reason,) = (each for each in found.reasons if each.id == "clock-mismatch")
+    assert reason.severity == severity
+    if severity == "warn":
+        figures = present(found.throughput)
+        unset = present(measured(before, **known).throughput)
+        assert figures.time_weighted == unset.time_weighted
+        assert (figures.timestamps, found.train_wall_s) == (None, None)
+        assert "was set" in found.missing["throughput.timestamps"]
 
 
 def test_an_hour_in_which_nothing_was_trained_rejects_a_figure_by_the_stamps_however_long() -> None:
