@@ -85,10 +85,12 @@ class ActiveRun:
             # Who recorded it may have been killed before this, and another store have gone on.
             store.begin_attempt(run_id)
         wish = run.wish("cancel")
+        now = context.monotonic()
         view = View(
             job=JobView.UNWATCHED,
+            settles_at=now + limits.now.creation_settle,
             reported_at=math.inf,
-            read_by=-math.inf if wish is None else context.clock() + limits.now.read_before_cancel,
+            read_by=-math.inf if wish is None else now + limits.now.read_before_cancel,
         )
         return cls(run, view, here, wish=wish, archive=store.archive(run_id))
 
@@ -175,7 +177,7 @@ class ActiveRun:
         """Delay the next request, twice as long after each failure."""
         pause = min(AGAIN_SECONDS * 2.0 ** min(self.tries, 10), LONGEST_AGAIN)
         self.tries += 1
-        self.view.next_at = self.context.clock() + pause
+        self.view.next_at = self.context.monotonic() + pause
 
     def refuse(self, error: BaseException) -> Outcome:
         """Record that the job was not created, or perhaps not.
@@ -209,7 +211,7 @@ class ActiveRun:
     def begin_attempt(self) -> None:
         """Queue the creation of the next attempt; its log archive is empty."""
         self.is_restarted, self.tries = True, 0
-        self.view = View(job=JobView.NOT_ASKED, reported_at=self.context.clock())
+        self.view = View(job=JobView.NOT_ASKED, reported_at=self.context.monotonic())
 
     # -- what the cluster reports ---------------------------------------------------------------
 
@@ -237,7 +239,7 @@ class ActiveRun:
         store, step = self.context.store, event.transition
         if event.replica is not None or step is not None:
             if self.view.reported_at == math.inf:
-                self.view.reported_at = self.context.clock()
+                self.view.reported_at = self.context.monotonic()
             # Replicas are reported of a job that is still to be created, too. What was read before
             # the job was released says nothing of the next watch.
             job = self.view.job
@@ -262,15 +264,17 @@ class ActiveRun:
     def _take_end(self, end: Transition) -> Outcome | None:
         """Handle the end of the job, its absence, or unreadable logs."""
         run = self.run
-        now = self.context.clock()
+        now = self.context.now()
         if not end.phase.final:
             self.view.job = JobView.UNREADABLE
             self.record_end(end)
             return None
         if end.cause_id == creation.JOB_GONE and not creation.is_known_created(run):
-            missing = creation.missing(run, now)
+            left_s = self.view.settles_at - now.monotonic
+            missing = creation.missing(run, now.at, left_s=left_s)
             if missing is None or not missing.phase.final:
-                return self._look_again(missing)
+                self._look_again(missing, left_s)
+                return None
         may_go_on = end.phase is Phase.LOST or decide.is_restarted(self.record, end, now)
         if self.record.wish is None and may_go_on:
             # Another process of the store may have ended it, or recorded that it is to end.
@@ -284,30 +288,22 @@ class ActiveRun:
 
     def _create_again(self) -> None:
         """Record that the missing job is asked for once more, and queue its creation."""
-        now = self.context.clock()
-        self.move(creation.wanted_still(now))
+        now = self.context.now()
+        self.move(creation.wanted_still(now.at))
         self.report(self.run.history[-1])
         self.tries = 0
-        self.view = View(job=JobView.NOT_ASKED, reported_at=now)
+        self.view = View(job=JobView.NOT_ASKED, reported_at=now.monotonic)
 
-    def _look_again(self, missing: Transition | None) -> Outcome | None:
+    def _look_again(self, missing: Transition | None, left_s: float) -> None:
         """Schedule another look for a missing job that may still appear."""
-        now = self.context.clock()
-        run_id = self.run_id
         if missing is not None:
             self.move(missing)
-        left_s = creation.settles_in(self.run, now)
-        if self.rules.until is Until.LOOKED_AT:
-            cause = self.run.history[-1].cause
-            self.reporter.note(f"{cause} Collect it again in {times.duration(left_s)}.")
-            return self.outcome(OutcomeKind.LEFT)
         if self.tries == 0:
             self.reporter.note(
-                f"The cluster has no job {run_id}. It is looked for another"
+                f"The cluster has no job {self.run_id}. It is looked for another"
                 f" {times.duration(left_s)}: a request for it may still be on its way."
             )
         self.tries += 1
         self.view.job = JobView.MISSING
-        self.view.next_at = now + min(left_s, ABSENT_SECONDS)
+        self.view.next_at = self.context.monotonic() + min(left_s, ABSENT_SECONDS)
         self.view.asked_to_end_at, self.view.is_end_answered = math.inf, False
-        return None

@@ -35,6 +35,8 @@ from k8sbench.report import benchmark_status
 
 PASS_SECONDS = 1.0
 """Interval of passes over the objects."""
+SLICE_SECONDS = 0.1
+"""Time of a pass for work that may go on in the next one."""
 AGAIN_SECONDS = 15.0
 """Interval of attempts to plan or write after a failure."""
 DELETED = "Its Benchmark was deleted."
@@ -44,11 +46,13 @@ CANCELLED = "cancelled"
 
 
 class KnownObject(msgspec.Struct, kw_only=True):
-    """State of one object in this process."""
+    """State of one object in this process; its times are monotonic seconds."""
 
     benchmark: Benchmark
     is_over: bool = False
-    """True if its status says that all of its runs have ended, and the store agrees."""
+    """True if its status says that all of its runs have ended, and no run on record is open."""
+    is_checked: bool = False
+    """True if the runs on record have ended as its status says, or none is on record."""
     runs: dict[str, Run] = {}
     """Its recorded runs by id, in the order of their numbers."""
     planned: int | None = None
@@ -60,22 +64,24 @@ class KnownObject(msgspec.Struct, kw_only=True):
     work: Future[Sequence[PlannedCase]] | None = None
     """Pending planning."""
     plan_at: float = -math.inf
-    """Next time to plan it, Unix seconds."""
+    """Next time to plan it."""
     delay: str = ""
     """Reason why it could not be planned yet; empty without one."""
     writes: Future[None] | None = None
     """Pending write of its status."""
     write_at: float = -math.inf
-    """Next time to write it, Unix seconds."""
+    """Next time to write it."""
     status: Mapping[str, Any] = {}
     """Status that was written last."""
     repeat_at: float = -math.inf
-    """Time to write it once more if the object still has another, Unix seconds."""
+    """Time to write it once more if the object still has another."""
     facts: tuple[Any, ...] = ()
     """Facts that the latest status, ``made``, was made from."""
     made: Mapping[str, Any] = {}
     make_at: float = -math.inf
-    """Time to make it again from the same facts, Unix seconds."""
+    """Time to make it again from the same facts."""
+    expires: tuple[float, float] | None = None
+    """Time to delete the object: by its status, Unix seconds, and by this clock."""
 
     @property
     def is_planned(self) -> bool:
@@ -110,7 +116,7 @@ class Benchmarks:
         self._known: dict[str, KnownObject] = {}
         """By uid."""
         self._due = -math.inf
-        """Time of the next pass, Unix seconds."""
+        """Time of the next pass, monotonic seconds."""
         self._unread: set[str] = set()
         """uids of the objects that could not be read in the last pass."""
         self._seen: Collection[str] | None = None
@@ -139,7 +145,7 @@ class Benchmarks:
 
     def step(self) -> None:
         """Make one pass, if it is time for it; never waits."""
-        now = self._context.clock()
+        now = self._context.monotonic()
         if now < self._due:
             return
         self._due = now + PASS_SECONDS
@@ -154,26 +160,27 @@ class Benchmarks:
         is_read = bool(self._unread - unread)
         self._unread = unread
         if self._seen is None or is_read or not current.keys() >= set(self._seen):
-            self._seen = current.keys() if self._end_orphans(current, now) else None
+            self._seen = current.keys() if self._end_orphans(current) else None
         else:
             self._seen = current.keys()
         for benchmark in current.values():
             if benchmark is not None:
-                self._see(benchmark, now)
+                self._see(benchmark)
         for uid in self._known.keys() - current.keys():
-            self._delete_kept(self._known.pop(uid), now)
+            self._delete_kept(self._known.pop(uid))
         for known in self._known.values():
             if not known.is_over:
                 self._reconcile(known, now)
-        self._admit(now)
+        self._check_ends()
+        self._admit()
         for known in self._known.values():
             self._write(known, now)
 
-    def _see(self, benchmark: Benchmark, now: float) -> None:
+    def _see(self, benchmark: Benchmark) -> None:
         """Take in an object as it is now."""
         known = self._known.get(benchmark.uid)
         if known is not None and not benchmark.spec.keep:
-            self._delete_kept(known, now)
+            self._delete_kept(known)
         if known is None:
             is_over = benchmark.is_over and not self._goes_on(benchmark)
             known = self._begin(benchmark, is_over=is_over)
@@ -181,13 +188,13 @@ class Benchmarks:
             # Retried, or its status was replaced; without records the store says nothing.
             known = self._begin(benchmark, is_over=False)
             if benchmark.is_over:
-                known.is_over = not known.runs
+                known.is_over = known.is_checked = not known.runs
                 known.planned = len(known.runs)
         elif not known.is_over:
             is_ours = bool(known.made) and not benchmark_status.differs(
                 known.made, benchmark.status
             )
-            known.is_over = benchmark.is_over and is_ours
+            known.is_over = known.is_checked = benchmark.is_over and is_ours
         known.benchmark = benchmark
         for run in known.active:
             spec = benchmark.spec
@@ -211,8 +218,38 @@ class Benchmarks:
             self._open = {run.plan.requested_by or "" for run in runs if not run.is_closed}
         return benchmark.uid in self._open
 
-    def _delete_kept(self, known: KnownObject, now: float) -> None:
+    def _check_ends(self) -> None:
+        """Compare the statuses of finished objects with the store, some in each pass.
+
+        Somebody may have written them while no operator was there.
+        """
+        until = self._context.monotonic() + SLICE_SECONDS
+        for known in self._known.values():
+            if known.is_over and not known.is_checked:
+                known.is_checked = True
+                self._check_end(known)
+                if self._context.monotonic() >= until:
+                    return
+
+    def _check_end(self, known: KnownObject) -> None:
+        """Have an object go on whose runs have not ended as its status says."""
+        benchmark, runs = known.benchmark, self._recorded(known.benchmark)
+        named = {run.get("name") for run in benchmark.status.get("runs", ())}
+        if not runs or not named <= runs.keys():
+            return  # an older store, which does not know its end
+        said = benchmark_status.status_of(
+            benchmark,
+            list(runs.values()),
+            planned=len(runs),
+            retried=benchmark.retried,
+            now=self._context.clock(),
+        )
+        if not benchmark_status.tells_the_same(said, benchmark.status):
+            known.is_over, known.runs = False, runs
+
+    def _delete_kept(self, known: KnownObject) -> None:
         """Have the jobs deleted that an object has kept after their ends."""
+        now = self._context.clock()
         if known.benchmark.spec.keep:
             for run in self._recorded(known.benchmark).values():
                 if run.phase.final:
@@ -226,7 +263,7 @@ class Benchmarks:
 
     # -- cancelling -----------------------------------------------------------------------------
 
-    def _end_orphans(self, current: Mapping[str, Benchmark | None], now: float) -> bool:
+    def _end_orphans(self, current: Mapping[str, Benchmark | None]) -> bool:
         """End the runs whose object is gone, and delete the jobs that nobody keeps.
 
         Also of an object that could not be read, or that was deleted while nobody looked. Returns
@@ -258,7 +295,7 @@ class Benchmarks:
                 # A restored store may lack an attempt, whose logs nobody has read then.
                 is_known = job.attempt <= run.attempt and job_requests.may_be_job_of(job, run)
                 if run.phase.final and is_known and is_left(run):
-                    store.wish(run.run_id, left_over(now))
+                    store.wish(run.run_id, left_over(self._context.clock()))
         return True
 
     def _cancel(self, run: Run, cause: str) -> Run:
@@ -398,7 +435,7 @@ class Benchmarks:
 
     # -- turns ----------------------------------------------------------------------------------
 
-    def _admit(self, now: float) -> None:
+    def _admit(self) -> None:
         """Create the jobs whose turn has come; restarting runs count."""
         limits: dict[str, int] = {}
         for known in self._known.values():
@@ -420,13 +457,14 @@ class Benchmarks:
         for run in waiting:
             if self._turns.is_next(run) and self._executor.has_room:
                 self._turns.take(run)
-                self._start(run, now)
+                self._start(run)
 
-    def _start(self, run: Run, now: float) -> None:
+
+    def _start(self, run: Run) -> None:
         store = self._context.store
         if not store.claims.claim(run.run_id):
             return
-        run = store.move(run.run_id, creation.admitted(now))
+        run = store.move(run.run_id, creation.admitted(self._context.clock()))
         if creation.is_restarting(run):  # a kill may have come before
             store.begin_attempt(run.run_id)
         self._reporter.planned(run)
@@ -449,12 +487,13 @@ class Benchmarks:
                 known.write_at = now + AGAIN_SECONDS
                 self._reporter.note(f"warning: {error}")
         benchmark = known.benchmark
-        if now < known.write_at:
+        # A final status that came while its runs are planned may be a late answer of ours.
+        is_known = known.is_over or known.is_planned or benchmark.spec.cancel
+        if now < known.write_at or (benchmark.is_over and not is_known):
             return
         if known.is_over:
             known.runs = {}
-            expires = benchmark.expires_at
-            if expires is not None and now >= expires and not benchmark.is_deleted:
+            if self._has_expired(known, now) and not benchmark.is_deleted:
                 known.writes = self._start_write(self._objects.delete, benchmark)
                 return
         status: Mapping[str, Any] = {"observedGeneration": benchmark.generation}
@@ -466,6 +505,20 @@ class Benchmarks:
             known.repeat_at = now + AGAIN_SECONDS
             events = tuple(benchmark_status.events(benchmark.status, status))
             known.writes = self._start_write(self._objects.write, benchmark, status, events)
+
+    def _has_expired(self, known: KnownObject, now: float) -> bool:
+        """Return True if the time of a finished object is up.
+
+        The time before it was seen is by the clock that stamped its end.
+        """
+        expires_at = known.benchmark.expires_at
+        if expires_at is None or not known.is_checked:
+            return False
+        if known.expires is None or known.expires[0] != expires_at:
+            left_s = expires_at - self._context.clock()
+            most = known.benchmark.spec.ttl_seconds_after_finished or 0
+            known.expires = (expires_at, now + min(left_s, most))
+        return now >= known.expires[1]
 
     def _status(self, known: KnownObject, now: float) -> Mapping[str, Any]:
         """Return the status; with a thousand runs making it takes 60 ms."""
@@ -486,7 +539,7 @@ class Benchmarks:
                 problem=known.problem,
                 refusal=refusal,
                 ahead=ahead,
-                now=now,
+                now=self._context.clock(),
             )
         return known.made
 

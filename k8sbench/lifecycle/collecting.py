@@ -219,10 +219,10 @@ def cancel(run: Run, context: RunContext, reporter: Reporter, stop: Stop) -> Run
     closed: list[Run] = []
     with contextlib.closing(Executor(context, reporter, Rules(only_cancels=True))) as executor:
         executor.take(run)
-        give_up_at = context.clock() + limits.now.read_before_cancel + END_SECONDS
+        give_up_at = context.monotonic() + limits.now.read_before_cancel + END_SECONDS
         with stop:
             while not closed and stop.cause is None:
-                if context.clock() >= give_up_at:
+                if context.monotonic() >= give_up_at:
                     waited = times.duration(limits.now.read_before_cancel + END_SECONDS)
                     raise Unreachable(f"The job of run {run.run_id} has not ended in {waited}.")
                 outcomes = executor.step(LOOK_SECONDS)

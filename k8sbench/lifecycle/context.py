@@ -13,6 +13,7 @@ from typing import Protocol
 
 import msgspec
 
+from k8sbench.lifecycle.decide import Now
 from k8sbench.model.kube import JobIdentity
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan
@@ -90,6 +91,10 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     accept: Sequence[str] = ()
     """Ids of reasons that do not reject."""
 
+    def now(self) -> Now:
+        """Return the time by both clocks."""
+        return Now(self.clock(), self.monotonic())
+
 
 class Until(enum.Enum):
     """Point up to which runs are followed."""
@@ -99,7 +104,7 @@ class Until(enum.Enum):
     CREATED = "created"
     """Until their jobs exist."""
     LOOKED_AT = "looked at"
-    """As ``OVER``, without waiting for missing jobs or further attempts."""
+    """As ``OVER``, without waiting for further attempts."""
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):

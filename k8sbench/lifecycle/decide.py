@@ -45,6 +45,15 @@ _OTHERS_WAITS = frozenset(
 """Cause ids of waits that other limits end: of the runs before, and of this one."""
 
 
+class Now(msgspec.Struct, frozen=True):
+    """The time by two clocks, which are never subtracted from each other."""
+
+    at: float
+    """Unix seconds by the clock that stamps records, which may be set."""
+    monotonic: float
+    """Seconds of this process's clock that nobody sets: waits go by it."""
+
+
 class RunState(enum.Enum):
     """State of a run, derived from its history."""
 
@@ -81,47 +90,46 @@ def state_of(run: Run) -> RunState:
     return RunState.CREATING if latest.cause_id == creation.CREATION_UNKNOWN else RunState.PLANNED
 
 
-def time_is_up_at(run: Run) -> float | None:
-    """Return when the run reaches its time limit, Unix seconds.
+def time_used(run: Run, now: float) -> float:
+    """Return the seconds of a run's time limit that have passed, by the stamps of its history.
 
     The time counts from the first attempt, for a continued run from its latest continuation. Time
-    in a queue does not count. None before the start, while queued, and without a limit.
+    in a queue does not count.
     """
-    began, limit = None, run.plan.timeout_s
+    if (began_at := _began_at(run)) is None:
+        return 0.0
+    until = run.history[-1].at if run.phase is Phase.QUEUED else now
+    return max(0.0, until - began_at - (run.queued_s(began_at) or 0.0))
+
+
+def _began_at(run: Run) -> float | None:
+    """Return the stamp of the state from which a run's time counts; None before it."""
+    began_at = None
     for step in run.history:
         if step.phase.final:
-            began = None
-        elif began is None and step.phase not in UNTIMED:
-            began = step.at
-    if began is None or limit is None or run.phase is Phase.QUEUED:
-        return None
-    return began + limit + (run.queued_s(began) or 0.0)
+            began_at = None
+        elif began_at is None and step.phase not in UNTIMED:
+            began_at = step.at
+    return began_at
 
 
-def waits_until(run: Run) -> float | None:
-    """Return when a run has waited for its start as long as it may, Unix seconds.
+def waits_since(run: Run) -> float | None:
+    """Return the stamp of the state from which a run's wait for its start counts.
 
-    The time counts from its turn, or from when its queue stopped it. It does not count while its
-    place creates no jobs. None if it does not wait.
+    It counts from its turn, or from when its queue stopped it. It does not count while its place
+    creates no jobs. None if it does not wait.
     """
     since = None
     for step in reversed(run.history):
         if step.phase not in UNTIMED or step.cause_id in _OTHERS_WAITS:
             break
         since = step.at
-    return None if since is None else since + _longest_wait(run)
+    return since
 
 
 def _longest_wait(run: Run) -> float:
     limit = run.plan.wait_timeout_s
     return WAIT_SECONDS if limit is None else limit
-
-
-def _limit(run: Run) -> tuple[float, str]:
-    """Return when a run reaches the first of its limits, Unix seconds, and its cause id."""
-    limits = ((time_is_up_at(run), TIMEOUT), (waits_until(run), WAIT_TIMEOUT))
-    known = ((at, cause_id) for at, cause_id in limits if at is not None)
-    return min(known, default=(math.inf, TIMEOUT))
 
 
 def is_final(transition: Transition) -> bool:
@@ -149,27 +157,33 @@ class JobView(enum.Enum):
 
 
 class View(msgspec.Struct, kw_only=True):
-    """This process's view of a run."""
+    """This process's view of a run; its times are monotonic seconds."""
 
     job: JobView
     end: Transition | None = None
     """End of an ``ENDED`` job; None before."""
     next_at: float = -math.inf
-    """Earliest time of the next request, Unix seconds.
+    """Earliest time of the next request.
 
     −inf is now; :data:`PENDING` is when the current request is answered.
     """
+    settles_at: float = math.inf
+    """Time from which a missing job cannot appear any more.
+
+    It counts from the last request that may be on its way, in a resumed run from the resumption:
+    when the process before sent its last one is not known by this clock.
+    """
     asked_to_end_at: float = math.inf
-    """Time of the first cancel request, Unix seconds; infinite if there was none."""
+    """Time of the first cancel request; infinite if there was none."""
     is_end_answered: bool = False
     """True if the cluster has answered the cancel request."""
     read_by: float = -math.inf
-    """Deadline for reading logs before the job is cancelled, Unix seconds.
+    """Deadline for reading logs before the job is cancelled.
 
     −inf: all lines that were known at the request are archived.
     """
     reported_at: float = -math.inf
-    """Time of the first report on a resumed job, Unix seconds.
+    """Time of the first report on a resumed job.
 
     The job may have ended long before.
     """
@@ -199,6 +213,17 @@ class RecordedRun(msgspec.Struct, kw_only=True):
     """True to wait even for jobs that cannot start unless somebody changes something."""
     survives: bool = True
     """True if the job runs on a cluster, and goes on without this process."""
+    time_up_at: float = math.inf
+    """End of its time limit, monotonic seconds; infinite while no time counts."""
+    time_left_s: float | None = None
+    """Rest of the limit when its time last began to count, or stopped.
+
+    None: this process has not seen the run yet, or it has no limit.
+    """
+    waits_since: float | None = None
+    """Stamp from which its wait for its start counts, as last seen; None if it does not wait."""
+    wait_up_at: float = math.inf
+    """End of its longest wait, monotonic seconds; infinite if it does not wait."""
 
 
 # -- actions ---------------------------------------------------------------------------------------
@@ -241,7 +266,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: ActionKind
     until: float = math.inf
-    """``WAIT`` or ``CREATE``: time of the next decision, Unix seconds.
+    """``WAIT`` or ``CREATE``: time of the next decision, monotonic seconds.
 
     Infinite if only an event or an answer ends it.
     """
@@ -251,7 +276,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def wait(until: float = math.inf) -> Action:
-    """Wait for an event, or until a time in Unix seconds."""
+    """Wait for an event, or until a time in monotonic seconds."""
     return Action(kind=ActionKind.WAIT, until=until)
 
 
@@ -264,11 +289,44 @@ _OF_JOB = {
 """The action by the view of the job alone."""
 
 
-def decide(record: RecordedRun, view: View, now: float) -> Action:
-    """Return the next action of a run. Call :func:`advance` first.
+def see_time(record: RecordedRun, now: Now) -> None:
+    """Let the time of a run count, or stand still, as its record says.
 
-    ``now`` is in Unix seconds.
+    By its stamps is known only how much had passed when this process first saw it: from then on a
+    clock that is set ends no run.
     """
+    _see_wait(record, now)
+    run, limit = record.run, record.run.plan.timeout_s
+    if limit is None:
+        return
+    if record.time_left_s is None:
+        record.time_left_s = limit - time_used(run, now.at)
+    counts = _began_at(run) is not None and run.phase is not Phase.QUEUED
+    if counts and record.time_up_at == math.inf:
+        record.time_up_at = now.monotonic + record.time_left_s
+    elif not counts and record.time_up_at < math.inf:
+        record.time_left_s = record.time_up_at - now.monotonic
+        record.time_up_at = math.inf
+
+
+def _see_wait(record: RecordedRun, now: Now) -> None:
+    """Let the wait of a run count from a new stamp."""
+    since = waits_since(record.run)
+    if since == record.waits_since:
+        return
+    record.waits_since, record.wait_up_at = since, math.inf
+    if since is not None:
+        left_s = _longest_wait(record.run) - max(0.0, now.at - since)
+        record.wait_up_at = now.monotonic + left_s
+
+
+def _limit(record: RecordedRun) -> tuple[float, str]:
+    """Return when a run reaches the first of its limits, monotonic seconds, and its cause id."""
+    return min((record.time_up_at, TIMEOUT), (record.wait_up_at, WAIT_TIMEOUT))
+
+
+def decide(record: RecordedRun, view: View, now: Now) -> Action:
+    """Return the next action of a run. Call :func:`advance` first."""
     if view.next_at == PENDING:
         return wait()
     state = state_of(record.run)
@@ -277,39 +335,39 @@ def decide(record: RecordedRun, view: View, now: float) -> Action:
     if state is RunState.OVER:
         return Action(kind=ActionKind.DELETE if view.deletes else ActionKind.DONE)
     due = time_limit(record, view)
-    if now < min(view.next_at, due):
+    if now.monotonic < min(view.next_at, due):
         return wait(min(view.next_at, due))
-    if view.job is JobView.NOT_ASKED and now < due:
+    if view.job is JobView.NOT_ASKED and now.monotonic < due:
         return Action(kind=ActionKind.CREATE, until=due)
     return _OF_JOB.get(view.job) or _decide_followed(record, view, now)
 
 
-def _decide_followed(record: RecordedRun, view: View, now: float) -> Action:
+def _decide_followed(record: RecordedRun, view: View, now: Now) -> Action:
     """Decide on a run whose job is followed."""
     if (wish := record.wish) is not None:
         if view.is_end_answered:
             return wait(view.asked_to_end_at + CANCEL_SECONDS)
-        if now < view.read_by:
+        if now.monotonic < view.read_by:
             return wait(view.read_by)
         return _cancel(wish.cause, wish.cause_id)
     latest = record.run.history[-1]
     if latest.unrecoverable and not record.wait and view.job is JobView.REPORTED:
         return _cancel(latest.cause, latest.cause_id)
     due = time_limit(record, view)
-    return wait(due) if now < due else _cancel(f"{_too_long(record)}.", _limit(record.run)[1])
+    return wait(due) if now.monotonic < due else _cancel(f"{_too_long(record)}.", _limit(record)[1])
 
 
 def _cancel(cause: str, cause_id: str | None) -> Action:
     return Action(kind=ActionKind.CANCEL, cause=cause, cause_id=cause_id or "cannot-start")
 
 
-def advance(record: RecordedRun, view: View, now: float) -> Transition | None:
+def advance(record: RecordedRun, view: View, now: Now) -> Transition | None:
     """Return the transition to record next; None if there is none."""
     run, wish = record.run, record.wish
     if state_of(run).is_over:
         return None
     if view.taken_by:
-        return _taken(run, view.taken_by, now)
+        return _taken(run, view.taken_by, now.at)
     match view.job:
         case JobView.ENDED:
             assert view.end is not None
@@ -319,10 +377,10 @@ def advance(record: RecordedRun, view: View, now: float) -> Transition | None:
             return end if wish is not None else creation.numbered(run, end)
         case JobView.MISSING:
             # That it does not come any more is known when it was looked for after that time.
-            missing = creation.missing(run, now)
+            missing = creation.missing(run, now.at, left_s=view.settles_at - now.monotonic)
             return None if missing is None or missing.phase.final else missing
         case JobView.NOT_ASKED if wish is not None and view.next_at != PENDING:
-            return msgspec.structs.replace(run.ended_by(wish), at=now)
+            return msgspec.structs.replace(run.ended_by(wish), at=now.at)
         case JobView.WATCHED | JobView.REPORTED if record.survives:
             return _left_alone(record, view, now)
     return None
@@ -339,24 +397,24 @@ def _taken(run: Run, holder: str, now: float) -> Transition:
     )
 
 
-def _left_alone(record: RecordedRun, view: View, now: float) -> Transition | None:
+def _left_alone(record: RecordedRun, view: View, now: Now) -> Transition | None:
     """Return the end of a run whose job stays on the cluster.
 
     None: the job does not stay.
     """
-    if now >= view.asked_to_end_at + CANCEL_SECONDS and record.wish is not None:
+    if now.monotonic >= view.asked_to_end_at + CANCEL_SECONDS and record.wish is not None:
         minutes = times.duration(CANCEL_SECONDS)
         wish = record.run.ended_by(record.wish)
         cause = f"{wish.cause} For {minutes} its job could not be cancelled; it may go on."
         cause_id = wish.cause_id
-    elif record.keep and now >= time_limit(record, view) and _limit(record.run)[1] == TIMEOUT:
+    elif record.keep and now.monotonic >= time_limit(record, view) and _limit(record)[1] == TIMEOUT:
         cause = f"{_too_long(record)}; its pods go on (--keep)."
         cause_id = TIMEOUT
     else:
         return None
     return Transition(
         phase=Phase.FAILED,
-        at=now,
+        at=now.at,
         cause=cause,
         cause_id=cause_id,
         action=f"End it with: k8sbench delete {record.run.run_id}",
@@ -378,21 +436,20 @@ def known_end(record: RecordedRun, reported: Transition) -> Transition:
     return reported
 
 
-def is_restarted(record: RecordedRun, end: Transition, now: float) -> bool:
+def is_restarted(record: RecordedRun, end: Transition, now: Now) -> bool:
     """Return True if another attempt follows this end."""
     run = record.run
-    time_is_up = time_is_up_at(record.run)
     return (
         record.wish is None
         and not record.keep  # the job is to stay
         and run.restarts < run.plan.max_restarts
         and may_be_better(end)
-        and (time_is_up is None or now < time_is_up)
+        and now.monotonic < record.time_up_at
     )
 
 
 def time_limit(record: RecordedRun, view: View) -> float:
-    """Return when the run reaches the first of its limits, Unix seconds.
+    """Return when the run reaches the first of its limits, monotonic seconds.
 
     Infinite while no time counts. The limit leaves a moment in which a resumed job that
     has ended can report its end.
@@ -402,15 +459,15 @@ def time_limit(record: RecordedRun, view: View) -> float:
         return math.inf
     if state is RunState.ENDING or state.is_over:
         return math.inf
-    at, _ = _limit(record.run)
-    return max(at, view.reported_at + RESUME_SECONDS)
+    at, _ = _limit(record)
+    return math.inf if at == math.inf else max(at, view.reported_at + RESUME_SECONDS)
 
 
 def _too_long(record: RecordedRun) -> str:
     """Begin the sentence on a run that reached a limit."""
     run, latest = record.run, record.run.history[-1]
     text = f"The run took longer than its --timeout of {times.duration(run.plan.timeout_s)}"
-    if _limit(run)[1] == WAIT_TIMEOUT:
+    if _limit(record)[1] == WAIT_TIMEOUT:
         limit = times.duration(_longest_wait(run))
         text = f"The run waited for its start longer than its --wait-timeout of {limit}"
     if latest.cause_id is not None:

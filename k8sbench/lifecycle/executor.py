@@ -65,11 +65,11 @@ class Executor:
         self._changed: dict[str, None] = {}
         """Ids of runs with events or answers since the last decision."""
         self._due: list[tuple[float, str]] = []
-        """A heap of the times of the next decisions."""
+        """A heap of the times of the next decisions, monotonic seconds."""
         self._outcomes: list[Outcome] = []
         """Outcomes that the caller does not have yet."""
         self._wishes_at = -math.inf
-        """Time of the next look at other processes' wishes, Unix seconds."""
+        """Time of the next look at other processes' wishes, monotonic seconds."""
 
     # -- which runs -----------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class Executor:
 
     def _is_owed(self, active: ActiveRun) -> bool:
         """Return True if a run needs a measurement."""
-        action = decide.decide(active.record, active.view, self.context.clock())
+        action = decide.decide(active.record, active.view, self.context.now())
         return action.kind is ActionKind.MEASURE
 
     def _is_measured(self, active: ActiveRun) -> bool:
@@ -133,7 +133,9 @@ class Executor:
         """Create a recorded run's job and follow it, by its own ``rules`` if given."""
         here = self.context, self.reporter, rules or self._rules
         archive = self.context.store.archive(run.run_id)
-        view = View(job=JobView.NOT_ASKED)
+        # Of a run that is joined an earlier request may be on its way.
+        settles_at = self.context.monotonic() + limits.now.creation_settle
+        view = View(job=JobView.NOT_ASKED, settles_at=settles_at)
         self._begin(ActiveRun(run, view, here, archive=archive))
 
     def follow_by(self, run_id: str, *, keep: bool, wait: bool) -> None:
@@ -310,7 +312,7 @@ class Executor:
 
         They ask the cluster themselves, and may not have reached it.
         """
-        now = self.context.clock()
+        now = self.context.monotonic()
         if now < self._wishes_at or not self._runs or not self._survives:
             return
         self._wishes_at = now + limits.now.poll
@@ -326,7 +328,7 @@ class Executor:
 
     def _work_due(self) -> None:
         """Decide on runs with news and runs that are due."""
-        now = self.context.clock()
+        now = self.context.monotonic()
         while self._due and self._due[0][0] <= now:
             self._changed[heapq.heappop(self._due)[1]] = None
         while self._changed:
@@ -340,9 +342,10 @@ class Executor:
 
     def _work(self, active: ActiveRun) -> None:
         """Record and carry out the next step of an unfinished run."""
-        now = self.context.clock()
+        now = self.context.now()
         run_id = active.run_id
         outcome = None
+        decide.see_time(active.record, now)
         step = decide.advance(active.record, active.view, now)
         if step is not None and step.phase.final:
             active.end(step)

@@ -55,7 +55,7 @@ class _Owed(msgspec.Struct, kw_only=True):
     run: Run
     wanted: SeriesQuery
     due: float | None = None
-    """Time when the metrics are available, Unix seconds.
+    """Time when the metrics are available, monotonic seconds.
 
     None until the sources have said.
     """
@@ -65,7 +65,7 @@ class _Owed(msgspec.Struct, kw_only=True):
     First for the seconds until the last sample is available, then for the samples.
     """
     began: float = 0.0
-    """Start of that request, Unix seconds."""
+    """Start of that request, monotonic seconds."""
 
 
 class GpuMetricsFetcher:
@@ -137,7 +137,7 @@ class GpuMetricsFetcher:
 
     def step(self) -> None:
         """Start due fetches and record answers; returns at once."""
-        now = self._context.clock()
+        now = self._context.monotonic()
         free = FETCHES - sum(one.work is not None for one in self._owed.values())
         for run_id, one in list(self._owed.items()):
             if one.work is not None and one.work.done():
@@ -150,8 +150,9 @@ class GpuMetricsFetcher:
                     continue
                 if (error := work.exception()) is not None:
                     self._reporter.note(f"warning: GPU metrics of {run_id}: {internal(error)}")
-                # The cluster's clock may be ahead of ours.
-                one.due = min(now, one.wanted.end) + (0.0 if error else work.result())
+                settles_s = 0.0 if error else work.result()
+                passed_s = max(0.0, self._context.clock() - one.wanted.end)
+                one.due = now + max(0.0, settles_s - passed_s)
             if one.work is None and free > 0 and (one.due is None or now >= one.due):
                 self._begin(one, now)
                 free -= 1
@@ -175,12 +176,12 @@ class GpuMetricsFetcher:
         until the metrics are available, as far as the sources have said. Metrics that are not
         fetched by a stop request can be collected later.
         """
-        began = self._context.clock()
+        began = self._context.monotonic()
         announced = False
         with stop:
             while self._owed and stop.cause is None:
                 self.step()
-                now = self._context.clock()
+                now = self._context.monotonic()
                 left_s = max((one.due or now for one in self._owed.values()), default=now) - now
                 if self._owed and not announced and (left_s > 0 or now >= began + AT_ONCE_SECONDS):
                     announced = True

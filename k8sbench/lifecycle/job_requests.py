@@ -142,7 +142,7 @@ class JobRequests:
         pending = len(self._sent("create"))
         if not self.gate.refusal:
             return list(self.to_create)[: REQUESTS - pending]
-        if pending or not self.to_create or not self.gate.is_due(self._context.clock()):
+        if pending or not self.to_create or not self.gate.is_due(self._context.monotonic()):
             return []
         return [min(self.to_create, key=lambda run_id: self.to_create[run_id].tries)]
 
@@ -199,6 +199,9 @@ class JobRequests:
         run = active.run
         if active.is_over:
             return None  # its end was seen before the answer came
+        left_s = active.view.settles_at - self._context.monotonic()
+        if isinstance(error, CreationUnknown):
+            active.view.settles_at = self._context.monotonic() + limits.now.creation_settle
         if isinstance(error, BenchError) and is_of_place(error) and active.is_wanted_still:
             self._wait_for_place(active, error, now)
             return None
@@ -211,7 +214,7 @@ class JobRequests:
             return self._create_later(active, creation.waiting(error, now))
         is_of_store = isinstance(error, StoreError) and active.is_wanted_still
         if not (run.restarts or is_of_store):
-            return active.refuse(creation.unless_on_its_way(run, error, now))
+            return active.refuse(creation.unless_on_its_way(run, error, left_s=left_s))
         if isinstance(error, StoreError) or not isinstance(error, BenchError):
             raise error
         is_unknown = isinstance(error, CreationUnknown)
@@ -230,7 +233,7 @@ class JobRequests:
     def _wait_for_place(self, active: ActiveRun, error: BenchError, now: float) -> None:
         """Keep the run of a Benchmark object until its place takes jobs again."""
         run = active.run
-        if self.gate.close(error, now):
+        if self.gate.close(error, self._context.monotonic()):
             active.reporter.note(f"warning: no job can be created for now: {error}")
         active.tries += 1
         is_unknown = isinstance(error, CreationUnknown)
@@ -334,7 +337,8 @@ class JobRequests:
                 with contextlib.suppress(StoreError):
                     store.wish(run_id, wish)
         if active.view.job is not JobView.NOT_ASKED:
-            active.view.asked_to_end_at = min(now, active.view.asked_to_end_at)
+            asked_at = self._context.monotonic()
+            active.view.asked_to_end_at = min(asked_at, active.view.asked_to_end_at)
             # Of a job that has not begun there is nothing to keep, and its queue would resume it.
             keep = active.record.keep and cause_id != WAIT_TIMEOUT
             call = partial(self._context.cluster.cancel, run_id, cause, cause_id, keep=keep)

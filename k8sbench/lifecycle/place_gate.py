@@ -20,8 +20,8 @@ class PlaceGate:
         self._pause = FIRST_PAUSE
 
     def is_due(self, now: float) -> bool:
-        """Return True if the place may be asked; a clock that was set back delays nothing."""
-        return not 0.0 < self._again_at - now <= LONGEST_PAUSE
+        """Return True if the place may be asked at this time, monotonic seconds."""
+        return now >= self._again_at
 
     def close(self, error: BenchError, now: float) -> bool:
         """Take an error of the place; returns True for a new one.

@@ -241,6 +241,11 @@ def is_same(asked: Mapping[str, Any], found: Benchmark) -> bool:
     return is_in_set and all(getattr(spec, one) == getattr(found.spec, one) for one in fixed)
 
 
+def spec_of_deleted(spec: ObjectSpec) -> ObjectSpec:
+    """Return what an object wants that is deleted while a finalizer holds it."""
+    return msgspec.structs.replace(spec, cancel=True, keep=False)
+
+
 def read(found: KubeObject) -> Benchmark:
     """Read an object of the API server.
 
@@ -250,7 +255,7 @@ def read(found: KubeObject) -> Benchmark:
     spec = msgspec.convert(found["spec"], ObjectSpec)
     is_deleted = about.get("deletionTimestamp") is not None
     if is_deleted:
-        spec = msgspec.structs.replace(spec, cancel=True, keep=False)
+        spec = spec_of_deleted(spec)
     return Benchmark(
         name=about["name"],
         uid=about["uid"],

@@ -7,11 +7,8 @@ which.
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 
-from k8sbench import limits
 from k8sbench.model.errors import BenchError, CreationUnknown, UsageError
 from k8sbench.model.identity import case_values, fields_for
 from k8sbench.model.phase import RESTARTING, Phase, Transition
@@ -190,47 +187,31 @@ def may_be_submitted_again(run: Run) -> bool:
     return run.phase.final and run.history[-1].cause_id == NOT_CREATED
 
 
-def missing(run: Run, now: float) -> Transition | None:
+def missing(run: Run, at: float, *, left_s: float) -> Transition | None:
     """Return the transition of a run whose job the cluster does not have.
 
-    Final if no request can still be on its way; None if nothing changes.
+    For ``left_s`` more seconds a request may still be on its way: final without any. None if
+    nothing changes.
     """
-    settled_at = _settled_at(run)
-    if now >= settled_at:
-        return never(run.run_id, now)
-    if settled_at <= now + limits.now.creation_settle:
+    if left_s <= 0.0:
+        return never(run.run_id, at)
+    if run.history[-1].cause_id == CREATION_UNKNOWN:
         return None
     why = "the cluster has none, but a request for it may still be on its way."
-    return unknown(unknown_error(run.run_id, why), now)
+    return unknown(unknown_error(run.run_id, why), at)
 
 
-def settles_in(run: Run, now: float) -> float:
-    """Return the seconds after which a missing job cannot appear any more."""
-    return max(0.0, _settled_at(run) - now)
-
-
-def unless_on_its_way(run: Run, error: BaseException, now: float) -> BaseException:
+def unless_on_its_way(run: Run, error: BaseException, *, left_s: float) -> BaseException:
     """Return ``error``, or CreationUnknown while an earlier request may still succeed.
 
     The earlier request's answer was lost: that another one is rejected says nothing about it.
+    ``left_s`` are the seconds for which it may be on its way.
     """
     is_unsure = run.history[-1].cause_id == CREATION_UNKNOWN
-    if isinstance(error, CreationUnknown) or not (is_unsure and settles_in(run, now)):
+    if isinstance(error, CreationUnknown) or not (is_unsure and left_s > 0.0):
         return error
     return unknown_error(
         run.run_id, f"an earlier request may still be on its way, and another one fails: {error}"
-    )
-
-
-def _settled_at(run: Run) -> float:
-    latest = run.history[-1]
-    if latest.cause_id == CREATION_UNKNOWN:
-        return latest.at + limits.now.creation_settle
-    # Of one that waits for a quota or its place it is not known when it was tried last.
-    return (
-        math.inf
-        if latest.cause_id in {QUOTA_FULL, CREATION_WAITS}
-        else latest.at + TRY_SECONDS + limits.now.creation_settle
     )
 
 

@@ -213,6 +213,20 @@ def _changes(new: Any, old: Any) -> bool:
     return bool(new != old)
 
 
+def tells_the_same(status: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
+    """Return True if two statuses tell the same end of the same runs.
+
+    How figures are told may differ: another version may have written one.
+    """
+
+    def told(one: Mapping[str, Any]) -> tuple[Any, ...]:
+        ended = (one.get("summary") or {}).get("runs", "").partition("/")[0]
+        runs = [(run.get("name"), run.get("phase")) for run in one.get("runs") or ()]
+        return one.get("phase"), ended, runs
+
+    return told(status) == told(known)
+
+
 # -- events ----------------------------------------------------------------------------------------
 
 

@@ -95,6 +95,8 @@ class Namespace:
         self.gone: dict[tuple[str, int], Job] = {}
         """By run and attempt."""
         self.disks: list[Disk] = []
+        self.resumed_at: dict[str, float] = {}
+        """Time at which a process last resumed a run, by run."""
         self.away_until = self.denied_until = 0.0
         self.makes_copies = True
         self.check_new: Callable[[Job], None] = lambda _: None
@@ -275,7 +277,7 @@ class Namespace:
         job = self.of_attempt(run_id, run.attempt, run.job_uid)
         assert job is not None
         is_late = self.world.now > job.taken_at + RACE_SECONDS
-        was_open = not run.phase.final or run.history[-1].at > job.taken_at
+        was_open = not run.phase.final or disk.moved_at[run_id] > job.taken_at
         if job.owner.store != disk.name and is_late and was_open:
             raise Violation(
                 Invariant.OWN_JOBS, f"{disk.name}: {run_id} is measured; it is {job.owner.store}'s."
@@ -283,6 +285,21 @@ class Namespace:
         if (left := self.unread(disk, job)) and not gaps:
             raise Violation(
                 Invariant.MEASURED_WHOLE, f"{disk.name}: {run_id} is measured without {left[:3]}."
+            )
+
+    def check_time_limit(self, process: Process, run: Run) -> None:
+        """Check that a job whose run has reached its time limit has taken that long.
+
+        What passed before a process resumed the run, it knows by stamps alone.
+        """
+        job = self.of_attempt(run.run_id, run.attempt, run.job_uid)
+        began_at = math.inf if job is None else job.began_at
+        is_right = process.ahead == 0.0 and self.world.set_at < began_at
+        is_exact = is_right or self.resumed_at.get(run.run_id, -math.inf) < began_at
+        assert run.plan.timeout_s is not None
+        if run.attempt == 1 and is_exact and self.world.now < began_at + run.plan.timeout_s:
+            raise Violation(
+                Invariant.TIME_LIMIT, f"{run.run_id} reaches its time limit before that time."
             )
 
     def check_removal(self, disk: Disk, job: Job) -> None:
@@ -327,6 +344,8 @@ class Connection:
         """Make a request: the process may die, the API server be down."""
         self._process.effect(what)
         world, namespace = self._world, self._namespace
+        if world.happens("cluster_jump"):
+            world.set_cluster_clock()
         if world.happens("away"):
             namespace.away_until = world.now + world.dice.random() * 60.0
         if world.now < namespace.away_until:
@@ -461,6 +480,7 @@ class SimulatedCluster(Connection):
 
     def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
         self._process.effect("resume")
+        self._namespace.resumed_at[run.run_id] = self._world.now
         self.followed[run.run_id] = _Follow(attempt=run.attempt, uid=run.job_uid, marks=marks)
 
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
@@ -473,7 +493,7 @@ class SimulatedCluster(Connection):
                     FoundJob(
                         run_id=run_id,
                         known_plan=job.plan,
-                        created_at=job.created_at,
+                        created_at=self._world.stamp(job.created_at),
                         phase=phase,
                         attempt=job.attempt,
                         uid=job.uid,
@@ -487,7 +507,7 @@ class SimulatedCluster(Connection):
         if job is None:
             return ()
         seen = [step for step in job.steps if step.at <= self._world.now]
-        return [JobEvent(run_id=run.run_id, transition=step) for step in seen[-1:]]
+        return [self._told(run.run_id, step) for step in seen[-1:]]
 
     def printed(self, run: Run) -> Iterator[LogLine]:
         self.request("read logs")
@@ -601,20 +621,21 @@ class SimulatedCluster(Connection):
             follow.is_lost = True
             events.append(JobEvent(run_id=run_id, taken_by=job.owner.host))
         while job.attempt > follow.attempt:  # another store has begun one
-            again = creation.elsewhere(job.plan, follow.attempt, job.created_at, job.uid)
+            created_at = world.stamp(job.created_at)
+            again = creation.elsewhere(job.plan, follow.attempt, created_at, job.uid)
             events.append(JobEvent(run_id=run_id, transition=again))
             follow.attempt, follow.steps, follow.uid = follow.attempt + 1, 0, job.uid
             follow.lines, follow.marks = {}, {}
         due = [step for step in job.steps[follow.steps :] if step.at <= now]
         follow.steps += len(due)
         for step in due[-2:]:
-            events.append(JobEvent(run_id=run_id, transition=step))
+            events.append(self._told(run_id, step))
             follow.reported = step
         if due and world.happens("doubled"):
             events.append(events[-1])
         if due and follow.steps > 2 and world.happens("reordered"):
             last = job.steps[follow.steps - 2 : follow.steps]
-            events += [JobEvent(run_id=run_id, transition=step) for step in last]
+            events += [self._told(run_id, step) for step in last]
         if world.happens("unreadable"):
             follow.unreadable_until = world.now + world.dice.random() * 2.0 * PATIENCE
         if world.happens("late_pods"):
@@ -637,8 +658,13 @@ class SimulatedCluster(Connection):
                 events.append(ending)
             return events
         del self.followed[run_id]
-        events.append(JobEvent(run_id=run_id, transition=job.end))
+        events.append(self._told(run_id, job.end))
         return events
+
+    def _told(self, run_id: str, step: Transition) -> JobEvent:
+        """Return the event of a transition, as the cluster's clock stamped it."""
+        stamped = msgspec.structs.replace(step, at=self._world.stamp(step.at))
+        return JobEvent(run_id=run_id, transition=stamped)
 
     def _list_pods(self, job: Job, follow: _Follow) -> None:
         """List the pods of a job that has ended, where the product would."""
@@ -658,7 +684,7 @@ class SimulatedCluster(Connection):
 
     def _ending(self, run_id: str, at: float, cause_id: str) -> JobEvent:
         step = Transition(phase=Phase.RUNNING, at=at, cause="Its logs.", cause_id=cause_id)
-        return JobEvent(run_id=run_id, transition=step)
+        return self._told(run_id, step)
 
     def _lines(self, job: Job, follow: _Follow, now: float) -> list[JobEvent]:
         """Return the lines from where the archive ends; lost ones are a gap."""
@@ -689,7 +715,7 @@ class SimulatedCluster(Connection):
         if gone is not None and gone.cancel is not None:
             phase, (cause, cause_id) = Phase.CANCELLED, gone.cancel
         end = Transition(phase=phase, at=self._world.now, cause=cause, cause_id=cause_id)
-        return [JobEvent(run_id=run_id, transition=end)]
+        return [self._told(run_id, end)]
 
 
 def _after(lines: Sequence[LogLine], mark: LogMark | None, lost: Collection[LogLine]) -> int:

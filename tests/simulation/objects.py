@@ -14,19 +14,23 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.model import benchmark_object
 from k8sbench.model.benchmark_object import COMPLETE, Benchmark, ObjectSpec, StatusEvent
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import conditions, is_true
+from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.simulation.cluster import Connection, Namespace
 from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.store import Disk
-from tests.simulation.world import Process
+from tests.simulation.world import BEGIN, Process
 
 LONGEST_LAG = 30.0
 """Seconds for which a watch of objects may be late."""
-CLOCK_SECONDS = 91.0
-"""Most by which a clock may be wrong."""
+LONGEST_HOLD = 200.0
+"""Seconds for which a finalizer may hold a deleted object."""
+STAMP_SECONDS = 8.0
+"""Most by which a stamp is older than the request that it goes with."""
 LATE_SECONDS = 60.0
 """Seconds after which the API server may still carry out a request."""
 
@@ -61,6 +65,8 @@ class ObjectServer:
         """Time at which somebody cancelled or deleted an object, by uid."""
         self.unread: set[str] = set()
         """uids of objects that some process could not read."""
+        self.complete_at: dict[str, float] = {}
+        """Time at which a process first wrote that an object is complete, by uid."""
         self.cancelled_runs: set[str] = set()
         self.retried: dict[tuple[str, int], float] = {}
         """Time at which somebody retried an object, by uid and value of ``retry``."""
@@ -89,8 +95,9 @@ class ObjectServer:
         """Create an object; one that exists is a conflict."""
         if self.named(name) is None:
             self.world.note(f"Benchmark {name} ({uid}) is created")
+            created_at = self.world.stamp(self.world.now)
             benchmark = Benchmark(
-                name=name, uid=uid, generation=1, created_at=self.world.now, spec=wanted
+                name=name, uid=uid, generation=1, created_at=created_at, spec=wanted
             )
             self._set({**self.found, uid: benchmark})
 
@@ -100,6 +107,7 @@ class ObjectServer:
         if benchmark is None:
             return
         wanted = msgspec.structs.replace(benchmark.spec, **spec)
+        wanted = benchmark_object.spec_of_deleted(wanted) if benchmark.is_deleted else wanted
         if wanted == benchmark.spec:
             return
         self.world.note(f"Benchmark {name}: {spec}")
@@ -113,19 +121,40 @@ class ObjectServer:
         self._set({**self.found, benchmark.uid: changed})
 
     def replace_status(self, name: str) -> None:
-        """Write into the status of an object that it has succeeded, while its runs go on."""
+        """Write into the status of an object with runs that it has succeeded."""
         benchmark = self.named(name)
-        if benchmark is not None and self.has_open_runs(benchmark.uid):
+        if benchmark is not None and self.rows(benchmark.uid):
             self.world.note(f"Benchmark {name} gets another status")
             self.replaced.add(benchmark.uid)
+            self.complete_at[benchmark.uid] = BEGIN  # by its stamp
             status = {**benchmark.status, "phase": "Succeeded", "conditions": [BY_HAND]}
             changed = msgspec.structs.replace(benchmark, status=status)
             self._set({**self.found, benchmark.uid: changed})
 
     def delete(self, name: str) -> None:
-        """Delete an object, if it is there."""
-        if (benchmark := self.named(name)) is not None:
+        """Delete an object, if it is there; another's finalizer may hold it for a while."""
+        benchmark = self.named(name)
+        if benchmark is None or benchmark.is_deleted:
+            return
+        if not self.world.happens("held"):
             self._remove(benchmark)
+            return
+        self.world.note(f"Benchmark {name} ({benchmark.uid}) is held when it is deleted")
+        self.cancelled.setdefault(benchmark.uid, self.world.now)
+        held = msgspec.structs.replace(
+            benchmark,
+            spec=benchmark_object.spec_of_deleted(benchmark.spec),
+            generation=benchmark.generation + 1,
+            is_deleted=True,
+        )
+        self._set({**self.found, benchmark.uid: held})
+        pause = self.world.dice.random() * LONGEST_HOLD
+        self.world.spawn(partial(self._let_go, benchmark.uid), pause)
+
+    def _let_go(self, uid: str) -> None:
+        """Remove a finalizer."""
+        if uid in self.found:
+            self._remove(self.found[uid])
 
     def _remove(self, benchmark: Benchmark) -> None:
         self.world.note(f"Benchmark {benchmark.name} ({benchmark.uid}) is deleted")
@@ -153,6 +182,12 @@ class ObjectServer:
         self.write(uid, status)
         if disk is not self.disk and uid in self.found and self.found[uid].is_over:
             self.forgotten.add(uid)
+
+    def note_end(self, uid: str, status: Mapping[str, Any]) -> None:
+        """Note when an object was first called complete."""
+        found = conditions({"status": status}).get(COMPLETE)
+        if found is not None and is_true(found):
+            self.complete_at.setdefault(uid, self.world.now)
 
     def check_status(self, known: Benchmark, status: Mapping[str, Any]) -> None:
         """Check a status that a process is about to write."""
@@ -187,15 +222,21 @@ class ObjectServer:
         before = [
             run.run_id
             for run in self.rows(benchmark.uid)
-            if not run.is_closed and _began_at(run) < asked_at - 2 * CLOCK_SECONDS
+            if not run.is_closed and self.disk.began_at[run.run_id] < asked_at
         ]
         if before and not (benchmark.uid in self.cancelled or self.has_lost_store):
             raise Violation(Invariant.RETRY_LAST, f"{before} go on when a retry is answered.")
 
     def expire(self, known: Benchmark) -> None:
-        """Delete an object at the end of its time."""
-        expires = known.expires_at
-        if expires is None or self.world.now < expires - CLOCK_SECONDS:
+        """Delete an object at the end of its time.
+
+        How old its end is, a process knows by the stamps of a clock that may have been set.
+        """
+        complete_at = self.complete_at.get(known.uid, math.inf)
+        ttl = known.spec.ttl_seconds_after_finished
+        is_exact = self.world.set_at < complete_at - STAMP_SECONDS
+        is_early = is_exact and self.world.now < complete_at + (ttl or 0) - STAMP_SECONDS
+        if ttl is None or known.expires_at is None or known.is_deleted or is_early:
             raise Violation(
                 Invariant.KEPT_IN_TIME, f"Benchmark {known.name} is deleted before its time."
             )
@@ -210,7 +251,7 @@ class ObjectServer:
             and one.is_over
             and BY_HAND not in one.status["conditions"]
             and one.status["observedGeneration"] == one.generation
-            and (one.expires_at is None or self.world.now < one.expires_at)
+            and (one.expires_at is None or self.world.stamp(self.world.now) < one.expires_at)
             for one in self.found.values()
         )
 
@@ -245,22 +286,20 @@ class ObjectServer:
             if len(runs) < expected[uid] and uid not in self.cancelled:
                 found = f"{len(runs)} runs of {expected[uid]}"
                 raise Violation(Invariant.ALL_RUNS, f"Benchmark {benchmark.name} has {found}.")
+            has_succeeded = bool(runs) and {run.phase for run in runs} == {Phase.SUCCEEDED}
+            is_said = status["phase"] == "Succeeded"
             numbered = sorted(runs, key=lambda run: benchmark.number_of(run.run_id) or 0)
             recorded = [(run.run_id, str(run.phase), run.attempt) for run in numbered]
             said = [(run["name"], run["phase"], run["attempt"]) for run in status["runs"]]
             if self.has_lost_store:  # runs of jobs that came late are on record since
                 recorded = [one for one in recorded if one in said]
-            if said != recorded or str(status["summary"].get("runs", "0")).split("/")[0] != str(len(said)):
+            ended = str(status["summary"].get("runs", "0")).split("/")[0]
+            is_wrong = is_said != has_succeeded and not self.has_lost_store
+            if is_wrong or said != recorded or ended != str(len(said)):
                 raise Violation(
                     Invariant.STATUS,
                     f"Benchmark {benchmark.name} says {said}; on record: {recorded}",
                 )
-
-
-def _began_at(run: Run) -> float:
-    """Return when a run was recorded, or reopened."""
-    steps = zip(run.history, run.history[1:], strict=False)
-    return max((new.at for old, new in steps if old.phase.final), default=run.created_at)
 
 
 def _is_complete(benchmark: Benchmark) -> bool:
@@ -315,6 +354,15 @@ class SimulatedObjects(Connection):
             return None
         return {uid: None if uid == self._unreadable else one for uid, one in self.seen.items()}
 
+    def check_begin(self, run: Run) -> None:
+        """Check that nothing begins for an object that the process sees deleted."""
+        seen = (self.seen or {}).get(run.plan.requested_by or "")
+        if seen is not None and seen.is_deleted:
+            raise Violation(
+                Invariant.NO_JOB_AFTER_CANCEL,
+                f"{run.run_id} begins; Benchmark {seen.name} is deleted, and held.",
+            )
+
     def limit(self, set_name: str) -> int:
         """Return the smallest limit of a set's objects; 1 without an object."""
         limits = (
@@ -335,6 +383,8 @@ class SimulatedObjects(Connection):
         self, known: Benchmark, status: Mapping[str, Any], events: Iterable[StatusEvent] = ()
     ) -> None:
         world, server = self._world, self._server
+        if "conditions" in status:
+            server.note_end(known.uid, status)
         self.request("write a status")
         if world.happens("lost_answer"):
             happens = world.dice.choice(["never", "at once", "later"])

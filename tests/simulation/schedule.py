@@ -10,7 +10,7 @@ import msgspec
 
 from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.context import RunContext
-from k8sbench.lifecycle.decide import RecordedRun, View, state_of
+from k8sbench.lifecycle.decide import Now, RecordedRun, View, state_of
 from k8sbench.lifecycle.run_artifacts import GAPS
 from k8sbench.model.errors import BenchError
 from k8sbench.model.run import Location, Run
@@ -144,7 +144,7 @@ class Schedule:
                 Invariant.NO_JOB_LEFT, f"Job {job.run_id} is left on the cluster; it is {phases}."
             )
 
-    def watched(self, record: RecordedRun, view: View, now: float) -> decide.Action:
+    def watched(self, record: RecordedRun, view: View, now: Now) -> decide.Action:
         """Decide, and count which cell of the table that is."""
         wanted = "run" if record.wish is None else "end"
         state, job = state_of(record.run).value, view.job.value

@@ -41,6 +41,10 @@ class Disk:
         """By run and replica, of all attempts."""
         self.begins: dict[str, dict[str, int]] = {}
         """By run and replica: where the lines of the present attempt begin."""
+        self.began_at: dict[str, float] = {}
+        """Time at which a run was recorded, or reopened, by run."""
+        self.moved_at: dict[str, float] = {}
+        """Time of the latest transition by run."""
         self.files: dict[tuple[str, str], bytes] = {}
         self.claimed: dict[str, Process] = {}
         self.full_until = 0.0
@@ -51,6 +55,7 @@ class Disk:
         """Return a backup."""
         backup = Disk(self.name, self.world, self.namespace)
         backup.rows, backup.files = {**self.rows}, {**self.files}
+        backup.began_at, backup.moved_at = {**self.began_at}, {**self.moved_at}
         backup.begins = {run_id: {**begins} for run_id, begins in self.begins.items()}
         backup.lines = {
             run_id: {replica: [*lines] for replica, lines in files.items()}
@@ -172,6 +177,7 @@ class SimulatedStore:
         )
         if not has_job:
             self._check(None, run)
+        self.disk.began_at[plan.run_id] = self.disk.moved_at[plan.run_id] = self.disk.world.now
         return self._put(run)
 
     def move(
@@ -195,7 +201,10 @@ class SimulatedStore:
         self.disk.world.note(f"{self._process.name}: {what}")
         moved = msgspec.structs.replace(run, history=(*run.history, transition), wishes=wishes)
         self._check(run, moved)
+        if transition.cause_id == "timeout" and transition.phase.final:
+            self.disk.namespace.check_time_limit(self._process, moved)
         self.disk.rows[run_id] = moved
+        self.disk.moved_at[run_id] = self.disk.world.now
         return moved
 
     def wish(self, run_id: str, wish: Wish) -> Run:
@@ -233,6 +242,7 @@ class SimulatedStore:
         changes = {"plan": plan, "process": process, "location": location, "history": history}
         reopened = msgspec.structs.replace(run, **changes, wishes=(), measurement=None)
         self._check(run, reopened)
+        self.disk.began_at[plan.run_id] = self.disk.moved_at[plan.run_id] = self.disk.world.now
         return self._put(reopened)
 
     def measured(self, run_id: str, measurement: Measurement) -> Run:

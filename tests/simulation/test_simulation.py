@@ -29,10 +29,10 @@ from k8sbench.lifecycle import (
 from k8sbench.lifecycle.active_run import ActiveRun
 from k8sbench.lifecycle.benchmark_reconciler import Benchmarks
 from k8sbench.lifecycle.context import RunContext
-from k8sbench.lifecycle.decide import JobView, RecordedRun, RunState, View
+from k8sbench.lifecycle.decide import JobView, Now, RecordedRun, RunState, View
 from k8sbench.lifecycle.job_requests import JobRequests
 from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
-from k8sbench.model import creation
+from k8sbench.model import benchmark_object, creation
 from k8sbench.model.benchmark_object import OVER
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
@@ -96,6 +96,7 @@ def test_a_seed_replays() -> None:
 
 _take_end, _delete, _record = ActiveRun._take_end, job_requests.delete, SimulatedStore.record
 _advance, _runs, _end_orphans = decide.advance, SimulatedStore.runs, Benchmarks._end_orphans
+_missing, _see_time = creation.missing, decide.see_time
 _claim, _context = SimulatedClaims.claim, Schedule.context
 
 
@@ -144,7 +145,7 @@ def delete_by_name_alone(context: RunContext, run_id: str) -> Any:
     return run, why
 
 
-def overlook_the_owner(record: RecordedRun, view: View, now: float) -> Transition | None:
+def overlook_the_owner(record: RecordedRun, view: View, now: Now) -> Transition | None:
     return _advance(record, msgspec.structs.replace(view, taken_by=""), now)
 
 
@@ -156,12 +157,21 @@ def overlook_restarting_runs(
     return [run for run in found if known is None or not creation.is_restarting(run)]
 
 
-def take_unreadable_for_deleted(self: Benchmarks, current: Mapping[str, Any], now: float) -> bool:
-    return _end_orphans(self, {uid: one for uid, one in current.items() if one}, now)
+def take_unreadable_for_deleted(self: Benchmarks, current: Mapping[str, Any]) -> bool:
+    return _end_orphans(self, {uid: one for uid, one in current.items() if one})
 
 
 def with_one_clock(self: Schedule, process: Process, disk: Disk, **changes: Any) -> RunContext:
     return _context(self, process, disk, **changes, monotonic=process.clock)
+
+
+def give_up_at_once(run: Run, at: float, *, left_s: float) -> Transition | None:
+    return _missing(run, at, left_s=min(left_s, 0.0))
+
+
+def count_time_by_stamps(record: RecordedRun, now: Now) -> None:
+    record.time_left_s, record.time_up_at = None, math.inf
+    _see_time(record, now)
 
 
 def differs(_: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
@@ -274,6 +284,18 @@ MUTATIONS = {
     ),
     "readiness goes by a clock that is set": Mutation(
         Invariant.READY, [(Schedule, "context", with_one_clock)]
+    ),
+    "a missing job is given up at once": Mutation(
+        Invariant.LIMIT, [(creation, "missing", give_up_at_once)]
+    ),
+    "a run's time goes by a clock that is set": Mutation(
+        Invariant.TIME_LIMIT, [(decide, "see_time", count_time_by_stamps)]
+    ),
+    "an object that is held goes on": Mutation(
+        Invariant.NO_JOB_AFTER_CANCEL, [(benchmark_object, "spec_of_deleted", lambda spec: spec)]
+    ),
+    "a status from while nobody looked is believed": Mutation(
+        Invariant.STATUS, [(Benchmarks, "_check_end", lambda *_: None)]
     ),
     "kept jobs are forgotten": Mutation(
         Invariant.NO_JOB_LEFT, [(Benchmarks, "_delete_kept", lambda *_: None)]

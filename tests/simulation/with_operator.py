@@ -237,12 +237,14 @@ class WithOperator(Schedule):
         if uid is None:
             return
         if before is None or (before.phase.final and not after.phase.final):
+            objects.check_begin(after)
             self._check_more(uid, after)
         elif after.phase.final and after.history[-1].cause_id == CANCELLED:
             self.server.check_is_wanted(after)
         elif after.phase.final and after.history[-1].cause_id in NEVER_CREATED:
             _check_refused(after)
         elif after.history[-1].cause == creation.admitted(0.0).cause:
+            objects.check_begin(after)
             self._check_turn(objects, after)
 
     def _check_more(self, uid: str, run: Run) -> None:
@@ -300,23 +302,22 @@ class WithOperator(Schedule):
     def _live(self, set_name: str) -> set[str]:
         """Return the runs of a set whose jobs have not ended.
 
-        Nobody knows of copies, of jobs that came after a process had given them up because its
-        clock had jumped, and of those of which a lost store had, or has had, the only record.
+        Nobody knows of copies, and of jobs of which a lost store had, or has had, the only record.
+        Those that are kept beyond their time do not count.
         """
         now, found = self.world.now, set[str]()
         for job in self.namespace.jobs.values():
             run = self._disk.rows.get(job.run_id)
-            is_given_up = run is not None and creation.may_be_submitted_again(run)
             is_unknown = (
                 run is None
                 or (run.phase.final and run.attempt < job.attempt)
                 or job.plan.requested_by in self.server.forgotten
             )
+            is_late = run is not None and run.phase.final and run.history[-1].cause_id == "timeout"
             is_gone = job.gone_at is not None and now >= job.gone_at
             if (
                 job.plan.set_name == set_name
-                and not (job.is_copy or job.is_over(now) or is_gone)
-                and not (is_given_up and self.world.met["jump"])
+                and not (job.is_copy or job.is_over(now) or is_gone or is_late)
                 and not (is_unknown and self.server.has_lost_store)
                 and job.uid not in self._late
             ):

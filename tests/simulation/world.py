@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 BEGIN = 1_000_000.0
 """Unix seconds at which every schedule begins."""
+JUMPS = (0.0, 5.0, -5.0, 90.0, -90.0, 3600.0, -3600.0)
+"""Seconds by which a clock is wrong after it was set."""
 MOST_STEPS = 20_000
 """Maximum steps of a schedule; beyond, it counts as endless."""
 
@@ -66,6 +68,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """The watch of Benchmark objects says nothing for a while."""
     unreadable_object: float = 0.05
     """A process cannot read one of the objects."""
+    held: float = 0.5
+    """A finalizer holds a deleted object for a while."""
     unreadable: float = 0.006
     """Logs cannot be read for a while."""
     lost_lines: float = 0.1
@@ -87,7 +91,9 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     full: float = 0.002
     """The disk is full for a while."""
     jump: float = 0.001
-    """The process's clock jumps."""
+    """The clock of the process's machine is set."""
+    cluster_jump: float = 0.001
+    """The clock of the cluster is set."""
 
 
 class World:
@@ -102,6 +108,10 @@ class World:
         self.met: Counter[str] = Counter()
         """Occurrences of each fault."""
         self.trace: list[str] = []
+        self.set_at = -math.inf
+        """Time at which some clock was set last."""
+        self._ahead = [(-math.inf, 0.0)]
+        """Times at which the cluster's clock was set, and its lead from then on."""
         self._queue: list[tuple[float, int, greenlet]] = []
         self._number = 0
         self._hub = getcurrent()
@@ -112,6 +122,16 @@ class World:
         has_happened = likely > 0.0 and self.dice.random() < likely
         self.met[fault] += has_happened
         return has_happened
+
+    def stamp(self, at: float) -> float:
+        """Return what the cluster's clock said at a time that has come."""
+        return at + next(ahead for since, ahead in reversed(self._ahead) if since <= at)
+
+    def set_cluster_clock(self) -> None:
+        """Set the clock of the cluster."""
+        self.set_at = self.now
+        self._ahead.append((self.now, self.dice.choice(JUMPS)))
+        self.note(f"the cluster's clock is ahead by {self._ahead[-1][1]:.0f} s")
 
     def note(self, text: str) -> None:
         """Keep what happens, for a schedule that fails."""
@@ -150,15 +170,19 @@ class Process:
         self.world, self.name = world, name
         self.is_dead = False
         self.began_at = 0.0
-        self._offset = 0.0
+        self.ahead = 0.0
+        """Lead of its clock over the cluster's, seconds."""
         self.at_end: list[Callable[[], None]] = []
         """Is called when the process has ended, however it did."""
 
     def clock(self) -> float:
-        """Return what the process takes for the time, Unix seconds."""
-        if self.world.happens("jump"):
-            self._offset = self.world.dice.choice([0.0, 5.0, -5.0, 90.0, -90.0])
-        return self.world.now + self._offset
+        """Return what the process takes for the cluster's time, Unix seconds."""
+        world = self.world
+        if world.happens("jump"):
+            world.set_at = world.now
+            self.ahead = world.dice.choice(JUMPS)
+            world.note(f"{self.name}: its clock is ahead by {self.ahead:.0f} s")
+        return world.stamp(world.now) + self.ahead
 
     def effect(self, what: str) -> None:
         """Come to an effect: others may go on, and the process may end here."""
@@ -178,6 +202,8 @@ class Process:
         if not self.is_dead:
             self.world.note(f"{self.name}: {how}")
             self.is_dead = True
+            if self.ahead:  # the next one's clock is right
+                self.world.set_at = self.world.now
             for call in self.at_end:
                 call()
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.lifecycle import benchmark_reconciler, collecting
 from k8sbench.lifecycle.benchmark_reconciler import Benchmarks
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.submitting import PlannedCase
-from k8sbench.model.benchmark_object import Benchmark
+from k8sbench.model.benchmark_object import COMPLETE, Benchmark
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.kube import JobIdentity
 from k8sbench.model.phase import Phase
@@ -386,6 +388,69 @@ def test_an_object_that_a_finalizer_holds_ends_its_runs_and_is_deleted_once(
     assert (operator.status(uid)["phase"], operator.cluster.created) == ("Cancelled", ["a-1"])
     operator.passes(70)
     assert uid in objects.found, "its deletion was asked for"
+
+
+def by_hand(objects: FakeObjects, uid: str) -> None:
+    """Write into the status of an object that it has succeeded."""
+    was = objects.found[uid]
+    complete = {"type": COMPLETE, "status": "True", "lastTransitionTime": "1970-01-01T00:00:05Z"}
+    status = {**was.status, "phase": "Succeeded", "conditions": [complete]}
+    objects.found[uid] = msgspec.structs.replace(was, status=status)
+
+
+@pytest.mark.parametrize("known", ["failed", "recorded in part", "nothing"])
+def test_of_a_status_that_changed_while_no_operator_was_there_the_store_decides(
+    store: Store, objects: FakeObjects, known: str
+) -> None:
+    uid = objects.create("a", repeats=2, parallel=2, ttl_seconds_after_finished=60)
+    if known != "nothing":
+        cluster = FakeCluster(outlives=True, refusals=[UsageError("No.")] * 2)
+        first = Operator(
+            store, cluster, objects, plan=lambda _: [cases(2 if known == "failed" else 1)]
+        )
+        first.passes()
+    by_hand(objects, uid)
+    another = Operator(store, FakeCluster(outlives=True, now=20.0), objects)
+    another.passes()
+    counted = {"failed": "2/2", "recorded in part": "1/2", "nothing": None}[known]
+    assert another.status(uid).get("summary", {}).get("runs") == counted
+    expected = {"failed": "Failed", "recorded in part": "Running", "nothing": "Succeeded"}[known]
+    assert another.status(uid)["phase"] == expected
+    assert another.active() == (["a-2"] if known == "recorded in part" else [])
+
+
+def test_an_older_store_changes_no_status_of_which_it_lacks_runs(
+    store: Store, objects: FakeObjects, tmp_path: Path
+) -> None:
+    uid = objects.create("a", repeats=2, parallel=2)
+    first = Operator(store, FakeCluster(outlives=True), objects)
+    first.passes()
+    first.end("a-1", "a-2")
+    before = dict(first.status(uid))
+    with open_store(str(tmp_path / "older")) as older:
+        run = store.run("a-1")
+        older.record(run.plan, at=1.0, process=None, location=run.location)
+        older.move("a-1", at(Phase.CANCELLED).transition)  # type: ignore[arg-type]
+        another = Operator(older, FakeCluster(outlives=True), objects)
+        another.passes()
+        assert another.status(uid) == before
+        assert another.active() == []
+
+
+@pytest.mark.parametrize("set_by", [3600.0, -3600.0])
+def test_a_clock_that_is_set_changes_no_time_at_which_an_object_is_deleted(
+    store: Store, objects: FakeObjects, set_by: float
+) -> None:
+    cluster, ahead = FakeCluster(outlives=True), 0.0
+    operator = Operator(store, cluster, objects, clock=lambda: cluster.now + ahead)
+    uid = objects.create("a", ttl_seconds_after_finished=60)
+    operator.passes()
+    operator.end("a-1")
+    ahead = set_by
+    operator.passes(50)
+    assert uid in objects.found
+    operator.passes(20)
+    assert objects.found == {}
 
 
 @pytest.mark.parametrize("retry", [0, 1])

@@ -24,6 +24,10 @@ WISH = Wish(kind="cancel", at=NOW, cause="Cancelled.", cause_id="cancelled")
 UNKNOWN = creation.unknown_error("seg-1", "the connection broke.")
 
 
+def moment(at: float) -> decide.Now:
+    return decide.Now(at, at)
+
+
 def step(phase: Phase, cause_id: str | None = None, at: float = NOW) -> Transition:
     return Transition(phase=phase, at=at, cause="Because.", cause_id=cause_id)
 
@@ -67,17 +71,30 @@ def test_each_state_has_its_run() -> None:
 def test_a_wait_in_the_queue_after_a_preemption_is_no_part_of_the_time_limit() -> None:
     preempted = (step(Phase.QUEUED), step(Phase.RUNNING, at=NOW + 50), step(Phase.QUEUED, at=1100))
     waiting, again = a_run(*preempted), a_run(*preempted, step(Phase.RUNNING, at=9000))
-    assert decide.time_is_up_at(a_run(*preempted[:2])) == NOW + 50 + 600
-    assert decide.time_is_up_at(waiting) is None
-    assert decide.time_is_up_at(again) == NOW + 50 + 600 + 7900
+    assert decide.time_used(a_run(*preempted[:2]), NOW + 60) == 10
+    assert decide.time_used(waiting, 8000.0) == 50
+    assert decide.time_used(again, 9001.0) == 51
 
 
 def test_the_time_of_a_continued_training_counts_from_its_next_attempt() -> None:
     before = a_run(step(Phase.RUNNING), step(Phase.FAILED, "timeout", at=1090))
     history = (*before.history, creation.continued(before.plan, 1, 1500.0))
-    assert decide.time_is_up_at(msgspec.structs.replace(before, history=history)) is None
+    assert decide.time_used(msgspec.structs.replace(before, history=history), 1550.0) == 0
     history += (step(Phase.RUNNING, at=1600),)
-    assert decide.time_is_up_at(msgspec.structs.replace(before, history=history)) == 1600 + 600
+    assert decide.time_used(msgspec.structs.replace(before, history=history), 1601.0) == 1
+
+
+def test_a_clock_that_is_set_ends_no_run_and_prolongs_none() -> None:
+    record = decide.RecordedRun(run=a_run(step(Phase.RUNNING)))
+    for number, set_to in enumerate((NOW + 10.0, NOW + 5000.0, NOW - 5000.0)):
+        decide.see_time(record, decide.Now(set_to, 7.0 + number))
+        assert record.time_up_at == 7.0 + 600.0 - 10.0
+    record.run = a_run(step(Phase.RUNNING), step(Phase.QUEUED, at=NOW + 9000.0))
+    decide.see_time(record, decide.Now(NOW, 107.0))
+    assert (record.time_up_at, record.time_left_s) == (math.inf, 490.0)
+    record.run = a_run(step(Phase.RUNNING), step(Phase.QUEUED), step(Phase.RUNNING))
+    decide.see_time(record, decide.Now(NOW, 307.0))
+    assert record.time_up_at == 307.0 + 490.0
 
 
 def queued(*steps: Transition) -> Run:
@@ -87,9 +104,9 @@ def queued(*steps: Transition) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("steps", "until"),
+    ("steps", "since"),
     [
-        ((), NOW + 100),
+        ((), NOW),
         ((step(Phase.CREATED, creation.WAITS_FOR_TURN),), None),
         (
             (
@@ -97,18 +114,25 @@ def queued(*steps: Transition) -> Run:
                 creation.admitted(NOW + 10),
                 step(Phase.QUEUED, "queue-unusable", at=NOW + 20),
             ),
-            NOW + 110,
+            NOW + 10,
         ),
         ((creation.place_waits(UNKNOWN, NOW + 10),), None),
-        ((creation.place_waits(UNKNOWN, NOW + 10), creation.created(NOW + 30)), NOW + 130),
+        ((creation.place_waits(UNKNOWN, NOW + 10), creation.created(NOW + 30)), NOW + 30),
         ((step(Phase.RUNNING),), None),
-        ((step(Phase.RUNNING), step(Phase.QUEUED, "queue-evicted", at=NOW + 50)), NOW + 150),
+        ((step(Phase.RUNNING), step(Phase.QUEUED, "queue-evicted", at=NOW + 50)), NOW + 50),
     ],
 )
 def test_a_wait_counts_from_a_runs_turn_while_its_place_creates_jobs(
-    steps: tuple[Transition, ...], until: float | None
+    steps: tuple[Transition, ...], since: float | None
 ) -> None:
-    assert decide.waits_until(queued(*steps)) == until
+    run = queued(*steps)
+    assert decide.waits_since(run) == since
+    record = decide.RecordedRun(run=run)
+    decide.see_time(record, decide.Now(NOW + 60, 7.0))
+    passed = 0.0 if since is None else NOW + 60 - since
+    assert record.wait_up_at == (math.inf if since is None else 7.0 + 100.0 - passed)
+    decide.see_time(record, decide.Now(NOW + 3660, 8.0))  # a clock that is set ends no wait
+    assert record.wait_up_at == (math.inf if since is None else 7.0 + 100.0 - passed)
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -118,15 +142,16 @@ def test_a_run_that_has_waited_too_long_has_failed_by_that_and_was_not_cancelled
     run = queued(creation.created(NOW), step(Phase.QUEUED, "queue-unusable", at=NOW + 1))
     record = decide.RecordedRun(run=run, keep=keep)
     view = decide.View(job=decide.JobView.REPORTED)
-    before, at = NOW + 99, NOW + 100
-    assert decide.decide(record, view, before) == decide.wait(at)
+    decide.see_time(record, decide.Now(NOW, 0.0))
+    at = decide.Now(NOW + 100, 100.0)
+    assert decide.decide(record, view, decide.Now(NOW + 99, 99.0)) == decide.wait(100.0)
     assert decide.advance(record, view, at) is None
     action = decide.decide(record, view, at)
     assert (action.kind.value, action.cause_id) == ("Cancel", "wait-timeout")
     assert "(queue-unusable)" in action.cause
-    wish = Wish(kind="cancel", at=at, cause=action.cause, cause_id=action.cause_id)
+    wish = Wish(kind="cancel", at=at.at, cause=action.cause, cause_id=action.cause_id)
     record = msgspec.structs.replace(record, wish=wish)
-    gone = decide.advance(record, ended(step(Phase.LOST, "job-deleted", at=at)), at)
+    gone = decide.advance(record, ended(step(Phase.LOST, "job-deleted", at=at.at)), at)
     assert gone is not None
     assert (gone.phase, gone.cause_id) == (Phase.FAILED, "wait-timeout")
 
@@ -137,8 +162,8 @@ def test_no_combination_raises_an_error() -> None:
         for wish, keep, deletes in itertools.product((None, WISH), (False, True), (False, True)):
             record = decide.RecordedRun(run=run, wish=wish, keep=keep)
             view = decide.View(job=job, end=end, next_at=next_at, deletes=deletes, taken_by=holder)
-            assert isinstance(decide.decide(record, view, NOW), decide.Action)
-            recorded = decide.advance(record, view, NOW)
+            assert isinstance(decide.decide(record, view, moment(NOW)), decide.Action)
+            recorded = decide.advance(record, view, moment(NOW))
             assert recorded is None or isinstance(recorded, Transition)
 
 
@@ -150,11 +175,11 @@ def _cells() -> Iterator[tuple[str, str, str, str]]:
         answers, job = [], view.job.value
         for wish in (None, WISH):
             record = decide.RecordedRun(run=run, wish=wish)
-            end = decide.advance(record, view, NOW)
+            end = decide.advance(record, view, moment(NOW))
             answers.append(
                 f"records {end.phase}"
                 if end is not None and end.phase.final
-                else decide.decide(record, view, NOW).kind.value
+                else decide.decide(record, view, moment(NOW)).kind.value
             )
         name = f"{job}, taken over" if view.taken_by else job
         yield (state, name, *answers)  # type: ignore[misc]
@@ -179,7 +204,9 @@ def test_the_table_of_the_page_is_generated_golden() -> None:
 
 
 def decided(run: Run, view: decide.View, *, now: float = NOW, **record: object) -> str:
-    return decide.decide(decide.RecordedRun(run=run, **record), view, now).kind.value  # type: ignore[arg-type]
+    known = decide.RecordedRun(run=run, **record)  # type: ignore[arg-type]
+    decide.see_time(known, moment(NOW))
+    return decide.decide(known, view, moment(now)).kind.value
 
 
 def ended(end: Transition, *, deletes: bool = False) -> decide.View:
@@ -203,9 +230,9 @@ def test_the_time_in_which_logs_are_read_does_not_count() -> None:
 def test_the_end_of_a_job_is_waited_for_once_it_was_asked_for_and_not_for_ever() -> None:
     record = decide.RecordedRun(run=RUNS["Running"], wish=WISH)
     view = decide.View(job=decide.JobView.REPORTED, asked_to_end_at=NOW, is_end_answered=True)
-    assert decide.decide(record, view, NOW + 1.0).kind is decide.ActionKind.WAIT
-    assert decide.advance(record, view, NOW + 1.0) is None
-    left = decide.advance(record, view, NOW + decide.CANCEL_SECONDS)
+    assert decide.decide(record, view, moment(NOW + 1.0)).kind is decide.ActionKind.WAIT
+    assert decide.advance(record, view, moment(NOW + 1.0)) is None
+    left = decide.advance(record, view, moment(NOW + decide.CANCEL_SECONDS))
     assert left is not None
     assert (left.phase, left.cause_id) == (Phase.FAILED, "cancelled")
 
@@ -213,13 +240,14 @@ def test_the_end_of_a_job_is_waited_for_once_it_was_asked_for_and_not_for_ever()
 def test_another_attempt_follows_an_end_that_may_be_better_next_time() -> None:
     end = step(Phase.FAILED, "replica-failed")
     record = decide.RecordedRun(run=a_run(step(Phase.RUNNING), max_restarts=1))
+    decide.see_time(record, moment(NOW))
     view = ended(end)
-    assert decide.advance(record, view, NOW) is None
-    assert decide.decide(record, view, NOW).kind is decide.ActionKind.RESTART
+    assert decide.advance(record, view, moment(NOW)) is None
+    assert decide.decide(record, view, moment(NOW)).kind is decide.ActionKind.RESTART
     for changes in ({"wish": WISH}, {"keep": True}):
         last = msgspec.structs.replace(record, **changes)
-        assert decide.advance(last, view, NOW) is not None
-    assert decide.advance(record, view, NOW + 601.0) is not None, "its time is up"
+        assert decide.advance(last, view, moment(NOW)) is not None
+    assert decide.advance(record, view, moment(NOW + 601.0)) is not None, "its time is up"
 
 
 @pytest.mark.parametrize(
@@ -234,7 +262,7 @@ def test_another_attempt_follows_an_end_that_may_be_better_next_time() -> None:
 )
 def test_any_other_end_is_the_run_s(end: Transition) -> None:
     record = decide.RecordedRun(run=a_run(step(Phase.RUNNING), max_restarts=1))
-    assert decide.advance(record, ended(end), NOW) == end
+    assert decide.advance(record, ended(end), moment(NOW)) == end
 
 
 def test_an_attempt_that_waits_is_not_waited_for_beyond_the_runs_time() -> None:

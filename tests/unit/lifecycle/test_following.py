@@ -190,7 +190,7 @@ def test_a_refusal_is_reported_and_forgotten_and_silence_is_not(
 
 
 def test_a_time_limit_is_recorded_before_the_cluster_is_asked(store: Store) -> None:
-    cluster = FakeCluster(at(Phase.RUNNING), outlives=True, now=51.0)
+    cluster = FakeCluster(at(Phase.RUNNING), outlives=True, passes=31.0)
     cluster.denies = SystemExit()
     with pytest.raises(SystemExit):
         submit(store, cluster, timeout_s=30.0)

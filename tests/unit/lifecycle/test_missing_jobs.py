@@ -61,9 +61,11 @@ class Place(FakeCluster):
 class Operator:
     """One process that serves a namespace, until :meth:`kill`."""
 
-    def __init__(self, store: Store, cluster: FakeCluster, objects: FakeObjects) -> None:
+    def __init__(
+        self, store: Store, cluster: FakeCluster, objects: FakeObjects, **changes: Any
+    ) -> None:
         self.store, self.cluster, self.reporter = store, cluster, Silent()
-        here = context(store, cluster)
+        here = context(store, cluster, **changes)
         plan: Callable[..., Any] = lambda benchmark: [cases(benchmark.spec.repeats or 1)]  # noqa: E731
         self.serving = Serving(here, self.reporter, objects, plan)
 
@@ -114,6 +116,21 @@ def test_a_job_that_a_killed_operator_had_not_created_is_created_when_none_can_c
     operator.passes(20)
     assert operator.phases() == {"a-1": ("Succeeded", None)}
     assert objects.found["uid-a"].status["phase"] == "Succeeded"
+
+
+@pytest.mark.parametrize("set_by", [3600.0, -3600.0])
+def test_a_clock_that_is_set_gives_up_no_missing_job_and_waits_no_longer(
+    store: Store, objects: FakeObjects, set_by: float
+) -> None:
+    objects.create("a")
+    killed_before_its_post(store, objects)
+    cluster = Place(now=20.0)
+    operator = Operator(store, cluster, objects, clock=lambda: cluster.now + set_by)
+    settle = limits.now.creation_settle
+    operator.passes(int(settle / ABSENT_SECONDS) - 2, ABSENT_SECONDS)
+    assert operator.cluster.asked_at == []  # type: ignore[attr-defined]
+    operator.passes(5, ABSENT_SECONDS)
+    assert operator.cluster.created == ["a-1"]
 
 
 def test_a_missing_job_of_an_object_that_is_cancelled_is_not_created(
