@@ -459,7 +459,6 @@ class Benchmarks:
                 self._turns.take(run)
                 self._start(run)
 
-
     def _start(self, run: Run) -> None:
         store = self._context.store
         if not store.claims.claim(run.run_id):
