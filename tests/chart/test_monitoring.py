@@ -27,7 +27,7 @@ from k8sbench.operator.metrics import Metrics
 from tests.chart import examples
 from tests.harness.helm import CHART, NAMESPACE, Helm, find, merged
 from tests.harness.prometheus import Samples, Server
-from tests.unit.operator.test_metrics import at, run
+from tests.unit.operator.scraped import at, run
 from tests.unit.store.examples import measurement
 
 OPERATOR = "dlperf-operator"

@@ -16,7 +16,7 @@ from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.render.trainer_sources import SELECTOR
 from tests import tiers
 from tests.chart import examples
-from tests.cluster.test_operator_reading import expose
+from tests.cluster.exposing import expose
 from tests.harness import helm as programs
 from tests.harness.cluster import audit, operator_process, users
 from tests.harness.cluster.namespace import Namespace

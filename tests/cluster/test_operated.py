@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.test_operator_reading import expose
+from tests.cluster.exposing import expose
 from tests.harness.cluster import operator_process
 from tests.harness.cluster.cluster import KubectlFailed
 from tests.harness.cluster.operator_process import OperatorShell

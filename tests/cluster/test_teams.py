@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.chart import examples
-from tests.cluster.test_operator_reading import expose
+from tests.cluster.exposing import expose
 from tests.harness import helm as programs
 from tests.harness.cluster import operator_process, users
 from tests.harness.cluster.cluster import KubectlFailed

@@ -9,9 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from k8sbench.cli.commands.measure import command
-from tests.corpus.index import PROGRAM_LOGS
+from tests.corpus.mmengine_logs import LOGS
 
-LOGS = sorted(log for name in ("mmseg122-*", "mmaction-*") for log in PROGRAM_LOGS.glob(name))
 LINE = re.compile(
     r"^(?P<stamp>\d\d/\d\d \d\d:\d\d:\d\d) - mmengine - INFO - (?:Iter|Epoch)\(train\) (?:\[\d\])?"
     r"\[ *(?P<iteration>\d+)/\d+\].*? time: (?P<time>[\d.]+) ",

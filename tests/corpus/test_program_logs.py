@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from k8sbench.cli.commands.measure import command
 from k8sbench.cli.main import main
-from tests.corpus import test_mmengine_logs
 from tests.corpus.index import PROGRAM_LOGS
+from tests.corpus.mmengine_logs import LOGS as MMENGINE_LOGS
 
 
 class Known(NamedTuple):
@@ -63,7 +63,7 @@ HERE = [name for name in KNOWN if (PROGRAM_LOGS / f"{name}.log").is_file()]
 
 def test_every_log_is_known() -> None:
     logs = {path.stem for path in PROGRAM_LOGS.glob("*.log")}
-    mmengine = {path.stem for path in test_mmengine_logs.LOGS}
+    mmengine = {path.stem for path in MMENGINE_LOGS}
     assert logs in (set(), KNOWN.keys() | OF_NO_FAMILY | mmengine)
 
 

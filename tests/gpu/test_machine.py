@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from tests.gpu import LONG
-from tests.gpu.test_training import run
+from tests.gpu.training import run
 from tests.trainers.checks import SIZES
 from tests.trainers.runs import alone, events, only
 

@@ -12,8 +12,8 @@ import pytest
 
 from k8sbench.adapters import measuring
 from k8sbench.model.errors import StoreError
+from tests.unit.measure.recorded_runs import gap, run
 from tests.unit.measure.support import lines_of
-from tests.unit.measure.test_recorded_runs import gap, run
 
 pytestmark = pytest.mark.tier("linux")
 

@@ -12,10 +12,10 @@ from k8sbench.model.errors import UNDECIDED_EXIT_CODE
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.unit.cli.conftest import Fill, Typed
+from tests.unit.measure.changed_sets import a_set
+from tests.unit.measure.histories import FLAT, dropped, sets
 from tests.unit.measure.nights import DAY
-from tests.unit.measure.test_causes import a_set
-from tests.unit.measure.test_compare import A, B, new, old
-from tests.unit.measure.test_history import FLAT, dropped, sets
+from tests.unit.measure.sides import A, B, new, old
 from tests.unit.report.factory import START, run
 from tests.unit.store import schemas
 

@@ -14,7 +14,7 @@ from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent
 from tests.unit import goldens
 from tests.unit.cli.live_runs import NOW, ended, gap, line, moved, note, replica, run, step
-from tests.unit.local.test_exits import torchrun
+from tests.unit.local.exits import torchrun
 from tests.unit.store.examples import REJECTION, measurement
 
 FOLDER = Path(__file__).parent / "golden"

@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
-from tests.unit.imports.test_recognised import mmseg
+from tests.unit.imports.programs import mmseg
+from tests.unit.measure.stamped_logs import dle
 from tests.unit.measure.support import FIXTURES, run
-from tests.unit.measure.test_log_clock import dle
 
 SETS = itertools.count()
 

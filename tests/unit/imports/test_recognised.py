@@ -11,9 +11,10 @@ from k8sbench.measure.run import measuring
 from k8sbench.measure.run.expectation import Expectation, from_variant
 from k8sbench.parse.families import FAMILIES
 from tests.unit.command_line import Cli
+from tests.unit.imports.programs import mmseg
 from tests.unit.measure import train_logs
+from tests.unit.measure.stamped_logs import dle
 from tests.unit.measure.support import FIXTURES, Lines, plsc, run
-from tests.unit.measure.test_log_clock import dle
 
 FITS = "; use --benchmark for another, --format auto for none."
 VARIANTS = [
@@ -22,24 +23,6 @@ VARIANTS = [
     for variant in loaded.spec.variants
     if variant.log != "k8sbench"
 ]
-
-
-def mmseg(
-    *,
-    batch: int = 2,
-    steps: int = 20,
-    seconds: float = 0.5,
-    head: str = "DepthwiseSeparableASPPHead",
-) -> str:
-    """A log of mmsegmentation with its configuration, in fp32 and on one GPU."""
-    config = [
-        "2026-03-02 10:00:00,000 - mmseg - INFO - Distributed training: False",
-        "2026-03-02 10:00:00,000 - mmseg - INFO - Config:",
-        f"model = dict(type='EncoderDecoder', decode_head=dict(type='{head}'))",
-        f"data = dict(samples_per_gpu={batch}, workers_per_gpu=4)",
-        "gpu_ids = range(0, 1)",
-    ]
-    return "\n".join([*config, *run([seconds] * steps)]) + "\n"
 
 
 def recorded(cli: Cli) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transi
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, LogLine, LogMark
 from tests.unit.kubernetes.objects import JOB, PLAN, START, condition, ended, job, pod, waits
-from tests.unit.local.test_exits import torchrun
+from tests.unit.local.exits import torchrun
 from tests.unit.presence import present
 
 OURS = {"ownerReferences": [{"uid": "job-1"}]}

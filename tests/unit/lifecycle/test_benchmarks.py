@@ -21,6 +21,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import GPU_OUT_OF_MEMORY, Run
 from k8sbench.ports import Manifest, RunFilter, Store
 from tests.unit.lifecycle import played
+from tests.unit.lifecycle.benchmark_cases import cases
 from tests.unit.lifecycle.played import FakeCluster, FakeObjects, Silent, at, context, planned_case
 from tests.unit.store.examples import TRAINING
 
@@ -64,10 +65,6 @@ class Operator:
 
     def status(self, uid: str) -> Mapping[str, Any]:
         return self.objects.found[uid].status
-
-
-def cases(repeats: int = 1) -> PlannedCase:
-    return msgspec.structs.replace(planned_case("kubernetes"), repeats=repeats)
 
 
 @pytest.fixture

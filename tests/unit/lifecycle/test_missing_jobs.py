@@ -18,6 +18,7 @@ from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter, Store
+from tests.unit.lifecycle.benchmark_cases import cases
 from tests.unit.lifecycle.played import (
     LOCATION,
     FakeCluster,
@@ -27,7 +28,6 @@ from tests.unit.lifecycle.played import (
     context,
     planned_case,
 )
-from tests.unit.lifecycle.test_benchmarks import cases
 
 GONE = at(Phase.LOST, "The cluster has none.", creation.JOB_GONE)
 

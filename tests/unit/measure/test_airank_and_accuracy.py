@@ -4,15 +4,9 @@ import pytest
 
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.published import Accuracy
+from tests.unit.measure.airank import airank
 from tests.unit.measure.support import measured, run
 from tests.unit.presence import present
-
-BEGIN = 1772445600
-"""Ten o'clock, when the lines of :func:`run` begin."""
-
-
-def airank(at: float, what: str) -> str:
-    return f"- AI-Rank-log {BEGIN + at:.3f} {what}"
 
 
 def trained(*accuracies: str, last: str = "test_finish") -> list[str]:

@@ -12,7 +12,7 @@ from k8sbench.measure.group.speedup import results
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Fingerprint
 from tests.unit.measure.rows import by_case
-from tests.unit.measure.test_group_spread import RESNET50
+from tests.unit.measure.spread import RESNET50
 from tests.unit.presence import present
 from tests.unit.report.factory import repeats, run, smoke
 

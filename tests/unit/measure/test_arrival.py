@@ -1,44 +1,19 @@
 """The times at which lines arrived, beside what the lines say."""
 
-import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from k8sbench.model.log_format import LogFormat
 from tests.unit.measure import train_logs
+from tests.unit.measure.arrival import OURS, OWN, arrived, every, steps
+from tests.unit.measure.own_runs import MASTER
+from tests.unit.measure.stamped_logs import EVALUATION, paddleseg
 from tests.unit.measure.support import Lines, ids, measured, run
-from tests.unit.measure.test_log_clock import EVALUATION, paddleseg
-from tests.unit.measure.test_own_runs import MASTER
 
-BEGIN = datetime.datetime(2026, 3, 2, 10, tzinfo=datetime.UTC)
-MINE = LogFormat(
-    name="mine",
-    unit="images",
-    per="job",
-    record=r"^step (?P<iteration>\d+) (?P<rate>\S+) img/s",
-)
-OWN: dict[str, Any] = {"format": MINE, "batch_size": 8}
 SEG: dict[str, Any] = {"format": "paddleseg"}
 VIDEO: dict[str, Any] = {"format": "paddlevideo", "gpus": 1, "batch_size": 16}
-OURS: dict[str, Any] = {"format": "k8sbench", "gpus": None, "batch_size": None}
 MISMATCH = ["arrival-mismatch"]
-
-
-def arrived(lines: Iterable[str], at: Sequence[float]) -> list[str]:
-    """The lines behind the times at which they arrived, seconds after ten o'clock."""
-    stamps = [(BEGIN + datetime.timedelta(seconds=each)).isoformat() for each in at]
-    return [f"{stamp} {line}" for stamp, line in zip(stamps, lines, strict=True)]
-
-
-def steps(count: int = 60, rate: float = 100.0) -> list[str]:
-    """Lines of steps of 8, by default 0.08 s each."""
-    return [f"step {number} {rate} img/s" for number in range(1, count + 1)]
-
-
-def every(seconds: float, count: int = 60) -> list[float]:
-    return [seconds * number for number in range(1, count + 1)]
 
 
 def in_bursts(at: Sequence[float], size: int) -> list[float]:

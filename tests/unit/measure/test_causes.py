@@ -4,8 +4,7 @@ import copy
 import dataclasses
 import functools
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 import pytest
@@ -16,12 +15,12 @@ from k8sbench.model.compared import Cause, Comparison
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import GpuMetrics
 from k8sbench.model.run import Run
-from tests.unit.measure.grouped import Grouped, grouped
+from tests.unit.measure.changed_sets import OLD, a_set, explained
+from tests.unit.measure.facts import gpu
+from tests.unit.measure.grouped import Grouped
 from tests.unit.measure.nights import DAY, night
-from tests.unit.measure.test_compare import side
-from tests.unit.measure.test_facts import gpu
 from tests.unit.presence import present
-from tests.unit.report.factory import START, repeats, run
+from tests.unit.report.factory import run
 
 Told = list[tuple[set[str], tuple[int, ...], tuple[int, ...]]]
 
@@ -29,30 +28,6 @@ Told = list[tuple[set[str], tuple[int, ...], tuple[int, ...]]]
 def told(found: Iterable[Cause]) -> Told:
     """Return names of the facts, places of the changed cases and of the others."""
     return [({fact.name for fact in one.facts}, one.cases, one.others) for one in found]
-
-
-def a_set(name: str, at: float, *cases: tuple[float, dict[str, Any]]) -> list[Run]:
-    """Return a set with three runs of each case: its rate and what its runs report."""
-    return [
-        one
-        for n, (rate, environment) in enumerate(cases, 1)
-        for one in repeats(
-            [rate, rate * 1.001, rate * 0.999],
-            case=f"1x{n}",
-            set_name=name,
-            at=START + at,
-            measured={"environment": environment},
-        )
-    ]
-
-
-def explained(before: list[Run], after: list[Run], between: Sequence[Run] = ()) -> Comparison:
-    found = comparison.compare(side("a", before), side("b", after))
-    runs = {one.run_id: one for one in (*before, *after)}
-    return causes.explained(found, runs, grouped([*before, *between, *after]))
-
-
-OLD = {"driver": "550", "kernel": "5.15", "cuda": "12.1", "python": "3.11"}
 
 
 def test_facts_of_all_changed_cases_and_of_no_other_come_first() -> None:

@@ -5,44 +5,14 @@ from typing import Any
 
 import pytest
 
-from k8sbench.measure.group import comparison
 from k8sbench.measure.group.grouping import groups
-from k8sbench.measure.group.sides import Side
-from k8sbench.model.compared import Compared, Comparison
+from k8sbench.model.compared import Compared
 from k8sbench.model.group import Group
 from k8sbench.model.run import Run
-from tests.unit.measure.grouped import Grouped
+from tests.unit.measure.sides import A, compared, new, old
 from tests.unit.measure.support import NOT_COMPARABLE
 from tests.unit.presence import present
 from tests.unit.report.factory import START, V100_32, repeats
-
-A, B = (100.0, 101.0, 102.0, 100.5, 101.5), (90.0, 91.0, 92.0, 90.5, 91.5)
-
-
-def side(name: str, runs: Iterable[Run]) -> Side:
-    found = list(runs)
-    return Side(name=name, groups=tuple(groups(found)), runs={one.run_id: one for one in found})
-
-
-def old(rates: Iterable[float] = A, **fields: Any) -> list[Run]:
-    return repeats(rates, set_name="old", at=START, **fields)
-
-
-def new(rates: Iterable[float] = B, **fields: Any) -> list[Run]:
-    return repeats(rates, set_name="new", at=START + 1e6, **fields)
-
-
-def compared(
-    a: Iterable[Run],
-    b: Iterable[Run],
-    limit: float | None = None,
-    among: Iterable[Group] = (),
-    **fields: Any,
-) -> Comparison:
-    one = side("a", a)
-    two = side("b", b)
-    known = Grouped([*among, *one.groups, *two.groups])
-    return comparison.compare(one, two, limit=limit, earlier=known, **fields)
 
 
 def only(a: Iterable[Run], b: Iterable[Run], limit: float | None = None, **fields: Any) -> Compared:

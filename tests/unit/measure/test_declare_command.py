@@ -1,6 +1,5 @@
 """``k8sbench measure LOG --declare``: a first benchmark's file for a log that nothing reads."""
 
-import datetime
 import json
 import re
 from pathlib import Path
@@ -15,16 +14,8 @@ from k8sbench.model.notation import Pattern
 from k8sbench.parse import guessing
 from k8sbench.parse.json_fields import JsonFields
 from tests.unit.command_line import Cli
-from tests.unit.parse.test_records_by_family import ALL
-
-STARTED = datetime.datetime(2026, 3, 2, 10, tzinfo=datetime.UTC)
-
-
-def moments(count: int, seconds: float, form: str = "%Y-%m-%d %H:%M:%S") -> list[str]:
-    """Stamps some seconds apart."""
-    return [
-        (STARTED + datetime.timedelta(seconds=n * seconds)).strftime(form) for n in range(count)
-    ]
+from tests.unit.measure.declaring import confirmed, moments
+from tests.unit.parse.family_logs import ALL
 
 
 def stamped(
@@ -168,14 +159,6 @@ CASES: dict[str, tuple[list[str], dict[str, str], float]] = {
     "thousands of tokens": (LLM, {"sequence_length": "131028"}, 122000.0),
 }
 """Lines, the values that the user corrects, and the figure."""
-
-
-def confirmed(text: str, values: dict[str, str]) -> str:
-    """Correct and confirm a proposed file, as its user does."""
-    for key, value in {"confirmed": "true", **values}.items():
-        text, count = re.subn(rf"(?m)^( *{key}:).*$", rf"\1 {value}", text)
-        assert count == 1, key
-    return text
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -10,7 +10,7 @@ import pytest
 
 from k8sbench.parse import guessing
 from tests.unit.command_line import Cli
-from tests.unit.measure.test_declare_command import confirmed, moments
+from tests.unit.measure.declaring import confirmed, moments
 
 COUNT = 120
 """Lines of a log."""

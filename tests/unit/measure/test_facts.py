@@ -3,18 +3,8 @@
 from typing import Any
 
 from k8sbench.measure.group import facts
-from k8sbench.model.measurement import GpuFigure, GpuMetrics
-from tests.unit.measure.test_compare import new, old
-
-
-def gpu(**values: float) -> GpuMetrics:
-    return GpuMetrics(
-        figures={
-            name: GpuFigure(value=value, unit="", source="dcgm", coverage=1.0, samples=9)
-            for name, value in values.items()
-        },
-        gpus=(),
-    )
+from tests.unit.measure.facts import gpu
+from tests.unit.measure.sides import new, old
 
 
 def differing(a: dict[str, Any], b: dict[str, Any], **fields: Any) -> dict[str, tuple[Any, ...]]:

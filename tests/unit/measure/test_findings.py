@@ -26,16 +26,13 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Fingerprint
 from tests.unit import goldens
-from tests.unit.measure import test_arrival as arrival
-from tests.unit.measure import test_batches_and_epochs as epochs
-from tests.unit.measure import test_gpu_metrics as metrics
-from tests.unit.measure import test_group_members as members
-from tests.unit.measure import test_recorded_runs as incomplete
-from tests.unit.measure import test_trained_groups as trained_groups
-from tests.unit.measure import train_logs
+from tests.unit.measure import arrival, epochs, train_logs, trained_groups
+from tests.unit.measure import gpu_metrics as metrics
+from tests.unit.measure import group_members as members
+from tests.unit.measure import recorded_runs as incomplete
+from tests.unit.measure.airank import airank
+from tests.unit.measure.own_runs import MASTER, PLAN, WORKER, both, edited
 from tests.unit.measure.support import Lines, fixture, lines_of, measured, mmseg, run, tsm
-from tests.unit.measure.test_airank_and_accuracy import airank
-from tests.unit.measure.test_own_runs import MASTER, PLAN, WORKER, both, edited
 from tests.unit.report import factory
 
 Found = Callable[[], Iterable[Finding]]

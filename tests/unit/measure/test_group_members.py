@@ -16,10 +16,10 @@ from k8sbench.model.group import Group, Member
 from k8sbench.model.measurement import SteadyPart
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
+from tests.unit.measure.group_members import MIXED
 from tests.unit.measure.support import Lines
 from tests.unit.presence import present
 from tests.unit.report.factory import (
-    V100_32,
     changed,
     measurement,
     repeats,
@@ -137,16 +137,6 @@ def test_a_run_that_failed_when_its_window_was_complete_counts() -> None:
     reasons = (EXIT_CODE.finding("The window is complete."),)
     group = only([run(100.0, phase=Phase.FAILED, measured={"reasons": reasons})])
     assert (group.counted, group.members[0].rate, group.state) == (1, 100.0, "valid")
-
-
-MIXED: dict[str, dict[str, Any]] = {
-    "mixed-gpu-model": {"measured": {"gpu_model": V100_32}},
-    "mixed-precision": {"measured": {"precision_effective": "amp"}},
-    "mixed-image": {"image_digest": "sha256:other"},
-    "mixed-driver": {"measured": {"environment": {"driver": "470.1"}}},
-    "mixed-framework": {"measured": {"environment": {"framework_version": "2.9"}}},
-    "mixed-plan": {"env": {"OMP_NUM_THREADS": "1"}},
-}
 
 
 STATED: dict[str, Any] = {"model": "wide_resnet50_2", "global_batch": 512, "classes": 21}

@@ -7,16 +7,10 @@ import pytest
 from k8sbench.measure.group import selection
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.compared import CaseHistory
-from k8sbench.model.run import Run
 from tests.unit.measure.grouped import Grouped, histories
+from tests.unit.measure.histories import FLAT, dropped, sets
 from tests.unit.measure.nights import night
 from tests.unit.report.factory import START, repeats
-
-FLAT = [100.0, 100.3, 99.8, 100.1, 99.9, 100.2, 99.7, 100.4, 100.05, 99.95]
-
-
-def dropped(share: float, sets: int) -> list[float]:
-    return [(1 - share) * value for value in FLAT[:sets]]
 
 
 def judged(values: Sequence[float]) -> CaseHistory:
@@ -86,16 +80,6 @@ def test_a_filter_of_the_output_changes_no_verdict() -> None:
     known = Grouped(made)
     shown = selection.histories(known, [row for row in known.rows if row.case == "1x8"])
     assert [one.points for one in shown] == [one.points for one in marked]
-
-
-def sets(levels: list[float], **fields: object) -> list[Run]:
-    return [
-        one
-        for n, level in enumerate(levels)
-        for one in repeats(
-            (level, level * 1.001, level * 0.999), set_name=f"n{n:02}", at=START + 1e5 * n, **fields
-        )
-    ]
 
 
 def test_a_history_has_the_sets_in_the_order_of_their_begin_whatever_their_names() -> None:

@@ -11,51 +11,22 @@ from k8sbench.measure.run import log_clock
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import Measurement
 from k8sbench.parse.families import FAMILIES
+from tests.unit.measure.stamped_logs import (
+    BEGIN,
+    EVALUATION,
+    SEG,
+    SEG_LINES,
+    dle,
+    moment,
+    paddleseg,
+    set_clock,
+)
 from tests.unit.measure.support import ids, measured, mmseg, run
 from tests.unit.presence import present
 
-EVALUATION = "2026-03-02 10:01:50 [INFO]\tStart evaluating (total_samples: 500)..."
 RESUMED = "2026-03-02 11:00:00,000 - mmseg - INFO - resumed from epoch: 0, iter 40"
 HOUR = 3600
 MISMATCH = ["clock-mismatch"]
-
-moment = datetime.datetime.fromisoformat
-BEGIN = moment("2026-03-02 10:00:00")
-_STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d([.,]\d+)?")
-
-
-def set_clock(lines: Sequence[str], index: int, seconds: float) -> list[str]:
-    """The same log, if somebody set its clock before the line at ``index``."""
-
-    def shifted(match: re.Match[str]) -> str:
-        at = moment(match[0].replace(",", "."))
-        text = (at + datetime.timedelta(seconds=seconds)).isoformat(" ", "microseconds")
-        if match[1] is None:
-            return text[:19]
-        return text[: 19 + len(match[1])].replace(".", match[1][0])
-
-    return [*lines[:index], *(_STAMP.sub(shifted, line) for line in lines[index:])]
-
-
-def dle(rates: Sequence[float], *, batch: int = 256, own: float = 1.0) -> list[str]:
-    """Lines of one iteration each; ``own``: printed time ÷ time by the stamps."""
-    lines, at = [], 0.0
-    for step, rate in enumerate(rates, 1):
-        at += batch / rate / own
-        stamp = (BEGIN + datetime.timedelta(seconds=at)).isoformat(" ", "microseconds")
-        lines.append(
-            f"DLL {stamp} - Epoch: 0 Iteration: {step}  train.loss : 7.00000  "
-            f"train.total_ips : {rate:.2f} img/s"
-        )
-    return lines
-
-
-def paddleseg(iteration: int, at: float, *, cost: float = 0.5, total: int = 400) -> str:
-    stamp = (BEGIN + datetime.timedelta(seconds=int(at))).isoformat(" ")
-    return (
-        f"{stamp} [INFO]\t[TRAIN] epoch: 1, iter: {iteration}/{total}, loss: 1.0, lr: 0.01, "
-        f"batch_cost: {cost:.4f}, reader_cost: 0.00100, ips: {4 / cost:.4f} samples/sec | ETA"
-    )
 
 
 def declared(
@@ -83,10 +54,8 @@ def by_stamps(seconds: float, count: int = 40) -> list[str]:
     return [mmseg(i * 10, seconds, at=5 * i, total=400) for i in range(1, count + 1)]
 
 
-SEG: dict[str, Any] = {"format": "paddleseg"}
 TWO, ONE = ({"format": "dle-resnet50", "gpus": gpus, "batch_size": 256 // gpus} for gpus in (2, 1))
 LINES = run([0.5] * 30)
-SEG_LINES = [paddleseg(i * 10, 5 * i) for i in range(1, 41)]
 STALLED = set_clock(dle([1400.0] * 60, own=0.988), 30, 0.4)
 UNSTAMPED = [*LINES[:4], LINES[4].split(" - mmseg - INFO - ")[1], *LINES[5:]]
 SHORT = [mmseg(i * 100, 0.011, at=1.14 * i, waiting=0, total=4000) for i in range(1, 41)]

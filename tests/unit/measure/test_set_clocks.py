@@ -7,10 +7,10 @@ import pytest
 
 from k8sbench.model.clock_note import ClockWatch, seconds_in
 from tests.unit.measure import train_logs
+from tests.unit.measure.arrival import OURS, OWN, arrived, every, steps
+from tests.unit.measure.own_runs import MASTER
+from tests.unit.measure.stamped_logs import SEG, SEG_LINES, set_clock
 from tests.unit.measure.support import ids, measured, run
-from tests.unit.measure.test_arrival import OURS, OWN, arrived, every, steps
-from tests.unit.measure.test_log_clock import SEG, SEG_LINES, set_clock
-from tests.unit.measure.test_own_runs import MASTER
 from tests.unit.presence import present
 
 NOTE = "[k8sbench: wall clock set by +60.0 s]"

@@ -9,25 +9,15 @@ from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.speedup import results
 from k8sbench.measure.verdict import NO_EVALUATION, NO_VALUE
 from k8sbench.model.group import Deviation, Group, Result
-from k8sbench.model.measurement import DataSet, Weights
-from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.published import Accuracy
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Train
 from k8sbench.report import layout
 from k8sbench.report.tables import Cell
 from tests.unit.measure.rows import catalog
-from tests.unit.report.factory import accuracy, run
+from tests.unit.measure.trained_groups import TRAINING, trained
+from tests.unit.report.factory import accuracy
 
-TRAINING = PlannedTraining(
-    length=90,
-    unit="epochs",
-    evaluate_every=1,
-    metric="top-1",
-    target=75.9,
-    stop_at_target=False,
-    start="resnet50_v1c",
-)
 TRAIN = Train(
     length=90,
     unit="epochs",
@@ -36,24 +26,6 @@ TRAIN = Train(
     rule="as the report",
     start="resnet50_v1c",
 )
-AT_TARGET = msgspec.structs.replace(accuracy(76.5), at_target=75.95)
-FILES = DataSet(name="imagenet", digest="d1", train=1_281_167, val=50_000)
-WEIGHTS = Weights(file="start.pth", digest="ab" * 32)
-
-
-def trained(seconds: float | None = 44000.0, rate: float | None = 2900.0, **changes: Any) -> Run:
-    """A run that trained to the target in so many seconds."""
-    measured: dict[str, Any] = {
-        "accuracy": accuracy(70.0) if seconds is None else AT_TARGET,
-        "time_to_train_s": seconds,
-        "mode": "train",
-        "target": 75.9,
-        "ended_by": "length",
-        "data_set": FILES,
-        "weights": WEIGHTS,
-    } | changes.pop("measured", {})
-    planned: dict[str, Any] = {"mode": "train", "data": "pvc:imagenet", "training": TRAINING}
-    return run(rate, measured=measured, **(planned | changes))
 
 
 def one_group(*runs: Run) -> Group:

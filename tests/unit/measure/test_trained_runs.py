@@ -10,8 +10,8 @@ from k8sbench.measure.run import expectation
 from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import DataSet, Measurement, Weights
 from k8sbench.model.plan import PlannedTraining
+from tests.unit.measure.own_runs import PLAN
 from tests.unit.measure.support import Lines, ids
-from tests.unit.measure.test_own_runs import PLAN
 from tests.unit.measure.train_logs import (
     BEGINS,
     EVALUATES,

@@ -7,21 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.model import benchmark_object
 from k8sbench.model.benchmark_object import MUTABLE, Benchmark, ObjectSpec, is_same, object_of
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import SubmitRequest
-
-
-def an_object(status: dict[str, Any] | None = None, **spec: Any) -> Benchmark:
-    metadata = {
-        "name": "night",
-        "uid": "u-1",
-        "generation": 3,
-        "creationTimestamp": "2026-11-27T00:00:00Z",
-    }
-    found = {"metadata": metadata, "spec": {"benchmark": "resnet50", **spec}}
-    return benchmark_object.read(found if status is None else {**found, "status": status})
+from tests.unit.model.benchmark_objects import an_object
 
 
 def test_its_request_has_all_of_its_options() -> None:

@@ -15,9 +15,9 @@ from k8sbench.model.phase import Phase
 from k8sbench.operator.controller import OperatorSettings, OperatorState
 from k8sbench.operator.metrics import Metrics
 from tests.unit.command_line import Cli
-from tests.unit.measure.test_compare import A, B, new, old
+from tests.unit.measure.sides import A, B, new, old
+from tests.unit.operator.scraped import samples
 from tests.unit.operator.served import Operator
-from tests.unit.operator.test_metrics import samples
 from tests.unit.report.factory import START, repeats, run
 from tests.unit.store.filled import put
 

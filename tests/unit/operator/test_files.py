@@ -16,7 +16,7 @@ from k8sbench.app import stores
 from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from tests.unit.command_line import Cli
-from tests.unit.lifecycle.test_gathering import Bench, Source
+from tests.unit.lifecycle.gathering import Bench, Source
 from tests.unit.operator.served import HERE, Operator
 from tests.unit.store.examples import NOW, archive, plan, step
 

@@ -5,24 +5,20 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import msgspec
 import pytest
-from prometheus_client import generate_latest
-from prometheus_client.parser import text_string_to_metric_families
 
 from k8sbench.adapters.store import disk
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.model import creation
-from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.run import Run
+from k8sbench.model.phase import Phase
 from k8sbench.operator import metrics
 from k8sbench.operator.controller import Look, OperatorSettings, OperatorState
 from k8sbench.operator.metrics import WAITS_ITS_TURN, Metrics
 from tests.unit import goldens
-from tests.unit.cli import live_runs
+from tests.unit.operator.scraped import at, run, samples
 from tests.unit.store.examples import measurement
 
 
@@ -32,26 +28,6 @@ def exposed(tmp_path: Path) -> Metrics:
     settings = OperatorSettings(store=str(tmp_path))
     made.state = OperatorState(settings=settings, started_at=50.0, is_leader=True)
     return made
-
-
-def run(name: str = "seg-1", *steps: Transition, measured: Any = None, **changes: Any) -> Run:
-    history = (at(Phase.CREATED, 100.0), *steps)
-    recorded = live_runs.run(name, **changes)
-    return msgspec.structs.replace(
-        recorded, created_at=100.0, history=history, measurement=measured
-    )
-
-
-def at(phase: Phase, moment: float, **more: Any) -> Transition:
-    return Transition(phase=phase, at=moment, cause="", **more)
-
-
-def samples(made: Metrics) -> dict[str, dict[tuple[str, ...], float]]:
-    found: dict[str, dict[tuple[str, ...], float]] = {}
-    for family in text_string_to_metric_families(generate_latest(made.registry).decode()):
-        for sample in family.samples:
-            found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
-    return found
 
 
 def told(made: Metrics) -> dict[str, float]:

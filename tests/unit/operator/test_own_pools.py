@@ -15,7 +15,7 @@ from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.pool import NodePool, Rdma, Toleration, widened
 from k8sbench.model.request import CollectOptions, SubmitRequest
-from tests.unit.model.test_benchmark_object import an_object
+from tests.unit.model.benchmark_objects import an_object
 
 POOL = {"name": "v100-32gb", "gpus_per_node": 8, "gpu_model": "Tesla V100-SXM2-32GB"}
 

@@ -4,8 +4,8 @@ import pytest
 
 from k8sbench.parse import reading
 from k8sbench.parse.lines import CleanLine
+from tests.unit.parse.family_logs import MMSEG
 from tests.unit.parse.support import items, marks
-from tests.unit.parse.test_records_by_family import MMSEG
 
 
 @pytest.mark.parametrize(

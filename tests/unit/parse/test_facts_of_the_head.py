@@ -3,8 +3,8 @@
 import pytest
 
 from k8sbench.model.sample import Fact
+from tests.unit.parse.family_logs import ALL
 from tests.unit.parse.support import items
-from tests.unit.parse.test_records_by_family import ALL
 
 
 def facts(family: str, *head: str) -> dict[str, str]:

@@ -9,17 +9,9 @@ import pytest
 
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples
 from k8sbench.trainers.parts import events
+from tests.unit.parse.own_events import START, STEP, line
 from tests.unit.parse.support import items, marks, records
 
-START: dict[str, Any] = json.loads(
-    '{"event": "start", "schema": 1, "impl": "k8sbench", "rank": 0, "world_size": 2, '
-    '"batch_size_per_gpu": 4, "warmup": 2, "iterations": 8, "amp_dtype": null}'
-)
-STEP: dict[str, Any] = json.loads(
-    '{"event": "step", "step": 10, "of": 100, "steps": 5, "seconds": 2.5, "data_seconds": 0.25, '
-    '"loss": 1.5, "samples_per_second": 16.0, "lr": 0.1, "memory_mib": 100.5, '
-    '"time": 1772445600.5}'
-)
 GPU: dict[str, Any] = json.loads(
     '{"event": "gpu", "rank": 1, "every": 1.0, "at": [1772445600.5, 1772445601.5], '
     '"power": [200.5, null], "sm_clock": [1380, 1530], "of_a_later_version": [1, 2]}'
@@ -29,10 +21,6 @@ EVALUATION: dict[str, Any] = json.loads(
     '"unit": "%", "figures": {"aAcc": 95.0, "mIoU": 71.2}, "samples": 499, "of": 500, '
     '"seconds": 31.2, "target": 78.5, "reached": false, "time": 1772445600.5}'
 )
-
-
-def line(event: Mapping[str, object]) -> str:
-    return "K8SBENCH " + json.dumps(event)
 
 
 def test_a_step_covers_several_iterations_and_says_so() -> None:

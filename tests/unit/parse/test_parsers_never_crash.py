@@ -11,9 +11,9 @@ from k8sbench.model.sample import Record
 from k8sbench.parse.families import FAMILIES, NAMES
 from k8sbench.parse.lines import pieces
 from k8sbench.parse.reading import FamilyLog
+from tests.unit.parse.family_logs import ALL, JSON_LINES
+from tests.unit.parse.own_events import START, STEP, line
 from tests.unit.parse.support import ended
-from tests.unit.parse.test_own_events import START, STEP, line
-from tests.unit.parse.test_records_by_family import ALL, JSON_LINES
 
 REAL = [*ALL.values(), *JSON_LINES.values(), line(START), line(STEP)]
 mutated = st.builds(

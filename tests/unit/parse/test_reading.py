@@ -5,8 +5,8 @@ import pytest
 from k8sbench.model.sample import Fact, Mark, Record
 from k8sbench.parse.families import FAMILIES, NAMES
 from k8sbench.parse.reading import FamilyLog
+from tests.unit.parse.family_logs import ALL, MMSEG
 from tests.unit.parse.support import ended
-from tests.unit.parse.test_records_by_family import ALL, MMSEG
 
 
 def read(lines: list[str], *families: str) -> tuple[FamilyLog, list[object]]:

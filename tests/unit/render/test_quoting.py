@@ -8,26 +8,12 @@ import jinja2
 import pytest
 import yaml
 from hypothesis import given
-from hypothesis import strategies as st
 
 from k8sbench.model.plan import RunPlan
 from k8sbench.render.manifest import environment, quote, render
 from tests.unit.render import plans
+from tests.unit.render.hostile import plain, text
 from tests.unit.render.plans import plan, pool
-
-HOSTILE = (
-    *('"', "'", "\\", '"\n  hostPID: true\n#', "a: b # c", "{{ 7 * 7 }}", "{% raw %}"),
-    *("{# x #}", "|\n  x", "&a *a !!python/object/apply:os.system [x]", "--- \n..."),
-    *("on", "null", "1e3", "\t tab", "trailing space ", "\r\n"),
-    "\u0085\u2028\u2029\ufeff\x7f\x1b",
-    "städte × 数据 🚀",
-)
-# Text that can be written as UTF-8 (no surrogates), and what a process can be given (no NUL).
-unicode = st.characters(codec="utf-8")
-text = st.one_of(
-    st.sampled_from(HOSTILE),
-    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40),
-)
 
 
 @pytest.mark.parametrize("template", ["a: {{ x }}", "a: {{ x | q ~ 'y' }}", "a: {{ 'fixed' }}"])
@@ -50,13 +36,6 @@ def test_an_unquoted_value_stops_the_rendering(template: str) -> None:
 def test_a_missing_name_stops_the_rendering(template: str, words: str) -> None:
     with pytest.raises((jinja2.TemplateError, TypeError), match=re.escape(words)):
         render(environment({"t": template}), "t", x="x")
-
-
-plain = st.recursive(
-    st.one_of(text, st.integers(), st.booleans()),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(text, inner, max_size=4)),
-    max_leaves=12,
-)
 
 
 @given(value=plain)

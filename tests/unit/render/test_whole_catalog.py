@@ -18,7 +18,7 @@ from k8sbench.model.spec import Variant
 from tests.tiers import ROOT
 from tests.unit.model.specs import a_request
 from tests.unit.render import plans
-from tests.unit.render.test_schemas import through_models
+from tests.unit.render.schemas import through_models
 
 IMAGE = "registry.example.com/it:1"
 EXAMPLES = sorted(str(path) for path in (ROOT / "docs" / "examples").glob("*.yaml"))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from k8sbench.render.manifest import to_yaml
 from tests.unit.render.conftest import FETCHING_SECONDS
+from tests.unit.render.hostile import HOSTILE, plain, unicode
 from tests.unit.render.plans import plan, rendered
-from tests.unit.render.test_quoting import HOSTILE, plain, unicode
 
 # Strings that one YAML reader or another takes for something else when they stand bare.
 TEMPTING = (

@@ -18,7 +18,7 @@ from k8sbench.model.sample import Place
 from k8sbench.model.spec import BenchmarkSpec, Fingerprint
 from tests.unit.measure.grouped import report
 from tests.unit.measure.rows import catalog
-from tests.unit.measure.test_group_spread import RESNET50
+from tests.unit.measure.spread import RESNET50
 from tests.unit.report.factory import START, accuracy, reject, run, smoke, throughput
 
 MMSEG = Fingerprint(model="DeepLabV3+", parameters=43_589_878, gmac=371.7, input="3×512×1024")

@@ -15,9 +15,9 @@ from k8sbench.report import comparing, formats
 from tests import struct_docs
 from tests.tiers import ROOT
 from tests.unit import goldens
+from tests.unit.measure.changed_sets import OLD, a_set, explained
 from tests.unit.measure.grouped import grouped
-from tests.unit.measure.test_causes import OLD, a_set, explained
-from tests.unit.measure.test_compare import A, B, compared, new, old
+from tests.unit.measure.sides import A, B, compared, new, old
 from tests.unit.report.factory import START, repeats, run, smoke
 
 

@@ -1,0 +1,12 @@
+"""Planned cases of a Benchmark."""
+
+from __future__ import annotations
+
+import msgspec
+
+from k8sbench.lifecycle.submitting import PlannedCase
+from tests.unit.lifecycle.played import planned_case
+
+
+def cases(repeats: int = 1) -> PlannedCase:
+    return msgspec.structs.replace(planned_case("kubernetes"), repeats=repeats)
