@@ -11,6 +11,9 @@ from tests.unit.store.examples import measurement, plan
 
 START, END = 1000.0, 1200.0
 
+IDLE = {"last": [0.9] * 8 + [0.0] * 2, "first": [0.0] * 2 + [0.9] * 8, "": [0.0, *[0.9] * 8, 0.0]}
+"""Utilization, sample by sample, of a GPU that is idle at an edge of its window."""
+
 
 def gpu(number: int = 0, **more: Any) -> Gpu:
     return Gpu(node="node-1", index=str(number), uuid=f"GPU-{number}", **more)

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from tests.unit.report.factory import (
-    V100_32,
-)
+from k8sbench.measure.group.grouping import groups
+from k8sbench.model.group import Group
+from tests.unit.report.factory import V100_32
 
 MIXED: dict[str, dict[str, Any]] = {
     "mixed-gpu-model": {"measured": {"gpu_model": V100_32}},
@@ -14,3 +14,8 @@ MIXED: dict[str, dict[str, Any]] = {
     "mixed-framework": {"measured": {"environment": {"framework_version": "2.9"}}},
     "mixed-plan": {"env": {"OMP_NUM_THREADS": "1"}},
 }
+
+
+def only(runs: Any, **options: Any) -> Group:
+    (group,) = groups(runs, **options)
+    return group

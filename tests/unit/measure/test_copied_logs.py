@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from k8sbench.model.measurement import Measurement
+from tests.unit.measure.group_members import only
 from tests.unit.measure.support import measured, mmseg
-from tests.unit.measure.test_group_members import only
 from tests.unit.report import factory
 
 TWO_HOURS = 7200.0

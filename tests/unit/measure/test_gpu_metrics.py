@@ -11,7 +11,7 @@ from k8sbench.model.gpu_metrics import BY_ID, METRICS, Fetched, Series
 from k8sbench.model.measurement import Measurement
 from tests import struct_docs
 from tests.tiers import ROOT
-from tests.unit.measure.gpu_metrics import END, START, completed, gpu, of, series
+from tests.unit.measure.gpu_metrics import END, IDLE, START, completed, gpu, of, series
 from tests.unit.measure.support import NOT_SUPPORTED
 from tests.unit.presence import present
 from tests.unit.store.examples import measurement
@@ -300,9 +300,6 @@ def test_gpus_that_a_pod_had_one_after_the_other_count_for_their_time(
 
 def test_more_gpus_than_planned_at_one_time_are_a_finding_in_whatever_part_of_it() -> None:
     assert "metrics-at-odds" in reasons(moved((range(1000, 1150, 5), 0), (range(1050, 1205, 5), 8)))
-
-
-IDLE = {"last": [0.9] * 8 + [0.0] * 2, "first": [0.0] * 2 + [0.9] * 8, "": [0.0, *[0.9] * 8, 0.0]}
 
 
 @pytest.mark.parametrize("edge", IDLE)

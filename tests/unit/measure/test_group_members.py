@@ -16,7 +16,7 @@ from k8sbench.model.group import Group, Member
 from k8sbench.model.measurement import SteadyPart
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
-from tests.unit.measure.group_members import MIXED
+from tests.unit.measure.group_members import MIXED, only
 from tests.unit.measure.support import Lines
 from tests.unit.presence import present
 from tests.unit.report.factory import (
@@ -30,11 +30,6 @@ from tests.unit.report.factory import (
 REAL = (2806.66, 2833.72, 2800.71, 2808.11, 2803.56)
 SIDE = (688.80, 701.07, 674.42, 672.63, 690.0)
 """Rates of side runs in the published resnet50 1x8 folder; upstream averaged three."""
-
-
-def only(runs: Any, **options: Any) -> Group:
-    (group,) = groups(runs, **options)
-    return group
 
 
 def ids(member: Member) -> list[str]:

@@ -7,10 +7,10 @@ import pytest
 from k8sbench.measure.group import comparison, since_baseline
 from k8sbench.model.compared import SinceBaseline
 from k8sbench.model.run import Baseline, Run, kept_run
+from tests.unit.measure.changed_sets import a_set
 from tests.unit.measure.grouped import grouped
 from tests.unit.measure.nights import DAY
-from tests.unit.measure.test_causes import a_set
-from tests.unit.measure.test_compare import side
+from tests.unit.measure.sides import side
 from tests.unit.report.factory import START
 
 
