@@ -5,8 +5,8 @@ is all sets that began on one day (UTC). A set is held against the *level* of it
 since the last change:
 
 1. The spread between sets is that of successive differences within the levels (von Neumann),
-   moderated over the cases of the night (:mod:`~k8sbench.measure.group.t_test`). A step is no
-   part of it, a drift hardly.
+   moderated over the cases of the night (:mod:`~k8sbench.measure.group.t_test`). What is usual
+   among them is that of fewer, newer differences. A step is no part of it, a drift hardly.
 2. If neighbouring nights are correlated, the spread is wider and a level counts as fewer sets.
 3. A set outside the prediction interval of its level, corrected for the night, is *unconfirmed*.
 4. The next set confirms it, to the same side: a *step*, and both begin a new level. Otherwise the
@@ -50,17 +50,19 @@ NEWEST = 20
 """Newest sets of a level that count."""
 DIFFERENCES = 10
 """Newest differences of successive sets that count."""
+USUAL_DIFFERENCES = 6
+"""Newest differences of each case that count for the usual spread of several cases."""
 MOST_ODD = 16.0
 """Most that a set that differed once counts in the spread, as a multiple of the variance."""
 CORRELATED = 40
 """Newest sets of a level that count for the correlation of nights."""
-ALPHA = 0.04
+ALPHA = 0.05
 """Share of nights in which chance alone may mark a set."""
 CONFIRM = 0.05
 """p up to which two sets together are a step; divided by the cases of the night."""
 RARE = 0.01
 """p up to which a first level is divided or drifts; divided by the cases of the night."""
-NEAR = 0.4
+NEAR = 0.3
 """Share of the first distance that the second set of a step exceeds."""
 RELEVANT = 0.005
 """Smallest change that stays open."""
@@ -167,12 +169,13 @@ class CaseState(msgspec.Struct):
         variance = None if row.deviation is None else row.deviation**2
         self.runs = [*self.runs[1 - NEWEST :], (row.counted, variance)]
 
-    def spread(self) -> Estimate | None:
+    def spread(self, newest: int = DIFFERENCES) -> Estimate | None:
         """Estimate the variance of a set; None with too few differences."""
-        count = len(self.differences)
+        differences = self.differences[-newest:]
+        count = len(differences)
         if count < 2:
             return None
-        variance = math.fsum(self.differences) / count / 2
+        variance = math.fsum(differences) / count / 2
         return Estimate(max(variance, RESOLUTION**2), max(1.0, count * FREEDOM))
 
     @property
@@ -402,8 +405,13 @@ def _p_of_division(level: Sequence[float], place: int, night: _Night) -> float:
 
 
 def _usual(states: Iterable[CaseState]) -> Estimate | None:
-    spreads = (state.spread() for state in states)
-    return t_test.usual([one for one in spreads if one is not None])
+    spreads = [state.spread(USUAL_DIFFERENCES) for state in states]
+    known = [one for one in spreads if one is not None]
+    usual = t_test.usual(known)
+    if usual is None:
+        return None
+    # It is known no better than by all their differences.
+    return usual._replace(freedom=min(usual.freedom, math.fsum(one.freedom for one in known)))
 
 
 def _expected(state: CaseState, night: _Night) -> Expected | None:

@@ -42,7 +42,7 @@ def test_a_set_that_differs_is_unconfirmed_until_the_next_one_decides() -> None:
     assert kinds([*FLAT, 95.0]) == {10: "unconfirmed"}
     assert kinds([*FLAT, 95.0, 95.2]) == {10: "step"}
     assert kinds([*FLAT, 95.0, 100.1]) == {10: "once"}
-    assert kinds([*FLAT, 95.0, 98.5, 100.1])[10] == "once", "nearer to the level than to the first"
+    assert kinds([*FLAT, 95.0, 98.9, 100.1])[10] == "once", "nearer to the level than to the first"
 
 
 def test_a_lasting_drop_is_a_step_with_five_nights_before_it() -> None:

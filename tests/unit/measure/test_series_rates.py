@@ -281,7 +281,7 @@ WORLDS = (
     World("… correlation 0.5", 9, 60, lambda draw: made(draw, 9, 60, correlation=0.5), 0.08),
     World("weekends 0.5 % faster", 6, 60, lambda draw: made(draw, 6, 60, level=_weekends), 0.09),
     World("spread doubles, one case", 1, 60, lambda draw: _doubled(draw, 1), 0.13, 30),
-    World("spread doubles, all six cases", 6, 60, lambda draw: _doubled(draw, 6), 0.19, 30),
+    World("spread doubles, all six cases", 6, 60, lambda draw: _doubled(draw, 6), 0.15, 30),
     World("a case measured each third night", 6, 60, _each_third, 0.07),
     World(
         "each fourth set of one run",
