@@ -70,6 +70,7 @@ class SubmitOptions(TypedDict, total=False):
     force: bool
     job_kind: JobKindWord
     timeout: str | float
+    wait_timeout: str | float
     backend: Literal["auto", "kubernetes", "local"]
     replicas: int
     all_cases: bool

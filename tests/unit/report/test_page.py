@@ -112,13 +112,13 @@ def noted(made: page.Page) -> list[list[str]]:
 def test_the_page_opens_with_what_somebody_should_look_at() -> None:
     made = pages.nightly(30, 7, 2, change=pages.troubled)
     html = page.html(made)
-    assert '<p class="lead">4 open, 1 changed, 1 missing, 1 rejected.</p>' in html
+    assert '<p class="lead">4 open, 2 changed, 1 missing, 1 rejected.</p>' in html
     rows = noted(made)
     assert [row[1] for row in rows] == [
         *("open step", "open step", "open unconfirmed", "open unconfirmed"),
-        *("changed unconfirmed", "missing ", "rejected gpu-shared"),
+        *("changed unconfirmed", "changed faster", "missing ", "rejected gpu-shared"),
     ]
-    step, *_, faster, missing, rejected = rows
+    step, *_, faster, _, missing, rejected = rows
     assert step[0] == "bench0 pytorch fp32 1x8"
     assert step[2].startswith("−6.")
     assert (step[4], step[5]) == ("night-020", "night-029")
@@ -154,7 +154,7 @@ def test_a_finding_leads_to_its_row() -> None:
     html = page.html(pages.nightly(30, 7, change=pages.troubled))
     head, _, rest = html.partition("</header>")
     links = re.findall(r'<a href="#([\w-]+)">', head)
-    assert len(links) == 5
+    assert len(links) == 6
     assert all(f'<tbody id="{link}">' in rest for link in links)
 
 
