@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import decimal
-import io
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -71,16 +70,18 @@ def csv_lines(flat: tuple[Sequence[str], Iterable[Sequence[Any]]]) -> Iterator[s
     import csv  # noqa: PLC0415 - a library of its own, and most commands print none
 
     header, rows = flat
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
+    writer = csv.writer(_Line(), lineterminator="\n")
+    yield writer.writerow(header)
     for row in rows:
-        yield text.getvalue()
-        text.seek(0)
-        text.truncate()
         fields = zip(header, row, strict=True)
-        writer.writerow([_csv_field(name, value) for name, value in fields])
-    yield text.getvalue()
+        yield writer.writerow([_csv_field(name, value) for name, value in fields])
+
+
+class _Line:
+    """A file whose ``write`` returns the text: it is what a CSV writer returns of a row."""
+
+    def write(self, text: str) -> str:
+        return text
 
 
 def flattened(rows: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:
