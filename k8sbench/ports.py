@@ -406,7 +406,7 @@ class Store(Protocol):
     def reopen(
         self, plan: RunPlan, *, at: float, process: Process | None, location: Location | None
     ) -> Run:
-        """Reopen a finished run for submission or continuation.
+        """Reopen a run for submission, or a finished one for continuation.
 
         Its job was never created, or its training goes on. ``plan`` has the same set and repeat as
         the recorded plan, which it replaces; a measurement is dropped. Raises

@@ -24,7 +24,7 @@ from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.submitting import PlannedCase, keep_benchmark, reopened, repeats
 from k8sbench.lifecycle.turns import Turns
 from k8sbench.model import creation
-from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark
+from k8sbench.model.benchmark_object import MOST_RUNS, OVER, Benchmark
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.kube import JobIdentity
@@ -379,6 +379,7 @@ class Benchmarks:
         """
         benchmark, store = known.benchmark, self._context.store
         known.runs |= self._recorded(benchmark)  # an attempt that failed may have left some
+        self._plan_anew(known, cases)
         counting = list(known.runs.values())
         is_first = not counting
         is_retry = known.planned is not None
@@ -415,6 +416,24 @@ class Benchmarks:
         if is_first or is_retry:
             known.retried = benchmark.spec.retry
 
+    def _plan_anew(self, known: _Known, cases: Sequence[PlannedCase]) -> None:
+        """Plan waiting runs again whose trainers are another version's.
+
+        Without objects on record nothing names those, and no job could be created.
+        """
+        context, store = self._context, self._context.store
+        by_case = {case_key(case.draft): case for case in cases}
+        for run_id, run in known.runs.items():
+            case = by_case.get(case_key(run.plan))
+            if case is None or run.restarts or not creation.waits_for_turn(run):
+                continue
+            is_same = case.draft.trainers_digest == run.plan.trainers_digest
+            if not is_same and store.kept(run_id, run_artifacts.MANIFEST) is None:
+                plan = case.for_object(known.benchmark.uid).like(run.plan)
+                at = context.clock()
+                store.reopen(plan, at=at, process=None, location=context.location)
+                known.runs[run_id] = self._in_turn(known.benchmark, run_id)
+
     def _in_turn(self, benchmark: Benchmark, run_id: str) -> Run:
         """Record that a run waits for its turn."""
         parallel = benchmark.spec.parallel
@@ -444,7 +463,9 @@ class Benchmarks:
                 parallel = known.benchmark.spec.parallel
                 limits[name] = min(limits.get(name, MOST_RUNS), parallel)
         open_runs = [run for known in self._known.values() for run in known.active]
-        waiting = [run for run in open_runs if creation.waits_for_turn(run)]
+        # Their plans may be another version's until they are planned.
+        planned = (known for known in self._known.values() if known.planned is not None)
+        waiting = [run for known in planned for run in known.active if creation.waits_for_turn(run)]
         if not waiting:
             return
         open_runs += self._executor.runs()
@@ -498,6 +519,9 @@ class Benchmarks:
         status: Mapping[str, Any] = {"observedGeneration": benchmark.generation}
         if not known.is_over:
             status = self._status(known, now)
+            is_early = not (known.is_planned or known.is_open or status["phase"] in OVER)
+            if benchmark.is_over and is_early:
+                return  # only its planning shows whether runs of it are missing
         is_due = status != known.status or now >= known.repeat_at
         if is_due and benchmark_status.differs(status, benchmark.status):
             known.status = status

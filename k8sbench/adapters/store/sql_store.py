@@ -177,10 +177,10 @@ class SqlStore:
     def reopen(
         self, plan: RunPlan, *, at: float, process: Process | None, location: Location | None
     ) -> Run:
-        """Reopen an ended run whose job was not created or whose training continues."""
+        """Reopen a run whose job was not created, or an ended one whose training continues."""
 
         def reopened(run: Run) -> Run:
-            if creation.may_be_submitted_again(run):
+            if creation.may_be_submitted_again(run) or creation.waits_for_turn(run):
                 again = creation.again(at)
             elif creation.keeps_checkpoints(run):
                 again = creation.continued(plan, run.attempt, at)

@@ -191,6 +191,24 @@ def test_a_process_that_goes_on_records_and_creates_only_what_is_missing(
     assert another.status(uid)["phase"] == "Cancelled"
 
 
+def test_runs_that_wait_are_planned_anew_with_the_trainers_of_a_new_version(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    objects.create("a", repeats=2)
+    operator.passes()
+    old = {run.run_id: run.plan for run in operator.store.runs(RunFilter())}
+    draft = msgspec.structs.replace(cases().draft, trainers_digest="new")
+    newer = msgspec.structs.replace(cases(2), draft=draft)
+    another = Operator(operator.store, operator.cluster, objects, lambda _: [newer])
+    another.executor.take(operator.store.run("a-1"))
+    another.passes()
+    another.end("a-1")
+    assert another.cluster.created == ["a-1", "a-2"]
+    plans = {run.run_id: run.plan for run in operator.store.runs(RunFilter())}
+    assert plans["a-1"] == old["a-1"]
+    assert plans["a-2"] == msgspec.structs.replace(old["a-2"], trainers_digest="new")
+
+
 def test_runs_of_an_object_that_was_deleted_meanwhile_are_cancelled(
     operator: Operator, objects: FakeObjects
 ) -> None:
