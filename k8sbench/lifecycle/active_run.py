@@ -206,12 +206,17 @@ class ActiveRun:
         self.move(again)
         self.context.store.begin_attempt(self.run_id)
         self.report(again)
+        self.view.settles_at = -math.inf
         self.begin_attempt()
 
     def begin_attempt(self) -> None:
         """Queue the creation of the next attempt; its log archive is empty."""
         self.is_restarted, self.tries = True, 0
-        self.view = View(job=JobView.NOT_ASKED, reported_at=self.context.monotonic())
+        self.view = View(
+            job=JobView.NOT_ASKED,
+            settles_at=self.view.settles_at,
+            reported_at=self.context.monotonic(),
+        )
 
     # -- what the cluster reports ---------------------------------------------------------------
 

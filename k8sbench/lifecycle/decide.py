@@ -167,8 +167,8 @@ class View(msgspec.Struct, kw_only=True):
 
     −inf is now; :data:`PENDING` is when the current request is answered.
     """
-    settles_at: float = math.inf
-    """Time from which a missing job cannot appear any more.
+    settles_at: float = -math.inf
+    """Time from which a missing job cannot appear any more; −inf if no request can be on its way.
 
     It counts from the last request that may be on its way, in a resumed run from the resumption:
     when the process before sent its last one is not known by this clock.

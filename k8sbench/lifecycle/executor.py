@@ -133,9 +133,10 @@ class Executor:
         """Create a recorded run's job and follow it, by its own ``rules`` if given."""
         here = self.context, self.reporter, rules or self._rules
         archive = self.context.store.archive(run.run_id)
-        # Of a run that is joined an earlier request may be on its way.
-        settles_at = self.context.monotonic() + limits.now.creation_settle
-        view = View(job=JobView.NOT_ASKED, settles_at=settles_at)
+        view = View(job=JobView.NOT_ASKED)
+        if run.history[-1].cause_id == creation.CREATION_UNKNOWN:
+            # It is joined: an earlier request may be on its way.
+            view.settles_at = self.context.monotonic() + limits.now.creation_settle
         self._begin(ActiveRun(run, view, here, archive=archive))
 
     def follow_by(self, run_id: str, *, keep: bool, wait: bool) -> None:

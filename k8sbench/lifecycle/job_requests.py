@@ -219,12 +219,13 @@ class JobRequests:
             raise error
         is_unknown = isinstance(error, CreationUnknown)
         is_away = isinstance(error, Unreachable) and not is_refused(error)
+        may_come = is_unknown or (left_s > 0.0 and not isinstance(error, EarlierAttempt))
         outcome = None
         if isinstance(error, OwnedElsewhere) or (is_unknown and creation.is_known_created(run)):
             active.view.job = JobView.UNWATCHED
-        elif isinstance(error, EarlierAttempt) or is_away:
+        elif isinstance(error, EarlierAttempt) or is_away or may_come:
             outcome = self._create_later(active, creation.restart_waits(run, error, now))
-            if is_unknown:
+            if may_come:
                 active.view.job = JobView.UNWATCHED  # it may be there: it is looked for first
         else:
             active.end(creation.restart_refused(run, error, now))

@@ -114,7 +114,8 @@ class Namespace:
 
     def remove(self, job: Job) -> None:
         del self.jobs[job.run_id]
-        self.gone[job.run_id, job.attempt] = job
+        if not job.is_copy:  # the run has the lines of the job itself
+            self.gone[job.run_id, job.attempt] = job
         rows = [disk.rows[job.run_id] for disk in self.disks if job.run_id in disk.rows]
         # A record without an answer to the creation, and a copied one, cannot tell a copy from it.
         if (

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import yaml
 
+from k8sbench import limits
 from k8sbench.adapters.files import catalog
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
@@ -293,6 +294,24 @@ def test_an_attempt_that_is_refused_ends_the_run(store: Store, outlives: bool) -
     assert (final.phase, final.cause_id) == (Phase.FAILED, "restart-refused")
     assert final.cause == "Attempt 2 of 4 was not created: pods are forbidden here."
     assert final.action == "Ask who runs it."
+
+
+def test_an_attempt_whose_request_is_lost_is_not_given_up_while_its_job_may_come(
+    store: Store,
+) -> None:
+    lost, refused = creation.unknown_error("mine", "503."), UsageError("pods are forbidden here.")
+    cluster = Restarted([FAILED], [], refusals=[None, lost, *[refused] * 99])
+    cluster.passes = 2.0
+    asked_at = list[float]()
+
+    def render(run: Run, identity: JobIdentity) -> Sequence[Manifest]:
+        asked_at.append(cluster.now)
+        return objects(run, identity)
+
+    final = attempted(store, cluster, objects=render).history[-1]
+    assert final.cause_id == creation.RESTART_REFUSED
+    _, first, *_, last = asked_at
+    assert last - first >= limits.now.creation_settle
 
 
 def test_nothing_is_deleted_where_the_next_attempt_cannot_be_made_here(store: Store) -> None:
