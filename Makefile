@@ -11,7 +11,7 @@
 #   make coverage                 the unit tests, and how much of k8sbench/ they run
 #   make test                     all of it and every tier that this machine can run: what CI runs
 #   make tests                    the tests of `make test` alone
-#   make bench                    cost of many jobs, and of stores of many runs
+#   make bench                    cost of many jobs, of many Benchmarks, and of stores of many runs
 #   make upstream                 install the published programs that tests/upstream runs
 #   make soak                     what is too slow for CI: tests marked soak, ten times the examples
 #   make golden                   write the golden files anew, to be reviewed
@@ -156,6 +156,7 @@ tests: $(ALL_STAMP)
 
 bench: $(ALL_STAMP)
 	$(VENV)/bin/python tests/bench/many_jobs.py
+	$(VENV)/bin/python tests/bench/many_objects.py
 	$(VENV)/bin/python tests/bench/store_size.py
 
 # The tests install them too, when they first need them.

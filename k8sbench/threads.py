@@ -6,23 +6,33 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
-class Threads:
-    """Makes each call on its own thread, ``most`` at a time.
+IDLE_SECONDS = 10.0
+"""Time after which a thread without a call ends."""
 
-    Without ``most`` the callers limit their number.
+
+class Threads:
+    """Makes each call on a thread of its own, ``most`` at a time.
+
+    Without ``most`` the callers limit their number. A thread that is done makes another call:
+    starting one takes long while others compute.
     """
 
     def __init__(self, most: int | None = None) -> None:
         self._room = None if most is None else threading.Semaphore(most)
         self._done = threading.Event()
+        self._calls = SimpleQueue[tuple[Callable[[], None], str]]()
+        self._idle = 0
+        """Threads without a call, less the calls that wait for one."""
+        self._lock = threading.Lock()
 
     def start(self, call: Callable[[], T], name: str) -> Future[T]:
-        """Start a thread that makes the call; returns at once."""
+        """Have a thread make the call; returns at once."""
         future: Future[T] = Future()
 
         def run() -> None:
@@ -37,8 +47,28 @@ class Threads:
                 if self._room is not None:
                     self._room.release()
 
-        threading.Thread(target=run, name=name, daemon=True).start()
+        with self._lock:
+            is_new = self._idle == 0
+            self._idle -= not is_new
+        self._calls.put((run, name))
+        if is_new:
+            threading.Thread(target=self._work, daemon=True).start()
         return future
+
+    def _work(self) -> None:
+        """Make calls until none comes for a while."""
+        while True:
+            try:
+                run, threading.current_thread().name = self._calls.get(timeout=IDLE_SECONDS)
+            except Empty:
+                with self._lock:
+                    if self._idle > 0:  # else a call is on its way
+                        self._idle -= 1
+                        return
+                continue
+            run()
+            with self._lock:
+                self._idle += 1
 
     def wait(self, seconds: float) -> None:
         """Wait until a call is done, or so long."""

@@ -1,17 +1,18 @@
 """Reconciling Benchmark objects: their runs are recorded, take turns, and end with them.
 
 :class:`Benchmarks` is level-triggered: each pass compares objects, recorded runs and active jobs.
-All runs of an object are recorded when it is planned, and wait for their turns; so names, repeats
-and the count of the set are on record before the first job exists, and whoever goes on after a kill
-finds them. An object is known by its uid: one that was deleted and created again under its name is
-another one.
+All runs of an object are recorded when it is planned, some in each pass, and wait for their turns;
+so names, repeats and the count of the set are on record before the first job exists, and whoever
+goes on after a kill finds them. An object is known by its uid: one that was deleted and created
+again under its name is another one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -37,12 +38,34 @@ PASS_SECONDS = 1.0
 """Interval of passes over the objects."""
 SLICE_SECONDS = 0.1
 """Time of a pass for work that may go on in the next one."""
+PLANS = 4
+"""Most objects that are planned at a time; one thread records the runs of all."""
+WRITES = 4
+"""Most pending writes of statuses: those of many objects hold up no creation of a job."""
+BUSY_SECONDS = 0.05
+"""Longest wait for an event while there is work for a pass."""
 AGAIN_SECONDS = 15.0
 """Interval of attempts to plan or write after a failure."""
 DELETED = "Its Benchmark was deleted."
 FINAL = frozenset(str(phase) for phase in Phase if phase.final)
 CANCELLED = "cancelled"
 """Cause id of runs that their object cancels."""
+
+
+class _Recording(msgspec.Struct, kw_only=True):
+    """Runs of an object that are still to be recorded."""
+
+    cases: Sequence[PlannedCase]
+    retry: int
+    """Value of ``retry`` that they answer."""
+    missing: deque[PlannedCase] | None = None
+    """One for each run that is missing; None while that is not known."""
+    broken_off: Mapping[str, list[Run]] = {}
+    """Runs to continue in place of new ones, by case key."""
+    number: int = 0
+    """Number of the latest run of the object's name."""
+    is_first: bool | None = None
+    """True if the object had no run on record; None before they are counted."""
 
 
 class KnownObject(msgspec.Struct, kw_only=True):
@@ -63,6 +86,8 @@ class KnownObject(msgspec.Struct, kw_only=True):
     """Reason why its runs cannot be planned."""
     work: Future[Sequence[PlannedCase]] | None = None
     """Pending planning."""
+    recording: _Recording | None = None
+    """Recording of its planned runs; None without one."""
     plan_at: float = -math.inf
     """Next time to plan it."""
     delay: str = ""
@@ -128,6 +153,8 @@ class Benchmarks:
         """uids of the objects with open runs on record; None before this pass has read them."""
         self._turns = Turns({}, ())
         """Turns of the sets, when a run last waited for one."""
+        self._has_waiting = False
+        """True if runs whose turn has come wait for a place among the requests."""
         self.problem = ""
         """Reason why the objects are not known or not all served; empty without one."""
 
@@ -135,6 +162,27 @@ class Benchmarks:
     def is_blind(self) -> bool:
         """True until the objects were seen once; False if they cannot be."""
         return self._seen is None and not self._objects.problem
+
+    @property
+    def is_busy(self) -> bool:
+        """True if objects are being planned, or runs to be recorded or started."""
+        known = self._known.values()
+        return self._has_waiting or any(one.work or one.recording for one in known)
+
+    def _is_due(self, now: float) -> bool:
+        """Return True if it is time for a pass, or work for one has come."""
+        if now >= self._due or (self._has_waiting and self._executor.has_room):
+            return True
+        return any(
+            one.recording is not None or (one.work is not None and one.work.done())
+            for one in self._known.values()
+        )
+
+    def count_anew(self) -> None:
+        """Note that jobs of the cluster were recorded, which may be missing runs of objects."""
+        for known in self._known.values():
+            if known.recording is not None:
+                known.recording.missing = None
 
     def take(self, runs: Iterable[Run]) -> None:
         """Take in the latest records of runs."""
@@ -146,7 +194,7 @@ class Benchmarks:
     def step(self) -> None:
         """Make one pass, if it is time for it; never waits."""
         now = self._context.monotonic()
-        if now < self._due:
+        if not self._is_due(now):
             return
         self._due = now + PASS_SECONDS
         current = self._objects.current()
@@ -171,9 +219,10 @@ class Benchmarks:
         for known in self._known.values():
             if not known.is_over:
                 self._reconcile(known, now)
+        self._record_some()
         self._check_ends()
         self._admit()
-        for known in self._known.values():
+        for known in sorted(self._known.values(), key=lambda known: known.write_at):
             self._write(known, now)
 
     def _see(self, benchmark: Benchmark) -> None:
@@ -326,31 +375,40 @@ class Benchmarks:
         if spec.cancel:
             known.retried = spec.retry
         if spec.cancel or known.is_planned:
-            known.work = None  # other objects wait for it
+            known.work = known.recording = None  # other objects wait for it
             known.delay = ""
             return
-        if known.planned is not None and known.is_open:
+        if known.recording is not None or (known.planned is not None and known.is_open):
             return  # a retry counts when the runs have ended
-        others = (other for other in self._known.values() if not other.is_over)
-        is_idle = all(other.work is None for other in others)
-        if is_idle and now >= known.plan_at:
-            known.work = self._context.pool.start(
-                partial(self._plan, known.benchmark), "plan-benchmark"
-            )
-        if known.work is None or not known.work.done() or self._are_closing(known):
+        if known.work is None:
+            plans = sum(other.work is not None for other in self._known.values())
+            if plans >= PLANS or now < known.plan_at:
+                return
+            call = partial(self._plan, known.benchmark)
+            known.work = self._context.pool.start(call, "plan-benchmark")
+        if not known.work.done() or self._are_closing(known):
             return
         work, known.work = known.work, None
         known.delay = ""
+        with self._planning(known):
+            known.recording = _Recording(cases=work.result(), retry=spec.retry)
+
+    @contextlib.contextmanager
+    def _planning(self, known: KnownObject) -> Iterator[None]:
+        """Take the errors of planning an object, or of recording its runs."""
+        retry = known.benchmark.spec.retry
         try:
-            self._record(known, work.result())
+            yield
         except UsageError as error:
+            known.recording = None
             if known.runs:  # what was planned before goes on
                 known.planned = len(known.runs)
-                known.retried = spec.retry
+                known.retried = retry
             else:
-                known.problem, known.retried = error, spec.retry
+                known.problem, known.retried = error, retry
         except BenchError as error:
-            known.plan_at = now + AGAIN_SECONDS
+            known.recording = None
+            known.plan_at = self._context.monotonic() + AGAIN_SECONDS
             known.delay = str(error)
             self._reporter.note(f"warning: {self._delay}")
 
@@ -370,27 +428,48 @@ class Benchmarks:
         going_on = {run.run_id for run in self._executor.runs()}
         return not known.runs.keys().isdisjoint(self._executor.held() - going_on)
 
-    def _record(self, known: KnownObject, cases: Sequence[PlannedCase]) -> None:
-        """Record the runs of an object that are missing.
+    def _record_some(self) -> None:
+        """Record missing runs for the time of a slice, of objects that lack few first.
 
-        First those that were recorded before are completed. In a retry, once they have ended, a run
-        counts if it is valid, continues from its checkpoints, or tells that a batch size of a sweep
-        does not fit.
+        Lines of other runs would wait meanwhile.
+        """
+        until = self._context.monotonic() + SLICE_SECONDS
+        planned = [
+            (known, known.recording)
+            for known in self._known.values()
+            if known.recording is not None and not self._are_closing(known)
+        ]
+        for known, recording in planned:
+            if recording.missing is None:
+                with self._planning(known):
+                    recording.missing = self._missing(known, recording)
+        planned = [(known, one) for known, one in planned if known.recording is not None]
+        for known, recording in sorted(planned, key=lambda each: len(each[1].missing or ())):
+            with self._planning(known):
+                self._record(known, recording, until)
+            if self._context.monotonic() >= until:
+                return
+
+    def _missing(self, known: KnownObject, recording: _Recording) -> deque[PlannedCase]:
+        """Return a case for each run of an object that is missing.
+
+        Runs that were recorded before count. In a retry, once they have ended, a run counts if it
+        is valid, continues from its checkpoints, or tells that a batch size of a sweep does not
+        fit.
         """
         benchmark, store = known.benchmark, self._context.store
         known.runs |= self._recorded(benchmark)  # an attempt that failed may have left some
-        self._plan_anew(known, cases)
+        if recording.is_first is None:
+            recording.is_first = not known.runs
+        self._plan_anew(known, recording.cases)
         counting = list(known.runs.values())
-        is_first = not counting
-        is_retry = known.planned is not None
-        broken_off = defaultdict[str, list[Run]](list)
-        if is_retry:
+        if known.planned is not None:
             has = repeats(counting)
             counting = [run for one in has.values() for run in (*one.finished, *one.open)]
-            broken_off |= {key: one.broken_off for key, one in has.items()}
+            recording.broken_off = {key: one.broken_off for key, one in has.items()}
         there = Counter(case_key(run.plan) for run in counting)
-        missing: list[PlannedCase] = []
-        for case in cases:
+        missing = deque[PlannedCase]()
+        for case in recording.cases:
             key = case_key(case.draft)
             count = min(case.repeats, there[key])
             there[key] -= count
@@ -401,22 +480,33 @@ class Benchmarks:
                 f"One object has at most {MOST_RUNS}: create several.",
             )
         # Runs of an earlier object of this name keep theirs.
-        number = max((benchmark.number_of(run_id) or 0 for run_id in store.ids()), default=0)
-        for case in missing:
-            if again := broken_off[case_key(case.draft)]:
+        numbers = (benchmark.number_of(run_id) or 0 for run_id in store.ids())
+        recording.number = max(numbers, default=0)
+        return missing
+
+    def _record(self, known: KnownObject, recording: _Recording, until: float) -> None:
+        """Record missing runs of an object until a time, at least one."""
+        benchmark, missing = known.benchmark, recording.missing
+        assert missing is not None
+        while missing:
+            case = missing.popleft()
+            if again := recording.broken_off.get(case_key(case.draft)):
                 run = again.pop(0)
                 reopened(run, case.for_object(benchmark.uid).like(run.plan), self._context)
                 run = self._in_turn(benchmark, run.run_id)
             else:
-                number += 1
-                run = self._recorded_run(benchmark, benchmark.run_id(number), case)
+                recording.number += 1
+                run_id = benchmark.run_id(recording.number)
+                run = self._recorded_run(benchmark, run_id, case)
             known.runs[run.run_id] = run
+            if missing and self._context.monotonic() >= until:
+                return
+        if recording.is_first or known.planned is not None:
+            known.retried = recording.retry
         known.planned = len(known.runs)
-        known.problem = None
-        if is_first or is_retry:
-            known.retried = benchmark.spec.retry
+        known.problem = known.recording = None
 
-    def _plan_anew(self, known: _Known, cases: Sequence[PlannedCase]) -> None:
+    def _plan_anew(self, known: KnownObject, cases: Sequence[PlannedCase]) -> None:
         """Plan waiting runs again whose trainers are another version's.
 
         Without objects on record nothing names those, and no job could be created.
@@ -464,8 +554,14 @@ class Benchmarks:
                 limits[name] = min(limits.get(name, MOST_RUNS), parallel)
         open_runs = [run for known in self._known.values() for run in known.active]
         # Their plans may be another version's until they are planned.
-        planned = (known for known in self._known.values() if known.planned is not None)
-        waiting = [run for known in planned for run in known.active if creation.waits_for_turn(run)]
+        waiting = [
+            run
+            for known in self._known.values()
+            if known.planned is not None and known.recording is None
+            for run in known.active
+            if creation.waits_for_turn(run)
+        ]
+        self._has_waiting = False
         if not waiting:
             return
         open_runs += self._executor.runs()
@@ -476,9 +572,13 @@ class Benchmarks:
         self._turns = Turns(limits, here)
         waiting.sort(key=lambda run: (run.created_at, run.run_id))
         for run in waiting:
-            if self._turns.is_next(run) and self._executor.has_room:
-                self._turns.take(run)
-                self._start(run)
+            if not self._turns.is_next(run):
+                continue
+            if not self._executor.has_room:
+                self._has_waiting = True
+                return
+            self._turns.take(run)
+            self._start(run)
 
     def _start(self, run: Run) -> None:
         store = self._context.store
@@ -509,7 +609,9 @@ class Benchmarks:
         benchmark = known.benchmark
         # A final status that came while its runs are planned may be a late answer of ours.
         is_known = known.is_over or known.is_planned or benchmark.spec.cancel
-        if now < known.write_at or (benchmark.is_over and not is_known):
+        if now < known.write_at or known.recording or (benchmark.is_over and not is_known):
+            return
+        if sum(one.writes is not None for one in self._known.values()) >= WRITES:
             return
         if known.is_over:
             known.runs = {}
@@ -525,6 +627,7 @@ class Benchmarks:
         is_due = status != known.status or now >= known.repeat_at
         if is_due and benchmark_status.differs(status, benchmark.status):
             known.status = status
+            known.write_at = now + PASS_SECONDS
             known.repeat_at = now + AGAIN_SECONDS
             events = tuple(benchmark_status.events(benchmark.status, status))
             known.writes = self._start_write(self._objects.write, benchmark, status, events)

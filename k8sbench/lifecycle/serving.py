@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from k8sbench import limits
 from k8sbench.lifecycle import collecting
-from k8sbench.lifecycle.benchmark_reconciler import Benchmarks
+from k8sbench.lifecycle.benchmark_reconciler import BUSY_SECONDS, Benchmarks
 from k8sbench.lifecycle.context import Reporter, Rules, RunContext
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
 from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
@@ -80,6 +80,9 @@ class Serving:
             if was_blind and not self._benchmarks.is_blind:
                 self._due = -math.inf
         closed: list[Run] = []
+        if self._benchmarks.is_busy:
+            self._context.pool.wait(min(seconds, BUSY_SECONDS))
+            seconds = 0.0
         for outcome in self._executor.step(seconds):
             run = outcome.run
             self._benchmarks.take([run])
@@ -120,6 +123,7 @@ class Serving:
         try:
             for run in collecting.pending_runs(self._context, self._note_once):
                 self._take(run)
+            self._benchmarks.count_anew()
             if self.listed_at is None:
                 for run in collecting.owed_runs(self._context):
                     self._gathering.add(run)

@@ -1,4 +1,4 @@
-"""API requests of one process for many jobs, from the audit log."""
+"""Many jobs and runs of one process: its API requests by the audit log, and what it does first."""
 
 import itertools
 import json
@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from tests.harness import benchmark_files
-from tests.harness.cluster import audit, bringup, nodes
+from tests.harness.cluster import audit, bringup, nodes, operator_process
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.readings import wait_for_nodes
-from tests.harness.cluster.shell import POOLS
+from tests.harness.cluster.shell import POOLS, Shell, until
 from tests.tiers import ROOT
 
 JOBS, REPLICAS = 8, 4
@@ -95,3 +95,33 @@ def test_jobs_share_watches(own_cluster: OwnCluster, namespace: Namespace, tmp_p
     rest = [number for what, number in requests.items() if not what.startswith("watch ")]
     assert sum(rest) <= JOBS * REQUESTS_PER_JOB
     assert not namespace.get("pytorchjobs")
+
+
+MANY = 600
+"""Runs of one object, which take seconds to record."""
+
+
+def test_lines_and_small_objects_do_not_wait_until_a_large_object_is_recorded(
+    own_shell: Shell, tmp_path: Path
+) -> None:
+    operator = operator_process.make(own_shell.namespace, tmp_path / "machine")
+    logs = operator_process.given(own_shell, "first")
+
+    def recorded() -> int:
+        return len([*operator.store.glob("runs/large-*/run.json")])
+
+    with operator.collecting() as running:
+        until(lambda: operator.archived("first-1"), "lines of first-1")
+        operator_process.given(own_shell, "large", repeats=MANY, parallel=1)
+        until(recorded, "runs of large")
+        logs.end()
+        operator_process.given(own_shell, "small")
+        rank_0 = own_shell.replicas[0]
+        until(lambda: operator.archived("first-1") == logs.expected[rank_0], "all lines")
+        assert 0 < recorded() < MANY
+        until(lambda: "small-1" in operator.on_cluster(), "the job of small")
+        assert 0 < recorded() < MANY
+        assert "large-1" not in operator.on_cluster()
+        until(lambda: "large-1" in operator.on_cluster(), "the job of large")
+        assert recorded() == MANY
+        operator_process.end(running)

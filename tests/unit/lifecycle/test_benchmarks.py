@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,18 @@ from k8sbench.model.kube import JobIdentity
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import GPU_OUT_OF_MEMORY, Run
 from k8sbench.ports import Manifest, RunFilter, Store
+from k8sbench.threads import Threads
 from tests.unit.lifecycle import played
 from tests.unit.lifecycle.benchmark_cases import cases
-from tests.unit.lifecycle.played import FakeCluster, FakeObjects, Silent, at, context, planned_case
+from tests.unit.lifecycle.played import (
+    AtOnce,
+    FakeCluster,
+    FakeObjects,
+    Silent,
+    at,
+    context,
+    planned_case,
+)
 from tests.unit.store.examples import TRAINING
 
 Plan = Callable[[Benchmark], Sequence[PlannedCase]]
@@ -91,6 +101,120 @@ def test_all_runs_are_on_record_before_the_first_job(
     operator.end("a-3")
     assert operator.status(uid)["phase"] == "Succeeded"
     assert operator.active() == []
+
+
+class Held(Threads):
+    """Plans that end when the test says so; other calls are made at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plans: list[tuple[Callable[[], Any], Future[Any]]] = []
+
+    def start(self, call: Callable[[], Any], name: str) -> Future[Any]:
+        if name != "plan-benchmark":
+            return AtOnce().start(call, name)
+        self.plans.append((call, Future()))
+        return self.plans[-1][1]
+
+    def end(self) -> None:
+        """End the plans that have begun, the last one first."""
+        while self.plans:
+            call, answer = self.plans.pop()
+            answer.set_result(call())
+
+
+def test_some_objects_are_planned_at_a_time_and_recorded_as_their_plans_come(
+    store: Store, objects: FakeObjects
+) -> None:
+    pool = Held()
+    operator = Operator(store, FakeCluster(outlives=True), objects, pool=pool)
+    for number in range(6):
+        objects.create(f"o{number}", created_at=float(number))
+    operator.benchmarks.step()
+    assert len(pool.plans) == benchmark_reconciler.PLANS
+    assert operator.benchmarks.is_busy
+    call, first = pool.plans.pop(1)
+    first.set_result(call())
+    operator.benchmarks.step()  # at once: there is a plan
+    assert list(operator.phases()) == ["o1-1"]
+    assert len(pool.plans) == benchmark_reconciler.PLANS
+    for _ in range(2):
+        pool.end()
+        operator.passes(2)
+    assert sorted(operator.cluster.created) == [f"o{number}-1" for number in range(6)]
+    assert not operator.benchmarks.is_busy
+
+
+def test_the_runs_of_a_large_object_are_recorded_between_other_work(
+    store: Store, objects: FakeObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster(outlives=True)
+
+    def render(*_: object) -> tuple[Manifest, ...]:
+        cluster.now += 0.05  # half a slice
+        return ()
+
+    monkeypatch.setattr(played, "objects", render)
+    operator = Operator(store, cluster, objects)
+    objects.create("large", repeats=20, parallel=3)
+    objects.create("small", created_at=6.0)
+    recorded = [0]
+    while len(operator.phases()) < 21:
+        operator.benchmarks.step()
+        operator.executor.step(0.0)
+        recorded.append(len(operator.phases()))
+        assert recorded[-2] < recorded[-1] <= recorded[-2] + 2, "lines wait for a slice"
+        assert "small-1" in cluster.created, "what lacks few runs comes first"
+        is_whole = recorded[-1] == 21
+        assert is_whole or cluster.created == ["small-1"]
+    operator.passes(3)
+    assert sorted(cluster.created) == ["large-1", "large-2", "large-3", "small-1"]
+    assert operator.status("uid-large")["summary"]["runs"] == "0/20"
+
+
+def test_a_job_that_is_found_while_runs_are_recorded_counts(
+    store: Store, objects: FakeObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster(outlives=True)
+
+    def render(*_: object) -> tuple[Manifest, ...]:
+        cluster.now += benchmark_reconciler.SLICE_SECONDS
+        return ()
+
+    monkeypatch.setattr(played, "objects", render)
+    operator = Operator(store, cluster, objects)
+    uid = objects.create("a", repeats=4)
+    operator.benchmarks.step()
+    assert list(operator.phases()) == ["a-1"]
+    plan = cases().for_object(uid).plan("a-2", "a", 2)
+    store.record(plan, at=5.0, process=None, location=played.LOCATION, has_job=True)
+    operator.benchmarks.count_anew()
+    operator.passes(6)
+    assert sorted(operator.phases()) == ["a-1", "a-2", "a-3", "a-4"]
+
+
+@pytest.mark.parametrize("retry", [0, 1])
+def test_a_retry_that_comes_while_runs_are_recorded_is_answered_after_their_ends(
+    store: Store, objects: FakeObjects, monkeypatch: pytest.MonkeyPatch, retry: int
+) -> None:
+    cluster = FakeCluster(outlives=True)
+
+    def render(*_: object) -> tuple[Manifest, ...]:
+        cluster.now += benchmark_reconciler.SLICE_SECONDS
+        return ()
+
+    monkeypatch.setattr(played, "objects", render)
+    operator = Operator(store, cluster, objects)
+    uid = objects.create("a", repeats=2, retry=retry)
+    operator.benchmarks.step()
+    assert list(operator.phases()) == ["a-1"]
+    objects.change(uid, retry=retry + 1)
+    operator.passes(4)
+    assert operator.status(uid)["observedRetry"] == retry
+    operator.end("a-1")
+    operator.end("a-2")
+    operator.passes(4)
+    assert operator.status(uid)["observedRetry"] == retry + 1
 
 
 def test_a_run_that_waits_for_its_turn_has_its_objects_on_record(
