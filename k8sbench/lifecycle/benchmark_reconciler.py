@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -22,13 +21,12 @@ import msgspec
 from k8sbench.lifecycle import job_requests, run_artifacts
 from k8sbench.lifecycle.context import Reporter, Rules, RunContext
 from k8sbench.lifecycle.executor import Executor
-from k8sbench.lifecycle.submitting import PlannedCase, keep_benchmark, reopened, repeats
+from k8sbench.lifecycle.object_runs import Recording
+from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.lifecycle.turns import Turns
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import MOST_RUNS, OVER, Benchmark
 from k8sbench.model.errors import BenchError, UsageError
-from k8sbench.model.identity import case_key
-from k8sbench.model.kube import JobIdentity
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.ports import Objects, RunFilter
@@ -52,22 +50,6 @@ CANCELLED = "cancelled"
 """Cause id of runs that their object cancels."""
 
 
-class _Recording(msgspec.Struct, kw_only=True):
-    """Runs of an object that are still to be recorded."""
-
-    cases: Sequence[PlannedCase]
-    retry: int
-    """Value of ``retry`` that they answer."""
-    missing: deque[PlannedCase] | None = None
-    """One for each run that is missing; None while that is not known."""
-    broken_off: Mapping[str, list[Run]] = {}
-    """Runs to continue in place of new ones, by case key."""
-    number: int = 0
-    """Number of the latest run of the object's name."""
-    is_first: bool | None = None
-    """True if the object had no run on record; None before they are counted."""
-
-
 class KnownObject(msgspec.Struct, kw_only=True):
     """State of one object in this process; its times are monotonic seconds."""
 
@@ -86,7 +68,7 @@ class KnownObject(msgspec.Struct, kw_only=True):
     """Reason why its runs cannot be planned."""
     work: Future[Sequence[PlannedCase]] | None = None
     """Pending planning."""
-    recording: _Recording | None = None
+    recording: Recording | None = None
     """Recording of its planned runs; None without one."""
     plan_at: float = -math.inf
     """Next time to plan it."""
@@ -391,7 +373,7 @@ class Benchmarks:
         work, known.work = known.work, None
         known.delay = ""
         with self._planning(known):
-            known.recording = _Recording(cases=work.result(), retry=spec.retry)
+            known.recording = Recording(cases=work.result(), retry=spec.retry)
 
     @contextlib.contextmanager
     def _planning(self, known: KnownObject) -> Iterator[None]:
@@ -442,7 +424,7 @@ class Benchmarks:
         for known, recording in planned:
             if recording.missing is None:
                 with self._planning(known):
-                    recording.missing = self._missing(known, recording)
+                    self._count(known, recording)
         planned = [(known, one) for known, one in planned if known.recording is not None]
         for known, recording in sorted(planned, key=lambda each: len(each[1].missing or ())):
             with self._planning(known):
@@ -450,97 +432,25 @@ class Benchmarks:
             if self._context.monotonic() >= until:
                 return
 
-    def _missing(self, known: KnownObject, recording: _Recording) -> deque[PlannedCase]:
-        """Return a case for each run of an object that is missing.
+    def _count(self, known: KnownObject, recording: Recording) -> None:
+        """Find which runs of an object are missing."""
+        known.runs |= self._recorded(known.benchmark)  # an attempt that failed may have left some
+        known.runs |= recording.plan_anew(known.benchmark, known.runs.values(), self._context)
+        is_retry = known.planned is not None
+        runs = list(known.runs.values())
+        recording.count(known.benchmark, runs, self._context.store.ids(), is_retry=is_retry)
 
-        Runs that were recorded before count. In a retry, once they have ended, a run counts if it
-        is valid, continues from its checkpoints, or tells that a batch size of a sweep does not
-        fit.
-        """
-        benchmark, store = known.benchmark, self._context.store
-        known.runs |= self._recorded(benchmark)  # an attempt that failed may have left some
-        if recording.is_first is None:
-            recording.is_first = not known.runs
-        self._plan_anew(known, recording.cases)
-        counting = list(known.runs.values())
-        if known.planned is not None:
-            has = repeats(counting)
-            counting = [run for one in has.values() for run in (*one.finished, *one.open)]
-            recording.broken_off = {key: one.broken_off for key, one in has.items()}
-        there = Counter(case_key(run.plan) for run in counting)
-        missing = deque[PlannedCase]()
-        for case in recording.cases:
-            key = case_key(case.draft)
-            count = min(case.repeats, there[key])
-            there[key] -= count
-            missing += [case] * (case.repeats - count)
-        if len(known.runs) + len(missing) > MOST_RUNS:
-            raise UsageError(
-                f"Benchmark {benchmark.name} asks for {len(known.runs) + len(missing)} runs.",
-                f"One object has at most {MOST_RUNS}: create several.",
-            )
-        # Runs of an earlier object of this name keep theirs.
-        numbers = (benchmark.number_of(run_id) or 0 for run_id in store.ids())
-        recording.number = max(numbers, default=0)
-        return missing
-
-    def _record(self, known: KnownObject, recording: _Recording, until: float) -> None:
+    def _record(self, known: KnownObject, recording: Recording, until: float) -> None:
         """Record missing runs of an object until a time, at least one."""
-        benchmark, missing = known.benchmark, recording.missing
-        assert missing is not None
-        while missing:
-            case = missing.popleft()
-            if again := recording.broken_off.get(case_key(case.draft)):
-                run = again.pop(0)
-                reopened(run, case.for_object(benchmark.uid).like(run.plan), self._context)
-                run = self._in_turn(benchmark, run.run_id)
-            else:
-                recording.number += 1
-                run_id = benchmark.run_id(recording.number)
-                run = self._recorded_run(benchmark, run_id, case)
+        while recording.missing:
+            run = recording.record_next(known.benchmark, self._context)
             known.runs[run.run_id] = run
-            if missing and self._context.monotonic() >= until:
+            if recording.missing and self._context.monotonic() >= until:
                 return
         if recording.is_first or known.planned is not None:
             known.retried = recording.retry
         known.planned = len(known.runs)
         known.problem = known.recording = None
-
-    def _plan_anew(self, known: KnownObject, cases: Sequence[PlannedCase]) -> None:
-        """Plan waiting runs again whose trainers are another version's.
-
-        Without objects on record nothing names those, and no job could be created.
-        """
-        context, store = self._context, self._context.store
-        by_case = {case_key(case.draft): case for case in cases}
-        for run_id, run in known.runs.items():
-            case = by_case.get(case_key(run.plan))
-            if case is None or run.restarts or not creation.waits_for_turn(run):
-                continue
-            is_same = case.draft.trainers_digest == run.plan.trainers_digest
-            if not is_same and store.kept(run_id, run_artifacts.MANIFEST) is None:
-                plan = case.for_object(known.benchmark.uid).like(run.plan)
-                at = context.clock()
-                store.reopen(plan, at=at, process=None, location=context.location)
-                known.runs[run_id] = self._in_turn(known.benchmark, run_id)
-
-    def _in_turn(self, benchmark: Benchmark, run_id: str) -> Run:
-        """Record that a run waits for its turn."""
-        parallel = benchmark.spec.parallel
-        now = self._context.clock()
-        step = creation.in_turn(parallel, benchmark.set_name, now)
-        return self._context.store.move(run_id, step)
-
-    def _recorded_run(self, benchmark: Benchmark, run_id: str, case: PlannedCase) -> Run:
-        context, store = self._context, self._context.store
-        case = case.for_object(benchmark.uid)
-        repeat = store.next_repeat(benchmark.set_name, case_key(case.draft))
-        plan = case.plan(run_id, benchmark.set_name, repeat)
-        run = store.record(plan, at=context.clock(), process=None, location=context.location)
-        keep_benchmark(store, run_id, case)
-        # An operator of another version may create the job: this names the trainers to mount.
-        context.objects(run, JobIdentity())
-        return self._in_turn(benchmark, run_id)
 
     # -- turns ----------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from k8sbench.lifecycle import (
     decide,
     executor,
     job_requests,
+    object_runs,
     submitting,
 )
 from k8sbench.lifecycle.active_run import ActiveRun
@@ -273,7 +274,7 @@ MUTATIONS = {
         Invariant.COMPLETE_LAST, [(benchmark_status, "_has_ended", lambda run, _: run.phase.final)]
     ),
     "a retry repeats what is valid": Mutation(
-        Invariant.NO_EXTRA_RUN, [(benchmark_reconciler, "repeats", repeat_all)]
+        Invariant.NO_EXTRA_RUN, [(object_runs, "repeats", repeat_all)]
     ),
     "a retry counts while runs are ending": Mutation(
         Invariant.RETRY_LAST, [(benchmark_reconciler.KnownObject, "is_open", False)]
