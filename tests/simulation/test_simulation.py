@@ -97,7 +97,7 @@ def test_a_seed_replays() -> None:
 
 _take_end, _delete, _record = ActiveRun._take_end, job_requests.delete, SimulatedStore.record
 _advance, _runs, _end_orphans = decide.advance, SimulatedStore.runs, Benchmarks._end_orphans
-_missing, _see_time = creation.missing, decide.see_time
+_see_time = decide.see_time
 _claim, _context = SimulatedClaims.claim, Schedule.context
 
 
@@ -164,10 +164,6 @@ def take_unreadable_for_deleted(self: Benchmarks, current: Mapping[str, Any]) ->
 
 def with_one_clock(self: Schedule, process: Process, disk: Disk, **changes: Any) -> RunContext:
     return _context(self, process, disk, **changes, monotonic=process.clock)
-
-
-def give_up_at_once(run: Run, at: float, *, left_s: float) -> Transition | None:
-    return _missing(run, at, left_s=min(left_s, 0.0))
 
 
 def count_time_by_stamps(record: RecordedRun, now: Now) -> None:
@@ -285,9 +281,6 @@ MUTATIONS = {
     ),
     "readiness goes by a clock that is set": Mutation(
         Invariant.READY, [(Schedule, "context", with_one_clock)]
-    ),
-    "a missing job is given up at once": Mutation(
-        Invariant.LIMIT, [(creation, "missing", give_up_at_once)]
     ),
     "a run's time goes by a clock that is set": Mutation(
         Invariant.TIME_LIMIT, [(decide, "see_time", count_time_by_stamps)]

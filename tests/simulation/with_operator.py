@@ -197,7 +197,8 @@ class WithOperator(Schedule):
         with Serving(context, Silent(), objects, partial(self._plan, connection)) as place:
             while not self._is_over:
                 place.step(1.0)
-                self._place = None if place.listed_at is None else place
+                if process is self._operator:  # not one that was ended in this step
+                    self._place = None if place.listed_at is None else place
 
     def _plan(self, connection: Connection, benchmark: Benchmark) -> Sequence[PlannedCase]:
         connection.request("plan")
