@@ -197,8 +197,7 @@ class WithOperator(Schedule):
         with Serving(context, Silent(), objects, partial(self._plan, connection)) as place:
             while not self._is_over:
                 place.step(1.0)
-                if process is self._operator:  # not one that was ended in this step
-                    self._place = None if place.listed_at is None else place
+                self._place = None if place.listed_at is None else place
 
     def _plan(self, connection: Connection, benchmark: Benchmark) -> Sequence[PlannedCase]:
         connection.request("plan")
@@ -339,8 +338,7 @@ class WithOperator(Schedule):
     def _check_ready(self) -> None:
         """Check what readiness goes by, after a time without faults."""
         if self._place is not None and self.world.now > self._operator.began_at + SUCCESS_SECONDS:
-            assert self._place.listed_at is not None
-            if abs(self.world.now - self._place.listed_at) > SUCCESS_SECONDS:
+            if not self._has_listed_lately(self._place):
                 raise Violation(Invariant.READY, f"It last listed at {self._place.listed_at:.0f}.")
             if self._place.refusal:
                 raise Violation(Invariant.READY, f"It creates no job: {self._place.refusal}")
@@ -352,7 +350,13 @@ class WithOperator(Schedule):
         self._check_at = now + CHECK_SECONDS
         if now >= BEGIN + FAULTY_SECONDS + CALM_SECONDS:
             return True
-        return not self.open() and not self.left() and self.server.is_settled
+        # All may be closed while the machine of the operator sleeps.
+        is_awake = self._place is None or self._has_listed_lately(self._place)
+        return is_awake and not self.open() and not self.left() and self.server.is_settled
+
+    def _has_listed_lately(self, place: Serving) -> bool:
+        assert place.listed_at is not None
+        return abs(self.world.now - place.listed_at) <= SUCCESS_SECONDS
 
 
 ACTS: dict[str, Callable[[WithOperator], None]] = {
