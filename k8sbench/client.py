@@ -32,6 +32,7 @@ from k8sbench.app import (
     comparisons,
     follow,
     imports,
+    observe,
     option_values,
     run_list,
     run_status,
@@ -351,6 +352,28 @@ class Client:
         for error in done.failures:
             LOG.warning("left out: %s", error)
         return [_row(result) for result in done.rows.report.results]
+
+    @_offering(LogOptions)
+    def observe(
+        self,
+        job: str,
+        *,
+        set: str | None = None,  # noqa: A002 - as the option is called
+        **options: Unpack[LogOptions],
+    ) -> list[Row]:
+        """Follow a job that somebody else created to its end; returns the rows of its run.
+
+        ``job`` is ``KIND/NAME``, as kubectl takes it. Nothing is written to the cluster.
+        """
+        wanted = observe.ObserveOptions(
+            job=job,
+            measured=_of_logs("observe", options),
+            access=self._access,
+            set_name=set,
+            store=self._store,
+        )
+        done = observe.observe(wanted, _Progress(), Stop())
+        return [_row(result) for result in done.report.results]
 
     def cancel(self, run_id: str) -> None:
         """End a run, or all runs of a Benchmark object; returns when they have ended.

@@ -26,7 +26,7 @@ from k8sbench.lifecycle.stop import Stop
 from k8sbench.measure.run import recorded
 from k8sbench.measure.run.expectation import LogCandidate, MeasureOptions
 from k8sbench.model import imported, observed, planning
-from k8sbench.model.errors import InputError, Interrupted, NotFound, UsageError
+from k8sbench.model.errors import InputError, Interrupted, NotFound, Unreachable, UsageError
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.identity import LABEL_DOMAIN, case_key, checked_set_name
 from k8sbench.model.kinds import JobKind, kind_of, rank_order
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.store.sql_store import SqlStore
 
+OBSERVER = Path(__file__).parents[1] / "observer.yaml"
 OBSERVING = "observing"
 """Folder of the store with the logs of jobs that are observed, by run id."""
 POOL = "observed"
@@ -82,7 +83,12 @@ def observe(options: ObserveOptions, reporter: Reporter, stop: Stop) -> RunRows:
         contextlib.closing(connections.connect(options.access)) as api,
     ):
         api.check_answers(limits.now.api_answer)
-        facts = _facts(api, kind, name, reporter, stop)
+        try:
+            facts = _facts(api, kind, name, reporter, stop)
+        except Unreachable as error:
+            if error.cause_id != "forbidden":
+                raise
+            raise Unreachable(error.message, f"{OBSERVER} has the Role that it takes.") from error
         if facts.run_id in store.ids():
             reporter.note(f"{options.job} is recorded already, as run {facts.run_id}.")
             run = store.run(facts.run_id)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Mapping
 
 import msgspec
 
@@ -35,10 +36,9 @@ class Observation(msgspec.Struct, kw_only=True):
     lines: list[str] = []
     """First lines of the log, until then."""
 
-    def take(self, event: JobEvent, archive: LogArchive) -> None:
-        """Take in an event: archive a line, or add to what is known."""
+    def take(self, event: JobEvent) -> None:
+        """Add an event to what is known."""
         if event.line is not None:
-            archive.write(event.line)
             self._take_line(event.line.text)
         if event.gap is not None:
             self.gaps.append(event.gap)
@@ -74,11 +74,19 @@ def follow(
     cluster.resume(run, {})
     with stop:
         while not seen.run.phase.final and stop.cause is None:
-            events: Sequence[JobEvent] = cluster.wait(LOOK_SECONDS)
+            events = cluster.wait(LOOK_SECONDS)
+            # Before the end that may follow them.
+            for replica, lines in itertools.groupby(events, _printed_by):
+                if replica is not None:
+                    archive.write(*(event.line for event in lines if event.line is not None))
             for event in events:
                 if not event.run_id and event.note is not None:
                     reporter.note(event.note)
                 elif event.run_id:
-                    seen.take(event, archive)
+                    seen.take(event)
                     reporter.on_event(seen.run, event)
     return seen
+
+
+def _printed_by(event: JobEvent) -> str | None:
+    return None if event.line is None else event.line.replica

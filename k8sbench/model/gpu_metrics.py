@@ -39,7 +39,8 @@ PLAUSIBLE = {
 
 Others are of another unit, or codes of 32 bits for "no value"; profiling rounds ratios up.
 """
-PLAUSIBLE_BITS = (0.0, float(0xFFFF))
+NO_BITS = (float(0x7FFF_FFF0), float(0x7FFF_FFFF))
+"""First and last code of DCGM for bits that it does not have."""
 PLAUSIBLE_WATTS = (3.0, 1e4)
 """The same of a GPU's power by its counter of energy: an idle GPU draws more than 3 W."""
 HELD_DOWN = {
@@ -103,10 +104,12 @@ class GpuMetric(msgspec.Struct, frozen=True, kw_only=True):
         """True if one more sample on both sides of a window says what is new in it."""
         return self.over_time in {"count", "new"}
 
-    @property
-    def plausible(self) -> tuple[float, float]:
-        """The lowest and the highest value that a sample can have."""
-        return PLAUSIBLE_BITS if self.over_time == "share" else PLAUSIBLE[self.unit]
+    def is_plausible(self, value: float) -> bool:
+        """Return True if a sample can have this value."""
+        if self.over_time == "share":  # of bits, to which a driver may add
+            return value >= 0.0 and not NO_BITS[0] <= value <= NO_BITS[1]
+        least, most = PLAUSIBLE[self.unit]
+        return least <= value <= most
 
     def text(self, value: float) -> str:
         """Write a value with its unit."""

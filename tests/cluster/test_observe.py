@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from k8sbench import Client
 from tests.harness.cluster import audit, pod_logs, users
 from tests.harness.cluster.jobs import ON_GPUS, pytorch_job
 from tests.harness.cluster.namespace import Namespace
@@ -97,6 +98,9 @@ def test_an_observed_job_goes_on_and_is_measured_after_its_end(
     again = observer.run("observe", "pytorchjob/llama", "--output=json")
     assert first == again.out
     assert len(observer.json("list")) == 1
+    client = Client(kubeconfig=observer.environment["KUBECONFIG"], store=observer.store)
+    (row,) = client.observe("pytorchjob/llama")
+    assert row.throughput == pytest.approx(56_000)
     assert namespace.get("pytorchjob", "llama")["metadata"]["annotations"] == STATED
     refused = observer.run("cancel", "llama", code=2)
     assert "was observed" in refused.err
@@ -122,7 +126,7 @@ def test_what_may_not_be_read_or_is_not_there_is_named(
     assert "kubectl get pytorchjobs.kubeflow.org" in absent.err
     nobody = users.sign_in_new(namespace, "nobody", tmp_path / "nobody.kubeconfig")
     refused = Shell(namespace, nobody, tmp_path / "nobody").run("observe", "job/llama", code=6)
-    assert "jobs" in refused.err
+    assert "observer.yaml" in refused.err
 
 
 def test_a_job_of_kubernetes_is_observed(observer: Shell, namespace: Namespace) -> None:
@@ -134,7 +138,8 @@ def test_a_job_of_kubernetes_is_observed(observer: Shell, namespace: Namespace) 
     }
     pod = {"restartPolicy": "Never", "containers": [container], **ON_GPUS}
     spec = {"template": {"spec": pod}, "backoffLimit": 0}
-    metadata = {"name": "llama", "annotations": STATED}
+    labels = {"k8sbench.io/benchmark": "resnet50"}
+    metadata = {"name": "llama", "annotations": STATED, "labels": labels}
     with observer.behind_proxy() as proxy:
         text = re.sub(r"(?m)^(\S+) \w+ F ", r"\1 ", TEXT).encode()
         proxy.alter(r"/pods/llama-[a-z0-9]+/log\?(?!.*previous=true)", lambda _: text)
@@ -145,7 +150,10 @@ def test_a_job_of_kubernetes_is_observed(observer: Shell, namespace: Namespace) 
             process.until("Running: pod-0 runs")
             finish(namespace, "batch.kubernetes.io/job-name")
             process.ends(0)
-        check_row(observer.json("results")["rows"][0], "1x8")
+        (row,) = observer.json("results", "--published")["rows"]
+        check_row({**row, "benchmark": "llama"}, "1x8")
+        assert row["benchmark"] == "resnet50"
+        assert row["published"] is None, "a label makes it no run of the catalog's"
         (run_id,) = observer.run("list", "-o", "name").out.split()
         shown = observer.run("status", run_id, "--output=json").out
         assert "--hf-token=***" in shown

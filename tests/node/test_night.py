@@ -28,6 +28,8 @@ SUBMITS = (
 )
 LENGTHS = ("--iterations=5", "--iterations=6")
 """Lengths of the night's two submits, a case each."""
+MANY = 300
+"""Steps that take longer than it takes to uninstall the chart."""
 
 
 @pytest.fixture
@@ -104,3 +106,24 @@ def test_a_night_is_measured_and_its_row_outlives_the_release(
     release.run("install", *PATIENCE, values=values)
     release.pod()
     assert everything(ann) == known
+    check_a_running_job_outlives_the_release(ann, trained_in, release, values)
+
+
+def check_a_running_job_outlives_the_release(
+    ann: Shell, namespace: Namespace, release: Release, values: dict[str, Any]
+) -> None:
+    """Uninstall the chart while a job runs: the next operator measures it."""
+    words = (*SUBMITS, f"--iterations={MANY}", "--run-id=going-on", "--detach")
+    ann.run("submit", *words)
+
+    def job() -> dict[str, Any]:
+        (found,) = namespace.get("pytorchjobs")
+        return dict(found)
+
+    until(lambda: ann.json("list")[-1]["phase"] == "Running", "its job to run")
+    uid = job()["metadata"]["uid"]
+    release.run("uninstall", *PATIENCE)
+    assert job()["metadata"]["uid"] == uid
+    assert "deletionTimestamp" not in job()["metadata"]
+    release.run("install", *PATIENCE, values=values)
+    until(lambda: ann.json("list")[-1]["verdict"] == "valid", "its row")

@@ -83,8 +83,7 @@ def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> Wi
     if samples < FEWEST:
         lie = counted(samples, "sample", ("lies", "lie"))
         return f"{lie} in the steady part; {FEWEST} are needed."
-    least, most = metric.plausible
-    wrong = [value for _, value in inside if not least <= value <= most]
+    wrong = [value for _, value in inside if not metric.is_plausible(value)]
     if wrong:
         of = counted(len(inside), "sample")
         return (
