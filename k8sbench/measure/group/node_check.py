@@ -2,10 +2,10 @@
 
 The rule, for the n nodes that were measured alike (same GPU model, precision and estimator):
 
-- A node is held against the nodes that are faster than it, if they are more than half. Their mean
-  is the *centre*, their standard deviation, relative to it, the *noise*. Nodes that are slow move
-  neither while they are fewer than half. A node that is above the median by 15 times the median
-  absolute deviation is left out.
+- A node counts by its fastest run. It is held against the nodes that are faster than it, if they
+  are more than half. Their mean is the *centre*, their standard deviation, relative to it, the
+  *noise*. Nodes that are slow move neither while they are fewer than half. A node that is above the
+  median by 15 times the median absolute deviation is left out.
 - A node is *slow* where it is below the centre by more than the limit:
   max(0.5 %, t × √(1 + 1/m) × noise). m is the number of faster nodes, k that of the others, and t
   the quantile of Student's t with m − 1 degrees of freedom of 1 − α ÷ (n × k). Nodes slower than a
@@ -122,7 +122,8 @@ def check(nodes: Sequence[NodeFigures]) -> JudgedNodes:
     kinds: dict[tuple[str, ...], list[float]] = {}
     for one in nodes:
         if one.throughput is not None and one.alike:
-            kinds.setdefault(one.alike, []).append(one.throughput)
+            # Of several runs the fastest: a run that was slow once makes no noise for others.
+            kinds.setdefault(one.alike, []).append(one.fastest or one.throughput)
     limits = {alike: _limits(alike, rates) for alike, rates in kinds.items()}
     judged = tuple(_judged(one, limits.get(one.alike)) for one in nodes)
     return JudgedNodes(nodes=judged, limits=tuple(limits.values()))

@@ -41,6 +41,12 @@ def test_a_node_that_is_far_faster_hides_no_slow_one() -> None:
     assert found.limits[0].against == 6
 
 
+def test_a_run_that_was_slow_once_hides_no_slow_node() -> None:
+    found = nodes([999, 996, 995, 994, 970, 920])
+    found[4] = NodeFigures(node="gpu-4", throughput=970.0, fastest=1000.0, alike=V100)
+    assert check(found).to_cordon == ("gpu-5",)
+
+
 def test_nodes_of_another_gpu_model_are_another_pool() -> None:
     alike = ("A100", *V100[1:])
     others = [NodeFigures(node=f"a100-{n}", throughput=3000.0, alike=alike) for n in range(5)]
