@@ -38,7 +38,7 @@ def look_up(store: Store, text: str, access: ClusterAccess, *, records: bool = F
     try:
         return find_recorded(store, text)
     except NotFound as missing:
-        job, here = _foreign_job(store, text, access, missing, acts=records)
+        job, here = foreign_job(store, text, access, missing, acts=records)
     if records and not job.ownership.is_ours:
         raise OwnedElsewhere(job.run_id, job.ownership.holder)
     return collecting.recorded(job, here) if records else job.as_run(here.location)
@@ -67,7 +67,7 @@ def find_run_to_change(
     return theirs
 
 
-def _foreign_job(
+def foreign_job(
     store: Store, text: str, access: ClusterAccess, missing: NotFound, *, acts: bool
 ) -> tuple[FoundJob, RunContext]:
     """Find the job of an unrecorded run, and a context to record it.

@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         loop.Work(
             unit="samples",
             model=lambda _: IR50(size=own.size, width_divisor=own.width_divisor),
-            sharded=lambda here: _head(here, own),
+            sharded=lambda here: make_head(here, own),
             samples=Pictures(own.size, own.classes, common.seed, faces=True),
             files=partial(faces.open_set, size=own.size, classes=own.classes),
             evaluation=evaluation,
@@ -72,9 +72,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             options=lambda here: {
                 "size": own.size,
                 "classes": own.classes,
-                "head": _head_name(here, own.head),
+                "head": head_name(here, own.head),
             },
-            summary=lambda here: {"head": _head_name(here, own.head)},
+            summary=lambda here: {"head": head_name(here, own.head)},
         ),
         common,
     )
@@ -94,7 +94,7 @@ def _options(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _head_name(here: Any, wanted: str) -> str:
+def head_name(here: Any, wanted: str) -> str:
     """The head that this run takes; one that cannot run is rejected."""
     alone = here.place.world_size == 1
     if wanted == "auto":
@@ -106,7 +106,8 @@ def _head_name(here: Any, wanted: str) -> str:
     return wanted
 
 
-def _head(here: Any, own: argparse.Namespace) -> Any:
+def make_head(here: Any, own: argparse.Namespace) -> Any:
+    """Make the head with this rank's share of the classes."""
     from k8sbench.trainers.models.arcface_paddle import EMBEDDING, ArcFace, shard
 
     world = here.place.world_size
@@ -115,7 +116,7 @@ def _head(here: Any, own: argparse.Namespace) -> Any:
     return ArcFace(
         own.classes,
         EMBEDDING,
-        head=_head_name(here, own.head),
+        head=head_name(here, own.head),
         rank=here.place.rank,
         world=world,
         seed=here.settings.seed,

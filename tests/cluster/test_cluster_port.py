@@ -44,14 +44,14 @@ def test_the_end_follows_all_lines(port: Port, user: Path, monkeypatch: pytest.M
     plan = port.submit(following.plan("2x1"))
     port.end_of(plan)
     with following.opened(user) as other:
-        drained = other.cluster._logs.drained
+        drained = other.cluster.logs.drained
 
         def held_up(run_id: str) -> bool:
             if threading.current_thread() is threading.main_thread():
                 following.until(lambda: drained(run_id))
             return drained(run_id)
 
-        monkeypatch.setattr(other.cluster._logs, "drained", held_up)
+        monkeypatch.setattr(other.cluster.logs, "drained", held_up)
         other.resume(plan)
         other.end_of(plan)
         assert len(other.lines(plan)) == len(port.lines(plan)) == 2

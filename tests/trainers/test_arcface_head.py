@@ -87,9 +87,9 @@ def test_a_run_takes_the_reports_head_where_it_can(
     )
     if head.startswith("--"):
         with pytest.raises(SystemExit, match=head):
-            arcface._head_name(here, wanted)
+            arcface.head_name(here, wanted)
     else:
-        assert arcface._head_name(here, wanted) == head
+        assert arcface.head_name(here, wanted) == head
 
 
 def test_ranks_without_a_class_are_refused_by_all_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_ranks_without_a_class_are_refused_by_all_ranks(monkeypatch: pytest.Monk
     monkeypatch.setattr(settings, "refuse", refuse)
     here: Any = types.SimpleNamespace(place=RankPlace(rank=0, local_rank=0, world_size=4))
     with pytest.raises(SystemExit, match="--classes 5 leaves ranks of 4 without any"):
-        arcface._head(here, argparse.Namespace(classes=5, head="own"))
+        arcface.make_head(here, argparse.Namespace(classes=5, head="own"))
 
 
 def test_a_gradient_that_flows_on_is_scaled() -> None:

@@ -107,8 +107,8 @@ def test_a_hung_driver_does_not_block_an_end(driver: Nvml) -> None:
     (event,) = written
     assert event["power"] == [200.0, 200.0]
     library.wake()  # so that it ends as all do
-    assert one._thread is not None
-    one._thread.join(100)
+    assert one.thread is not None
+    one.thread.join(100)
     assert len(written) == 1
 
 

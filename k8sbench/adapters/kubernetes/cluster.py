@@ -123,19 +123,20 @@ class KubernetesCluster:
         self._free_lines = threading.Semaphore(LINES_WAITING)
         self._is_closed = False
         self._watches = Watches(api, self._runs, self._queue.put, selection)
-        self._logs = LogStreams(
+        self.logs = LogStreams(
             api,
             self._namespace,
             self._put_log,
             when_drained=lambda run_id: self._queue.put(partial(self._reread, {run_id})),
             is_away=lambda: bool(self._watches.failing),
         )
+        """Logs of the followed jobs."""
         self._requests = Threads(REQUESTS)
         self._sent = set[Future[None]]()
         self._end_detector = EndDetector(
             api,
             self._watches,
-            self._logs,
+            self.logs,
             self.start_request,
             self._queue.put,
             self._reread,
@@ -259,7 +260,7 @@ class KubernetesCluster:
         """Stop following a job, which goes on or has ended."""
         if self.followed.pop(run_id, None) is not None:
             self._runs.discard(run_id)
-            self._logs.forget(run_id)
+            self.logs.forget(run_id)
 
     def remove(
         self,
@@ -283,7 +284,7 @@ class KubernetesCluster:
         self._watches.close()
         # Threads that wait to hand over a line go on.
         self._free_lines.release(LINES_WAITING)
-        self._logs.close()
+        self.logs.close()
         self.followed.clear()
 
     # -- watching -------------------------------------------------------------------------------

@@ -186,14 +186,15 @@ def unpacking(root: Path) -> Iterator[Path]:
     with disk.translated(f"unpack into {incoming}"):
         disk.make_folder(incoming)
         with disk.locked(incoming):
-            _empty(incoming)  # of one that was killed
+            empty(incoming)  # of one that was killed
             try:
                 yield incoming
             finally:
-                _empty(incoming)
+                empty(incoming)
 
 
-def _empty(folder: Path) -> None:
+def empty(folder: Path) -> None:
+    """Remove the folders in a folder."""
     for path in folder.iterdir():
         shutil.rmtree(path)
 

@@ -350,7 +350,7 @@ class Loop(abc.ABC, Generic[S]):
                 self.here.reset_peak_memory()
             if self.training is not None:
                 self.training.after(timer.steps)
-        self._finish()
+        self.finish()
 
     def _report(self, record: StepRecord, lr: float) -> None:
         loss = statistics.fmean(self.losses)
@@ -359,7 +359,8 @@ class Loop(abc.ABC, Generic[S]):
         evaluates = self.course.evaluates(record.step)
         self.journal.step(record, loss=loss, lr=lr, memory_mib=memory, evaluates=evaluates)
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Report the window, and what the training has reached."""
         watch.at("at its end")
         here = self.here
         timer = self.timer

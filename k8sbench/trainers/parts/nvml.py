@@ -162,7 +162,8 @@ class Sampler:
     def __init__(self, journal: Journal, *, every: float = 1.0, last_s: float = 2.0) -> None:
         """Sample each `every` s; wait `last_s` for the last sample."""
         self._journal, self._every, self._last_s = journal, every, last_s
-        self._thread: threading.Thread | None = None
+        self.thread: threading.Thread | None = None
+        """Takes the samples; None without a GPU."""
         self._stopping = threading.Event()
         self._writing = threading.Lock()
         self._at: list[float] = []
@@ -177,17 +178,17 @@ class Sampler:
         device = library.device(*names) if library is not None else None
         if library is None or device is None:
             return
-        self._thread = threading.Thread(
+        self.thread = threading.Thread(
             target=self._run, args=(library, device), name="gpu-samples", daemon=True
         )
-        self._thread.start()
+        self.thread.start()
 
     def stop(self) -> None:
         """Take the last sample and write what is left."""
-        if self._thread is None:
+        if self.thread is None:
             return
         self._stopping.set()
-        self._thread.join(self._last_s)
+        self.thread.join(self._last_s)
         self._write()
 
     def _run(self, library: Nvml, device: c_void_p) -> None:

@@ -47,7 +47,7 @@ def watch() -> None:
     step, ready, finish = (
         torch_session.TorchLoop.step,
         steps.StepTimer.data_ready,
-        loop.Loop._finish,
+        loop.Loop.finish,
     )
     begin = loop.begin
 
@@ -83,6 +83,6 @@ def watch() -> None:
         (loop, "begin", begun),
         (steps.StepTimer, "data_ready", data_ready),
         (torch_session.TorchLoop, "step", stepped),
-        (loop.Loop, "_finish", told),
+        (loop.Loop, "finish", told),
     ):
         setattr(owner, name, function)

@@ -210,7 +210,7 @@ def test_a_killed_replacement_loses_no_log_and_the_next_one_ends_it(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "rename", killed)
-        patched.setattr(exchange, "_empty", lambda _: None)
+        patched.setattr(exchange, "empty", lambda _: None)
         with pytest.raises(Killed):
             cli(*REPLACE, code=None)
     assert len(moved) == after

@@ -35,7 +35,7 @@ def test_an_outage_is_worth_a_word_after_some_seconds_and_at_its_end() -> None:
     no_api: Any = None  # nothing is requested
     all_kinds = Watches(no_api, (), lambda _: None)
     idle: Any = IdleReflector()
-    all_kinds._reflectors = dict.fromkeys(KINDS, idle)
+    all_kinds.reflectors = dict.fromkeys(KINDS, idle)
     assert all_kinds.report(0.0) is None
     for kind in KINDS:
         all_kinds.take(WatchFailed(kind, AWAY), 10.0)

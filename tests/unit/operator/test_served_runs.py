@@ -296,7 +296,7 @@ def no_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     ) -> None:
         raise missing
 
-    monkeypatch.setattr(find, "_foreign_job", gone)
+    monkeypatch.setattr(find, "foreign_job", gone)
 
 
 @pytest.mark.usefixtures("operator", "no_jobs")

@@ -216,7 +216,8 @@ class Watches:
         self._reported: float | None = None
         """Start of the failure that was reported to the user."""
         self._api, self._runs, self._on_event = api, runs, on_event
-        self._reflectors: dict[str, Reflector] = {}
+        self.reflectors: dict[str, Reflector] = {}
+        """Running reflectors, by kind."""
         self._is_stale = False
         """True if changes of a newly followed job may have been dropped."""
         self._refreshed_at = 0.0
@@ -230,15 +231,15 @@ class Watches:
 
     def watch(self, jobs: Collection[str]) -> None:
         """Watch the jobs of these kinds, pods and events."""
-        if self._is_stale and self._reflectors:
+        if self._is_stale and self.reflectors:
             self._refreshed_at = time.monotonic()
             self._listed.clear()
-            for watch in self._reflectors.values():
+            for watch in self.reflectors.values():
                 watch.refresh()
         self._is_stale = False
         for kind in (*sorted(jobs), "Pod", "Event"):
-            if kind not in self._reflectors:
-                self._reflectors[kind] = Reflector(
+            if kind not in self.reflectors:
+                self.reflectors[kind] = Reflector(
                     self._api,
                     kind,
                     kinds.keeper(kind, self._runs, self._selection),
@@ -259,7 +260,7 @@ class Watches:
             case WatchWorks():
                 self.failing.pop(event.kind, None)
                 for kind in self.failing:
-                    self._reflectors[kind].try_now()
+                    self.reflectors[kind].try_now()
         return False
 
     def has_all(self, kind: str) -> bool:
@@ -286,7 +287,7 @@ class Watches:
         if fault.status in _REFUSALS:
             error = self._api.explained(fault, f"the {what} be watched")
             return f"The {what} cannot be watched: {error} Retrying."
-        silent = f"report {what}" if len(self.failing) < len(self._reflectors) else "answer"
+        silent = f"report {what}" if len(self.failing) < len(self.reflectors) else "answer"
         return (
             f"The API server does not {silent} since {now - since:.0f} s ({fault.message});"
             " retrying. Running jobs continue."
@@ -294,7 +295,7 @@ class Watches:
 
     def close(self) -> None:
         """Stop all reflectors."""
-        for watch in self._reflectors.values():
+        for watch in self.reflectors.values():
             watch.close()
 
 
