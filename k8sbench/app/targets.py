@@ -12,7 +12,7 @@ from k8sbench.app import connections, pools
 from k8sbench.model import kinds
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import Unreachable, UsageError
-from k8sbench.model.kinds import OPERATORS
+from k8sbench.model.operators import OPERATORS
 from k8sbench.model.request import SubmitRequest
 
 if TYPE_CHECKING:

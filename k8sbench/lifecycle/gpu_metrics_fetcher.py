@@ -191,9 +191,11 @@ class GpuMetricsFetcher:
                     self._threads.wait(LOOK_SECONDS)
         if self._owed:
             names = " ".join(self._owed)
+            # Jobs of others are not collected.
+            later = " ".join(n for n, one in self._owed.items() if one.run.plan.observed is None)
             self._reporter.note(
-                f"{stop.cause}: the GPU metrics of {names} were not fetched;"
-                f" the figures stand without them. Fetch them with: k8sbench collect {names}"
+                f"{stop.cause}: the GPU metrics of {names} were not fetched; the figures stand"
+                f" without them.{f' Fetch them with: k8sbench collect {later}' if later else ''}"
             )
         return [self.completed.get(run.run_id, run) for run in runs]
 

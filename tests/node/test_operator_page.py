@@ -120,6 +120,7 @@ def test_the_commands_for_a_running_operator_do_what_the_page_says(
     for file in (tmp_path / "backup.tar.gz", disks[BACKUP_CLAIM] / "backup-now.tar.gz"):
         with tarfile.open(file) as tar:
             assert {f"runs/{name}/logs/master-0.log" for name in RUNS} <= set(tar.getnames())
+    run(f"kubectl -n {TEAM} rollout status {POD}")  # the upgrade has replaced its pod
     pod(f"find {STORE} -mindepth 1 -delete")
     run(f"kubectl -n {TEAM} delete pod -l app.kubernetes.io/component=operator")
     run(f"kubectl -n {TEAM} rollout status {POD}")

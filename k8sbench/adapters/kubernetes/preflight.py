@@ -35,8 +35,9 @@ from k8sbench.diagnose.preflight.facts import (
     permissions,
 )
 from k8sbench.model.errors import BenchError, Unreachable
-from k8sbench.model.kinds import KINDS, Operator, kind_of
+from k8sbench.model.kinds import KINDS, kind_of
 from k8sbench.model.kube import KubeObject, ServingOperator
+from k8sbench.model.operators import Operator
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.training import claims
 from k8sbench.ports import Manifest

@@ -12,7 +12,8 @@ from decimal import Decimal
 from k8sbench.diagnose.job.causes import Event, finding_of
 from k8sbench.diagnose.job.facts import Facts, Replica, message_of, names, quoted
 from k8sbench.model.errors import Finding
-from k8sbench.model.kinds import OPERATORS, kind_of
+from k8sbench.model.kinds import kind_of
+from k8sbench.model.operators import OPERATORS
 from k8sbench.model.pool import amount
 
 _EVENT = re.compile(r"^Error creating: ", re.IGNORECASE)

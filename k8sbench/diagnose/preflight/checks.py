@@ -29,8 +29,9 @@ from k8sbench.diagnose.preflight.facts import (
 from k8sbench.model import benchmark_object, times
 from k8sbench.model.errors import Finding, Severity, few
 from k8sbench.model.gpu_metrics import METRICS
-from k8sbench.model.kinds import KINDS, OPERATORS, TRAINING_OPERATOR, Operator
+from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import KubeObject, ServingOperator, conditions, name_of
+from k8sbench.model.operators import OPERATORS, TRAINING_OPERATOR, Operator
 from k8sbench.model.plain_text import counted
 from k8sbench.model.pool import OTHER_VENDOR, amount, gpu_remark, plain
 from k8sbench.model.training import claims

@@ -12,8 +12,9 @@ from typing import TypeVar
 
 import msgspec
 
-from k8sbench.model.kinds import Operator, kind_of
+from k8sbench.model.kinds import kind_of
 from k8sbench.model.kube import KubeObject, ServingOperator, labels_of
+from k8sbench.model.operators import Operator
 from k8sbench.model.plan import RunPlan
 
 T = TypeVar("T")

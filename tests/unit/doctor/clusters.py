@@ -10,7 +10,7 @@ from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import ENFORCE, MetricsEndpoint, Permission, PreflightFacts
 from k8sbench.model.errors import Finding
 from k8sbench.model.gpu_metrics import METRICS
-from k8sbench.model.kinds import JOBSET, TRAINER, TRAINING_OPERATOR
+from k8sbench.model.operators import JOBSET, TRAINER, TRAINING_OPERATOR
 from k8sbench.model.plan import RunPlan
 from tests.unit.render.plans import plan
 

@@ -14,8 +14,8 @@ from k8sbench.diagnose.preflight.facts import (
     permissions,
 )
 from k8sbench.model.benchmark_object import SCHEMA
-from k8sbench.model.kinds import TRAINER
 from k8sbench.model.kube import ServingOperator
+from k8sbench.model.operators import TRAINER
 from k8sbench.model.pool import CPU_POOL, PRODUCT, Rdma, Toleration
 from tests.tiers import ROOT
 from tests.unit import goldens

@@ -5,7 +5,7 @@ import yaml
 
 from k8sbench.app import packaged_texts
 from k8sbench.diagnose.preflight import checks
-from k8sbench.model.kinds import TRAINING_OPERATOR
+from k8sbench.model.operators import TRAINING_OPERATOR
 from tests.unit.doctor.clusters import deployment
 
 

@@ -172,9 +172,9 @@ def test_the_runs_of_a_large_object_are_recorded_between_other_work(
     assert operator.status("uid-large")["summary"]["runs"] == "0/20"
 
 
-def test_a_job_that_is_found_while_runs_are_recorded_counts(
-    store: Store, objects: FakeObjects, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def slow_cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    """Give a cluster for whose runs it takes a slice of time to record each."""
     cluster = FakeCluster(outlives=True)
 
     def render(*_: object) -> tuple[Manifest, ...]:
@@ -182,7 +182,13 @@ def test_a_job_that_is_found_while_runs_are_recorded_counts(
         return ()
 
     monkeypatch.setattr(played, "objects", render)
-    operator = Operator(store, cluster, objects)
+    return cluster
+
+
+def test_a_job_that_is_found_while_runs_are_recorded_counts(
+    store: Store, objects: FakeObjects, slow_cluster: FakeCluster
+) -> None:
+    operator = Operator(store, slow_cluster, objects)
     uid = objects.create("a", repeats=4)
     operator.benchmarks.step()
     assert list(operator.phases()) == ["a-1"]
@@ -195,16 +201,9 @@ def test_a_job_that_is_found_while_runs_are_recorded_counts(
 
 @pytest.mark.parametrize("retry", [0, 1])
 def test_a_retry_that_comes_while_runs_are_recorded_is_answered_after_their_ends(
-    store: Store, objects: FakeObjects, monkeypatch: pytest.MonkeyPatch, retry: int
+    store: Store, objects: FakeObjects, slow_cluster: FakeCluster, retry: int
 ) -> None:
-    cluster = FakeCluster(outlives=True)
-
-    def render(*_: object) -> tuple[Manifest, ...]:
-        cluster.now += benchmark_reconciler.SLICE_SECONDS
-        return ()
-
-    monkeypatch.setattr(played, "objects", render)
-    operator = Operator(store, cluster, objects)
+    operator = Operator(store, slow_cluster, objects)
     uid = objects.create("a", repeats=2, retry=retry)
     operator.benchmarks.step()
     assert list(operator.phases()) == ["a-1"]

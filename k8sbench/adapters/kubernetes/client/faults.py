@@ -19,7 +19,7 @@ import urllib3.exceptions
 
 from k8sbench.model import benchmark_object
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
-from k8sbench.model.kinds import OPERATORS
+from k8sbench.model.operators import OPERATORS
 from k8sbench.model.run import Location
 
 E = TypeVar("E", bound=BaseException)
