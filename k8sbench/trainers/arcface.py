@@ -56,7 +56,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     if base is None:
         place = RankPlace.from_environment(names=PLACE_NAMES)
         base = BASE_LR * common.batch_size * place.world_size / BASE_BATCH
-    paddle_session.train(
+
+    def train(run: paddle_session.PaddleRun) -> None:
+        for step in run.steps():
+            run.set_rate(step.lr)
+            with run.here.autocast():
+                loss = run.sharded(run.model(step.inputs), step.targets)
+            printed = run.values(loss=loss)
+            run.scaler.scale(loss).backward()
+            run.sum_gradients(step)
+            run.scaler.step(run.optimizer)
+            run.scaler.update()
+            run.optimizer.clear_grad()
+            run.read(printed)
+
+    paddle_session.run(
         loop.Work(
             unit="samples",
             model=lambda _: IR50(size=own.size, width_divisor=own.width_divisor),
@@ -65,7 +79,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             files=partial(faces.open_set, size=own.size, classes=own.classes),
             evaluation=evaluation,
             normalise=FACES_NORMALISE,
-            losses=_losses,
             momentum=0.9,
             weight_decay=5e-4,
             schedule=lambda _: steps.stepped(base, BOUNDARIES),
@@ -77,6 +90,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             summary=lambda here: {"head": head_name(here, own.head)},
         ),
         common,
+        train,
     )
 
 
@@ -121,10 +135,6 @@ def make_head(here: Any, own: argparse.Namespace) -> Any:
         world=world,
         seed=here.settings.seed,
     )
-
-
-def _losses(backbone: Any, head: Any, faces: Any, labels: Any) -> dict[str, Any]:
-    return {"loss": head(backbone(faces), labels)}
 
 
 if __name__ == "__main__":

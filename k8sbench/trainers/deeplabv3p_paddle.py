@@ -79,7 +79,27 @@ def main(argv: Sequence[str] | None = None) -> None:
     augment = partial(augmented, crop=own.crop)
     layout = "NHWC" if common.channels_last else "NCHW"
     base, last, weight_decay = RULES[common.recipe]
-    paddle_session.train(
+    losses_of = losses(common.recipe, layout)
+    # Where the twin on PyTorch reads them, so that the frameworks are compared and not the order.
+    reads_early = common.recipe == "matched"
+
+    def train(run: paddle_session.PaddleRun) -> None:
+        for step in run.steps():
+            run.set_rate(step.lr)
+            with run.here.autocast():
+                found = losses_of(run.model, step.inputs, step.targets)
+            printed = run.values(**found)
+            if reads_early:
+                run.read(printed)
+            run.scaler.scale(found["loss"]).backward()
+            run.sum_gradients(step)
+            run.scaler.step(run.optimizer)
+            run.scaler.update()
+            run.optimizer.clear_grad()
+            if not reads_early:
+                run.read(printed)
+
+    paddle_session.run(
         loop.Work(
             unit="samples",
             model=lambda here: network(
@@ -91,14 +111,12 @@ def main(argv: Sequence[str] | None = None) -> None:
                 own.classes, predicted(layout), paddle.bincount
             ),
             normalise=normalise,
-            losses=losses(common.recipe, layout),
             momentum=0.9,
             weight_decay=weight_decay,
             schedule=segmentation.schedule(own, base, last),
             sync_bn=True,
             amp_types=segmentation.DEEPLABV3PLUS if common.recipe == "matched" else {},
             norm_batch=2,
-            values_before_backward=common.recipe == "matched",
             mean_values=common.recipe == "matched",
             statistics_are_parameters=common.recipe == "paddleseg",
             flags=FLAGS,
@@ -108,6 +126,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             options=lambda _: segmentation.start_values(own),
         ),
         common,
+        train,
     )
 
 

@@ -49,7 +49,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     from k8sbench.trainers.parts import loop, metrics, torch_session
 
     augment = partial(cityscapes.mmseg, crop=own.crop)
-    torch_session.train(
+
+    def train(run: torch_session.TorchRun) -> None:
+        for step in run.steps():
+            run.set_rate(step.lr)
+            with run.here.autocast():
+                losses = deeplabv3plus_torch.losses(run.model, step.inputs, step.targets)
+            run.read(run.values(**losses))
+            run.scaler.scale(losses["loss"]).backward()
+            run.sum_gradients(step)
+            run.scaler.step(run.optimizer)
+            run.scaler.update()
+            run.optimizer.zero_grad()
+
+    torch_session.run(
         loop.Work(
             unit="samples",
             model=lambda _: deeplabv3plus_torch.DeepLabV3Plus(
@@ -61,7 +74,6 @@ def main(argv: Sequence[str] | None = None) -> None:
                 own.classes, deeplabv3plus_torch.predicted, torch.bincount
             ),
             normalise=cityscapes.MMSEG_NORMALISE,
-            losses=deeplabv3plus_torch.losses,
             momentum=MOMENTUM,
             weight_decay=WEIGHT_DECAY,
             schedule=segmentation.schedule(own, BASE_LR, LAST_LR),
@@ -69,12 +81,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             amp_types=segmentation.DEEPLABV3PLUS,
             norm_batch=2,
             mean_values=True,
-            values_before_backward=True,
             static_scale=LOSS_SCALE,
             ddp={"broadcast_buffers": False},
             options=lambda _: segmentation.start_values(own),
         ),
         common,
+        train,
     )
 
 

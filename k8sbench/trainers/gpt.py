@@ -67,14 +67,30 @@ def main(argv: Sequence[str] | None = None) -> None:
                 width_divisor=own.width_divisor,
             )
 
-    torch_session.train(
+    def train(run: torch_session.TorchRun) -> None:
+        for step in run.steps():
+            run.set_rate(step.lr)
+            with run.gradients_of(step):
+                with run.here.autocast():
+                    loss = run.model(step.inputs, step.targets)
+                run.read(run.values(loss=loss))  # the host then prepares the next step meanwhile
+                run.scaler.scale(loss / own.accumulate).backward()
+            run.sum_gradients(step)
+            if step.updates:
+                if own.clip:
+                    run.scaler.unscale_(run.optimizer)
+                    torch.nn.utils.clip_grad_norm_(run.model.parameters(), own.clip)
+                run.scaler.step(run.optimizer)
+                run.scaler.update()
+                run.optimizer.zero_grad()
+
+    torch_session.run(
         loop.Work(
             unit="tokens",
             per_sample=own.sequence_length,
             model=model,
             samples=tokens.Drawn(own.sequence_length, own.vocabulary, common.seed),
             files=partial(tokens.open_set, length=own.sequence_length, vocabulary=own.vocabulary),
-            losses=lambda model, inputs, targets: {"loss": model(inputs, targets)},
             groups=partial(gpt_torch.decayed_and_not, decay=WEIGHT_DECAY),
             optimizer=partial(torch.optim.AdamW, betas=BETAS),
             schedule=lambda _: steps.warmup_cosine(
@@ -83,9 +99,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 total=LR_STEPS,
                 per=own.accumulate,
             ),
-            clip_norm=own.clip or None,
             accumulate=own.accumulate,
-            values_before_backward=True,  # the host then prepares the next step meanwhile
             norm="LayerNorm",
             ddp={"shards": lambda model: model.blocks} if own.shard else {},
             options=lambda _: {
@@ -102,6 +116,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             },
         ),
         common,
+        train,
     )
 
 

@@ -59,7 +59,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     if accumulate is None:
         adds_up = common.mode == "train" and common.recipe == "dle"
         accumulate = max(OPTIMIZER_BATCH // global_batch, 1) if adds_up else 1
-    torch_session.train(
+
+    def train(run: torch_session.TorchRun) -> None:
+        for step in run.steps():
+            run.set_rate(step.lr)
+            with run.gradients_of(step):
+                with run.here.autocast():
+                    loss = resnet_torch.loss(run.model(step.inputs), step.targets)
+                printed = run.values(loss=loss)
+                run.scaler.scale(loss / accumulate).backward()
+            run.sum_gradients(step)
+            if step.updates:
+                run.scaler.step(run.optimizer)
+                run.scaler.update()
+                run.optimizer.zero_grad()
+            run.read(printed)
+
+    torch_session.run(
         loop.Work(
             unit="images",
             model=lambda _: resnet_torch.Classifier(own.classes, width_divisor=own.width_divisor),
@@ -67,7 +83,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             files=partial(imagenet.open_set, size=own.input_size, classes=own.classes),
             evaluation=lambda _: resnet_torch.evaluation(common.batch_size),
             normalise=NORMALISE,
-            losses=resnet_torch.losses,
             groups=partial(resnet_torch.decayed_and_not, decay=WEIGHT_DECAY),
             momentum=momentum,
             weight_decay=WEIGHT_DECAY,
@@ -91,6 +106,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             },
         ),
         common,
+        train,
     )
 
 

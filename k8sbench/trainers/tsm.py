@@ -40,6 +40,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     common, own = settings.read("tsm", __doc__, DEFAULTS, _options, argv)
     machine.before_torch(common)
 
+    from torch import nn
+
     from k8sbench.trainers.data import kinetics
     from k8sbench.trainers.data.pictures import NORMALISE, Pictures
     from k8sbench.trainers.models import resnet_torch
@@ -47,7 +49,22 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     ranks = RankPlace.from_environment().world_size
     cards = ranks if own.lr_cards == "all" else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    torch_session.train(
+
+    def train(run: torch_session.TorchRun) -> None:
+        for step in run.steps():
+            run.set_rate(step.lr)
+            with run.here.autocast():
+                losses = resnet_torch.clip_losses(run.model, step.inputs, step.targets)
+            run.read(run.values(**losses))
+            run.scaler.scale(losses["loss"]).backward()
+            run.sum_gradients(step)
+            run.scaler.unscale_(run.optimizer)
+            nn.utils.clip_grad_norm_(run.model.parameters(), CLIP_NORM)
+            run.scaler.step(run.optimizer)
+            run.scaler.update()
+            run.optimizer.zero_grad()
+
+    torch_session.run(
         loop.Work(
             unit="clips",
             model=lambda _: resnet_torch.TSM(
@@ -59,7 +76,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             ),
             evaluation=lambda _: resnet_torch.evaluation(common.batch_size),
             normalise=NORMALISE,
-            losses=resnet_torch.clip_losses,
             groups=partial(resnet_torch.clip_groups, decay=WEIGHT_DECAY),
             momentum=MOMENTUM,
             weight_decay=WEIGHT_DECAY,
@@ -68,8 +84,6 @@ def main(argv: Sequence[str] | None = None) -> None:
                 [epoch * course.epoch_steps for epoch in LR_EPOCHS],
             ),
             epoch_samples=CLIPS,
-            clip_norm=CLIP_NORM,
-            values_before_backward=True,
             norm_batch=2 if own.input_size <= ONE_PIXEL and own.segments == 1 else 1,
             options=lambda _: {
                 "segments": own.segments,
@@ -79,6 +93,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             },
         ),
         common,
+        train,
     )
 
 

@@ -7,6 +7,7 @@ import importlib
 import math
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from k8sbench.trainers.data.pictures import NORMALISE, Pictures
 from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import RankPlace
 from k8sbench.trainers.parts.loop import Work
-from tests.trainers import runs
+from tests.trainers import runs, toy_training
 from tests.trainers.runs import FRAMEWORKS, Captured, Event, Job, events, in_turn, losses, of, only
 
 SIZES: dict[str, tuple[str, ...]] = {
@@ -244,16 +245,16 @@ def sums_up(framework: str, device: str, *options: str, timeout: float = 400.0) 
 
 
 def noted_runs(monkeypatch: pytest.MonkeyPatch, framework: str) -> list[Any]:
-    """Record the runs of a framework's loop from now on."""
+    """Record the runs of a framework from now on."""
     runs: list[Any] = []
-    loop = getattr(part(framework), f"{NAMES[framework]}Loop")
-    to_its_end = loop.to_its_end
+    kind = getattr(part(framework), f"{NAMES[framework]}Run")
+    steps = kind.steps
 
     def noted(run: Any) -> Any:
         runs.append(run)
-        return to_its_end(run)
+        return steps(run)
 
-    monkeypatch.setattr(loop, "to_its_end", noted)
+    monkeypatch.setattr(kind, "steps", noted)
     return runs
 
 
@@ -264,24 +265,23 @@ def run(capfd: Captured, trainer: str, *options: str) -> list[Event]:
 
 def toy(capfd: Captured, framework: str, *argv: str, loss: Any = None, **work: Any) -> list[Event]:
     """Train one linear layer on two tiny pictures through the whole loop."""
-    loop = part(framework)
-    nn = loop.nn
+    session = part(framework)
+    nn = session.nn
 
     def entropy(model: Any, images: Any, labels: Any) -> Any:
-        return {"loss": nn.functional.cross_entropy(model(images), labels)}
+        return nn.functional.cross_entropy(model(images), labels)
 
-    loss = loss or entropy
     options = ["--warmup", "0", "--iterations", "4", "--log-interval", "1", "--device", "cpu"]
     described: dict[str, Any] = {
         "unit": "images",
         "model": lambda _: nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 4)),
         "samples": Pictures(8, 4, seed=0),
         "normalise": NORMALISE,
-        "losses": loss,
         "momentum": 0.9,
         "weight_decay": 0.0,
         "schedule": lambda _: lambda _: 0.1,
     }
     capfd.readouterr()
-    loop.train(Work(**(described | work)), read(*options, *argv))
+    train = partial(toy_training.take_steps, loss=loss or entropy)
+    session.run(Work(**(described | work)), read(*options, *argv), train)
     return events(capfd.readouterr().out)

@@ -26,7 +26,7 @@ LAYERS, HEADS, LENGTH, VOCABULARY, STEPS = 2, 12, 16, 64, 3
 NOTED = """
 import torch
 from k8sbench.trainers.parts import torch_session
-prepare = torch_session.TorchLoop.prepare
+prepare = torch_session.TorchRun.prepare
 
 def whole(tensor):
     return getattr(tensor, "full_tensor", lambda: tensor)().detach().clone()
@@ -42,15 +42,13 @@ def prepared(run):
 
     run.optimizer.register_step_pre_hook(note)
     if "overflow" in path:
-        losses = run.work.losses
-
-        def bad(*given):
+        def bad(model, given, loss):
             is_bad = run.here.place.rank == 1 and run.timer.steps == 1
-            return {"loss": losses(*given)["loss"] * (float("inf") if is_bad else 1.0)}
+            return loss * (float("inf") if is_bad else 1.0)
 
-        object.__setattr__(run.work, "losses", bad)
+        run.bare.register_forward_hook(bad)
 
-torch_session.TorchLoop.prepare = prepared
+torch_session.TorchRun.prepare = prepared
 """
 OPTIONS: dict[str, tuple[str, ...]] = {
     "plain": (),

@@ -34,7 +34,7 @@ from k8sbench.trainers.parts import loop, steps
 
 taken, sums, hooks = [0], [], [False]
 summed, begin = distributed.all_reduce, loop.begin
-start, done, finish = steps.StepTimer.start, steps.StepTimer.step_done, loop.Loop.finish
+start, done, finish = steps.StepTimer.start, steps.StepTimer.step_done, loop.Run.finish
 
 class Hooked(nn.parallel.DistributedDataParallel):
     def __init__(self, *given, **named):
@@ -71,7 +71,7 @@ def told(run):
     return finish(run)
 
 distributed.all_reduce, loop.begin, nn.parallel.DistributedDataParallel = all_reduce, begun, Hooked
-steps.StepTimer.start, steps.StepTimer.step_done, loop.Loop.finish = started, step_done, told
+steps.StepTimer.start, steps.StepTimer.step_done, loop.Run.finish = started, step_done, told
 """
 # How often a large vector is summed up by the trainer itself.
 COUNTED = """
@@ -79,7 +79,7 @@ from paddle import distributed
 from k8sbench.trainers.parts import loop
 
 large = 0
-summed, finish = distributed.all_reduce, loop.Loop.finish
+summed, finish = distributed.all_reduce, loop.Run.finish
 
 def all_reduce(values, *given, **named):
     global large
@@ -93,7 +93,7 @@ def told(run):
     large = 0
     return finish(run)
 
-distributed.all_reduce, loop.Loop.finish = all_reduce, told
+distributed.all_reduce, loop.Run.finish = all_reduce, told
 """
 RESNET50 = ("resnet50", *STEEP["resnet50"])
 ADDED_UP = (

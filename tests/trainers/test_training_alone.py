@@ -1,11 +1,13 @@
 """Features of one framework: PyTorch's compiler and groups, Paddle's layout."""
 
+import math
 from typing import Any
 
 import pytest
 
+from k8sbench.trainers import tsm
 from k8sbench.trainers.data.pictures import Pictures
-from tests.trainers.checks import STEEP, run, toy
+from tests.trainers.checks import SIZES, STEEP, part, run, toy
 from tests.trainers.runs import Captured, losses, of, refusal
 
 pytestmark = [
@@ -42,20 +44,31 @@ def test_a_compiled_model_gives_the_losses_of_a_plain_one(
     assert losses(compiled) == pytest.approx(losses(plain), rel=1e-6)
 
 
-def test_gradients_are_unscaled_before_they_are_clipped(capfd: Captured) -> None:
-    """Clipped while scaled by 512, they would be next to nothing after unscaling."""
-    plain = losses(toy(capfd, "pytorch", clip_norm=1.0))
-    scaled = losses(toy(capfd, "pytorch", "--amp-dtype", "fp16", clip_norm=1.0, static_scale=512.0))
-    unclipped = losses(toy(capfd, "pytorch"))
-    assert scaled == pytest.approx(plain, rel=0.01)
-    assert unclipped != pytest.approx(plain, rel=0.05)
+def test_gradients_are_unscaled_before_they_are_clipped(
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clipped while scaled by 16, they would be a sixteenth after unscaling."""
+    session = part("pytorch").TorchSession
+    scaler = session.scaler
+    monkeypatch.setattr(session, "scaler", lambda here, _: scaler(here, 16.0))
+
+    def clipped(norm: float, *options: str) -> list[float]:
+        monkeypatch.setattr(tsm, "CLIP_NORM", norm)
+        length = ("--batch-size", "2", "--warmup", "0", "--iterations", "3", "--log-interval", "1")
+        checks = ("--frozen-norm", "--no-dropout", "--device", "cpu", "--threads", "1")
+        shape = (*SIZES["tsm"], "--lr", "0.0001")
+        return losses(run(capfd, "tsm", *shape, *length, *checks, *options))
+
+    plain = clipped(0.5)
+    assert clipped(0.5, "--amp-dtype", "fp16") == pytest.approx(plain, rel=0.01)
+    assert clipped(math.inf) != pytest.approx(plain, rel=0.05)
+    assert abs(plain[2] - plain[0]) > 0.02 * plain[0], "three steps that change nothing"
 
 
 @pytest.mark.parametrize(
     ("options", "work"),
     [
         ((), {}),
-        ((), {"clip_norm": 0.5}),
         (("--amp-dtype", "fp16"), {}),
         (("--amp-dtype", "fp16"), {"static_scale": 128.0}),
     ],

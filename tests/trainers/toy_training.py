@@ -13,7 +13,9 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,7 +39,7 @@ DEFAULTS = settings.Defaults(
     workers=0,
     speed_options=(),
 )
-LOOPS = {
+SESSIONS = {
     "pytorch": "k8sbench.trainers.parts.torch_session",
     "paddle": "k8sbench.trainers.parts.paddle_session",
 }
@@ -95,26 +97,46 @@ def evaluation(framework: str, given: argparse.Namespace, files: Files) -> Scori
     return Scoring(metric="top-1", batch_size=given.batch, sums=sums, figures=figures)
 
 
-def train(framework: str, loop: Any, common: settings.Settings, work: dict[str, Any]) -> None:
-    """Run one rank by a loop."""
-    nn = loop.nn
+def take_steps(run: Any, loss: Callable[[Any, Any, Any], Any]) -> None:
+    """Train on either framework by the plainest step; `loss` is of model, inputs and targets."""
+    optimizer, scaler = run.optimizer, run.scaler
+    forget = optimizer.zero_grad if hasattr(optimizer, "zero_grad") else optimizer.clear_grad
+    for step in run.steps():
+        run.set_rate(step.lr)
+        with run.gradients_of(step):
+            with run.here.autocast():
+                found = loss(run.model, step.inputs, step.targets)
+            printed = run.values(loss=found)
+            scaler.scale(found / run.work.accumulate).backward()
+        run.sum_gradients(step)
+        if step.updates:
+            scaler.step(optimizer)
+            scaler.update()
+            forget()
+        run.read(printed)
+
+
+def train(framework: str, session: Any, common: settings.Settings, work: dict[str, Any]) -> None:
+    """Run one rank."""
+    nn = session.nn
     norm = nn.BatchNorm1d if framework == "pytorch" else nn.BatchNorm1D
 
     def model(_: Any) -> Any:
         layers = nn.Linear(48, 16), norm(16), nn.Dropout(0.3), nn.Linear(16, CLASSES)
         return nn.Sequential(nn.Flatten(), *layers)
 
-    def losses(model: Any, inputs: Any, targets: Any) -> dict[str, Any]:
+    def loss(model: Any, inputs: Any, targets: Any) -> Any:
         layers = model.modules() if framework == "pytorch" else model.sublayers()
         assert all(layer.training for layer in layers)
-        return {"loss": nn.functional.cross_entropy(model(inputs), targets)}
+        return nn.functional.cross_entropy(model(inputs), targets)
 
-    loop.train(Work(model=model, losses=losses, samples=UNUSED, **work), common)
+    described = Work(model=model, samples=UNUSED, **work)
+    session.run(described, common, partial(take_steps, loss=loss))
 
 
 def main(framework: str, argv: list[str]) -> None:
-    """Train by the loop of `framework`."""
-    loop = importlib.import_module(LOOPS[framework])
+    """Train by `framework`."""
+    session = importlib.import_module(SESSIONS[framework])
     common, own = settings.read("toy", "", DEFAULTS, _options, argv)
 
     def files(_: Any) -> Files:
@@ -148,7 +170,7 @@ def main(framework: str, argv: list[str]) -> None:
         sys.modules["torch"].set_num_threads(1)
     train(
         framework,
-        loop,
+        session,
         common,
         {
             "unit": "pictures",

@@ -270,7 +270,7 @@ def _sentence(error: OSError, folder: Path | None = None) -> str:
 
 
 def save_state(folder: Path, run: Any) -> None:
-    """Save a rank's state to its folder of a checkpoint; `run` is its `loop.Loop`.
+    """Save a rank's state to its folder of a checkpoint; `run` is its `loop.Run`.
 
     Raises OSError, also for values that are not finite. There is no momentum before the first step.
     """
@@ -295,9 +295,8 @@ def save_state(folder: Path, run: Any) -> None:
         for kind, layer in (("model", run.bare), ("sharded", run.sharded)):
             if layer is not None:
                 gradients |= arrays(f"{GRADIENT}{kind}", here.gradients(layer))
-    # A scale that adapts leaves out a step whose gradients overflow.
-    adapts = bool(scale) and run.fixed_scale is None
-    _write_arrays(folder / OWN, own | gradients, infinite=gradients if adapts else ())
+    # A scale that adapts, which alone has a state, leaves out a step whose gradients overflow.
+    _write_arrays(folder / OWN, own | gradients, infinite=gradients if scale else ())
 
 
 def restore_state(common: Path, own: Path, run: Any) -> None:
@@ -328,7 +327,7 @@ def restore_state(common: Path, own: Path, run: Any) -> None:
         for name, value in state.items()
         if name.startswith("scaler/")
     }
-    if scale:
+    if scale and run.scaler.state_dict():
         run.scaler.load_state_dict(scale)
 
 

@@ -1,8 +1,15 @@
 """The course of a run, which is the same with both frameworks.
 
-A trainer describes its `Work`; `begin` writes the first lines and meets the other ranks; a `Loop`
-takes the steps and writes the records and the last lines. What a step does is in `torch_session`
-and `paddle_session`.
+A trainer describes its `Work`, and its step stands in the trainer itself::
+
+    def train(run):
+        for step in run.steps():
+            ...  # forward pass, backward pass, update
+
+    torch_session.run(work, settings, train)
+
+`Run.steps` brings each batch, times the steps, writes the records and the last lines, and evaluates
+and saves between the steps.
 """
 
 from __future__ import annotations
@@ -48,9 +55,6 @@ class Work:
     per_sample: int = 1
     # The data parallel model, of a `Session`.
     model: Callable[[Any], Any]
-    # Of (model, inputs, targets), before these a sharded layer where there is one: scalars in
-    # printing order; the one called "loss" is descended.
-    losses: Callable[..., Mapping[str, Any]]
     # Steps, of a batch each, whose gradients are averaged before the weights change.
     accumulate: int = 1
     momentum: float = 0.0
@@ -77,8 +81,6 @@ class Work:
     norm_batch: int = 1
     # What of the trainer's own options the summary repeats.
     summary: Callable[[Any], Mapping[str, object]] = lambda _: {}
-    # Whether a step's values are read before the backward pass, or after the step.
-    values_before_backward: bool = False
     # fp16 only: a fixed scale, under which no step is left out and the device is never asked for an
     # overflow (as in mmcv and in apex), or None for one that adapts.
     static_scale: float | None = None
@@ -91,7 +93,6 @@ class Work:
     # PyTorch only. Parameter groups as torch.optim takes them; a group's "lr_mult" (default 1)
     # multiplies the rate that the schedule gives.
     groups: Callable[[Any], Iterable[Any]] = lambda model: model.parameters()
-    clip_norm: float | None = None
     # Makes the optimizer of groups, `lr` and `fused`; None: SGD, by momentum and weight decay.
     optimizer: Callable[..., Any] | None = None
 
@@ -105,6 +106,21 @@ class Work:
     amp_lists: Mapping[str, Any] = field(default_factory=dict)
     # fp16 only: where a scale that adapts begins.
     initial_scale: float = DYNAMIC_SCALE
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: its batch, on the device, and what its number says."""
+
+    inputs: Any
+    targets: Any
+    lr: float
+    # False: its gradients are kept for the next step, and the weights stay.
+    updates: bool
+
+
+Printed = tuple[Sequence[str], Any]
+"""Names of a step's values, and the values in one vector on the device."""
 
 
 def begin(work: Work, here: Session, options: Mapping[str, object]) -> tuple[Journal, Files | None]:
@@ -146,16 +162,15 @@ def _check_window(settings: Settings, accumulate: int) -> None:
 S = TypeVar("S", bound=Session)
 
 
-class Loop(abc.ABC, Generic[S]):
+class Run(abc.ABC, Generic[S]):
     """One rank's run from its first step to its last line."""
 
     # The framework's own kinds of layer.
     norms: ClassVar[tuple[Any, ...]]
     dropouts: ClassVar[tuple[Any, ...]]
-    # Made by `prepare`; the scale is None where one that adapts, or none, takes its place.
+    # Made by `prepare`.
     optimizer: Any
     scaler: Any
-    fixed_scale: Any
 
     def __init__(self, work: Work, here: S, journal: Journal, files: Files | None) -> None:
         self.work, self.here, self.journal, self.files = work, here, journal, files
@@ -249,45 +264,44 @@ class Loop(abc.ABC, Generic[S]):
             for tensor in self.here.statistics(self.bare).values():
                 self.here.distributed.broadcast(tensor, 0)
 
-    def step(self, inputs: Any, targets: Any, lr: float) -> None:
-        """Train on one batch at rate `lr`, in upstream's order of things.
-
-        Only where the step's values are read the device is brought to rest, as upstream does it:
-        before the backward pass in mmsegmentation and TSM, after the step in NVIDIA's ResNet-50,
-        PaddleSeg and PLSC. A recipe that is PyTorch's twin reads them where that does, so that the
-        frameworks are compared and not the order.
-        """
-        work = self.work
-        fixed = self.fixed_scale
-        whole = self.whole(self.timer.steps + 1)
-        self.set_rate(lr)
-        watch.at()
-        sharded = () if self.sharded is None else (self.sharded,)
-        apart = not whole and self.model is not self.bare  # the ranks' sums wait for the last batch
-        with self.model.no_sync() if apart else contextlib.nullcontext():
-            with self.here.autocast():
-                values = work.losses(self.model, *sharded, inputs, targets)
-            watch.at()
-            printed = self.mean_over_ranks(self.here.row(values.values()))
-            if work.values_before_backward:
-                self.keep(tuple(values), printed.tolist())
-            loss = values["loss"] if work.accumulate == 1 else values["loss"] / work.accumulate
-            (self.scaler.scale(loss) if fixed is None else loss * fixed).backward()
-        watch.at()
-        if whole:
-            if self.here.sums_at_once:
-                self.here.average(self.gradients())
-            self.descend()
-        if not work.values_before_backward:
-            self.keep(tuple(values), printed.tolist())
-
     @abc.abstractmethod
     def set_rate(self, lr: float) -> None:
         """Set the optimizer's learning rate."""
 
-    @abc.abstractmethod
-    def descend(self) -> None:
-        """Change the weights by the gradients, whose scale is fixed or the scaler's."""
+    def gradients_of(self, step: Step) -> contextlib.AbstractContextManager[object]:
+        """Context of a step's forward and backward pass.
+
+        The ranks sum the gradients only of steps after which the weights change.
+        """
+        apart = not step.updates and self.model is not self.bare
+        return self.model.no_sync() if apart else contextlib.nullcontext()
+
+    def values(self, **values: Any) -> Printed:
+        """Return a step's scalars as they are printed, on the device; `loss` is one of them."""
+        watch.at()
+        row = self.here.row(values.values())
+        settings = self.here.settings
+        means = self.work.mean_values or settings.frozen_norm or settings.no_dropout
+        return tuple(values), self.here.mean(row) if means else row
+
+    def read(self, printed: Printed) -> None:
+        """Wait for the values of a step; the device has then done what was asked before them.
+
+        Each trainer reads them where its upstream does: before the backward pass mmsegmentation and
+        TSM, after the step NVIDIA's ResNet-50, PaddleSeg and PLSC.
+        """
+        names, row = printed
+        numbers = row.tolist()
+        self.last_loss = numbers[names.index("loss")]
+        self.losses.append(self.last_loss)
+        if self.training is not None:
+            self.training.look()
+
+    def sum_gradients(self, step: Step) -> None:
+        """Average the gradients over the ranks before an update, unless data parallelism does."""
+        watch.at()
+        if step.updates and self.here.sums_at_once:
+            self.here.average(self.gradients())
 
     def whole(self, step: int) -> bool:
         """True if no gradients are kept after `step` for the next one."""
@@ -313,21 +327,11 @@ class Loop(abc.ABC, Generic[S]):
         gradients = (parameter.grad for parameter in self.bare.parameters())
         return [gradient for gradient in gradients if gradient is not None]
 
-    def mean_over_ranks(self, printed: Any) -> Any:
-        """A step's values, as they are printed."""
-        settings = self.here.settings
-        means = self.work.mean_values or settings.frozen_norm or settings.no_dropout
-        return self.here.mean(printed) if means else printed
+    def steps(self) -> Iterator[Step]:
+        """Yield every step; its time is what passes until the next one is asked for.
 
-    def keep(self, names: Sequence[str], numbers: Sequence[float]) -> None:
-        """Note a step's loss, of all the values that upstream reads of the device."""
-        self.last_loss = numbers[names.index("loss")]
-        self.losses.append(self.last_loss)
-        if self.training is not None:
-            self.training.look()
-
-    def to_its_end(self) -> None:
-        """Take all steps, until every line is written."""
+        After the last one all lines are written.
+        """
         timer = self.timer
         batches = self.batches()
         self.gpu_samples.start(self.here.gpu_names())
@@ -342,7 +346,8 @@ class Loop(abc.ABC, Generic[S]):
             lr = self.schedule(timer.steps)
             if self.training is not None:
                 self.here.seed_step(timer.steps)
-            self.step(inputs, targets, lr)
+            watch.at()
+            yield Step(inputs, targets, lr, updates=self.whole(timer.steps + 1))
             record = timer.step_done()
             if record is not None and self.here.place.first:
                 self._report(record, lr)

@@ -17,7 +17,7 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -350,8 +350,34 @@ def count_parameters(layer: Any, *, statistics: bool = False) -> int:
     return sum(int(np.prod(parameter.shape)) for parameter in counted)
 
 
-def train(work: loop.Work, settings: Settings) -> None:
-    """Run one rank from its start line to its last."""
+class FixedScaler:
+    """Gradient scaler with one scale, under which no overflow is asked for."""
+
+    def __init__(self, factor: float, parameters: Iterable[Any]) -> None:
+        self.parameters = list(parameters)
+        self.factor = paddle.to_tensor([factor], dtype="float32")
+
+    def scale(self, loss: Any) -> Any:
+        """Return the scaled loss."""
+        return loss * self.factor
+
+    def step(self, optimizer: Any) -> None:
+        """Unscale the gradients by one operation for all, and change the weights."""
+        gradients = [each.grad for each in self.parameters if each.grad is not None]
+        # As the scaler's own; what it finds is not asked for.
+        _C_ops.check_finite_and_unscale_(gradients, self.factor)
+        optimizer.step()
+
+    def update(self) -> None:
+        """Keep the scale."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing that a checkpoint keeps."""
+        return {}
+
+
+def run(work: loop.Work, settings: Settings, train: Callable[[PaddleRun], None]) -> None:
+    """Run one rank from its start line to its last; `train` takes the steps."""
     here = open_session(settings)
     if work.sharded is not None and here.scales and here.place.world_size > 1:
         # An overflow in one rank's shard would make that rank alone leave out its step.
@@ -361,11 +387,11 @@ def train(work: loop.Work, settings: Settings) -> None:
         if flags := here.set_flags(work.flags):
             options["flags"] = flags
         journal, files = loop.begin(work, here, options)
-        PaddleLoop(work, here, journal, files).to_its_end()
+        train(PaddleRun(work, here, journal, files))
 
 
-class PaddleLoop(loop.Loop[PaddleSession]):
-    """The training step of Paddle."""
+class PaddleRun(loop.Run[PaddleSession]):
+    """A run of Paddle."""
 
     norms = (nn.BatchNorm1D, nn.BatchNorm2D, nn.SyncBatchNorm)
     dropouts = (nn.Dropout, nn.Dropout2D)
@@ -388,22 +414,11 @@ class PaddleLoop(loop.Loop[PaddleSession]):
             use_multi_tensor=here.settings.fused_optimizer,
         )
         self.scaler = here.scaler(work.initial_scale)
-        self.fixed_scale = None
-        if here.scales and work.static_scale is not None:
-            self.fixed_scale = paddle.to_tensor([work.static_scale], dtype="float32")
+        if work.static_scale is not None and here.scales:
+            self.scaler = FixedScaler(work.static_scale, self.bare.parameters())
 
     def layers(self) -> Any:
         return self.model.sublayers()
 
     def set_rate(self, lr: float) -> None:
         self.optimizer.set_lr(lr)
-
-    def descend(self) -> None:
-        if self.fixed_scale is None:
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
-        else:
-            # One operation for all, as the scaler's own; what it finds is not asked for.
-            _C_ops.check_finite_and_unscale_(self.gradients(), self.fixed_scale)
-            self.optimizer.step()
-        self.optimizer.clear_grad()

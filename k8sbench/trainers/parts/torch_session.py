@@ -13,7 +13,7 @@ import functools
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from multiprocessing.queues import Queue
 from pathlib import Path
@@ -299,15 +299,40 @@ def _quiet_stdout() -> Iterator[None]:
         os.close(nowhere)
 
 
-def train(work: loop.Work, settings: Settings) -> None:
-    """Run one rank from its start line to its last."""
+class FixedScaler:
+    """Gradient scaler with one scale, under which no overflow is looked for."""
+
+    def __init__(self, factor: float, parameters: Iterable[Tensor]) -> None:
+        self.factor = factor
+        self.parameters = list(parameters)
+
+    def scale(self, loss: Tensor) -> Tensor:
+        """Return the scaled loss."""
+        return loss * self.factor
+
+    def step(self, optimizer: Any) -> None:
+        """Unscale the gradients by one operation for all, and change the weights."""
+        gradients = [each.grad for each in self.parameters if each.grad is not None]
+        torch._foreach_div_(gradients, self.factor)
+        optimizer.step()
+
+    def update(self) -> None:
+        """Keep the scale."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing that a checkpoint keeps."""
+        return {}
+
+
+def run(work: loop.Work, settings: Settings, train: Callable[[TorchRun], None]) -> None:
+    """Run one rank from its start line to its last; `train` takes the steps."""
     with open_session(settings) as here:
         journal, files = loop.begin(work, here, work.options(here))
-        TorchLoop(work, here, journal, files).to_its_end()
+        train(TorchRun(work, here, journal, files))
 
 
-class TorchLoop(loop.Loop[TorchSession]):
-    """The training step of PyTorch."""
+class TorchRun(loop.Run[TorchSession]):
+    """A run of PyTorch."""
 
     norms = (nn.modules.batchnorm._BatchNorm,)
     dropouts = (nn.modules.dropout._DropoutNd,)
@@ -326,8 +351,9 @@ class TorchLoop(loop.Loop[TorchSession]):
             lr=self.schedule(0),
             fused=True if here.settings.fused_optimizer else None,
         )
-        self.scaler = here.scaler(work.static_scale or work.initial_scale)
-        self.fixed_scale = work.static_scale if self.scaler.is_enabled() else None
+        self.scaler = here.scaler(work.initial_scale)
+        if work.static_scale is not None and self.scaler.is_enabled():
+            self.scaler = FixedScaler(work.static_scale, self.bare.parameters())
 
     def layers(self) -> Any:
         return self.model.modules()
@@ -335,18 +361,3 @@ class TorchLoop(loop.Loop[TorchSession]):
     def set_rate(self, lr: float) -> None:
         for group in self.optimizer.param_groups:
             group["lr"] = lr * group.get("lr_mult", 1.0)
-
-    def descend(self) -> None:
-        work, scaler, optimizer, fixed = self.work, self.scaler, self.optimizer, self.fixed_scale
-        if fixed is not None:
-            torch._foreach_div_(self.gradients(), fixed)
-        if work.clip_norm is not None:
-            if fixed is None:
-                scaler.unscale_(optimizer)
-            nn.utils.clip_grad_norm_(self.model.parameters(), work.clip_norm)
-        if fixed is not None:
-            optimizer.step()
-        else:
-            scaler.step(optimizer)
-            scaler.update()
-        optimizer.zero_grad()

@@ -45,7 +45,7 @@ class Reached:
 
 
 class Training:
-    """The course of one rank of --mode train; `run` is its `loop.Loop`."""
+    """The course of one rank of --mode train; `run` is its `loop.Run`."""
 
     def __init__(self, run: Any, files: Files, broken: Ledger) -> None:
         work, settings = run.work, run.here.settings

@@ -5,7 +5,7 @@ import contextlib
 import ctypes
 import gc
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -44,11 +44,9 @@ class OnHost(TorchDispatchMode):
 def watch() -> None:
     """From now on every run of a trainer is watched."""
     readings: list[dict[str, int]] = []
-    step, ready, finish = (
-        torch_session.TorchLoop.step,
-        steps.StepTimer.data_ready,
-        loop.Loop.finish,
-    )
+    taken = torch_session.TorchRun.steps
+    ready = steps.StepTimer.data_ready
+    finish = loop.Run.finish
     begin = loop.begin
 
     def begun(*given: Any) -> Any:
@@ -64,9 +62,10 @@ def watch() -> None:
         readings.append(counts())
         ready(timer)
 
-    def stepped(run: Any, *given: Any) -> None:
-        with OnHost() if run.timer.steps == run.plan.warm else contextlib.nullcontext():
-            step(run, *given)
+    def watched_steps(run: Any) -> Iterator[loop.Step]:
+        for step in taken(run):
+            with OnHost() if run.timer.steps == run.plan.warm else contextlib.nullcontext():
+                yield step
 
     def told(run: Any) -> Any:
         readings.append(counts())
@@ -82,7 +81,7 @@ def watch() -> None:
     for owner, name, function in (
         (loop, "begin", begun),
         (steps.StepTimer, "data_ready", data_ready),
-        (torch_session.TorchLoop, "step", stepped),
-        (loop.Loop, "finish", told),
+        (torch_session.TorchRun, "steps", watched_steps),
+        (loop.Run, "finish", told),
     ):
         setattr(owner, name, function)
