@@ -26,6 +26,7 @@ from k8sbench.model.request import (
     SubmitRequest,
     check_speed_options,
     parsed_speed_options,
+    without_fast,
 )
 from k8sbench.model.spec import BenchmarkSpec, Variant
 from k8sbench.model.spec_values import AmpDtype, Framework, Impl, Precision, Preset
@@ -362,6 +363,7 @@ def options(case: PlanChoices, size: Preset) -> dict[str, str | int | float | bo
             check_ours(case, "--speed-option")
         return {}
     check_speed_options(asked, case.framework, trainer, case.label)
+    asked = without_fast(asked, trainer)
     options = {**case.variant.args, **_select_mode_options(case, size), **asked}
     off = {name for name, value in asked.items() if value is False} & {*SWITCHES}
     return {name: value for name, value in options.items() if name not in off}

@@ -311,7 +311,7 @@ CASE_FLAGS = {
     ),
     "speed_options": Flag(
         "Option of k8sbench's trainer, such as channels-last, compile, cudnn-benchmark=false or"
-        " workers=8; all but tf32 and sequence-length change only the speed; may be repeated.",
+        " workers=8, or fast for all that keep the results; may be repeated.",
         "NAME[=VALUE]",
         names=("--speed-option",),
     ),
@@ -425,14 +425,14 @@ EXCLUDING = [(name, other) for name, flag in FLAGS.items() for other in flag.exc
 
 Option = str | int | float | bool
 
-SWITCHES = ("compile", "tf32", "fused-optimizer")
+SWITCHES = ("compile", "tf32", "fused-optimizer", "chunked-loss", "broadcast-pool")
 """On, or left out."""
 TWO_WAY = ("channels-last", "cudnn-benchmark", "overlap")
 """Options with ``--no-NAME``: on, off, or left to the trainer."""
 COUNTS = ("workers", "threads")
 """Loader processes, and CPU threads, of each rank."""
 SIZES = ("sequence-length",)
-"""Options of language models; another length makes another case."""
+"""Tokens of a sequence; another length makes another case."""
 LARGEST_OPTION = 1024
 """Upper limit of each of these numbers."""
 
@@ -446,6 +446,21 @@ _LACKING: dict[str, frozenset[str]] = {
     "tsm": frozenset({"overlap"}),
 }
 """Framework or trainer → options that it lacks."""
+_ONLY = {"sequence-length": "gpt", "chunked-loss": "gpt", "broadcast-pool": "deeplabv3p_pytorch"}
+"""Option → the only trainer that has it."""
+FAST = "fast"
+FAST_OPTIONS: dict[str, tuple[str, ...]] = {
+    "gpt": ("compile", "fused-optimizer", "chunked-loss"),
+    "resnet50": ("channels-last", "compile", "fused-optimizer"),
+    "tsm": ("channels-last", "compile", "fused-optimizer"),
+    "deeplabv3p_pytorch": (
+        *("channels-last", "compile", "fused-optimizer", "overlap", "broadcast-pool"),
+    ),
+    "deeplabv3p_paddle": ("channels-last", "fused-optimizer", "overlap"),
+    "arcface": ("fused-optimizer",),
+    "allreduce": (),
+}
+"""Trainer → the options that ``fast`` stands for: equal within rounding."""
 SPEED_ALONE = frozenset({"allreduce", "gpt"})
 """Trainers that evaluate nothing, and so have no ``--mode train``."""
 _YES = ("true", "on", "yes")
@@ -457,12 +472,12 @@ def parsed_speed_options(texts: Iterable[str]) -> dict[str, Option]:
     options: dict[str, Option] = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if name not in SPEED_OPTIONS:
+        if name not in (FAST, *SPEED_OPTIONS):
             raise UsageError(
                 f"Unknown --speed-option {name!r}.",
-                did_you_mean(name, SPEED_OPTIONS)
-                + f"Options: {', '.join(SPEED_OPTIONS)}. Options that change the model go under"
-                " args: in the benchmark file.",
+                did_you_mean(name, (FAST, *SPEED_OPTIONS))
+                + f"Options: {', '.join((FAST, *SPEED_OPTIONS))}."
+                " Options that change the model go under args: in the benchmark file.",
             )
         if name in options:
             raise UsageError(f"--speed-option {name} is given twice.", "Give it once.")
@@ -496,7 +511,7 @@ def check_speed_options(
     asked: Mapping[str, Option], framework: str, trainer: str, label: str
 ) -> None:
     """Raise UsageError for an option that the trainer does not have."""
-    there = speed_options_of(framework, trainer)
+    there = (FAST, *speed_options_of(framework, trainer))
     for name in asked:
         if name not in there:
             raise UsageError(
@@ -508,8 +523,14 @@ def check_speed_options(
 def speed_options_of(framework: str, trainer: str) -> tuple[str, ...]:
     """The speed options of a trainer."""
     lacking = _LACKING.get(framework, frozenset()) | _LACKING.get(trainer, frozenset())
-    lacking |= frozenset(() if trainer == "gpt" else SIZES)
+    lacking |= frozenset(name for name, only in _ONLY.items() if only != trainer)
     return tuple(name for name in SPEED_OPTIONS if name not in lacking)
+
+
+def without_fast(asked: Mapping[str, Option], trainer: str) -> dict[str, Option]:
+    """Put the options that ``fast`` stands for in its place; others that are named count more."""
+    named = {name: value for name, value in asked.items() if name != FAST}
+    return {**dict.fromkeys(FAST_OPTIONS[trainer] if asked.get(FAST) else (), True), **named}
 
 
 def trainer_arguments(options: Mapping[str, Option]) -> Iterator[str]:

@@ -13,6 +13,7 @@ each layer and step.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from functools import partial
 
@@ -34,11 +35,12 @@ DEFAULTS = settings.Defaults(
 BASE_LR, LAST_LR = 0.01, 1e-4
 MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4
 LOSS_SCALE = 512.0
+POOL_TYPES = {"resize": "1 {half} + 2 float32"}  # of a pooled pixel that is broadcast
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Train with the options in `argv`."""
-    read = settings.read("deeplabv3p_pytorch", __doc__, DEFAULTS, segmentation.add_options, argv)
+    read = settings.read("deeplabv3p_pytorch", __doc__, DEFAULTS, _options, argv)
     common, own = read
     machine.before_torch(common)
 
@@ -66,7 +68,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         loop.Work(
             unit="samples",
             model=lambda _: deeplabv3plus_torch.DeepLabV3Plus(
-                own.classes, width_divisor=own.width_divisor
+                own.classes,
+                width_divisor=own.width_divisor,
+                broadcast_pool=own.broadcast_pool,
             ),
             samples=cityscapes.Scenes(own.crop, own.classes, common.seed, augment),
             files=partial(cityscapes.open_set, augment=augment, classes=own.classes),
@@ -78,15 +82,27 @@ def main(argv: Sequence[str] | None = None) -> None:
             weight_decay=WEIGHT_DECAY,
             schedule=segmentation.schedule(own, BASE_LR, LAST_LR),
             sync_bn=True,
-            amp_types=segmentation.DEEPLABV3PLUS,
+            amp_types=segmentation.DEEPLABV3PLUS | (POOL_TYPES if own.broadcast_pool else {}),
             norm_batch=2,
             mean_values=True,
             static_scale=LOSS_SCALE,
             ddp={"broadcast_buffers": False},
-            options=lambda _: segmentation.start_values(own),
+            options=lambda _: {
+                **segmentation.start_values(own),
+                "broadcast_pool": own.broadcast_pool,
+            },
         ),
         common,
         train,
+    )
+
+
+def _options(group: argparse._ArgumentGroup) -> None:
+    segmentation.add_options(group)
+    group.add_argument(
+        "--broadcast-pool",
+        action="store_true",
+        help="broadcast the pooled pixel in place of resizing it",
     )
 
 

@@ -65,6 +65,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 vocabulary=own.vocabulary,
                 positions=POSITIONS,
                 width_divisor=own.width_divisor,
+                chunked_loss=own.chunked_loss,
             )
 
     def train(run: torch_session.TorchRun) -> None:
@@ -110,6 +111,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 "accumulate": own.accumulate,
                 "shard": own.shard,
                 "clip": own.clip,
+                "chunked_loss": own.chunked_loss,
                 # No pictures, no convolutions.
                 "channels_last": None,
                 "cudnn_benchmark": None,
@@ -139,6 +141,11 @@ def _options(group: argparse._ArgumentGroup) -> None:
         default=1,
         metavar="N",
         help="batches whose gradients are averaged before the weights change (default: 1)",
+    )
+    group.add_argument(
+        "--chunked-loss",
+        action="store_true",
+        help="compute the loss of 4,096 tokens at a time, without the logits of all",
     )
     group.add_argument("--vocabulary", type=settings.whole(2, 65_536), default=50_257)
     group.add_argument("--layers", type=settings.whole(1), help="default: the model's")

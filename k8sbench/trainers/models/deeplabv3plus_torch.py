@@ -37,7 +37,7 @@ def resize(x: Tensor, size: torch.Size | tuple[int, int]) -> Tensor:
 
     Left to itself autocast resizes in FP32 on GPUs; upstream's head does all in half precision. Of
     the pooled pixel that is dear: the backward pass adds up at one address (docs/measured.md). A
-    broadcast would be another program's speed.
+    broadcast would be another program's speed: --broadcast-pool.
     """
     half = x.dtype is not torch.float32
     with torch.autocast(x.device.type, enabled=False) if half else contextlib.nullcontext():
@@ -52,8 +52,11 @@ def to_classes(inputs: int, classes: int) -> nn.Sequential:
 class Head(nn.Module):
     """The pyramid on the last stage and the decoder that joins the first."""
 
-    def __init__(self, low: int, high: int, channels: int, classes: int) -> None:
+    def __init__(
+        self, low: int, high: int, channels: int, classes: int, *, broadcast_pool: bool
+    ) -> None:
         super().__init__()
+        self.broadcast_pool = broadcast_pool
         self.pooled = nn.Sequential(nn.AdaptiveAvgPool2d(1), conv_norm(high, channels, 1))
         self.branches = nn.ModuleList(
             [
@@ -70,7 +73,10 @@ class Head(nn.Module):
 
     def forward(self, low: Tensor, high: Tensor) -> Tensor:
         """Logits at 1/4."""
-        pooled = resize(self.pooled(high), high.shape[2:])
+        size = high.shape[2:]
+        pooled = self.pooled(high)
+        # A pixel that is resized is the same everywhere.
+        pooled = pooled.expand(-1, -1, *size) if self.broadcast_pool else resize(pooled, size)
         pyramid = self.join(torch.cat([pooled, *(branch(high) for branch in self.branches)], 1))
         near = self.low(low)
         joined = torch.cat([resize(pyramid, near.shape[2:]), near], 1)
@@ -81,7 +87,9 @@ class Head(nn.Module):
 class DeepLabV3Plus(nn.Module):
     """Logits of the head (1/4) and the auxiliary head (1/8), not resized."""
 
-    def __init__(self, classes: int = 19, *, width_divisor: int = 1) -> None:
+    def __init__(
+        self, classes: int = 19, *, width_divisor: int = 1, broadcast_pool: bool = False
+    ) -> None:
         super().__init__()
         self.backbone = ResNet50(
             deep_stem=True,
@@ -91,7 +99,9 @@ class DeepLabV3Plus(nn.Module):
         )
         low, _, third, high = self.backbone.channels
         narrow = AUXILIARY_CHANNELS // width_divisor
-        self.head = Head(low, high, CHANNELS // width_divisor, classes)
+        self.head = Head(
+            low, high, CHANNELS // width_divisor, classes, broadcast_pool=broadcast_pool
+        )
         self.auxiliary = nn.Sequential(conv_norm(third, narrow, 3), to_classes(narrow, classes))
         initialise(self)
         for block in self.backbone.blocks():

@@ -16,6 +16,8 @@ from torch.nn import functional as F
 
 HEAD = 64  # channels of a head, of every size
 DEVIATION = 0.02  # of weights at the start
+CHUNK = 4096  # tokens whose logits are there at a time
+ALIGNED = 64  # rows of a matrix that tensor cores take without remainder
 
 
 class Block(nn.Module):
@@ -56,8 +58,10 @@ class GPT2(nn.Module):
         vocabulary: int = 50_257,
         positions: int = 1024,
         width_divisor: int = 1,
+        chunked_loss: bool = False,
     ) -> None:
         super().__init__()
+        self.chunked_loss = chunked_loss
         channels = heads * (HEAD // width_divisor)
         self.tokens = nn.Embedding(vocabulary, channels)
         self.positions = nn.Embedding(positions, channels)
@@ -78,8 +82,54 @@ class GPT2(nn.Module):
         x = self.tokens(tokens) + self.positions(places)
         for block in self.blocks:
             x = block(x)
-        logits = F.linear(self.norm(x), self.tokens.weight)
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        x = self.norm(x).flatten(0, 1)
+        if self.chunked_loss:
+            loss: Tensor = ChunkedCrossEntropy.apply(x, self.tokens.weight, targets.flatten())
+            return loss
+        return F.cross_entropy(F.linear(x, self.tokens.weight), targets.flatten())
+
+
+class ChunkedCrossEntropy(torch.autograd.Function):
+    """Mean cross entropy of `x` · `weight`ᵀ, without the logits of all tokens at once.
+
+    Each chunk's gradients follow its loss, so that nothing is computed twice. Rows of zeros align
+    the vocabulary; their logits are left out of the loss.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+        """`x`: (tokens, channels); `weight`: (vocabulary, channels); `targets`: (tokens,)."""
+        device = x.device.type
+        is_mixed = torch.is_autocast_enabled(device)
+        half = torch.get_autocast_dtype(device) if is_mixed else x.dtype
+        vocabulary = len(weight)
+        with torch.autocast(device, enabled=False):
+            matrix = F.pad(weight.to(half), (0, 0, 0, -vocabulary % ALIGNED))
+            of_weight = torch.zeros_like(matrix, dtype=torch.float32)
+            of_x = []
+            total = torch.zeros((), device=x.device)
+            for part, right in zip(x.to(half).split(CHUNK), targets.split(CHUNK), strict=True):
+                logits = (part @ matrix.T).float()
+                logits[:, vocabulary:] = -torch.inf
+                logs = logits.logsumexp(1, keepdim=True)
+                chosen = right[:, None]
+                total += (logs - logits.gather(1, chosen)).sum()
+                change = (logits - logs).exp_()
+                change.scatter_add_(1, chosen, -torch.ones_like(chosen, dtype=change.dtype))
+                narrow = change.to(half)
+                of_x.append(narrow @ matrix)
+                of_weight += narrow.T @ part
+        ctx.save_for_backward(torch.cat(of_x), of_weight[:vocabulary])
+        ctx.types = x.dtype, weight.dtype
+        return total / len(x)
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor, None]:
+        """The gradients are of the sum over the tokens, so that fp16 holds them."""
+        of_x, of_weight = ctx.saved_tensors
+        share = outer / len(of_x)
+        type_x, type_weight = ctx.types
+        return (of_x * share).to(type_x), (of_weight * share).to(type_weight), None
 
 
 def decayed_and_not(model: nn.Module, decay: float) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from k8sbench.adapters.files import catalog
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import (
     COUNTS,
+    FAST_OPTIONS,
     SIZES,
     SWITCHES,
     TWO_WAY,
@@ -15,9 +16,11 @@ from k8sbench.model.request import (
     parsed_speed_options,
     speed_options_of,
     trainer_arguments,
+    without_fast,
 )
 from k8sbench.model.spec_values import Framework
 from k8sbench.trainers.parts.settings import Defaults
+from tests import struct_docs
 from tests.tiers import ROOT
 
 
@@ -82,8 +85,40 @@ def test_off_is_said_only_where_a_trainer_may_have_it_on_by_itself() -> None:
 def test_what_is_offered_is_what_the_trainer_has(framework: Framework, trainer: str) -> None:
     defaults: Defaults = importlib.import_module(f"k8sbench.trainers.{trainer}").DEFAULTS
     has = {name.replace("_", "-") for name in defaults.speed_options} | {*COUNTS}
-    has |= {*(SIZES if trainer == "gpt" else ())}
+    only = {"gpt": {"sequence-length", "chunked-loss"}, "deeplabv3p_pytorch": {"broadcast-pool"}}
+    has |= only.get(trainer, set())
     assert set(speed_options_of(framework, trainer)) == has
+
+
+def test_fast_stands_for_options_that_each_trainer_has() -> None:
+    trainers = {
+        (variant.framework, variant.trainer_module)
+        for name in catalog.names()
+        for variant in catalog.find(name).spec.variants
+        if variant.trainer_module is not None
+    }
+    assert {trainer for _, trainer in trainers} == set(FAST_OPTIONS)
+    for framework, trainer in trainers:
+        assert set(FAST_OPTIONS[trainer]) <= set(speed_options_of(framework, trainer))
+
+
+def test_an_option_that_is_named_counts_more_than_fast() -> None:
+    asked = parsed_speed_options(["fast", "compile=false", "workers=2"])
+    assert without_fast(asked, "gpt") == {
+        "compile": False,
+        "fused-optimizer": True,
+        "chunked-loss": True,
+        "workers": 2,
+    }
+    assert without_fast(parsed_speed_options(["fast=off"]), "gpt") == {}
+
+
+def test_the_page_says_which_options_fast_stands_for_golden() -> None:
+    lines = ["| trainer | `fast` |", "|---|---|"]
+    for trainer, names in FAST_OPTIONS.items():
+        lines.append(f"| `{trainer}` | {', '.join(f'`{name}`' for name in names) or '–'} |")
+    page = ROOT / "docs" / "results.md"
+    struct_docs.assert_generated(page, "fast-options", "\n".join(lines))
 
 
 def test_the_page_has_a_line_for_each_option() -> None:
