@@ -94,10 +94,36 @@ class Published(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     Comparisons use it.
     """
-    differs: Text | None = None
-    """Differences of the program from the variant; they forbid a ratio."""
     note: Text | None = None
     """Remarks for readers of the figure."""
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A figure of another program, setting or GPU, for orientation.
+
+    It is shown with what differs from the benchmark's cases. No ratio to it is computed.
+    """
+
+    case: CaseName
+    """Replicas × GPUs per replica."""
+    gpu_model: Text
+    """As the driver names it: ``NVIDIA H200``."""
+    precision: Literal["fp32", "tf32", "fp16", "bf16"] | None = None
+    """Arithmetic; None: the source does not say."""
+    batch_size: PositiveInt | None = None
+    """Samples per GPU and step; None: the source does not say."""
+    layout: Literal["NCHW", "NHWC"] | None = None
+    """Memory layout of images; None: no images, or the source does not say."""
+    data: Literal["real", "synthetic"] | None = None
+    """Training data; None: the source does not say."""
+    throughput: PositiveFloat
+    """Whole job, in the benchmark's unit per second."""
+    source: str
+    """Key into the file's ``sources``."""
+    differs: Text
+    """Differences from the benchmark's own case."""
+    note: Text | None = None
+    """Derivation of the figure from its source."""
 
 
 class PublishedDataSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

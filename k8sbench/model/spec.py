@@ -15,7 +15,7 @@ from k8sbench.model import log_format
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.pool import EnvName, Word
 from k8sbench.model.program import FromSecret, Upstream
-from k8sbench.model.published import Accuracy, Citation, Published, PublishedDataSet
+from k8sbench.model.published import Accuracy, Citation, Published, PublishedDataSet, Reference
 from k8sbench.model.spec_values import (
     AmpDtype,
     Cadence,
@@ -250,7 +250,9 @@ class BenchmarkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     target_accuracy: Accuracy | None = None
     """Time to train ends here."""
     sources: dict[Name, Citation] = {}
-    """Sources of the published figures, by a key of your own."""
+    """Sources of the published figures and references, by a key of your own."""
+    references: tuple[Reference, ...] = ()
+    """Figures of other programs, settings and GPUs; ``benchmarks NAME`` lists them."""
     notes: tuple[Text, ...] = ()
     """Remarks for all readers of its figures."""
 

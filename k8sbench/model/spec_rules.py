@@ -27,6 +27,9 @@ def problems(spec: BenchmarkSpec, families: Collection[str]) -> Iterator[Problem
     """Yield the problems of a benchmark; ``families`` are the known ones."""
     if spec.default_framework not in {v.framework for v in spec.variants}:
         yield ("default_framework",), f"is {spec.default_framework}, but no variant runs on it"
+    for index, reference in enumerate(spec.references):
+        for path, text in _source_problems(spec, reference.source):
+            yield ("references", index, *path), text
     seen: set[tuple[str, str]] = set()
     for index, variant in enumerate(spec.variants):
         at = ("variants", index)
@@ -74,12 +77,16 @@ def _variant_problems(
         yield from ((("upstream", *path), t) for path, t in _upstream_problems(variant.upstream))
 
 
+def _source_problems(spec: BenchmarkSpec, source: str) -> Iterator[Problem]:
+    if source not in spec.sources:
+        known = ", ".join(spec.sources) or "none"
+        yield ("source",), f"is {source!r}, not among the file's sources ({known})"
+
+
 def _figure_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem]:
     for index, figure in enumerate(variant.published):
         at = ("published", index)
-        if figure.source not in spec.sources:
-            known = ", ".join(spec.sources) or "none"
-            yield (*at, "source"), f"is {figure.source!r}, not among the file's sources ({known})"
+        yield from (((*at, *path), text) for path, text in _source_problems(spec, figure.source))
         if figure.throughput is None and figure.note is None:
             yield at, "has neither throughput nor a note that says why"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
 from k8sbench.model.published import Published
-from k8sbench.model.spec import Variant
+from k8sbench.model.spec import BenchmarkSpec, Variant
 from k8sbench.model.spec_values import Framework
 from k8sbench.model.training import DATA_SETS, data_set
 from k8sbench.report.tables import Column, wrapped
@@ -120,7 +121,8 @@ def _one(loaded: LoadedSpec) -> None:
     output.write("\n")
     output.write_table(VARIANTS, spec.variants)
     figures = [(one, figure) for one in spec.variants for figure in one.published]
-    keys = dict.fromkeys(figure.source for _, figure in figures)
+    published = dict.fromkeys(figure.source for _, figure in figures)
+    keys = published | dict.fromkeys(one.source for one in spec.references)
     cited = {key: f"[{number}]" for number, key in enumerate(keys, 1)}
     if speeds := [(one, figure) for one, figure in figures if figure.throughput is not None]:
         output.write("\n")
@@ -131,10 +133,13 @@ def _one(loaded: LoadedSpec) -> None:
             of = f"{figure.case} {figure.precision} {one.framework} {one.name}"
             text = f"{time}{reached.value:.15g} {reached.unit} {reached.metric}"
             _write(f"{of}: {text} {cited[figure.source]}")
-    for key, number in cited.items():
-        _write(f"  {number} {spec.sources[key].title}")
+    for key in published:
+        _write(f"  {cited[key]} {spec.sources[key].title}")
     output.write("\n")
     _write(f"Rules, notes and what an image must hold: k8sbench benchmarks {name} -o yaml")
+    if spec.references:
+        output.write("\n")
+        _write_references(spec, cited)
 
 
 def _batches(variant: Variant) -> str:
@@ -180,6 +185,31 @@ def _write_figures(
         ],
         sorted(by_row, key=lambda row: (row[1] != "fp32", _size(row[0]))),
     )
+
+
+def _write_references(spec: BenchmarkSpec, cited: Mapping[str, str]) -> None:
+    """Print the table of references; below it what differs, and the sources."""
+    _write("References: other programs, settings or GPUs; no ratio to them is computed")
+    texts = dict.fromkeys(one.differs for one in spec.references)
+    letters = dict(zip(texts, string.ascii_lowercase, strict=False))
+    rate = Column(f"{spec.unit}/s", lambda one: _number(one.throughput), right=True)
+    by = Column("SOURCE", lambda one: cited[one.source], whole=True)
+    what = Column("DIFFERS", lambda one: letters[one.differs], whole=True)
+    output.write_table([*REFERENCES, rate, by, what], spec.references)
+    for text, letter in letters.items():
+        _write(f"  {letter}: {text}")
+    for key in dict.fromkeys(one.source for one in spec.references):
+        _write(f"  {cited[key]} {spec.sources[key].title}")
+
+
+REFERENCES = (
+    Column("CASE", lambda one: one.case, whole=True),
+    Column("GPU", lambda one: one.gpu_model),
+    Column("PRECISION", lambda one: one.precision),
+    Column("BATCH", lambda one: one.batch_size and str(one.batch_size), right=True),
+    Column("LAYOUT", lambda one: one.layout, optional=2),
+    Column("DATA", lambda one: one.data, optional=1),
+)
 
 
 def _number(value: float | None) -> str:

@@ -162,8 +162,6 @@ def _deviation(
         unsaid = "the log does not say whether data was real or synthetic"
         notes.append(unsaid if data == "unknown" else f"data {data}")
     notes += option_words(group.plan.options)
-    if figure.differs is not None:
-        notes.append(f"published with {figure.differs}")
     if figure.aggregate == "mean":
         notes.append("published mean of runs, our median")
     if figure.corrected is not None:
@@ -215,7 +213,7 @@ def _unlike_published(group: Group, figure: Published, variant: Variant) -> tupl
     }
     unlike += [_ID.get(name, name) for name in fields_for("published") if not same[name]]
     default = variant.args.get(SEQUENCE_LENGTH)
-    if figure.differs is not None or plan.options.get(SEQUENCE_LENGTH, default) != default:
+    if plan.options.get(SEQUENCE_LENGTH, default) != default:
         unlike.append("settings")
     if group.spread is not None and figure.estimator not in group.by_estimator:
         # "unknown" is never among them: an estimator that is not stated cannot match.

@@ -16,7 +16,7 @@ from tests.tiers import ROOT
 from tests.unit import goldens
 from tests.unit.command_line import Cli
 
-NAMES = ["allreduce", "arcface", "deeplabv3p", "resnet50", "tsm"]
+NAMES = ["allreduce", "arcface", "deeplabv3p", "gpt", "resnet50", "tsm"]
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 MINE = ROOT / "docs" / "examples" / "my-model.yaml"
 
@@ -55,6 +55,18 @@ def test_json_of_one_holds_everything_that_its_file_holds(name: str) -> None:
 def test_what_the_reports_published_is_shown_golden(name: str) -> None:
     """All figures, runs, notes and sources of the catalog's YAML."""
     goldens.check(GOLDEN / f"{name}.txt", run(name).stdout)
+
+
+def test_a_reference_stands_with_its_source_and_what_differs_and_is_no_published_figure() -> None:
+    spec = catalog.find("resnet50").spec
+    (b200,) = (
+        one for one in spec.references if (one.gpu_model, one.case) == ("NVIDIA B200", "1x8")
+    )
+    assert (b200.throughput, b200.batch_size, b200.layout) == (24461, 3328, "NCHW")
+    assert spec.sources[b200.source].commit
+    assert not [f for v in spec.variants for f in v.published if f.gpu_model == "NVIDIA B200"]
+    row = next(row for row in run("resnet50").stdout.splitlines() if "B200" in row and "1x8" in row)
+    assert row.split()[-3:] == ["24461", "[4]", "b"]
 
 
 def test_mistakes_end_with_code_2_and_one_clear_message(tmp_path: pathlib.Path, cli: Cli) -> None:

@@ -33,6 +33,7 @@ variants:
   cases: [1x1]
   command: [python, train.py]
 """
+REFERENCE = "{case: 1x1, gpu_model: X, throughput: 1, differs: all, source: first"
 FIGURE = "{case: 1x1, precision: fp32, batch_size: 1, gpu_model: X, source: first"
 TRAIN = (
     "  train: {length: 90, unit: epochs, metric: top-1, rule: ours,"
@@ -76,6 +77,13 @@ def parsed(text: str) -> BenchmarkSpec:
         (SOUND + "  env: {db_password: abc}\n", 17, "{secretKeyRef: {name: SECRET, key: KEY}}"),
         (SOUND.replace("train.py", "'{steps}'"), 16, "holds {steps}; known: batch_size"),
         (SOUND + f"  published: [{FIGURE}}}]\n".replace("first", "last"), 17, "is 'last', not"),
+        (SOUND + f"references: [{REFERENCE}}}]\n".replace("first", "last"), 17, "is 'last', not"),
+        (SOUND + f"references: [{REFERENCE}, layout: nhwc}}]\n", 17, "NHWC"),
+        (
+            SOUND + "references: [{case: 1x1, gpu_model: X, throughput: 1, source: first}]\n",
+            17,
+            "differs",
+        ),
         (SOUND + f"  published: [{FIGURE}}}]\n", 17, "neither throughput nor a note"),
         (SOUND.replace("name: mine", "name: " + "m" * 41), 1, "should be a name of at most 40"),
         (SOUND.replace("iterations: 10", "iterations: 0"), 14, "should be a whole number >= 1"),
