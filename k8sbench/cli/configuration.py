@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ from k8sbench.model.training import is_path
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from k8sbench.app.recorded_names import Kind
 
 Files = dict[str, dict[str, Any]]
 """Path → content of the file, the project's first."""
@@ -125,10 +127,14 @@ def _from_folder(value: str, folder: Path) -> str:
     return str(folder / value)
 
 
-# -- completion: benchmarks and files; click completes the rest ------------------------------------
+# -- completion: benchmarks, sets, runs and files; click completes the rest ------------------------
 
 PATHS = re.compile(r"(?<!/)\b(FILE|DIR|FOLDER|LOG|PATH)\b")
 """Texts in the metavars of parameters that may be paths."""
+
+
+KINDS: dict[str, Kind] = {"SET": "set", "RUN": "run"}
+"""Words of metavars of parameters that take names in the store."""
 
 
 class BenchmarkPath(click.Path):
@@ -146,6 +152,29 @@ class BenchmarkPath(click.Path):
         return [*map(CompletionItem, names)] or super().shell_complete(ctx, param, incomplete)
 
 
+class RecordedName(click.Path):
+    """The type of sets and runs: their names in the store, or a file where one may be meant."""
+
+    def __init__(self, kinds: Sequence[Kind], *, may_be_file: bool = False) -> None:
+        super().__init__(readable=False)
+        self.kinds = kinds
+        self.may_be_file = may_be_file
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the names that begin so, newest first."""
+        from click.shell_completion import CompletionItem
+
+        from k8sbench.app import recorded_names
+
+        where = ctx.params.get("where") or ctx.params.get("store")
+        names = recorded_names.beginning_with(incomplete, self.kinds, where)
+        if not names and self.may_be_file:
+            return super().shell_complete(ctx, param, incomplete)
+        return [*map(CompletionItem, names)]
+
+
 def prepare(command: click.Command) -> None:
     """Set parameter types for completion, in a command and its subcommands."""
     for param in command.params:
@@ -153,7 +182,12 @@ def prepare(command: click.Command) -> None:
             continue
         if param.name == "benchmark":
             param.type = BenchmarkPath(readable=False)
-        elif PATHS.search(param.metavar or ""):
+            continue
+        is_path = PATHS.search(param.metavar or "") is not None
+        words = re.findall(r"SET|RUN", param.metavar or "")
+        if kinds := [KINDS[word] for word in KINDS if word in words]:
+            param.type = RecordedName(kinds, may_be_file=is_path)
+        elif is_path:
             param.type = click.Path(readable=False)
     if isinstance(command, click.Group):
         for below in command.commands.values():

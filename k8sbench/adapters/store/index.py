@@ -19,6 +19,8 @@ LAYOUT = 18
 """Version of the tables."""
 APPLICATION = 0x6B38_7362
 """SQLite's application id of our files (``k8sb``)."""
+MOST_NAMES = 100
+"""Names that a shell offers at once."""
 TABLES = """
 CREATE TABLE runs (
     run_id     TEXT PRIMARY KEY,
@@ -104,6 +106,16 @@ _COLUMNS = (
 _NAMES = ", ".join(f'"{name}"' for name in _COLUMNS)
 _VALUES = ", ".join(f":{name}" for name in _COLUMNS)
 _PUT = f"REPLACE INTO runs ({_NAMES}) VALUES ({_VALUES})"  # noqa: S608 - our own names
+
+
+def names(db: sqlite3.Connection, kind: str, beginning: str) -> list[str]:
+    """Return sets or runs (``kind``) whose names begin so, the newest first."""
+    column = {"set": "set_name", "run": "run_id"}[kind]
+    query = (
+        f"SELECT {column} FROM runs WHERE substr({column}, 1, ?) = ?"  # noqa: S608 - our own names
+        f" GROUP BY {column} ORDER BY max(created_at) DESC LIMIT {MOST_NAMES}"
+    )
+    return [name for (name,) in db.execute(query, (len(beginning), beginning))]
 
 
 def layout(db: sqlite3.Connection) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from k8sbench.adapters.store import artifacts, database, disk, following, index
@@ -73,6 +74,24 @@ def folder(named: str | None) -> Path:
             f"Name a folder with --store or {STORE_VARIABLE}.",
         ) from error
     return base / "k8sbench"
+
+
+def recorded_names(where: str | None, beginning: str, kinds: Collection[str]) -> list[str]:
+    """Return sets and runs whose names begin so, the newest first.
+
+    ``kinds`` are ``set``, ``run`` or both. The index is read as it is: nothing is made, built or
+    looked up in folders. Raises :class:`StoreError` if there is none that can be read.
+    """
+    root = folder(where)
+    if not (root / database.DATABASE).exists():
+        return []
+    base = database.open_to_read(root)
+    try:
+        with base.reading() as db:
+            index.layout(db)
+            return [name for kind in kinds for name in index.names(db, kind, beginning)]
+    finally:
+        base.close()
 
 
 def _opened(root: Path, tell: Tell) -> SqlStore:

@@ -91,7 +91,7 @@ def _write(found: Sequence[Measurement], output_format: str) -> None:
 
 @click.command()
 @log_options
-@click.option("--set", "set_name", metavar="NAME", help="Set of the runs; default: a new one.")
+@click.option("--set", "set_name", metavar="SET", help="Set of the runs; default: a new one.")
 @click.option(
     "--skip-unreadable", is_flag=True, help="Leave out, and name, logs that cannot be measured."
 )

@@ -13,6 +13,7 @@ import msgspec
 from k8sbench.app import comparisons, imports, reports, results
 from k8sbench.app.stores import StoresRead
 from k8sbench.cli import rows
+from k8sbench.cli.configuration import RecordedName
 from k8sbench.cli.options import (
     accept_option,
     access_options,
@@ -226,8 +227,8 @@ def _share(_: click.Context, option: click.Parameter, value: str | None) -> floa
 
 
 @click.command()
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("a", metavar="A", type=RecordedName(("set", "run")))
+@click.argument("b", metavar="B", type=RecordedName(("set", "run")))
 @format_option("table", "markdown", "github", "csv", "json", "junit")
 @filter_options()
 @click.option(

@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.cli import main
+from tests.unit.store.examples import plan
 
 HEAVY = ("kubernetes", "sqlalchemy", "rich", "jinja2", "numpy", "psutil", "urllib3")
 PROBE = """
@@ -61,11 +63,62 @@ def names(*words: str) -> list[str]:
         (("render", "tsm", "--checkpoints", "k"), ["file,k"]),
         (("submit", "tsm", "--target", ""), []),
         (("explain", "mine"), ["file,mine"]),
+        (("status", "n"), []),
     ],
     ids=" ".join,
 )
 def test_words_and_files_are_completed(words: tuple[str, ...] | str, expected: list[str]) -> None:
     assert names(*words) == expected
+
+
+@pytest.fixture
+def recorded(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A store with the runs of two sets, the later one made last."""
+    root = tmp_path / "store"
+    with open_store(str(root)) as store:
+        for set_name, at in (("night-08", 1.0), ("night-09", 2.0)):
+            new = plan(run_id=f"{set_name}-tsm", set_name=set_name)
+            store.record(new, at=at, process=None)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("compare", "ni"), ["night-09", "night-08", "night-09-tsm", "night-08-tsm"]),
+        (("results", "--set", "night-0"), ["night-09", "night-08"]),
+        (("status", "night-08"), ["night-08-tsm"]),
+        (("report", "night-09"), ["night-09"]),
+        (("import", "--set", "x"), []),
+        (("explain", "night-09"), ["night-09-tsm"]),
+        (("explain", "mine"), ["file,mine"]),
+    ],
+    ids=" ".join,
+)
+def test_sets_and_runs_are_completed_from_the_index_newest_first(
+    recorded: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    expected: list[str],
+) -> None:
+    monkeypatch.setenv("K8SBENCH_STORE", str(recorded))
+    assert names(*words) == expected
+
+
+def test_a_store_named_on_the_line_is_the_one_that_is_asked(recorded: pathlib.Path) -> None:
+    assert names("status", "--store", str(recorded), "night-08") == ["night-08-tsm"]
+
+
+def test_completion_makes_no_store_and_survives_a_damaged_index(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "none"
+    monkeypatch.setenv("K8SBENCH_STORE", str(root))
+    assert names("status", "n") == []
+    assert not root.exists()
+    root.mkdir()
+    (root / "k8sbench.db").write_bytes(b"no database" * 100)
+    assert names("status", "n") == []
 
 
 def test_the_first_word_is_any_command_and_imports_none() -> None:

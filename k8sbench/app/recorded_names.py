@@ -1,0 +1,19 @@
+"""Names that a shell completes: the sets and runs in the index of the local store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal
+
+from k8sbench.adapters.store import opening
+from k8sbench.model.errors import BenchError
+
+Kind = Literal["set", "run"]
+
+
+def beginning_with(text: str, kinds: Collection[Kind], where: str | None) -> list[str]:
+    """Return names of a store that begin so, the newest first; none if it cannot be read."""
+    try:
+        return opening.recorded_names(where, text, kinds)
+    except BenchError:
+        return []
