@@ -45,7 +45,7 @@ PLAN = plans.plan(
     ),
     **plans.PROGRAMS["user"],
 )
-PAGE = ROOT / "docs" / "results.md"
+PAGE = ROOT / "docs" / "reference.md"
 NESTED: dict[str, type[msgspec.Struct]] = {
     "window": PlannedWindow,
     "training": PlannedTraining,
