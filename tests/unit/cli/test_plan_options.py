@@ -1,5 +1,7 @@
 """The options that ``submit`` and ``render`` share, from the command line to the container."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +82,14 @@ def test_render_prints_the_job_alone_and_names_what_it_needs(cli: Cli, form: str
     name = next(iter(yaml.safe_load_all(every)))
     config_map = name["items"][0] if form == "json" else name
     assert config_map["metadata"]["name"] in err
+
+
+def test_the_first_line_of_render_on_a_terminal_is_the_plan() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "k8sbench", "render", "resnet50"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("resnet50 · pytorch · dle · fp32 · 1 replica × 8 GPUs")

@@ -151,6 +151,25 @@ def test_rows_fit_80_columns() -> None:
     )
 
 
+def test_27_rows_of_many_kinds_in_80_columns_keep_spread_speedup_and_few_notes() -> None:
+    shapes = [("fp32", case) for case in ("1x1", "1x4", "1x8", "2x8", "4x8")]
+    shapes += [("amp", case) for case in ("1x1", "1x4", "1x8", "2x8")]
+    programs = [("deeplabv3p", "paddle"), ("deeplabv3p", "pytorch"), ("resnet50", "pytorch")]
+    runs = []
+    for (benchmark, framework), (precision, case) in itertools.product(programs, shapes):
+        of: dict[str, Any] = {"benchmark": benchmark, "framework": framework}
+        runs += [run(rate, case=case, precision=precision, **of) for rate in (391.0, 392.0)]
+        wrong = reject("gpu-count", f"{len(runs)} of 8.")
+        runs.append(
+            run(390.0, case=case, precision=precision, measured={"reasons": (wrong,)}, **of)
+        )
+    shown = printed(runs)
+    head = next(line for line in shown if line.startswith("BENCHMARK"))
+    assert head.split()[-3:] == ["±", "SPEEDUP", "VERDICT"]
+    assert max(map(len, shown)) <= 80
+    assert len([line for line in shown if re.match(r"\[\d+\] ", line)]) <= 11
+
+
 def printed(runs: list[Run], width: int | None = 80, **options: Any) -> list[str]:
     """Return the lines of runs on a terminal."""
     made = report(runs, Wanted(every=True))
