@@ -90,6 +90,7 @@ TORCHTITAN = Family(
         rule("Starting job: ", program="torchtitan"),
         rule("global batch size ", r"global batch size (?P<global_batch>\d+),"),
         rule("sequence length ", r"sequence length (?P<sequence_length>\d+)"),
+        rule("context length ", r"maximum context length (?P<sequence_length>\d+)"),
         rule("total steps ", r"total steps (?P<planned_iterations>\d+)"),
         rule("CUDA capacity: ", r"CUDA capacity: (?P<gpu_model>.+?) with"),
         rule("GPU capacity: ", r"GPU capacity: (?P<gpu_model>.+?) \("),

@@ -50,6 +50,17 @@ def llm_c(times: list[float]) -> list[str]:
 # The batch
 
 
+def test_the_batch_of_torchtitan_since_2026_is_in_tokens() -> None:
+    today = [
+        line.replace("global batch size 8", "8192 tokens per DP rank, 65536 tokens per train step")
+        .replace("local batch size 1, ", "")
+        .replace("sequence length", "maximum context length")
+        for line in lines_of("torchtitan.log")
+    ]
+    found = of("torchtitan", today)
+    assert (found.verdict, found.gpus, found.batch_size_per_gpu) == ("valid", 8, 1)
+
+
 def test_a_batch_per_gpu_of_a_model_that_gpus_share_is_a_fraction() -> None:
     found = of("megatron", "megatron_2021.log")
     assert (found.verdict, found.gpus, found.batch_size_per_gpu) == ("valid", 64, 0.5)
