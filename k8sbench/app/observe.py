@@ -39,7 +39,7 @@ from k8sbench.model.pool import NodePool
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import Cluster
+from k8sbench.ports import Cluster, RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
@@ -280,7 +280,7 @@ class _Observer(NamedTuple):
         except InputError as error:
             raise InputError(
                 error.message.removeprefix(f"{error.file}: "),
-                f"{error.action}\n  Its logs are in {folder / LOGS}.",
+                f"{error.action}{self._as_before()}\n  Its logs are in {folder / LOGS}.",
                 file=job,
             ) from error
         plan = msgspec.structs.replace(
@@ -302,6 +302,22 @@ class _Observer(NamedTuple):
         )
         is_result = recorded.is_result(run, found)
         return msgspec.structs.replace(run, measurement=found if is_result else None)
+
+    def _as_before(self) -> str:
+        """Write what the latest run of the same case was measured with; empty without one."""
+        wanted = RunFilter(benchmark=self.facts.benchmark)
+        latest = max(
+            (run for run in self.store.runs(wanted) if run.plan.observed is not None),
+            key=lambda run: run.started_at or run.created_at,
+            default=None,
+        )
+        if latest is None:
+            return ""
+        plan = latest.plan
+        return (
+            f"\n  {latest.run_id} had --batch-size {plan.batch_size:g} --precision "
+            f"{plan.amp_dtype or plan.precision} --framework {plan.framework}."
+        )
 
     def _given(self) -> MeasureOptions:
         """Add the case that the job's objects state to what the user states."""

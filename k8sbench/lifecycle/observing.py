@@ -9,6 +9,7 @@ import msgspec
 
 from k8sbench.lifecycle.context import Reporter
 from k8sbench.lifecycle.stop import Stop
+from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.parse.reading import family_in
@@ -35,10 +36,14 @@ class Observation(msgspec.Struct, kw_only=True):
     """True once the format of the log is known."""
     lines: list[str] = []
     """First lines of the log, until then."""
+    printed_at: float | None = None
+    """Unix seconds of the first line of any replica, by its node's clock; None without one."""
 
     def take(self, event: JobEvent) -> None:
         """Add an event to what is known."""
         if event.line is not None:
+            known = self.printed_at
+            self.printed_at = event.line.at if known is None else min(event.line.at, known)
             self._take_line(event.line.text)
         if event.gap is not None:
             self.gaps.append(event.gap)
@@ -85,7 +90,27 @@ def follow(
                 elif event.run_id:
                     seen.take(event)
                     reporter.on_event(seen.run, event)
+    if seen.printed_at is not None:
+        seen.run = _started(seen.run, seen.printed_at)
     return seen
+
+
+def _started(run: Run, at: float) -> Run:
+    """Return a run that is Running since the first line of its log, or since before.
+
+    Its job may be observed long after its start.
+    """
+    created, *_ = run.history
+    at = max(at, created.at)
+    running = Transition(phase=Phase.RUNNING, at=at, cause="Its log begins.")
+    running = next((step for step in run.history if step.phase is Phase.RUNNING), running)
+    if running.at < at:
+        return run
+    others = [step for step in run.history if step is not running]
+    before = [step for step in others if step.at <= at and not step.phase.final]
+    since = msgspec.structs.replace(running, at=at)
+    history = (*before, since, *others[len(before) :])
+    return msgspec.structs.replace(run, history=history)
 
 
 def _printed_by(event: JobEvent) -> str | None:

@@ -94,6 +94,15 @@ class NotFound(UsageError):
     """
 
 
+class NoSide(NotFound):
+    """A side of a comparison names nothing in the store."""
+
+    def __init__(self, message: str, action: str, side: str) -> None:
+        super().__init__(message, action)
+        self.side = side
+        """All that the user wrote for the side."""
+
+
 class QueryRefused(UsageError):
     """The operator refuses what it is asked, such as an id that several runs begin with."""
 

@@ -155,7 +155,8 @@ def facts(kind: JobKind, job: KubeObject, child: KubeObject | None = None) -> Jo
 def case_name(job: KubeObject) -> str:
     """Return the name of a job's case.
 
-    Its label, else the CronJob that owns it, its generateName, or its name less a date at the end.
+    Its label, else the CronJob that owns it, else its generateName or its name, each less a date at
+    the end.
     """
     metadata = job["metadata"]
     if label := labels_of(job).get(BENCHMARK_LABEL):
@@ -163,9 +164,8 @@ def case_name(job: KubeObject) -> str:
     for owner in metadata.get("ownerReferences") or ():
         if owner.get("kind") == "CronJob":
             return str(owner["name"])
-    if generated := str(metadata.get("generateName") or "").rstrip("-."):
-        return generated
-    return _DATE.sub("", name_of(job)) or name_of(job)
+    name = str(metadata.get("generateName") or "").rstrip("-.") or name_of(job)
+    return _DATE.sub("", name) or name
 
 
 def without_credentials(text: str) -> str:

@@ -69,6 +69,8 @@ def test_a_case_has_the_name_of_the_label_the_cron_job_or_the_generated_name() -
     assert observed.case_name(job("x-1", **generated, **owner, **label)) == "resnet50"
     assert observed.case_name(job("x-1", **generated, **owner)) == "nightly"
     assert observed.case_name(job("llama-x7k2p", **generated)) == "llama"
+    by_night = {"generateName": "llama-20261127-"}
+    assert observed.case_name(job("llama-20261127-x7k2p", **by_night)) == "llama"
 
 
 def test_a_run_id_tells_apart_jobs_of_one_name() -> None:

@@ -30,6 +30,7 @@ from k8sbench.model.errors import (
     REGRESSION_EXIT_CODE,
     REJECTED_EXIT_CODE,
     UNDECIDED_EXIT_CODE,
+    NoSide,
     UsageError,
     few,
 )
@@ -240,7 +241,9 @@ def _share(_: click.Context, option: click.Parameter, value: str | None) -> floa
     " cannot show such a change is judged by what they can show.",
 )
 @click.option(
-    "--fail-on-missing", is_flag=True, help="Exit code 7 if B lacks a case that A has a figure of."
+    "--fail-on-missing",
+    is_flag=True,
+    help="Exit code 7 if B lacks a case that A has a figure of, or there is no B.",
 )
 @click.option(
     "--fail-on-undecided",
@@ -279,9 +282,15 @@ def compare_command(
     one run. What may explain the changes stands below, likeliest first.
     """
     scope = StoresRead(**given)
-    compared = comparisons.compare(
-        a, b, scope, output.note, limit=limit, floor=floor, chosen=chosen
-    )
+    try:
+        compared = comparisons.compare(
+            a, b, scope, output.note, limit=limit, floor=floor, chosen=chosen
+        )
+    except NoSide as error:
+        if not fail_on_missing or error.side == a:
+            raise
+        output.note(f"missing: {error}")
+        return REGRESSION_EXIT_CODE
     from k8sbench.report import comparing as report
 
     width = output.terminal_width()

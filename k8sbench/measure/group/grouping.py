@@ -216,7 +216,12 @@ def _with_reasons(group: Group, new: Sequence[Finding]) -> Group:
 
 
 def _began(run: Run) -> float | None:
-    """Return a run's start; of an imported run its window's, None without dates."""
+    """Return a run's start; of an imported run its window's, None without dates.
+
+    A job that was observed began with its log: it may have waited in a queue for days.
+    """
+    if run.plan.observed is not None:
+        return run.started_at or run.created_at
     if not run.is_imported:
         return run.created_at
     window = run.measurement.window if run.measurement else None

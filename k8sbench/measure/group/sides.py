@@ -15,7 +15,7 @@ import msgspec
 
 from k8sbench.measure.group import grouping
 from k8sbench.measure.group.known import KnownGroups
-from k8sbench.model.errors import FIRST_RUN, NotFound, did_you_mean, few
+from k8sbench.model.errors import FIRST_RUN, NoSide, NotFound, did_you_mean, few
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.identity import fields_for
 from k8sbench.model.run import Baseline, Run
@@ -136,7 +136,7 @@ def named(text: str, known: Known) -> Side:
     groups: list[Group] = []
     kept_runs: dict[str, Run] = {}
     for part in text.split(","):
-        kind, name = _meant(part.strip(), known)
+        kind, name = _meant(part.strip(), known, text)
         if kind == "baseline":
             kept = of_baseline(known.baselines[name])
             groups += kept.groups
@@ -155,8 +155,8 @@ def named(text: str, known: Known) -> Side:
     return Side(name=text, groups=tuple(groups), runs=runs | kept_runs)
 
 
-def _meant(text: str, known: Known) -> tuple[str, str]:
-    """Return the kind and the full name of what a name stands for."""
+def _meant(text: str, known: Known, side: str) -> tuple[str, str]:
+    """Return the kind and the full name of what a name of a side stands for."""
     names = {
         "baseline": sorted(known.baselines),
         "set": sorted({row.set_name for row in known.groups.rows}),
@@ -180,4 +180,4 @@ def _meant(text: str, known: Known) -> tuple[str, str]:
     every = [known_name for kind in kinds for known_name in names[kind]]
     near = did_you_mean(name, every)
     hint = near or ("k8sbench list shows the runs and their sets." if every else FIRST_RUN)
-    raise NotFound(f"There is no {' or '.join(kinds)} {name!r}.", hint)
+    raise NoSide(f"There is no {' or '.join(kinds)} {name!r}.", hint, side)

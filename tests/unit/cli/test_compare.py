@@ -326,3 +326,6 @@ def test_a_case_that_the_new_side_lacks_fails_only_where_that_was_asked_for(
     assert code == 7
     assert "missing in B: resnet50 pytorch fp32 1x1." in err
     assert typed("compare", "new", "old", "--fail-on-missing")[0] == 0
+    assert typed("compare", "old", "tonight", "--fail-on-missing")[0] == 7
+    assert typed("compare", "old", "tonight")[0] == 2
+    assert typed("compare", "tonight", "old", "--fail-on-missing")[0] == 2
