@@ -46,6 +46,7 @@ FIRST = (
     NODE,
     HERE / "test_kueue.py",
     HERE / "test_trainer_alone.py",
+    HERE / "test_train_jobs_observed.py",
     HERE / "test_restarts.py",
     HERE / "test_operator.py",
     HERE / "test_granted.py",

@@ -15,7 +15,7 @@ import pytest
 from tests.docs import pages
 from tests.tiers import ROOT
 
-# Their commands need a cluster: test_pages, test_nodes, test_trainer_alone and
+# Their commands need a cluster: test_pages, test_nodes, test_train_jobs_observed and
 # test_benchmark_objects of tests/cluster.
 ON_A_CLUSTER = {"kubernetes.md", "observe.md", "operator.md"}
 SHORT = """

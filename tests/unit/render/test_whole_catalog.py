@@ -78,15 +78,3 @@ def test_a_user_s_file_gives_a_job_of_his_image_command_and_log(name: str) -> No
         # Whoever finds the job can measure it: the plan that it carries holds the format.
         carried = json.loads(job["metadata"]["annotations"][identity.PLAN_ANNOTATION])
         assert msgspec.convert(carried["log"], LogFormat) == variant.log
-
-
-def test_torchtitan_computes_in_bf16_and_is_started_as_its_script_does() -> None:
-    (wanted, _) = every_plan(str(ROOT / "docs" / "examples" / "torchtitan-llama3.yaml"))
-    (job,) = plans.rendered(wanted)
-    (container,) = plans.replicas(job)["Master"]["template"]["spec"]["containers"]
-    assert (wanted.precision, wanted.amp_dtype, wanted.pool.name) == ("amp", "bf16", "h100")
-    words = container["command"]
-    start = words.index("torchtitan.train")
-    assert {"--local-ranks-filter=0", "--role=rank", "--tee=3"} < set(words[:start])
-    assert words[start + 1 : start + 3] == ["--module=llama3", "--config=llama3_8b"]
-    assert "--hf_assets_path=/data/Llama-3.1-8B" in words
