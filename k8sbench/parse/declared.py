@@ -28,6 +28,7 @@ from k8sbench.parse.family import (
     RecordRule,
     number_in,
     positive,
+    stamp_reader,
 )
 from k8sbench.parse.json_fields import JsonFields
 from k8sbench.parse.lines import CleanLine, ended, pieces
@@ -53,13 +54,14 @@ def family(declared: LogFormat, framework: str | None) -> Family:
     unit = declared.read_unit
     stamp_format = declared.stamp_format
     unix = SECONDS.get(stamp_format or "s")
+    read = stamp_reader(stamp_format or "")
 
     def stamp(text: str) -> float | None:
         if stamp_format is None or unix is not None:
             number = positive(text)
             return None if number is None else number * (unix or 1.0)
         try:
-            at = datetime.datetime.strptime(text, stamp_format)  # noqa: DTZ007 - zone added below
+            at = read(text)
             return (at if at.tzinfo else at.replace(tzinfo=datetime.UTC)).timestamp()
         except (ValueError, OverflowError, re.error):
             return None
@@ -131,9 +133,10 @@ def training_line(declared: LogFormat) -> Pattern | None:
 def _wraps(stamp_format: str) -> float | None:
     """Seconds after which stamps of a format begin anew; None: they carry the year."""
     moment = datetime.datetime(2025, 3, 10, 9, tzinfo=datetime.UTC)
+    parse = stamp_reader(stamp_format)
 
     def read(at: datetime.datetime) -> datetime.datetime:
-        return datetime.datetime.strptime(at.strftime(stamp_format), stamp_format)  # noqa: DTZ007 - only differences matter
+        return parse(at.strftime(stamp_format))
 
     spans = (DAY / 2, DAY, 365 * DAY)
     return next(

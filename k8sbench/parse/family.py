@@ -30,6 +30,20 @@ UNDATED_YEAR = 2000
 UNDATED_SPAN = 366 * DAY
 
 
+def stamp_reader(form: str) -> Callable[[str], datetime.datetime]:
+    """Return what reads stamps of a ``strptime`` format; those without a year are of 1900.
+
+    The year is added because later versions of Python read no day without one.
+    """
+    has_year = re.search("%[YyGcx]", form)
+    year, dated = ("", form) if has_year else ("1900/", f"%Y/{form}")
+
+    def read(text: str) -> datetime.datetime:
+        return datetime.datetime.strptime(year + text, dated)  # noqa: DTZ007 - see above
+
+    return read
+
+
 def stamp_seconds(text: str) -> float | None:
     """Read ``2021-05-31 00:01:11,032``, ``2023/07/28 06:42:45`` or ``06/04 09:34:21``.
 

@@ -92,7 +92,11 @@ class Database:
         db.row_factory = sqlite3.Row
         # After a power failure the last commits may be missing, never torn. The runs' folders have
         # them: those are flushed to the disk at each change.
-        db.execute("PRAGMA synchronous=NORMAL")
+        try:
+            db.execute("PRAGMA synchronous=NORMAL")
+        except BaseException:
+            db.close()
+            raise
         return db
 
     @contextlib.contextmanager

@@ -397,7 +397,7 @@ def _throughput(
         first, last = tally.stamped
         timestamps = job_batch * (last.position - first.position) / seconds
     median = scale * statistics.median(tally.rates)
-    arithmetic = scale * sum(tally.rates) / tally.records
+    arithmetic = scale * math.fsum(tally.rates) / tally.records
     if tally.steps.vary:
         # The samples of all steps are known, and not whose time is whose.
         names = ("time_weighted_steady", "median", "arithmetic", "timestamps", "printed_steps")

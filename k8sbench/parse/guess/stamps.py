@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from k8sbench.model.notation import SECONDS
-from k8sbench.parse.family import number_in
+from k8sbench.parse.family import number_in, stamp_reader
 from k8sbench.parse.number_columns import strings
 
 _CLOCK = r"\d\d:\d\d:\d\d"
@@ -100,8 +100,9 @@ def _forms(texts: Sequence[str], path: str) -> Iterator[Stamp]:
 
 
 def _read(texts: Sequence[str], form: str) -> tuple[float, ...]:
+    reader = stamp_reader(form)
     try:
-        read = [datetime.datetime.strptime(text, form) for text in texts]  # noqa: DTZ007 - differences
+        read = [reader(text) for text in texts]
     except ValueError:
         return ()
     return tuple((each - datetime.datetime(1900, 1, 1)).total_seconds() for each in read)  # noqa: DTZ001

@@ -34,7 +34,6 @@ WRONG = [
     ),
     (f"{HERE} --iterations={10**24}", "is out of range.\n  Give 1 to 1000000000."),
     ("collect --all --accept=outliers", "Did you mean outlier?"),
-    (f"{HERE} --resume=nosuch", "error: There is no set 'nosuch'.\n  The store is empty."),
     (f"{HERE} --data pvc:imagenet", "is a volume of a cluster, and this run is local"),
     (f"{HERE} --data /no/such/folder", "there is no folder /no/such/folder"),
     (f"{HERE} --data synthetik", "Write synthetic or synthetic-host"),
@@ -81,7 +80,6 @@ WRONG = [
 ]
 """Command line without a store → its error."""
 WRONG_WITH_RUNS = [
-    (f"{HERE} --resume=nigthly", "Did you mean nightly? Latest sets: "),
     ("list --set=nope", "error: There is no set 'nope'."),
     ("list --set=nightly --benchmark=sge -o json", "Did you mean seg? There are: seg."),
     ("results --set=nope", "error: There is no set 'nope'."),
@@ -174,3 +172,13 @@ def test_a_command_without_its_argument_prints_help(words: list[str], cli: Cli) 
     assert err.startswith(f"Usage: {' '.join(['k8sbench', *words])} [OPTIONS] COMMAND")
     assert "error:" not in err
     assert "See '" not in err
+
+
+@pytest.mark.tier("frameworks")
+def test_a_set_to_resume_that_is_not_there_is_refused(fill: Fill, cli: Cli) -> None:
+    _, err = cli(*shlex.split(f"{HERE} --resume=nosuch"), code=2)
+    assert err.startswith("error: There is no set 'nosuch'.\n  The store is empty.")
+    fill([ended(run(), measurement=measurement())])
+    out, err = cli(*shlex.split(f"{HERE} --resume=nigthly"), code=2)
+    assert out == ""
+    assert "Did you mean nightly? Latest sets: " in err

@@ -19,7 +19,7 @@ PACKAGES: dict[Framework, str] = {"pytorch": "torch", "paddle": "paddlepaddle-gp
 
 
 def closure(*roots: str) -> set[str]:
-    """Everything that packages declare to need, here and now."""
+    """Everything that packages, of the versions here, declare to need in an image."""
     found: set[str] = set()
     todo = list(roots)
     while todo:
@@ -29,7 +29,7 @@ def closure(*roots: str) -> set[str]:
         found.add(name)
         for text in importlib.metadata.requires(name) or []:
             needed = Requirement(text)
-            if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+            if needed.marker is None or needed.marker.evaluate(dockerfiles.PYTHON):
                 todo.append(needed.name)
     return found
 
