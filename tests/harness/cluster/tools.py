@@ -184,6 +184,8 @@ MONITORING = Module(
     },
 )
 """The Prometheus operator's own definitions of its types."""
+RELEASE = Module(name="release", folder=TOOLS / "release")
+"""Linter of the workflows, and a registry for the rehearsal of a release."""
 
 
 @dataclass(frozen=True)
@@ -297,7 +299,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def main() -> int:
     """Build all programs now, where tests would build them when they first need them."""
     try:
-        for module in (CLUSTER, NODE, HELM_4, MONITORING, OPERATORS):
+        for module in (CLUSTER, NODE, HELM_4, MONITORING, OPERATORS, RELEASE):
             built(module)
     except BuildFailed as wrong:
         print(f"error: {wrong}", file=sys.stderr)
