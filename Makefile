@@ -17,6 +17,9 @@
 #   make golden                   write the golden files anew, to be reviewed
 #   make constraints              print the versions that are installed, for constraints.txt
 #   make dist                     the wheel and the source distribution, in dist/
+#   make release TAG=vX.Y.Z       what a release has: those, chart, notes and checksums in dist/, and
+#                                 the operator's image
+#   make publish REGISTRY=...     push image and chart, which make release has built
 #   make clean                    remove what make made
 #   make gpu-figures              on a machine with a GPU: the trainers at full size, then its tests
 #   make images REGISTRY=...      the images of images/, by docker, podman or buildah
@@ -56,6 +59,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .PHONY: help demo quick test check lint types imports size unit coverage tests soak
 .PHONY: bench gpu-figures golden constraints dist clean images push save upstream
+.PHONY: release publish
 # Two of pip at once in one environment would be one too many; pytest takes the cores by itself.
 .NOTPARALLEL:
 
@@ -199,6 +203,24 @@ constraints: $(ALL_STAMP)
 
 dist: $(SMALL_STAMP)
 	$(VENV)/bin/python -m build --no-isolation --outdir dist .
+
+# What the workflow of a release runs, and a test rehearses; the image is in the engine's storage.
+HELM ?= helm
+release: $(SMALL_STAMP)
+	@rm -rf dist
+	mkdir dist
+	$(PYTHON) .ci/notes.py "$${TAG:-}" > dist/NOTES.md
+	$(VENV)/bin/python -m build --no-isolation --outdir dist .
+	$(HELM) package charts --destination dist
+	$(PYTHON) images/build.py operator
+	cd dist
+	sha256sum *.whl *.tar.gz *.tgz > SHA256SUMS
+	sha256sum --check SHA256SUMS
+
+# PLAIN_HTTP=1 for a registry without TLS; the engine has a setting of its own for that.
+publish:
+	@$(PYTHON) images/build.py --push operator
+	$(HELM) push dist/dlperf-*.tgz oci://$(REGISTRY) $(if $(PLAIN_HTTP),--plain-http)
 
 clean:
 	rm -rf $(VENV) $(DEMO_STORE) dist build

@@ -41,5 +41,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the programs before the first test of this folder starts."""
-    modules = (tools.CLUSTER, tools.NODE, tools.OPERATORS)
+    modules = (tools.CLUSTER, tools.NODE, tools.OPERATORS, tools.RELEASE)
     collection.build(session, HERE, "node", *modules)

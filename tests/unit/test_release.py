@@ -1,6 +1,9 @@
-"""Package, chart, changelog and pages are of one version."""
+"""Package, chart, changelog and pages are of one version, and a release has its notes."""
 
 import re
+import runpy
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -12,6 +15,7 @@ CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 RELEASES = re.findall(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)$", CHANGELOG, re.MULTILINE)
 SECTIONS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
 """Sections of Keep a Changelog, in its order."""
+NOTES = ROOT / ".ci" / "notes.py"
 MOST_ENTRIES, LONGEST, MOST_WORDS = 60, 125, 1_200
 
 
@@ -34,3 +38,46 @@ def test_a_release_has_few_short_entries_in_the_usual_sections(release: str) -> 
     assert [line for line in entries if not re.fullmatch(r"- .+\.", line)] == []
     assert [line for line in entries if len(line) > LONGEST] == []
     assert len(release.split()) <= MOST_WORDS, "it can be read in five minutes"
+
+
+WRITTEN = """# Changelog
+
+## Unreleased
+
+## 1.10.0 - 2026-01-03
+
+### Added
+- Add b.
+
+## 1.1.0 - 2026-01-02
+
+### Added
+- Add a.
+
+### Fixed
+- Fix a.
+
+## 1.0.0 - 2026-01-01
+"""
+
+
+def test_the_notes_of_a_version_are_its_section_of_the_changelog_alone() -> None:
+    notes = runpy.run_path(str(NOTES))["notes"]
+    assert notes(WRITTEN, "1.1.0") == "### Added\n- Add a.\n\n### Fixed\n- Fix a.\n"
+    assert notes(WRITTEN, "1.10.0") == "### Added\n- Add b.\n"
+
+
+@pytest.mark.parametrize("version", ["1.0.0", "1.2.0", "1.1", "1x1.0", "Unreleased"])
+def test_a_version_without_entries_has_no_notes(version: str) -> None:
+    module = runpy.run_path(str(NOTES))
+    with pytest.raises(module["Refused"], match=re.escape(version)):
+        module["notes"](WRITTEN, version)
+
+
+def test_a_tag_releases_the_version_of_the_package_alone() -> None:
+    def ask(tag: str) -> int:
+        command = [sys.executable, str(NOTES), tag]
+        return subprocess.run(command, capture_output=True, check=False).returncode
+
+    assert ask(f"v{__version__}") == 0
+    assert [ask(tag) for tag in ("", __version__, "v0.0.1")] == [2, 2, 2]

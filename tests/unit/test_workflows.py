@@ -53,3 +53,11 @@ def test_the_package_names_the_pythons_of_the_quick_lane() -> None:
     project = (ROOT / "pyproject.toml").read_text()
     stated = [f"Programming Language :: Python :: {each}" for each in PYTHONS]
     assert all(each in project for each in stated)
+
+
+def test_a_release_is_built_and_pushed_before_it_is_made() -> None:
+    (release,) = jobs("release.yaml").values()
+    built, login, pushed, made = commands(release)
+    assert (built, pushed) == ("make release PYTHON=python", "make publish PYTHON=python")
+    assert "REGISTRY" in login
+    assert made.startswith("gh release create ")

@@ -48,10 +48,22 @@ state = "/run/containerd/state"
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
       SystemdCgroup = false
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "{registries(machine)}"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{PLUGINS}"
     conf_dir = "{data / "cni"}"
 """
+
+
+def registries(machine: Machine) -> Path:
+    """Return the folder in which containerd looks up how to reach a registry."""
+    return Path(machine.data, "registries")
+
+
+def plain_http(registry: str) -> str:
+    """Make containerd's ``hosts.toml`` of a registry without TLS."""
+    return f'server = "http://{registry}"\n[host."http://{registry}"]\n'
 
 
 def pod_network(machine: Machine) -> str:

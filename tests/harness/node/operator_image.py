@@ -72,9 +72,8 @@ def built(say: Callable[[str], None] = print) -> Path:
         say(f"building the operator's image into {target}")
         for left in CACHE.glob("build-*"):  # by a build that was killed
             shutil.rmtree(left, ignore_errors=True)
-        archive, wheels = base(), _wheels()
         with tempfile.TemporaryDirectory(dir=CACHE, prefix="build-") as scratch:
-            _build(Path(scratch), archive, wheels).rename(target)
+            _build(Path(scratch)).rename(target)
         newest = sorted(CACHE.glob("operator-*.tar"), key=lambda one: -one.stat().st_mtime)
         for old in newest[KEPT:]:
             old.unlink()
@@ -109,27 +108,33 @@ def _wheels() -> Path:
     return target
 
 
-def _build(scratch: Path, base: Path, wheels: Path) -> Path:
+def _build(scratch: Path) -> Path:
     tree = scratch / "tree"
     shutil.copytree(tiers.ROOT / "images", tree / "images")
     for name in (".dockerignore", "k8sbench/__init__.py"):
         tree.joinpath(name).parent.mkdir(exist_ok=True)
         shutil.copy(tiers.ROOT / name, tree / name)
-    for wheel in wheels.iterdir():
-        tree.joinpath("images", "operator", wheel.name).hardlink_to(wheel)
     wheel_only = ("--wheel", "--no-isolation", f"--outdir={tree / 'dist'}")
     run(sys.executable, "-m", "build", *wheel_only, str(tiers.ROOT))
-    pip = scratch / "pip.conf"
-    pip.write_text(PIP_CONF)
-    given = buildah(scratch) | {"BASE": _BASE, "PIP_CONFIG_FILE": str(pip)}
-    container = run("buildah", "from", "scratch", **given).strip()
-    run("buildah", "add", container, str(base), "/", **given)
-    run("buildah", "commit", "--rm", container, _BASE, **given)
+    given = without_network(scratch, tree)
     program = (sys.executable, str(tree / "images" / "build.py"))
     run(*program, "operator", **given)
     run(*program, "operator", f"--save={scratch}", **given)
     (archive,) = scratch.glob("*.tar")
     return archive
+
+
+def without_network(scratch: Path, tree: Path) -> dict[str, str]:
+    """Prepare a tree, and return variables, to build the image there without index and registry."""
+    for wheel in _wheels().iterdir():
+        tree.joinpath("images", "operator", wheel.name).hardlink_to(wheel)
+    pip = scratch / "pip.conf"
+    pip.write_text(PIP_CONF)
+    given = buildah(scratch) | {"BASE": _BASE, "PIP_CONFIG_FILE": str(pip)}
+    container = run("buildah", "from", "scratch", **given).strip()
+    run("buildah", "add", container, str(base()), "/", **given)
+    run("buildah", "commit", "--rm", container, _BASE, **given)
+    return given
 
 
 def buildah(scratch: Path) -> dict[str, str]:
