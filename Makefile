@@ -13,7 +13,9 @@
 #   make tests                    the tests of `make test` alone
 #   make bench                    cost of many jobs, of many Benchmarks, and of stores of many runs
 #   make upstream                 install the published programs that tests/upstream runs
-#   make soak                     what is too slow for CI: tests marked soak, ten times the examples
+#   make soak                     what is too slow for CI: tests marked soak, ten times the examples,
+#                                 the oldest and the newest Kubernetes
+#   make soak-kubernetes          the last part alone
 #   make golden                   write the golden files anew, to be reviewed
 #   make constraints              print the versions that are installed, for constraints.txt
 #   make dist                     the wheel and the source distribution, in dist/
@@ -59,7 +61,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .PHONY: help demo quick test check lint types imports size unit coverage tests soak
 .PHONY: bench gpu-figures golden constraints dist clean images push save upstream
-.PHONY: release publish
+.PHONY: soak-kubernetes release publish
 # Two of pip at once in one environment would be one too many; pytest takes the cores by itself.
 .NOTPARALLEL:
 
@@ -167,10 +169,19 @@ bench: $(ALL_STAMP)
 upstream: $(ALL_STAMP)
 	$(VENV)/bin/python -m tests.harness.upstream
 
-soak: $(ALL_STAMP)
+soak: $(ALL_STAMP) soak-kubernetes
 	$(PYTEST) $(BY_FILE) --soak tests
 	$(PYTEST) $(BY_FILE) tests/unit --hypothesis-profile=soak --timeout 3000
 	$(VENV)/bin/python -m tests.simulation 0 100000
+
+# What of the cluster tier depends on Kubernetes most: types, permissions, jobs, chart, operator.
+ON_KUBERNETES := $(patsubst %,tests/cluster/test_%.py,api manifests commands_submit ownership observe chart operator)
+
+soak-kubernetes: $(SMALL_STAMP)
+	for one in oldest newest; do
+		$(VENV)/bin/python -m tests.harness.cluster.tools $$one
+		K8SBENCH_TEST_KUBERNETES=$$one K8SBENCH_REQUIRE_TIERS=cluster $(PYTEST) $(BY_FILE) $(ON_KUBERNETES)
+	done
 
 # GPU_PYTHON names a Python that has what is needed, where nothing can be installed (docs/measured.md).
 GPU_RUN := $(or $(GPU_PYTHON),$(VENV)/bin/python) -m

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from k8sbench import __version__
+from tests.harness.cluster import tools
 from tests.tiers import ROOT
 
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
@@ -26,6 +27,16 @@ def test_the_newest_release_of_the_changelog_is_the_version_of_the_package() -> 
 def test_chart_and_package_have_the_same_version() -> None:
     chart = yaml.safe_load((ROOT / "charts" / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+
+
+def test_the_oldest_kubernetes_that_the_chart_allows_is_that_of_make_soak() -> None:
+    chart = yaml.safe_load((ROOT / "charts" / "Chart.yaml").read_text())
+    oldest, newest = (
+        [int(each) for each in tools.OTHERS[name].version.split(".")]
+        for name in ("oldest", "newest")
+    )
+    assert chart["kubeVersion"] == f">=1.{oldest[1]}.0-0"
+    assert oldest < [int(each) for each in tools.KUBERNETES.split(".")] < newest
 
 
 @pytest.mark.parametrize("release", re.split(r"^## ", CHANGELOG, flags=re.MULTILINE)[1:])

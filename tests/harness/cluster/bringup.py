@@ -65,7 +65,7 @@ def start(
 ) -> OwnCluster:
     """Start a cluster in a new folder; it ends with this process."""
     options = options or Options()
-    programs = tools.built(say=say)
+    programs = tools.of_cluster(say)
     others = {name: tools.built(tools.OPERATORS, say=say) for name in options.operators}
     folder.mkdir(mode=0o700)
     processes = Processes.begin(folder)

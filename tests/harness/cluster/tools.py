@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +27,8 @@ CACHE = tiers.CACHE / "k8sbench" / "tools"
 TOOLS = tiers.ROOT / "tests" / "harness" / "tools"
 # Read when this module is imported: Go's own caches are in the user's home, not in a test's.
 GO_ENVIRONMENT = dict(os.environ)
+ASKED = "K8SBENCH_TEST_KUBERNETES"
+"""Variable that names another Kubernetes for the tests' clusters: ``oldest`` or ``newest``."""
 
 
 class BuildFailed(Exception):
@@ -44,6 +46,8 @@ class Module:
     ldflags: str = "-s -w"
     files: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Local file name → its module and path there."""
+    version: str = ""
+    """Version of Kubernetes that it is."""
 
     @property
     def key(self) -> str:
@@ -80,11 +84,11 @@ class Module:
         return self.folder.joinpath("go.mod").read_text()
 
 
-def _stamps() -> str:
+def _stamps(kubernetes: str) -> str:
     """Return version flags as upstream sets them; the default is v0.0.0."""
-    major, minor, _ = KUBERNETES.split(".")
+    major, minor, _ = kubernetes.split(".")
     values = {
-        "gitVersion": f"v{KUBERNETES}",
+        "gitVersion": f"v{kubernetes}",
         "gitMajor": major,
         "gitMinor": minor,
         "gitTreeState": "archive",
@@ -95,8 +99,15 @@ def _stamps() -> str:
     stamps = [
         f"-X {package}.{key}={value}" for package in packages for key, value in values.items()
     ]
-    helm = f"-X helm.sh/helm/v3/internal/version.version=v{HELM}"
-    return " ".join(["-s -w", *stamps, helm])
+    return " ".join(["-s -w", *stamps])
+
+
+def _other(name: str) -> Module:
+    """Return the control plane of another Kubernetes."""
+    folder = TOOLS / "kubernetes" / name
+    found = re.search(r"k8s\.io/kubernetes v(\S+)", folder.joinpath("go.mod").read_text())
+    assert found, "it is a control plane of Kubernetes"
+    return Module(f"kubernetes-{name}", folder, ldflags=_stamps(found[1]), version=found[1])
 
 
 _OPERATOR = "github.com/kubeflow/training-operator"
@@ -105,7 +116,7 @@ CLUSTER = Module(
     name="cluster",
     folder=TOOLS / "cluster",
     renamed={"server": "etcd", "training-operator.v1": "training-operator"},
-    ldflags=_stamps(),
+    ldflags=f"{_stamps(KUBERNETES)} -X helm.sh/helm/v3/internal/version.version=v{HELM}",
     files={
         "crd-pytorchjobs.yaml": (_OPERATOR, "manifests/base/crds/kubeflow.org_pytorchjobs.yaml"),
         "crd-paddlejobs.yaml": (_OPERATOR, "manifests/base/crds/kubeflow.org_paddlejobs.yaml"),
@@ -184,8 +195,13 @@ MONITORING = Module(
     },
 )
 """The Prometheus operator's own definitions of its types."""
+
+OTHERS = {name: _other(name) for name in ("oldest", "newest")}
+"""The oldest Kubernetes that the chart allows, and the newest that ``make soak`` runs."""
 RELEASE = Module(name="release", folder=TOOLS / "release")
 """Linter of the workflows, and a registry for the rehearsal of a release."""
+ALL = (CLUSTER, NODE, HELM_4, MONITORING, OPERATORS, RELEASE)
+"""Modules that ``make test`` needs."""
 
 
 @dataclass(frozen=True)
@@ -193,9 +209,13 @@ class Programs:
     """A finished build."""
 
     folder: Path
+    instead: Path | None = None
+    """Build whose programs replace those of the same name."""
 
     def program(self, name: str) -> Path:
         """Return the path of a program."""
+        if self.instead is not None and (other := self.instead / "bin" / name).exists():
+            return other
         return self.folder / "bin" / name
 
     def file(self, name: str) -> Path:
@@ -234,6 +254,12 @@ def built(module: Module = CLUSTER, say: Callable[[str], None] = print) -> Progr
                 raise
             say(f"built in {seconds:.0f} s")
     return Programs(target)
+
+
+def of_cluster(say: Callable[[str], None] = print) -> Programs:
+    """Return a cluster's programs, with the Kubernetes that is asked for; raises BuildFailed."""
+    asked = GO_ENVIRONMENT.get(ASKED)
+    return Programs(built(say=say).folder, built(OTHERS[asked], say).folder if asked else None)
 
 
 def _build(module: Module, into: Path, lock: int) -> float:
@@ -296,10 +322,13 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
 
 
-def main() -> int:
-    """Build all programs now, where tests would build them when they first need them."""
+def main(names: Sequence[str]) -> int:
+    """Build programs now, where tests would build them when they first need them.
+
+    Without names these are all that ``make test`` needs; with names those of :data:`OTHERS`.
+    """
     try:
-        for module in (CLUSTER, NODE, HELM_4, MONITORING, OPERATORS, RELEASE):
+        for module in [OTHERS[name] for name in names] or ALL:
             built(module)
     except BuildFailed as wrong:
         print(f"error: {wrong}", file=sys.stderr)
@@ -308,4 +337,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
