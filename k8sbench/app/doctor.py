@@ -11,7 +11,7 @@ from k8sbench import limits
 from k8sbench.app import benchmarks, cases, connections, targets
 from k8sbench.lifecycle.context import Note
 from k8sbench.model.errors import Finding, Unreachable
-from k8sbench.model.request import SubmitRequest
+from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.run import Location
 
 DOCTORS_BENCHMARK = "deeplabv3p"
@@ -55,3 +55,19 @@ def examine(options: SubmitRequest, note: Note) -> Preflight:
             findings=(checks.unreachable(error.message, error.action),), location=location
         )
     return Preflight(findings=checks.findings(facts), location=location)
+
+
+def examine_rights_to_observe(access: ClusterAccess) -> Preflight:
+    """Ask the cluster which rights the user has that ``observe`` needs."""
+    from k8sbench.adapters.kubernetes import preflight
+    from k8sbench.diagnose.preflight import checks
+
+    location = None
+    try:
+        with contextlib.closing(connections.connect(access)) as api:
+            api.give_up_at = time.monotonic() + limits.now.doctor_checks
+            location = api.place
+            found = checks.findings(preflight.ask_as_observer(api))
+    except Unreachable as error:
+        found = (checks.unreachable(error.message, error.action),)
+    return Preflight(findings=found, location=location)

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.store.sql_store import SqlStore
 
-OBSERVER = Path(__file__).parents[1] / "observer.yaml"
 OBSERVING = "observing"
 """Folder of the store with the logs of jobs that are observed, by run id."""
 POOL = "observed"
@@ -88,7 +87,9 @@ def observe(options: ObserveOptions, reporter: Reporter, stop: Stop) -> RunRows:
         except Unreachable as error:
             if error.cause_id != "forbidden":
                 raise
-            raise Unreachable(error.message, f"{OBSERVER} has the Role that it takes.") from error
+            raise Unreachable(
+                error.message, "See what is missing with: k8sbench doctor --observe"
+            ) from error
         if facts.run_id in store.ids():
             reporter.note(f"{options.job} is recorded already, as run {facts.run_id}.")
             run = store.run(facts.run_id)

@@ -7,14 +7,16 @@ import re
 from collections.abc import Iterator
 
 from k8sbench.diagnose.job.causes import CAUSES
-from k8sbench.diagnose.preflight.checks import CHECKS
+from k8sbench.diagnose.preflight.checks import CHECKS, OBSERVER_CHECKS
 from k8sbench.measure import rules
 from k8sbench.measure.group import rejections
 from k8sbench.model.errors import FORMER_IDS
 from k8sbench.report.explanation import Row
 
 REASONS = {**rules.ALL, **rejections.ALL}
-ALL = sorted({*REASONS, *CAUSES, *(check.id for check in CHECKS)})
+DOCTORS = dict.fromkeys((*CHECKS, *OBSERVER_CHECKS))
+"""Checks of doctor."""
+ALL = sorted({*REASONS, *CAUSES, *(check.id for check in DOCTORS)})
 _NAME = re.compile(r"(?<!\{)\{(?:\w+\.)*(\w+)(?:\[\w+\])?\}")
 _EXAMPLES = {
     "{head}": "The pod of REPLICA is not created",
@@ -41,7 +43,7 @@ def matching(pattern: str) -> Iterator[Row]:
             yield 0, f"{name}: a cause of a job's state (unrecoverable: {cause.unrecoverable})"
             yield 1, _named(cause.sentence)
             yield 1, f"what to do: {_named(cause.action)}"
-        for check in CHECKS:
+        for check in DOCTORS:
             if check.id == name:
                 yield 0, f"{name}: a check of doctor"
                 for row in check.rows:

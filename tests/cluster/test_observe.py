@@ -21,6 +21,7 @@ LOG = ROOT / "tests" / "fixtures" / "logs" / "torchtitan.log"
 """7,000 tokens/s on each of eight GPUs, as rank 0 prints it."""
 TEXT = log_text(LOG.read_text().splitlines())
 READS = {"get", "list", "watch"}
+LOGS = {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}
 STATED = {"k8sbench.io/precision": "bf16"}
 
 
@@ -126,7 +127,25 @@ def test_what_may_not_be_read_or_is_not_there_is_named(
     assert "kubectl get pytorchjobs.kubeflow.org" in absent.err
     nobody = users.sign_in_new(namespace, "nobody", tmp_path / "nobody.kubeconfig")
     refused = Shell(namespace, nobody, tmp_path / "nobody").run("observe", "job/llama", code=6)
-    assert "observer.yaml" in refused.err
+    assert "doctor --observe" in refused.err
+
+
+def test_doctor_lists_the_rights_that_observing_needs(
+    observer: Shell, namespace: Namespace, tmp_path: Path
+) -> None:
+    checks = observer.json("doctor", "--observe")["checks"]
+    assert {check["level"] for check in checks} == {"ok"}
+    may = " ".join(check["message"] for check in checks)
+    assert all(name in may for name in ("pytorchjobs.kubeflow.org", "pods/log", "nodes", "events"))
+    nobody = users.sign_in_new(namespace, "nobody", tmp_path / "nobody.kubeconfig")
+    users.grant(namespace, "nobody", "logs", [LOGS])
+    shell = Shell(namespace, nobody, tmp_path / "nobody")
+    document = shell.json("doctor", "--observe", code=6)
+    assert not document["ready"]
+    (granted,) = (c["level"] for c in document["checks"] if " pods/log " in c["message"])
+    (missing,) = (c for c in document["checks"] if " pods " in c["message"])
+    assert (granted, missing["level"]) == ("ok", "failure")
+    assert "observer.yaml" in missing["action"]
 
 
 def test_a_job_of_kubernetes_is_observed(observer: Shell, namespace: Namespace) -> None:

@@ -23,12 +23,13 @@ from k8sbench.adapters.kubernetes import (
     operator_proxy,
 )
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.client.faults import ROLE, ApiFault, Tolerated
+from k8sbench.adapters.kubernetes.client.faults import OBSERVER, ROLE, ApiFault, Tolerated
 from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Way
 from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import (
     MetricsEndpoint,
+    ObserverFacts,
     Permission,
     PreflightFacts,
     Unknown,
@@ -58,9 +59,7 @@ def ask(
     Each job is preceded by the objects that it needs. ``prometheus`` is a URL, ``auto`` or
     ``none``. Raises an error of the API server that does not answer, or rejects our credentials.
     """
-    silence = api.no_answer(ANSWER_SECONDS)
-    if silence is not None and silence.status in {None, 401}:
-        raise api.explained(silence, "the cluster be looked at")
+    _check_answers(api)
     serving = _serving(api)
     operated = isinstance(serving, ServingOperator)
     ours = {job[-1]["kind"]: [one for one in job if one["kind"] != "ConfigMap"] for job in jobs}
@@ -70,7 +69,7 @@ def ask(
     home = api.place.namespace
     selector = ",".join(f"{key}={value}" for key, value in plan.pool.selector.items())
     queries: dict[str, Callable[[], Any]] = {
-        "version": lambda: str(api.get("/version")["gitVersion"]),
+        "version": partial(_version, api),
         # If an operator serves the namespace, users need no right to create jobs.
         "refusals": lambda: {
             kind: refusal(api, job)
@@ -104,6 +103,28 @@ def ask(
         role_file=str(ROLE),
         **answers,
     )
+
+
+def ask_as_observer(api: Api) -> ObserverFacts:
+    """Return the facts for jobs of others; raises as :func:`ask` does."""
+    _check_answers(api)
+    rules = tuple(permissions(yaml.safe_load_all(OBSERVER.read_text(encoding="utf-8"))))
+    return ObserverFacts(
+        home=api.place.namespace,
+        server=api.place.server,
+        why=api.why,
+        version=_answer(partial(_version, api)),
+        groups=_answer(partial(_groups, api)),
+        role_file=str(OBSERVER),
+        rights=_answer(partial(_allowed, api, rules)),
+    )
+
+
+def _check_answers(api: Api) -> None:
+    """Raise an error of an API server that does not answer, or rejects our credentials."""
+    silence = api.no_answer(ANSWER_SECONDS)
+    if silence is not None and silence.status in {None, 401}:
+        raise api.explained(silence, "the cluster be looked at")
 
 
 def refuse(api: Api, plans: Sequence[RunPlan]) -> None:
@@ -143,6 +164,10 @@ def _answer(query: Callable[[], T]) -> T | Unknown:
         return Unknown(f"{text} ({fault.status})")
     except (KeyError, TypeError, AttributeError):
         return Unknown("the answer is not an object of Kubernetes' API")
+
+
+def _version(api: Api) -> str:
+    return str(api.get("/version")["gitVersion"])
 
 
 def _groups(api: Api) -> Collection[str]:
@@ -212,7 +237,11 @@ def _serving(api: Api) -> ServingOperator | Unknown | None:
 
 def _access(api: Api, *, operated: bool) -> Mapping[Permission, bool]:
     role = manifest.role(catalog.load_templates(), operated=operated)
-    needed = tuple(permissions(yaml.safe_load_all(role)))
+    return _allowed(api, tuple(permissions(yaml.safe_load_all(role))))
+
+
+def _allowed(api: Api, needed: Sequence[Permission]) -> Mapping[Permission, bool]:
+    """Return whether the user has each permission."""
     path = kinds.path("SelfSubjectAccessReview")
 
     def is_allowed(permission: Permission) -> bool:

@@ -49,8 +49,16 @@ FLAGS = {
     help="Print an init container template for the operator that the restricted profile "
     "allows, and exit.",
 )
+@click.option(
+    "--observe",
+    "is_observer",
+    is_flag=True,
+    help="Check the rights that 'k8sbench observe' needs instead.",
+)
 @format_option("table", "json")
-def doctor_command(request: SubmitRequest, init_template: bool, output_format: str) -> int:
+def doctor_command(
+    request: SubmitRequest, init_template: bool, is_observer: bool, output_format: str
+) -> int:
     """Check whether a cluster is ready; name a fix for each failure.
 
     The options are those of the submit that you plan. It only reads from the cluster. Exit code:
@@ -59,7 +67,10 @@ def doctor_command(request: SubmitRequest, init_template: bool, output_format: s
     if init_template:
         output.write(packaged_texts.init_template())
         return 0
-    done = doctor.examine(request, output.note)
+    if is_observer:
+        done = doctor.examine_rights_to_observe(request.access)
+    else:
+        done = doctor.examine(request, output.note)
     if output_format == "table":
         _write_findings(done)
     else:

@@ -2,7 +2,7 @@
 
 A check yields subjects, one for each thing that it looks at. The first of its rows whose condition
 holds for a subject is the finding; where none holds there is nothing to say. Sentences and actions
-name attributes of the subject, ``f`` (the facts), ``plan`` and ``pool``.
+name attributes of the subject and ``f`` (the facts).
 
 ``fail`` means that no run can succeed as it is asked for, or that the cluster does not tell what it
 tells every user; ``warn`` is for what may spoil or slow a run, and for what could not be looked at.
@@ -18,10 +18,15 @@ from itertools import pairwise
 from types import SimpleNamespace as Subject
 from typing import Any, NamedTuple
 
+import msgspec
+
 from k8sbench import __version__
 from k8sbench.diagnose.preflight import nodes
 from k8sbench.diagnose.preflight.facts import (
     LEVELS,
+    ClusterFacts,
+    ObserverFacts,
+    Permission,
     PreflightFacts,
     Unknown,
     known,
@@ -38,6 +43,8 @@ from k8sbench.model.training import claims
 from k8sbench.render.pod import security
 
 KUEUE = "kueue.x-k8s.io"
+"""API group."""
+LEASES = "coordination.k8s.io"
 """API group."""
 MOST_NAMES = 5
 """Nodes that a sentence names."""
@@ -59,12 +66,12 @@ class Check(NamedTuple):
 
     id: str
     """Stable: the id of its findings."""
-    subjects: Callable[[PreflightFacts], Iterator[Subject]]
+    subjects: Callable[[Any], Iterator[Subject]]
     looks_at: str
     """Subject to name if a fact is unknown; empty: another check reports it."""
     rows: tuple[CheckRow, ...]
 
-    def findings(self, facts: PreflightFacts) -> Iterator[Finding]:
+    def findings(self, facts: ClusterFacts) -> Iterator[Finding]:
         """Yield what the check finds."""
         try:
             for subject in self.subjects(facts):
@@ -77,19 +84,20 @@ class Check(NamedTuple):
                 names = {"what": _filled(self.looks_at, facts, {}), "unseen": unknown.why}
                 yield self._finding(UNKNOWN if self.id in ESSENTIAL else UNSEEN, facts, names)
 
-    def _finding(self, row: CheckRow, facts: PreflightFacts, names: Mapping[str, Any]) -> Finding:
+    def _finding(self, row: CheckRow, facts: ClusterFacts, names: Mapping[str, Any]) -> Finding:
         action = None if row.action is None else _filled(row.action, facts, names)
         sentence = _filled(row.sentence, facts, names)
         return Finding(id=self.id, severity=row.severity, sentence=sentence, action=action)
 
 
-def _filled(text: str, facts: PreflightFacts, names: Mapping[str, Any]) -> str:
-    return text.format(f=facts, plan=facts.plan, pool=facts.plan.pool, **names)
+def _filled(text: str, facts: ClusterFacts, names: Mapping[str, Any]) -> str:
+    return text.format(f=facts, **names)
 
 
-def findings(facts: PreflightFacts, *ids: str) -> tuple[Finding, ...]:
-    """Return the findings of the named checks, by default of all, in order."""
-    chosen = [check for check in CHECKS if check.id in ids or not ids]
+def findings(facts: ClusterFacts, *ids: str) -> tuple[Finding, ...]:
+    """Return the findings of the named checks, by default of all for the facts, in order."""
+    checks = OBSERVER_CHECKS if isinstance(facts, ObserverFacts) else CHECKS
+    chosen = [check for check in checks if check.id in ids or not ids]
     return tuple(finding for check in chosen for finding in check.findings(facts))
 
 
@@ -101,7 +109,7 @@ def unreachable(message: str, action: str) -> Finding:
 # -- what the checks look at ---------------------------------------------------------------------
 
 
-def _api_server(facts: PreflightFacts) -> Iterator[Subject]:
+def _api_server(facts: ClusterFacts) -> Iterator[Subject]:
     yield Subject(version=known(facts.version))
 
 
@@ -134,6 +142,24 @@ def _permissions(facts: PreflightFacts) -> Iterator[Subject]:
         )
     if not missing:
         yield Subject(missing=None)
+
+
+def _observing(facts: ObserverFacts) -> Iterator[Subject]:
+    """Yield each resource that observing reads, but none of groups that are not served."""
+    groups = {"", *known(facts.groups)}
+    rights: dict[Permission, dict[str, bool]] = defaultdict(dict)
+    for one, is_allowed in known(facts.rights).items():
+        if one.group in groups:
+            rights[msgspec.structs.replace(one, verb="")][one.verb] = is_allowed
+    for of, verbs in rights.items():
+        missing = [verb for verb, is_allowed in verbs.items() if not is_allowed]
+        where = f"in the namespace {facts.home}" if of.namespaced else "of the cluster"
+        yield Subject(
+            may=f"{', '.join(verbs)} {of.what} {where}",
+            may_not=f"{', '.join(missing)} {of.what} {where}" if missing else None,
+            is_needed=of.namespaced and of.group not in {KUEUE, LEASES},
+            role="Role" if of.namespaced else "ClusterRole",
+        )
 
 
 def _serving(facts: PreflightFacts) -> Iterator[Subject]:
@@ -299,7 +325,7 @@ def _queue(facts: PreflightFacts) -> Iterator[Subject]:
         yield Subject(has_kueue=has_kueue, found=found, active=active)
 
 
-def _has_kueue(facts: PreflightFacts) -> bool:
+def _has_kueue(facts: ClusterFacts) -> bool:
     return not isinstance(facts.groups, Unknown) and KUEUE in facts.groups
 
 
@@ -387,7 +413,7 @@ def always(_: object) -> bool:
     return True
 
 
-ESSENTIAL = {"api-server", "permissions", "job-kinds"}
+ESSENTIAL = {"api-server", "permissions", "observing", "job-kinds"}
 """Checks whose facts every user may read; without them nothing is known."""
 # A row is a condition, below it the sentence, below that the action.
 # fmt: off
@@ -477,7 +503,7 @@ CHECKS = (
     Check("pod-security", _pod_security, "", (
         CheckRow("fail", lambda s: s.is_refused,
             "The namespace {f.home} enforces {enforced}, and will refuse {level} pods{reasons}.",
-            "Take that out of pool {pool.name}, or use a namespace of {level} pods."),
+            "Take that out of pool {f.plan.pool.name}, or use a namespace of {level} pods."),
         CheckRow("ok", always,
             "The namespace {f.home} enforces {enforced}, the pods keep to {level}."),
     )),
@@ -495,28 +521,29 @@ CHECKS = (
             "Wait until other jobs end, take fewer GPUs, or ask for more quota."),
         CheckRow("ok", always, "The quotas of {f.home} have room for {job}{seen}."),
     )),
-    Check("nodes", _nodes, "the nodes of pool {pool.name} and their GPUs", (
+    Check("nodes", _nodes, "the nodes of pool {f.plan.pool.name} and their GPUs", (
         CheckRow("fail", lambda s: not s.count,
-            "No node belongs to pool {pool.name} ({labels}).",
+            "No node belongs to pool {f.plan.pool.name} ({labels}).",
             "Choose another --node-pool, or write a pools file (--pools, or nodePools in the chart)"
             " for the labels of your nodes ('kubectl get nodes --show-labels')."),
         CheckRow("fail", lambda s: not s.has_room,
-            "Pool {pool.name} ({labels}) has room for {room} of {plan.replicas} replicas{away}.",
+            "Pool {f.plan.pool.name} ({labels}) has room for {room} of {f.plan.replicas}"
+            " replicas{away}.",
             "See 'kubectl describe node'; where GPUs are missing, see whether the device plugin"
             " runs. Or take fewer --gpus or --replicas, or describe your nodes in a pools file."),
         CheckRow("warn", lambda s: s.away,
-            "{fit} of {count} nodes of pool {pool.name} ({labels}) take a replica{away}.",
+            "{fit} of {count} nodes of pool {f.plan.pool.name} ({labels}) take a replica{away}.",
             "Bring them back, or do without."),
         CheckRow("ok", always,
-            "{fit} of {count} nodes of pool {pool.name} ({labels}) take a replica."),
+            "{fit} of {count} nodes of pool {f.plan.pool.name} ({labels}) take a replica."),
     )),
     Check("gpu-resource", _gpu_resource, "", (
         CheckRow("fail", lambda s: s.lacks_image,
-            "Pool {pool.name} asks for {pool.gpu_resource}, and the image {plan.image} is for"
-            " CUDA.",
+            "Pool {f.plan.pool.name} asks for {f.plan.pool.gpu_resource}, and the image"
+            " {f.plan.image} is for CUDA.",
             "Give an image for these GPUs with --image, or choose another --node-pool."),
         CheckRow("warn", always,
-            "Pool {pool.name} asks for {pool.gpu_resource}{where}: {remark}.",
+            "Pool {f.plan.pool.name} asks for {f.plan.pool.gpu_resource}{where}: {remark}.",
             "Choose a pool of whole NVIDIA GPUs with --node-pool for comparable figures."),
     )),
     Check("gpu-metrics", _gpu_metrics, "", (
@@ -541,7 +568,7 @@ CHECKS = (
             "The volume claim {name} is {modes}: checkpoints cannot be written to it.",
             "Name a claim with {fitting}."),
         CheckRow("fail", lambda s: s.is_for_one,
-            "The volume claim {name} is {modes}: {plan.replicas} replicas on nodes of their own"
+            "The volume claim {name} is {modes}: {f.plan.replicas} replicas on nodes of their own"
             " cannot share it.",
             "Name a claim with {fitting}, or run one replica."),
         CheckRow("ok", lambda s: s.phase == "Bound", "The volume claim {name} is bound."),
@@ -552,24 +579,38 @@ CHECKS = (
             "The volume claim {name} is {phase}, not Bound.",
             "'kubectl -n {f.home} describe pvc {name}' says why."),
     )),
-    Check("queue", _queue, "the queue {plan.queue}", (
+    Check("queue", _queue, "the queue {f.plan.queue}", (
         CheckRow("fail", lambda s: not s.has_kueue,
             "Kueue is not installed: nothing would ever start a job with --queue.",
             "Install Kueue, or leave --queue out."),
         CheckRow("fail", lambda s: s.found is None,
-            "There is no LocalQueue {plan.queue} in {f.home}.",
+            "There is no LocalQueue {f.plan.queue} in {f.home}.",
             "'kubectl get localqueues' lists those there are."),
         CheckRow("fail", lambda s: s.active.get("status") == "False",
-            "The queue {plan.queue} admits nothing: {active[message]}",
+            "The queue {f.plan.queue} admits nothing: {active[message]}",
             "Ask the administrator of its ClusterQueue."),
-        CheckRow("ok", always, "The queue {plan.queue} is there."),
+        CheckRow("ok", always, "The queue {f.plan.queue} is there."),
     )),
-    Check("queue-nodes", _queue_nodes, "the nodes that queue {plan.queue} is for", (
+    Check("queue-nodes", _queue_nodes, "the nodes that queue {f.plan.queue} is for", (
         CheckRow("fail", always,
-            "Queue {plan.queue} has no quota for nodes of pool {pool.name}: the pool's"
+            "Queue {f.plan.queue} has no quota for nodes of pool {f.plan.pool.name}: the pool's"
             " have {wanted}, those of the queue's flavors {theirs}.",
             "Give a --queue and a --node-pool that fit."),
     )),
 )
 """In the order in which problems are best solved."""
+OBSERVER_CHECKS = (
+    *(check for check in CHECKS if check.id == "api-server"),
+    Check("observing", _observing, "your permissions", (
+        CheckRow("ok", lambda s: s.may_not is None, "You may {may}."),
+        CheckRow("fail", lambda s: s.is_needed,
+            "You may not {may_not}.",
+            "Have an administrator bind you to the Role in {f.role_file}, which says how."),
+        CheckRow("warn", always,
+            "You may not {may_not}.",
+            "Have an administrator bind you to the {role} in {f.role_file}; without it some facts"
+            " about a job are left out."),
+    )),
+)
+"""The checks of who observes jobs of others."""
 # fmt: on

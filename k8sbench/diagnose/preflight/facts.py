@@ -117,13 +117,11 @@ class MetricsEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Reason why it cannot be read, without full stop; empty if readable."""
 
 
-class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the checks judge."""
+class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts about the cluster and its user."""
 
-    plan: RunPlan
-    """The run that is to be possible."""
     home: str
-    """The namespace's name."""
+    """Namespace."""
     server: str = ""
     """URL of the API server."""
     why: str = ""
@@ -132,6 +130,22 @@ class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):
     """As the API server states it: ``v1.33.13``."""
     groups: Collection[str] | Unknown = ()
     """API groups that are served."""
+    role_file: str = ""
+    """Path of the file with the Role and ClusterRole, for messages."""
+
+
+class ObserverFacts(ClusterFacts, frozen=True, kw_only=True):
+    """Facts for jobs of others, which are observed."""
+
+    rights: Mapping[Permission, bool] | Unknown = {}
+    """The permissions that observing uses, and whether the user has them."""
+
+
+class PreflightFacts(ClusterFacts, frozen=True, kw_only=True):
+    """Facts for runs with a plan."""
+
+    plan: RunPlan
+    """The run that is to be possible."""
     kinds: Collection[str] | Unknown = ()
     """Resources of the API groups of the operators that are served."""
     serving: ServingOperator | Unknown | None = None
@@ -146,8 +160,6 @@ class PreflightFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Operator → its Deployment, for the jobs' operator and its dependencies."""
     access: Mapping[Permission, bool] | Unknown = {}
     """The permissions that k8sbench uses, and whether the user has them."""
-    role_file: str = ""
-    """Path of the file with k8sbench's Role and ClusterRole, for messages."""
     namespace: KubeObject | Unknown | None = None
     quotas: Sequence[KubeObject] | Unknown = ()
     nodes: Sequence[KubeObject] | Unknown = ()

@@ -1,14 +1,16 @@
 """Doctor's findings by facts: severities, and sentences in a golden file."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import yaml
 
 from k8sbench import __version__
+from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import (
     ENFORCE,
+    ObserverFacts,
     PreflightFacts,
     Unknown,
     permissions,
@@ -201,9 +203,9 @@ def test_a_cluster_that_is_ready_is_ok_in_every_check() -> None:
 
 def test_what_is_not_seen_has_an_action_and_fails_where_every_user_may_see_it() -> None:
     unseen: dict[str, Any] = {
-        field: FORBIDDEN
-        for field, kind in PreflightFacts.__annotations__.items()
-        if "Unknown" in str(kind)
+        field.name: FORBIDDEN
+        for field in msgspec.structs.fields(PreflightFacts)
+        if Unknown in get_args(field.type)
     }
     unseen |= {"claims": {"c": FORBIDDEN}, **deployed(FORBIDDEN)}
     found = findings(plan=request(queue="q"), **unseen)
@@ -261,3 +263,23 @@ def test_a_pool_without_gpus_is_asked_nothing_about_them() -> None:
     found = findings(plan=request("1x1-cpu", pool=CPU_POOL), **bare)
     assert "gpu-metrics" not in {one.id for one in found}
     assert {finding.severity for finding in found} == {"ok"}
+
+
+def test_who_observes_needs_each_right_of_what_the_cluster_serves() -> None:
+    rights = [
+        *permissions(yaml.safe_load_all((ROOT / "k8sbench" / "observer.yaml").read_text())),
+    ]
+
+    def levels(*denied: str, groups: tuple[str, ...] = ("batch", "trainer.kubeflow.org")) -> str:
+        facts = ObserverFacts(
+            home="team-a",
+            groups=groups,
+            rights={one: one.resource not in denied for one in rights},
+        )
+        found = [one for one in checks.findings(facts) if one.id == "observing"]
+        return " ".join(one.severity for one in found)
+
+    assert levels() == "ok ok ok ok ok ok", "trainjobs, jobs, pods, events, logs, nodes"
+    assert levels("pytorchjobs", "jobsets", "workloads") == levels()
+    assert levels("pods/log", "nodes") == "ok ok ok ok fail warn"
+    assert levels("workloads", groups=("batch", "kueue.x-k8s.io")) == "ok ok ok ok warn ok"

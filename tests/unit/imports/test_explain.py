@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from k8sbench.diagnose.job.causes import CAUSES
-from k8sbench.diagnose.preflight.checks import CHECKS
 from k8sbench.measure import rules as run_rules
 from k8sbench.measure.group import rejections as group_rules
 from k8sbench.model.phase import Phase
+from k8sbench.report.ids import DOCTORS
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
 from tests.unit.measure import train_logs
@@ -109,7 +109,7 @@ def test_an_id_says_what_it_means_and_what_to_do(name: str, words: str, cli: Cli
 
 def test_a_pattern_lists_ids_and_a_mistyped_one_names_the_nearest(cli: Cli) -> None:
     ids = re.findall(r"^([a-z0-9-]+): a ", text(cli, "*"), re.MULTILINE)
-    assert {*run_rules.ALL, *group_rules.ALL, *CAUSES, *(c.id for c in CHECKS)} == set(ids)
+    assert {*run_rules.ALL, *group_rules.ALL, *CAUSES, *(c.id for c in DOCTORS)} == set(ids)
     assert not re.search(r"[{}]", text(cli, "*"))
     assert {"gpu-count", "gpu-driver"} <= {
         *re.findall(r"^(\S+): a ", text(cli, "gpu-*"), re.MULTILINE)

@@ -25,6 +25,8 @@ from k8sbench.model.run import Location
 E = TypeVar("E", bound=BaseException)
 ROLE = Path(__file__).parents[3] / "role.yaml"
 """Permissions of k8sbench: a Role, and a ClusterRole for nodes."""
+OBSERVER = ROLE.with_name("observer.yaml")
+"""Permissions to observe jobs of others."""
 CREDENTIALS = "Credentials"
 """ApiFault reason: no credentials; ``__cause__`` is the BenchError."""
 CERTIFICATE = "api-not-trusted"
