@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.model import times
 from k8sbench.model.errors import UsageError, did_you_mean
 from k8sbench.model.identity import LABEL_DOMAIN, NAME_LIMIT
 from k8sbench.model.kinds import OBSERVED, TRAINS, JobKind, replica_name
@@ -32,6 +33,8 @@ STATED = ("batch-size", "precision", "gpu-model", "framework", "warmup")
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 VARIABLES = ("NCCL_", "TORCH_", "OMP_", "CUDA_", "WORLD_SIZE")
 """Prefixes of variables that are recorded; others may hold credentials."""
+MOST_METRICS = 5
+"""Metrics that a report of the program's names."""
 _ID_DIGITS = 12
 _DATE = re.compile(r"[-._](\d{8,}|\d{4}-\d\d-\d\d)([-t]?\d{4,6})?$")
 """A date or Unix time at the end of a name."""
@@ -166,6 +169,22 @@ def case_name(job: KubeObject) -> str:
             return str(owner["name"])
     name = str(metadata.get("generateName") or "").rstrip("-.") or name_of(job)
     return _DATE.sub("", name) or name
+
+
+def progress(job: KubeObject) -> str | None:
+    """Return what a TrainJob's program reports of itself, in words; None if nothing.
+
+    Kubeflow Trainer 2.3 keeps it in the job's status, with its feature gate TrainJobStatus.
+    """
+    said = (job.get("status") or {}).get("trainerStatus") or {}
+    done, left = said.get("progressPercentage"), said.get("estimatedRemainingSeconds")
+    metrics = [f"{one['name']} {one['value']}" for one in said.get("metrics") or ()]
+    words = [
+        *([] if done is None else [f"{done} % done"]),
+        *([] if left is None else [f"{times.duration(left)} left"]),
+        *metrics[:MOST_METRICS],
+    ]
+    return f"The program reports: {', '.join(words)}" if words else None
 
 
 def without_credentials(text: str) -> str:

@@ -1,5 +1,8 @@
 """TrainJobs on a cluster that has Kubeflow Trainer v2 alone."""
 
+import json
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +15,16 @@ from tests.cluster.test_ownership import (
     test_a_job_is_collected_where_it_is_taken_over_and_nowhere_else,
 )
 from tests.cluster.test_restarts import test_a_restart_killed_before_creation_is_resumed
-from tests.harness.cluster import fixture, volumes
+from tests.docs import pages
+from tests.harness.cluster import fixture, users, volumes
 from tests.harness.cluster.bringup import Options
+from tests.harness.cluster.jobs import ON_GPUS
 from tests.harness.cluster.manifests import limit
 from tests.harness.cluster.namespace import ENFORCED, Namespace
+from tests.harness.cluster.nodes import RUN_FOR, log_text
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell, until
+from tests.tiers import ROOT
 
 __all__ = [
     "test_a_job_is_collected_where_it_is_taken_over_and_nowhere_else",
@@ -116,6 +123,78 @@ def test_training_that_begins_again_because_its_job_was_deleted_is_said(trained:
         submit.process.wait()
     status = trained.json("status", "again")
     assert "replica-replaced" in {one["cause_id"] for one in status["history"]}
+
+
+RUNTIME = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "TrainingRuntime",
+    "metadata": {"name": "theirs", "labels": {"trainer.kubeflow.org/framework": "torch"}},
+}
+REPORTED = {
+    "progressPercentage": 42,
+    "estimatedRemainingSeconds": 600,
+    "metrics": [{"name": "loss", "value": "2.5"}],
+    "lastUpdatedTime": "2026-11-28T02:00:00Z",
+}
+"""Progress as a program reports it."""
+TRAINER = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+
+
+def theirs(nodes: int, gpus: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a runtime and a TrainJob as somebody else would create them."""
+    container = {
+        "name": "node",
+        "image": "example.invalid/trainer:1",
+        "resources": {"limits": {"nvidia.com/gpu": gpus}},
+    }
+    pod = {"spec": {"containers": [container], **ON_GPUS}}
+    template = {"metadata": {"labels": TRAINER}, "spec": {"template": pod}}
+    jobs = [{"name": "node", "template": template}]
+    runtime = {
+        **RUNTIME,
+        "spec": {
+            "mlPolicy": {"numNodes": nodes, "torch": {}},
+            "template": {"spec": {"replicatedJobs": jobs}},
+        },
+    }
+    reference = {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": "theirs"}
+    job = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "llama"},
+        "spec": {"runtimeRef": reference},
+    }
+    return runtime, job
+
+
+def test_a_train_job_of_others_is_observed_as_the_page_says(
+    namespace: Namespace, tmp_path: Path
+) -> None:
+    made = users.make(namespace, tmp_path, "observer", sees_nodes=True, file=users.OBSERVER)
+    observer = Shell(namespace, made, tmp_path / "observer")
+    first, *others = (
+        shlex.split(command.text.replace("team-a", namespace.name))[1:]
+        for command in pages.commands(ROOT / "docs" / "observe.md")
+    )
+    log = (ROOT / "tests" / "fixtures" / "logs" / "torchtitan.log").read_text()
+    text = re.sub(r"(?m)^(\S+) \w+ F ", r"\1 ", log_text(log.splitlines())).encode()
+    with observer.behind_proxy() as proxy:
+        proxy.alter(r"/pods/llama-node-0-0-[a-z0-9]+/log\?(?!.*previous=true)", lambda _: text)
+        namespace.create(*theirs(2, 4))
+        with observer.started(*first) as process:
+            process.until("Running: All 2 replicas run")
+            report = json.dumps({"status": {"trainerStatus": REPORTED}})
+            patch = ("--subresource=status", "--type=merge", f"--patch={report}")
+            namespace.kubectl("patch", "trainjob/llama", *patch)
+            process.until("42 % done, 10m left, loss 2.5")
+            of_job = "--selector=jobset.sigs.k8s.io/jobset-name=llama"
+            namespace.kubectl("annotate", "pods", of_job, f"{RUN_FOR}=0s")
+            process.ends(0)
+        for command in others:
+            assert "llama" in observer.run(*command).out
+        (row,) = observer.json("results")["rows"]
+    assert (row["benchmark"], row["case"], row["backend"]) == ("llama", "2x4", "observed")
+    assert row["throughput"] == pytest.approx(56_000)
 
 
 def left_by_a_killed_submit(shell: Shell, run_id: str) -> None:

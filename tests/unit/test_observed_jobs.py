@@ -198,3 +198,24 @@ def test_only_variables_of_the_list_are_recorded() -> None:
     found = facts(job("llama", container(env=env, command=["python", "a.py"])))
     assert found.environment == {"job_command": "python a.py", "job_env.NCCL_DEBUG": "INFO"}
     assert found.image == "example.org/llama:1"
+
+
+# -- progress --------------------------------------------------------------------------------------
+
+
+def reports(**said: Any) -> str | None:
+    return observed.progress({"metadata": metadata(), "status": {"trainerStatus": said}})
+
+
+def test_what_a_program_reports_is_said_and_nothing_where_it_does_not() -> None:
+    at = "2026-11-28T02:10:00Z"
+    losses = [{"name": name, "value": "2.5"} for name in ("loss", *"abcdefg")]
+    said = reports(
+        progressPercentage=0, estimatedRemainingSeconds=90, metrics=losses, lastUpdatedTime=at
+    )
+    assert said is not None
+    assert "0 % done, " in said
+    assert "loss 2.5" in said
+    assert said.count("2.5") == observed.MOST_METRICS
+    assert reports(lastUpdatedTime=at) is None
+    assert observed.progress({"metadata": metadata()}) is None

@@ -272,6 +272,21 @@ def test_a_new_place_in_a_queue_is_reported_after_a_while() -> None:
 # -- nodes ----------------------------------------------------------------------------------------
 
 
+def test_the_progress_that_a_program_reports_is_noted_at_most_once_a_minute() -> None:
+    one = watched(Phase.RUNNING)
+
+    def notes(percent: int, at: float) -> list[str]:
+        seen = job(condition("Running"))
+        seen["status"]["trainerStatus"] = {"progressPercentage": percent}
+        one.take(ObjectChanged("PyTorchJob", seen))
+        reading, _ = one.read(START + at)
+        events = one.changes(reading, START + at)
+        return [event.note.split()[3] for event in events if event.note is not None]
+
+    assert [notes(10, 0), notes(10, 70), notes(11, 80), notes(12, 90)] == [["10"], [], ["11"], []]
+    assert notes(13, 140) == ["13"]
+
+
 @pytest.mark.parametrize(("count", "requests"), [(1, 1), (20, 20), (21, 1), (400, 1)])
 def test_the_nodes_of_a_large_job_are_read_by_one_list(count: int, requests: int) -> None:
     asked = []

@@ -16,7 +16,7 @@ from k8sbench.adapters.kubernetes.watch_events import ObjectChanged, ObjectDelet
 from k8sbench.diagnose.job import exits, facts, state
 from k8sbench.diagnose.job.facts import DELETED, JobSnapshot
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, JobState
-from k8sbench.model import creation
+from k8sbench.model import creation, observed
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.kube import (
@@ -46,12 +46,31 @@ QUEUED_SECONDS = 60.0
 
 Each report stays on record.
 """
+PROGRESS_SECONDS = 60.0
+"""Minimum interval between the notes on what a TrainJob's program reports."""
 _ENDED = {
     Phase.SUCCEEDED: "has succeeded",
     Phase.FAILED: "has failed",
     Phase.CANCELLED: "is cancelled",
     Phase.LOST: "is gone",
 }
+
+
+class _Progress:
+    """Notes on the progress that a job's program reports."""
+
+    _noted: str | None = None
+    _at = -math.inf
+    """Time of the last note, Unix seconds."""
+
+    def news(self, job: KubeObject, now: float) -> str | None:
+        """Return a report that is to be noted now."""
+        said = observed.progress(job)
+        if said in {None, self._noted} or now < self._at + PROGRESS_SECONDS:
+            return None
+        self._noted = said
+        self._at = now
+        return said
 
 
 class Followed:
@@ -114,6 +133,7 @@ class Followed:
         """Number of inputs when the streams' last line was processed."""
         self.reported = reported
         """Last reported transition."""
+        self._progress = _Progress()
         self._replicas: dict[str, ReplicaState] = {}
         self._job: KubeObject | None = None
         self._is_deleted = False
@@ -274,6 +294,8 @@ class Followed:
             if self._replicas.get(replica.replica) != replica:
                 self._replicas[replica.replica] = replica
                 yield JobEvent(run_id=self.plan.run_id, replica=replica)
+        if (said := self._progress.news(self._job or {}, now)) is not None:
+            yield JobEvent(run_id=self.plan.run_id, note=said)
         known = self.reported
         before = known.phase, known.cause_id, known.unrecoverable
         is_new = (reading.phase, reading.cause_id, reading.unrecoverable) != before
