@@ -108,7 +108,12 @@ def measure_run(
         shape=options.shape,
         gpu_model=options.gpu_model,
     )
-    return MeasuredLog(imported.completed(judged.measurement, origin), origin, judged.recognised)
+    return MeasuredLog(
+        imported.completed(judged.measurement, origin),
+        origin,
+        judged.recognised,
+        sources=judged.sources,
+    )
 
 
 # -- formats of logs ------------------------------------------------------------------------------

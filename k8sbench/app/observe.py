@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +24,7 @@ from k8sbench.lifecycle.gpu_metrics_fetcher import WANTED, GpuMetricsFetcher
 from k8sbench.lifecycle.observing import Observation
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.measure.run import recorded
-from k8sbench.measure.run.expectation import LogCandidate, MeasureOptions
+from k8sbench.measure.run.expectation import MeasureOptions
 from k8sbench.model import imported, observed, planning
 from k8sbench.model.errors import InputError, Interrupted, NotFound, Unreachable, UsageError
 from k8sbench.model.gpu_metrics import SeriesQuery
@@ -76,7 +76,7 @@ def observe(options: ObserveOptions, reporter: Reporter, stop: Stop) -> RunRows:
     kind, name = observed.parsed(options.job)
     if options.set_name is not None:
         checked_set_name(options.set_name)
-    possible = imports.candidates(options.measured)
+    imports.candidates(options.measured)  # raises here for what can never be measured
     with (
         stores.open_writable(options.store, note=reporter.note) as store,
         contextlib.closing(connections.connect(options.access)) as api,
@@ -95,7 +95,7 @@ def observe(options: ObserveOptions, reporter: Reporter, stop: Stop) -> RunRows:
             run = store.run(facts.run_id)
         else:
             reporter.note(_described(options.job, facts))
-            observer = _Observer(options, facts, possible, store, api, reporter, stop)
+            observer = _Observer(options, facts, store, api, reporter, stop)
             run = observer.observe(_run(facts, api, options))
         return results.rows(store, [run], reporter.note, accept=options.measured.accept)
 
@@ -191,7 +191,6 @@ class _Observer(NamedTuple):
 
     options: ObserveOptions
     facts: JobFacts
-    possible: Sequence[LogCandidate]
     store: SqlStore
     api: Api
     reporter: Reporter
@@ -270,8 +269,9 @@ class _Observer(NamedTuple):
                 end.action or "Observe a job while its pods are there.",
             )
         try:
+            stated = self._given()
             log = imports.measure_run(
-                {str(path): path.stem for path in logs}, job, self.possible, self._given()
+                {str(path): path.stem for path in logs}, job, imports.candidates(stated), stated
             )
             model = objects.gpu_model(self.api, filter(None, seen.nodes.values()))
             found = _stated(log.measurement, self.facts, model)
@@ -292,6 +292,14 @@ class _Observer(NamedTuple):
             pool=msgspec.structs.replace(plan.pool, name=POOL),
             **_of_job(self.facts),
         )
+        loaded = log.origin.loaded
+        job_facts = observed.with_sources(
+            self.facts,
+            options=self._options(),
+            log=log.sources,
+            benchmark=None if loaded is None else f"benchmark {loaded.spec.name} ({loaded.source})",
+        )
+        plan = msgspec.structs.replace(plan, observed=job_facts)
         repeat = self.store.next_repeat(plan.set_name, case_key(plan))
         run = msgspec.structs.replace(
             seen.run,
@@ -319,6 +327,14 @@ class _Observer(NamedTuple):
             f"\n  {latest.run_id} had --batch-size {plan.batch_size:g} --precision "
             f"{plan.amp_dtype or plan.precision} --framework {plan.framework}."
         )
+
+    def _options(self) -> Iterator[str]:
+        """Yield the given options that state facts."""
+        for name in observed.STATED:
+            if getattr(self.options.measured, name.replace("-", "_")) is not None:
+                yield name
+        if self.options.set_name is not None:
+            yield "set"
 
     def _given(self) -> MeasureOptions:
         """Add the case that the job's objects state to what the user states."""

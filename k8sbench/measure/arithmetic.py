@@ -15,18 +15,18 @@ SAME_MODEL = 0.001
 TF32_UNKNOWN = "fp32 or tf32"
 
 
-def arithmetic_speed(group: Group) -> tuple[Figure, Figure]:
-    """TFLOP/s per GPU, and its share of the GPU's peak."""
+def arithmetic_speed(group: Group, rate: float | None) -> tuple[Figure, Figure]:
+    """TFLOP/s per GPU at a rate of the group's runs, and its share of the GPU's peak."""
     if group.smoke:
         reason = "smoke run: small shapes"
     elif group.on_cpu:
         reason = "no GPU was used"
-    elif group.spread is None:
+    elif rate is None:
         reason = "no valid figure"
     elif group.gmac is not None:
         assert group.plan.fingerprint is not None  # the GMAC is from there
         model = group.plan.fingerprint.at(group.plan.sequence_length)
-        done = tflops(model, group.spread.median, group.plan.world_size)
+        done = tflops(model, rate, group.plan.world_size)
         return Figure(value=done), _peak_share(group, done)
     else:
         reason = group.missing.get("gmac", "the model's GMAC is not known")

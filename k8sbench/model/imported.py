@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, get_args
 
 import msgspec
@@ -98,6 +99,8 @@ class MeasuredLog(NamedTuple):
     """SHA-256 of each file; empty unless they are imported."""
     set_name: str = ""
     """Set of the run; empty unless it is imported."""
+    sources: Mapping[str, str] = MappingProxyType({})
+    """Fact → where it comes from, in words; facts that the log does not state are absent."""
 
     @property
     def run_ids(self) -> tuple[str, str]:
@@ -183,7 +186,8 @@ def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: 
     fields = planning.derive_fields(loaded, variant, device, nodes_and_gpus)
     fields["spec_source"] = readable(fields["spec_source"])
     model = fields["fingerprint"]
-    length = measurement.environment.get("option.sequence_length")
+    stated = measurement.environment
+    length = stated.get("option.sequence_length") or stated.get("sequence_length")
     grows = model is not None and model.position_gmac is not None and length is not None
     return RunPlan(
         **fields,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ from k8sbench.model.kinds import OBSERVED, TRAINS, JobKind, replica_name
 from k8sbench.model.kube import KubeObject, annotations_of, labels_of, moment, name_of
 from k8sbench.model.plain_text import without_passwords
 from k8sbench.model.plan import ObservedJob
+from k8sbench.model.pool import PRODUCT
 
 BENCHMARK_LABEL = f"{LABEL_DOMAIN}/benchmark"
 """Label of a job: name of its benchmark in rows."""
@@ -30,6 +31,8 @@ CONTAINER_ANNOTATION = f"{LABEL_DOMAIN}/container"
 """Annotation of a job: the container whose log is measured, where none has GPUs."""
 STATED = ("batch-size", "precision", "gpu-model", "framework", "warmup")
 """Annotations of a job that state what its log does not, as options of ``observe`` do."""
+TEMPLATES = "the pod templates"
+"""Source of facts."""
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 VARIABLES = ("NCCL_", "TORCH_", "OMP_", "CUDA_", "WORLD_SIZE")
 """Prefixes of variables that are recorded; others may hold credentials."""
@@ -138,6 +141,17 @@ def facts(kind: JobKind, job: KubeObject, child: KubeObject | None = None) -> Jo
             name=name_of(job),
             replicas=replicas,
             container=container,
+            sources={
+                "case": _case(job)[1],
+                "set": f"label {SET_LABEL}" if SET_LABEL in labels_of(job) else "the job's name",
+                "replicas": TEMPLATES,
+                "gpus": TEMPLATES,
+                "container": TEMPLATES if wanted is None else f"annotation {CONTAINER_ANNOTATION}",
+                "image": TEMPLATES,
+                "command": TEMPLATES,
+                "nodes": "pod status",
+                "image_digest": "pod status",
+            },
         ),
         uid=metadata["uid"],
         created_at=moment(metadata.get("creationTimestamp")) or 0.0,
@@ -161,14 +175,43 @@ def case_name(job: KubeObject) -> str:
     Its label, else the CronJob that owns it, else its generateName or its name, each less a date at
     the end.
     """
+    return _case(job)[0]
+
+
+def _case(job: KubeObject) -> tuple[str, str]:
+    """Return the name of a job's case, and where it comes from."""
     metadata = job["metadata"]
     if label := labels_of(job).get(BENCHMARK_LABEL):
-        return label
+        return label, f"label {BENCHMARK_LABEL}"
     for owner in metadata.get("ownerReferences") or ():
         if owner.get("kind") == "CronJob":
-            return str(owner["name"])
-    name = str(metadata.get("generateName") or "").rstrip("-.") or name_of(job)
-    return _DATE.sub("", name) or name
+            return str(owner["name"]), "the CronJob that owns the job"
+    generated = str(metadata.get("generateName") or "").rstrip("-.")
+    name = generated or name_of(job)
+    source = "the job's generateName" if generated else "the job's name"
+    return _DATE.sub("", name) or name, source
+
+
+def with_sources(
+    facts: JobFacts, *, options: Iterable[str], log: Mapping[str, str], benchmark: str | None
+) -> ObservedJob:
+    """Return the job with the source of each fact, in words.
+
+    ``options`` are those that are given, as typed, ``log`` has the facts that the log states, and
+    ``benchmark`` is the log's. What is stated twice is from the log.
+    """
+    format_of_log = "the log's format" if benchmark is None else benchmark
+    sources = {
+        **facts.job.sources,
+        **dict.fromkeys(("warmup", "framework", "precision", "batch_size"), format_of_log),
+        **({} if benchmark is None else {"model": benchmark}),
+        "gpu_model": f"label {PRODUCT} of the nodes",
+    }
+    for name in facts.stated:
+        sources[name] = f"annotation {LABEL_DOMAIN}/{name.replace('_', '-')}"
+    for name in options:
+        sources[name.replace("-", "_")] = f"option --{name}"
+    return msgspec.structs.replace(facts.job, sources={**sources, **log})
 
 
 def progress(job: KubeObject) -> str | None:

@@ -80,6 +80,8 @@ class ObservedJob(msgspec.Struct, frozen=True, kw_only=True):
     """Names of its replicas, rank 0 first."""
     container: str
     """The container whose log is measured."""
+    sources: dict[str, str] = {}
+    """Fact → where it comes from, in words; empty in runs of earlier versions."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):

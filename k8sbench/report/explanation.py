@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from k8sbench.measure import arithmetic
 from k8sbench.measure.group import selection, speedup
 from k8sbench.measure.group.known import KnownGroups, singles
 from k8sbench.measure.group.selection import Find
@@ -111,8 +112,13 @@ def of_run(run: Run, group: Group) -> Iterator[Row]:
             yield from _window(measurement, measurement.window)
         if (figures := measurement.throughput or measurement.unverified) is not None:
             yield 0, f"Estimators: {_estimators(figures)}"
+        yield from _mfu(measurement, group, member.rate)
         if measurement.accuracy is not None:
             yield from _training(measurement)
+    if run.plan.observed is not None and run.plan.observed.sources:
+        yield 0, "Sources"
+        for name, source in run.plan.observed.sources.items():
+            yield 1, f"{name.replace('_', ' ')}: {source}"
     yield 0, "Reasons" if member.reasons else "Reasons: none"
     yield from _reasons(member.reasons)
 
@@ -160,9 +166,28 @@ def _words(found: Measurement, *, headline: str) -> Iterator[str]:
             yield f"{_shown(found.tokens_per_second)} tokens/s"
         if found.gpus:
             yield f"{_shown(found.tokens_per_second / found.gpus)} tokens/s per GPU"
+    yield from _by_program(found)
+
+
+def _by_program(found: Measurement) -> Iterator[str]:
+    """Write what the program itself says of its arithmetic."""
     for name, unit in (("mfu", "% MFU"), ("tflops", "TFLOP/s per GPU")):
         if (said := found.environment.get(f"{name}_by_program")) is not None:
             yield f"{said:.4g} {unit} by the program"
+
+
+def _mfu(found: Measurement, group: Group, rate: float | None) -> Iterator[Row]:
+    """Explain the share of the GPUs' peak that a run reached, by k8sbench and by the program."""
+    speed, share = arithmetic.arithmetic_speed(group, rate)
+    if share.value is None:
+        yield 0, f"MFU: none: {share.reason}"
+    else:
+        assert speed.value is not None
+        yield 0, f"MFU: {100 * share.value:.4g} %, {speed.value:.4g} TFLOP/s per GPU"
+        model = group.plan.fingerprint
+        yield from ((1, note) for note in share.notes)
+        yield 1, f"model: {model.model}" if model else "model: unknown"
+    yield from ((1, words) for words in _by_program(found))
 
 
 def _estimators(figures: Throughput) -> str:

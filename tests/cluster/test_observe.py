@@ -120,6 +120,73 @@ def test_a_log_that_lacks_a_fact_is_kept_and_the_option_named(
     check_row(observer.json("observe", "pytorchjob/llama", "--precision=bf16")["rows"][0], "2x4")
 
 
+BENCHMARK = """
+name: llama-3
+title: Llama 3 8B
+task: Next token
+unit: tokens
+default_framework: pytorch
+variants:
+  - name: torchtitan
+    framework: pytorch
+    default: true
+    title: torchtitan
+    image: example.org/torchtitan:1
+    command: [torchrun, train.py]
+    log: torchtitan
+    batch_size: {fp32: 1, amp: 1}
+    window:
+      {warmup: 5, iterations: 100, rule: upstream, log_interval: {one_gpu: 10, many_gpus: 10}}
+    cases: [2x4]
+    fingerprint:
+      model: Llama 3 8B
+      parameters: 8030261248
+      gmac: 7.5
+      position_gmac: 0.000262144
+      input: 8,192 tokens
+"""
+
+
+def test_facts_have_their_sources_and_a_known_model_its_mfu(
+    observer: Shell, namespace: Namespace, growing: Path, tmp_path: Path
+) -> None:
+    create(namespace, **STATED, **{"k8sbench.io/warmup": "20"})
+    growing.write_text(TEXT)
+    finish(namespace)
+    file = tmp_path / "llama.yaml"
+    file.write_text(BENCHMARK)
+    observer.run("observe", "pytorchjob/llama")
+    options = ("--set=again", f"--benchmark={file}", "--precision=amp")
+    with_model = Shell(namespace, Path(observer.environment["KUBECONFIG"]), tmp_path / "model")
+    with_model.run("observe", "pytorchjob/llama", *options)
+    (plain,) = observer.json("results")["rows"]
+    (row,) = with_model.json("results")["rows"]
+    assert plain["peak_share"] is None
+    assert "--benchmark" in plain["missing"]["peak_share"]
+    done = 6 * (7.5 + 0.000262144 * 8192) * 7.0
+    assert row["tflops_per_gpu"] == pytest.approx(done)
+    assert row["benchmark"] == "llama", "the model is known, and the case is the job's"
+    first, second = (
+        shell.json("status", shell.run("list", "-o", "name").out.strip())
+        for shell in (observer, with_model)
+    )
+    assert first["measurement"]["warmup_iterations"] == 20
+    sources = first["plan"]["observed"]["sources"]
+    assert sources["precision"] == "annotation k8sbench.io/precision"
+    assert sources["warmup"] == "annotation k8sbench.io/warmup"
+    assert sources["batch_size"] == sources["gpu_model"] == "the log"
+    assert sources["replicas"] == sources["command"] == "the pod templates"
+    assert (sources["nodes"], sources["case"]) == ("pod status", "the job's name")
+    sources = second["plan"]["observed"]["sources"]
+    assert (sources["precision"], sources["set"]) == ("option --precision", "option --set")
+    assert str(file) in sources["model"]
+    shown = with_model.run("explain", second["run_id"]).out
+    assert re.search(rf"(?m)^MFU: {100 * done / 989.4:.2f}", shown)
+    assert "41.19 % MFU by the program" in shown
+    assert re.search(r"(?m)^MFU: none: .*--benchmark", observer.run("explain", first["run_id"]).out)
+    assert re.search(r"(?m)^  precision: option --precision$", shown)
+
+
 def test_what_may_not_be_read_or_is_not_there_is_named(
     observer: Shell, namespace: Namespace, tmp_path: Path
 ) -> None:

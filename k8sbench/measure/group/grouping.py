@@ -267,6 +267,8 @@ def _model(
         missing["parameters"] = "neither the runs nor the catalog say how many"
     if known is None:
         missing["gmac"] = "the catalog has no fingerprint of the model"
+        if plan.observed is not None:
+            missing["gmac"] += "; observe with --benchmark FILE, which has one"
     elif any(abs(n - known.parameters) > SAME_MODEL * known.parameters for n in counts):
         missing["gmac"] = (
             f"the runs report {max(counts):,} parameters, the catalog's model has"

@@ -184,7 +184,8 @@ def results(
             # The catalog's note on a case is more exact than the general one.
             ours = (n for n in ratio.notes if not (notes and n == SYNC_BN_NOTE))
             ratio = msgspec.structs.replace(ratio, notes=(*ours, *notes))
-        speed, share = arithmetic.arithmetic_speed(group)
+        median = None if group.spread is None else group.spread.median
+        speed, share = arithmetic.arithmetic_speed(group, median)
         deviations: tuple[Deviation, ...] | None = None
         why: str | None = None
         if published:

@@ -67,6 +67,29 @@ def precision(log: LogFacts) -> str | None:
     return logged or log.expected.precision or log.facts.first("precision_default")
 
 
+def sources(log: LogFacts, gpus: int) -> dict[str, str]:
+    """Return in words where facts of a log come from; those that it does not state are absent."""
+    assert log.family is not None
+    by_log, by_format = "the log", f"the log's format, {log.family.name}"
+    found = {
+        "precision": by_log if _states(log, "precision", "precision_assumed") else None,
+        "batch_size": by_log if printed_batch(log) or shares_samples(log, gpus) else None,
+        "gpu_model": by_log if _states(log, "gpu_model") else None,
+        "framework": by_format if log.family.framework else None,
+    }
+    if _states(log, "framework"):
+        found["framework"] = by_log
+    if found["precision"] is None and log.expected.precision is None:
+        found["precision"] = "the program's default"
+    if found["batch_size"] is None and log.expected.batch_size is None:
+        found["batch_size"] = by_log if per_gpu(log, gpus) else "the benchmark's file"
+    return {name: source for name, source in found.items() if source is not None}
+
+
+def _states(log: LogFacts, *names: str) -> bool:
+    return any(log.facts.first(name) is not None for name in names)
+
+
 def amp_dtype(log: LogFacts) -> str | None:
     """The half type of AMP; None without AMP, and where nothing states it."""
     if precision(log) != "amp":

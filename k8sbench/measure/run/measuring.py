@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -50,6 +50,8 @@ class JudgedLog(NamedTuple):
 
     If they are of :data:`OF_ITS_CASES`, the log is another case of the benchmark, else none.
     """
+    sources: Mapping[str, str]
+    """Fact → where it comes from, in words; facts that the log does not state are absent."""
 
     @property
     def recognised(self) -> str | None:
@@ -97,7 +99,8 @@ def judge(sources: Iterable[OpenedLog], candidates: Sequence[Expectation]) -> Ju
             found = _measurement(log)
         elif unfit:
             found, log.expected, applied = plain, family, family
-    return JudgedLog(_with_gpu_metrics(found, log), applied, stated, unfit)
+    by_log = log_statements.sources(log, found.gpus or 1)
+    return JudgedLog(_with_gpu_metrics(found, log), applied, stated, unfit, by_log)
 
 
 def _rejections(measurement: Measurement) -> list[str]:
