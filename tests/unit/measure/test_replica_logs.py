@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,25 +23,80 @@ def measured(folder: Path, logs: list[list[str]]) -> Measurement:
     return found.measurement
 
 
-def test_equal_lines_of_all_replicas_are_one_record(tmp_path: Path) -> None:
-    lines = lines_of("torchtitan.log")
-    alone = measured(tmp_path, [lines, *([["joined"]] * 3)])
-    logs = [[line.replace("[rank0]", f"[rank{rank}]") for line in lines] for rank in range(4)]
-    sharded = measured(tmp_path, logs)
-    assert sharded.rate == alone.rate == pytest.approx(56_000)
-    assert sharded.records == alone.records
+Printed = Callable[[int], list[str]]
+"""Lines of a replica, by its number."""
+
+
+def of_hf_trainer(rank: int) -> list[str]:
+    """Each node of a data-parallel job prints; its own clock times the whole."""
+    head = [
+        "***** Running training *****",
+        "  Num examples = 102,400",
+        "  Instantaneous batch size per device = 8",
+        "  Total train batch size (w. parallel, distributed & accumulation) = 512",
+        "  Gradient Accumulation steps = 8",
+        "  Total optimization steps = 200",
+    ]
+    steps = [f"{{'loss': {11 - n / 100:.4f}, 'epoch': {n / 200}}}" for n in range(10, 201, 10)]
+    seconds = 400 + rank / 100
+    rates = f"'train_samples_per_second': {102_400 / seconds:.3f}"
+    return [*head, *steps, f"{{'train_runtime': {seconds}, {rates}, 'epoch': 1.0}}"]
+
+
+def of_torchtitan(rank: int) -> list[str]:
+    """The first rank of each node prints its own, of sharded data parallelism."""
+    return [one.replace("[rank0]", f"[rank{2 * rank}]") for one in lines_of("torchtitan.log")]
+
+
+def of_torchtitan_in_stages(rank: int) -> list[str]:
+    """Tensor × pipeline parallelism: twelve sequences a step, accumulated, on eight GPUs."""
+    batch = "global batch size 12, gradient accumulation steps 12"
+    lines = "\n".join(of_torchtitan(rank))
+    lines = lines.replace("['dp_shard'], [8]", "['pp', 'tp'], [4, 2]")
+    lines = lines.replace("global batch size 8, gradient accumulation steps 1", batch)
+    return lines.replace("tps: 7,000", "tps: 10,500").splitlines()
+
+
+def of_megatron_in_stages(_: int) -> list[str]:
+    """The same of Megatron-LM."""
+    lines = "\n".join(lines_of("megatron_2026.log"))
+    lines = re.sub("(data-parallel size:) 8", r"\1 1", lines)
+    lines = re.sub("(tensor-model-parallel size:) 1", r"\1 2", lines)
+    lines = re.sub("(pipeline-model-parallel size:) 1", r"\1 4", lines)
+    lines = re.sub(r"(global.batch.size[ .:]+) 64", r"\1 12", lines)
+    lines = re.sub(r"(micro_batch_size \.+) 4", r"\1 1", lines)
+
+    def consumed(found: re.Match[str]) -> str:
+        return f"{found[1]}{int(found[2]) // 64 * 12}"
+
+    return re.sub(r"(consumed samples: +)(\d+)", consumed, lines).splitlines()
+
+
+def of_deepspeed(_: int) -> list[str]:
+    """A line numbers the micro-batches and the step; two make a step."""
+    return lines_of("deepspeed.log")
 
 
 @pytest.mark.parametrize(
-    ("log", "printing", "rate"),
-    [("megatron_2026.log", 3, 279 * 64 / 141.5), ("deepspeed.log", 0, 280 * 128 / 190)],
+    ("printed", "printing", "rate", "batch"),
+    [
+        (of_hf_trainer, 0, 256.0, 64),
+        (of_torchtitan, 0, 56_000.0, 1),
+        (of_torchtitan_in_stages, 3, 84_000.0, 1.5),
+        (of_megatron_in_stages, 3, 279 * 12 / 141.5, 1.5),
+        (of_deepspeed, 0, 280 * 128 / 190, 16),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
 )
-def test_the_steps_of_the_replica_that_prints_them_are_the_job_s(
-    tmp_path: Path, log: str, printing: int, rate: float
+def test_a_step_counts_once_whether_one_replica_prints_it_or_all_four(
+    tmp_path: Path, printed: Printed, printing: int, rate: float, batch: float
 ) -> None:
-    # Megatron's last pipeline stage prints; DeepSpeed's line names the micro-batch and the step.
     logs = [["joined"]] * 4
-    logs[printing] = lines_of(log)
-    found = measured(tmp_path, logs)
-    assert found.rate == pytest.approx(rate)
-    assert found.gpus == 8
+    logs[printing] = printed(printing)
+    alone = measured(tmp_path, logs)
+    everybody = measured(tmp_path, [printed(rank) for rank in range(4)])
+    for found in (alone, everybody):
+        assert found.rate == pytest.approx(rate)
+        assert (found.gpus, found.batch_size_per_gpu) == (8, batch)
+    assert everybody.records == alone.records
+    assert everybody.iterations == alone.iterations
