@@ -29,7 +29,7 @@ from k8sbench.model import imported, observed, planning
 from k8sbench.model.errors import InputError, Interrupted, NotFound, Unreachable, UsageError
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.identity import LABEL_DOMAIN, case_key, checked_set_name
-from k8sbench.model.kinds import JobKind, kind_of, rank_order
+from k8sbench.model.kinds import JobKind, kind_of
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.observed import JobFacts
 from k8sbench.model.phase import Phase, Transition
@@ -213,12 +213,19 @@ class _Observer(NamedTuple):
             contextlib.closing(KubernetesCluster(self.api, selection=selection)) as cluster,
         ):
             seen = observing.follow(run, cluster, LogWriter(folder), self.reporter, self.stop)
+            if seen.is_unreadable:
+                raise Unreachable(
+                    seen.run.history[-1].cause,
+                    f"When logs can be read again: k8sbench observe {job}",
+                )
             if not seen.run.phase.final:
                 raise Interrupted(
                     f"{self.stop.cause}: {job} goes on; it is {seen.run.phase}.",
                     f"Observe it again with: k8sbench observe {job}",
                 )
             pods = objects.pods(self.api, selection)
+            last = objects.last_states(self.api, kind_of(run.plan), facts.job.name, facts.uid)
+            seen.gaps += observed.unread(facts, *last, seen.restarts)
             run = self._measured(folder, seen)
             gaps = [*seen.gaps, *_shortened(folder)]
             if gaps:
@@ -258,10 +265,11 @@ class _Observer(NamedTuple):
     def _measured(self, folder: Path, seen: Observation) -> Run:
         """Measure the archived logs of the ended job; return its run."""
         from k8sbench.adapters.kubernetes import observing as objects
+        from k8sbench.adapters.store import artifacts
         from k8sbench.adapters.store.artifacts import LOG_SUFFIX, LOGS
 
         job, given = self.options.job, self.options.measured
-        logs = sorted((folder / LOGS).glob(f"*{LOG_SUFFIX}"), key=lambda one: rank_order(one.stem))
+        logs = artifacts.in_order_of_attempts((folder / LOGS).glob(f"*{LOG_SUFFIX}"))
         if not logs:
             end = seen.run.history[-1]
             raise NotFound(
@@ -306,8 +314,14 @@ class _Observer(NamedTuple):
             plan=msgspec.structs.replace(plan, repeat=repeat),
             image_digest=seen.images.pop() if len(seen.images) == 1 else None,
         )
+        unseen = sum(observed.UNSEEN in gap.replica for gap in seen.gaps)
+        restarts = max(found.restarts, unseen + max(seen.restarts.values(), default=0))
         found = recorded.judged_with_run(
-            found, run, accept=given.accept, gaps=seen.gaps, nodes=seen.node_facts
+            msgspec.structs.replace(found, restarts=restarts),
+            run,
+            accept=given.accept,
+            gaps=seen.gaps,
+            nodes=seen.node_facts,
         )
         is_result = recorded.is_result(run, found)
         return msgspec.structs.replace(run, measurement=found if is_result else None)

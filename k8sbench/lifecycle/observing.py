@@ -9,7 +9,7 @@ import msgspec
 
 from k8sbench.lifecycle.context import Reporter
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.phase import LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.parse.reading import family_in
@@ -31,13 +31,20 @@ class Observation(msgspec.Struct, kw_only=True):
     images: set[str] = set()
     """Digests of the images that its replicas ran."""
     nodes: dict[str, str | None] = {}
-    """Node by replica."""
+    """Node by replica; None before its pod has one."""
+    restarts: dict[str, int] = {}
+    """Restarts of containers and replacements of pods that were seen, by replica."""
     is_known: bool = False
     """True once the format of the log is known."""
     lines: list[str] = []
     """First lines of the log, until then."""
     printed_at: float | None = None
     """Unix seconds of the first line of any replica, by its node's clock; None without one."""
+
+    @property
+    def is_unreadable(self) -> bool:
+        """True if the job has ended, and its logs cannot be read now."""
+        return self.run.history[-1].cause_id == LOGS_INCOMPLETE
 
     def take(self, event: JobEvent) -> None:
         """Add an event to what is known."""
@@ -52,6 +59,8 @@ class Observation(msgspec.Struct, kw_only=True):
         if event.replica is not None:
             replica = event.replica
             self.nodes[replica.replica] = replica.node or self.nodes.get(replica.replica)
+            if replica.node is not None:
+                self.restarts[replica.replica] = replica.restarts
             if replica.image is not None:
                 self.images.add(replica.image)
         if event.transition is not None:
@@ -78,7 +87,7 @@ def follow(
     seen = Observation(run=run)
     cluster.resume(run, {})
     with stop:
-        while not seen.run.phase.final and stop.cause is None:
+        while not (seen.run.phase.final or seen.is_unreadable) and stop.cause is None:
             events = cluster.wait(LOOK_SECONDS)
             # Before the end that may follow them.
             for replica, lines in itertools.groupby(events, _printed_by):

@@ -284,6 +284,20 @@ def replica_name(role: str, job: int, rank: int) -> str:
     return f"{role}-{rank}" if job == 0 else f"{role}-{job}-{rank}"
 
 
+def log_name(replica: str, *, pod: int = 1, restarts: int = 0) -> str:
+    """Name the log of a container of a replica of an observed job, whose attempts have one each.
+
+    ``pod`` is the number of the pod among the replica's, from 1.
+    """
+    of_pod = f"{replica}.pod-{pod}" if pod > 1 else replica
+    return f"{of_pod}.restart-{restarts}" if restarts else of_pod
+
+
+def replica_of_log(name: str) -> str:
+    """Return the replica whose log has a name."""
+    return name.partition(".")[0]
+
+
 _V1_LABEL = "training.kubeflow.org/job-name"
 PYTORCH_JOB = JobKind(
     name="PyTorchJob",

@@ -22,6 +22,7 @@ from k8sbench.model.kube import KubeObject, annotations_of, labels_of, moment, n
 from k8sbench.model.plain_text import without_passwords
 from k8sbench.model.plan import ObservedJob
 from k8sbench.model.pool import PRODUCT
+from k8sbench.model.sample import LogGap
 
 BENCHMARK_LABEL = f"{LABEL_DOMAIN}/benchmark"
 """Label of a job: name of its benchmark in rows."""
@@ -38,6 +39,8 @@ VARIABLES = ("NCCL_", "TORCH_", "OMP_", "CUDA_", "WORLD_SIZE")
 """Prefixes of variables that are recorded; others may hold credentials."""
 MOST_METRICS = 5
 """Metrics that a report of the program's names."""
+UNSEEN = ".attempt-"
+"""Part of the name of a log that nobody saw."""
 _ID_DIGITS = 12
 _DATE = re.compile(r"[-._](\d{8,}|\d{4}-\d\d-\d\d)([-t]?\d{4,6})?$")
 """A date or Unix time at the end of a name."""
@@ -212,6 +215,38 @@ def with_sources(
     for name in options:
         sources[name.replace("-", "_")] = f"option --{name}"
     return msgspec.structs.replace(facts.job, sources={**sources, **log})
+
+
+def unread(
+    facts: JobFacts,
+    job: KubeObject | None,
+    child: KubeObject | None,
+    restarts: Mapping[str, int],
+) -> Iterator[LogGap]:
+    """Yield what is missing of an ended job's logs, by what its objects count.
+
+    ``restarts`` has those that were seen, of each replica that had a pod.
+    """
+    first = facts.job.replicas[0]
+    for replica in facts.job.replicas:
+        if replica not in restarts:
+            yield _gap(replica, "Its pod was deleted before it was seen.")
+    seen = restarts.get(first, 0)
+    counted_by = "JobSet"
+    counts = ((child or job or {}).get("status") or {}).get("restarts") or 0
+    if facts.job.kind == "Job":
+        status = (job or {}).get("status") or {}
+        counted_by = "Job"
+        counts = int(status.get("failed") or 0) + int(status.get("succeeded") or 0)
+        counts -= len(restarts)
+        seen = sum(restarts.values())
+    for number in range(1, int(counts) - seen + 1):
+        why = f"Its pods were deleted before they were seen; the {counted_by} counts their restart."
+        yield _gap(f"{first}{UNSEEN}{number}", why)
+
+
+def _gap(replica: str, why: str) -> LogGap:
+    return LogGap(replica=replica, after=None, before=None, why=why)
 
 
 def progress(job: KubeObject) -> str | None:

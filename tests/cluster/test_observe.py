@@ -10,16 +10,20 @@ import pytest
 
 from k8sbench import Client
 from tests.harness.cluster import audit, pod_logs, users
+from tests.harness.cluster.fault_proxy import Fault, FaultProxy
 from tests.harness.cluster.jobs import ON_GPUS, pytorch_job
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.nodes import RUN_FOR, log_text
+from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR, log_text
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.shell import Shell
+from tests.harness.cluster.shell import Shell, until
 from tests.tiers import ROOT
 
 LOG = ROOT / "tests" / "fixtures" / "logs" / "torchtitan.log"
 """7,000 tokens/s on each of eight GPUs, as rank 0 prints it."""
-TEXT = log_text(LOG.read_text().splitlines())
+LINES = LOG.read_text().splitlines()
+TEXT = log_text(LINES)
+BROKEN_OFF = LINES[:9]
+"""The begin of an attempt, at step 60 of 140."""
 READS = {"get", "list", "watch"}
 LOGS = {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}
 STATED = {"k8sbench.io/precision": "bf16"}
@@ -40,6 +44,54 @@ def growing(namespace: Namespace, tmp_path: Path) -> Path:
     other.write_text(log_text(["joined"]))
     pod_logs.serve_pods(namespace, {"llama-master-0": file, "llama-worker-0": other})
     return file
+
+
+def as_served(lines: list[str]) -> bytes:
+    """Write the log of a pod as the API server does."""
+    return re.sub(r"(?m)^(\S+) \w+ F ", r"\1 ", log_text(lines)).encode()
+
+
+LOG_OF = r"/pods/{}/log\?(?!.*previous=true)"
+
+
+class Attempts:
+    """A job whose first pod fails, and whose second one succeeds."""
+
+    def __init__(self, namespace: Namespace, proxy: FaultProxy, selector: str) -> None:
+        self.namespace, self.selector, self._proxy = namespace, f"--selector={selector}", proxy
+        self._known: set[str] = set()
+        self._refusal: Fault | None = None
+        self._serve_no_other()
+
+    def begins(self, lines: list[str]) -> str:
+        """Wait for a new pod that runs, and serve its log; return its name."""
+
+        def new() -> list[str]:
+            return [
+                pod["metadata"]["name"]
+                for pod in self.namespace.get("pods", self.selector)
+                if pod["metadata"]["name"] not in self._known
+                and pod["status"].get("phase") == "Running"
+            ]
+
+        until(new, "a new pod")
+        (name,) = new()
+        self._known.add(name)
+        text = as_served(lines)  # with the same stamps each time
+        self._proxy.alter(LOG_OF.format(name), lambda _: text)
+        self._serve_no_other()
+        return name
+
+    def _serve_no_other(self) -> None:
+        """Refuse the logs of pods whose log is not known yet."""
+        before = self._refusal
+        self._refusal = self._proxy.answer(503, LOG_OF.format("llama-[a-z0-9]+"))
+        if before is not None:
+            before.end()
+
+    def ends(self, pod: str, code: int) -> None:
+        how = (f"{RUN_FOR}=0s", f"{EXIT_CODE}={code}")
+        self.namespace.kubectl("annotate", "pod", pod, *how)
 
 
 def create(namespace: Namespace, **annotations: str) -> None:
@@ -74,7 +126,7 @@ def test_a_job_of_others_is_followed_and_measured(
     check_row(row, "2x4")
     (run_id,) = observer.run("list", "-o", "name").out.split()
     archived = observer.archived(run_id, "master-0")
-    assert archived == LOG.read_text().splitlines()
+    assert archived == LINES
     asked = {
         entry["verb"]
         for entry in audit.requests(own_cluster.layout.audit_log)
@@ -215,7 +267,8 @@ def test_doctor_lists_the_rights_that_observing_needs(
     assert "observer.yaml" in missing["action"]
 
 
-def test_a_job_of_kubernetes_is_observed(observer: Shell, namespace: Namespace) -> None:
+def batch_job(*, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    """Return a Job named llama of one pod with eight GPUs."""
     container = {
         "name": "trainer",
         "image": "example.invalid/trainer:1",
@@ -223,15 +276,118 @@ def test_a_job_of_kubernetes_is_observed(observer: Shell, namespace: Namespace) 
         "resources": {"limits": {"nvidia.com/gpu": 8}},
     }
     pod = {"restartPolicy": "Never", "containers": [container], **ON_GPUS}
-    spec = {"template": {"spec": pod}, "backoffLimit": 0}
-    labels = {"k8sbench.io/benchmark": "resnet50"}
-    metadata = {"name": "llama", "annotations": STATED, "labels": labels}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "llama", "annotations": STATED, "labels": labels or {}},
+        "spec": {"template": {"spec": pod}, "backoffLimit": 0, **spec},
+    }
+
+
+OF_JOB = "batch.kubernetes.io/job-name=llama"
+
+
+def measurement(shell: Shell) -> dict[str, Any]:
+    """Return the measurement of the only run."""
+    (run_id,) = shell.run("list", "-o", "name").out.split()
+    found: dict[str, Any] = shell.json("status", run_id)["measurement"]
+    return found
+
+
+def ids(measurement: dict[str, Any]) -> set[str]:
+    return {reason["id"] for reason in measurement["reasons"]}
+
+
+def test_the_pods_of_a_job_s_retries_are_attempts_of_one_run(
+    observer: Shell, namespace: Namespace, tmp_path: Path
+) -> None:
     with observer.behind_proxy() as proxy:
-        text = re.sub(r"(?m)^(\S+) \w+ F ", r"\1 ", TEXT).encode()
+        attempts = Attempts(namespace, proxy, OF_JOB)
+        namespace.create(batch_job(backoffLimit=2))
+        with observer.started("observe", "job/llama") as process:
+            for _ in range(2):
+                attempts.ends(attempts.begins(BROKEN_OFF), 1)
+            last = attempts.begins(LINES)
+            attempts.ends(last, 0)
+            process.ends(0)
+        late = Shell(namespace, Path(observer.environment["KUBECONFIG"]), tmp_path / "late")
+        late.run("observe", "job/llama")
+        for shell in (observer, late):
+            (row,) = shell.json("results")["rows"]
+            check_row(row, "1x8")
+            found = measurement(shell)
+            assert found["restarts"] == 2
+            assert "incomplete-log" not in ids(found)
+            (run_id,) = shell.run("list", "-o", "name").out.split()
+            assert shell.archived(run_id, "pod-0") == BROKEN_OFF
+            assert shell.archived(run_id, "pod-0.pod-2") == BROKEN_OFF
+            assert shell.archived(run_id, "pod-0.pod-3") == LINES
+
+
+def test_attempts_whose_pods_are_gone_are_named(observer: Shell, namespace: Namespace) -> None:
+    with observer.behind_proxy() as proxy:
+        attempts = Attempts(namespace, proxy, OF_JOB)
+        namespace.create(batch_job(backoffLimit=1))
+        first = attempts.begins(BROKEN_OFF)
+        attempts.ends(first, 1)
+        last = attempts.begins(LINES)
+        namespace.kubectl("delete", "pod", first)
+        attempts.ends(last, 0)
+        observer.run("observe", "job/llama")
+        (row,) = observer.json("results")["rows"]
+        check_row(row, "1x8")
+        (gap,) = (one for one in measurement(observer)["reasons"] if one["id"] == "incomplete-log")
+        assert gap["severity"] == "warn"
+        assert "pod-0.attempt-1" in str(gap)
+
+
+def test_a_job_that_its_ttl_deletes_is_measured_where_it_was_followed(
+    observer: Shell, namespace: Namespace
+) -> None:
+    with observer.behind_proxy() as proxy:
+        attempts = Attempts(namespace, proxy, OF_JOB)
+        namespace.create(batch_job(ttlSecondsAfterFinished=0))
+        with observer.started("observe", "job/llama") as process:
+            pod = attempts.begins(LINES)
+            process.until("tokens/s  loss")
+            attempts.ends(pod, 0)
+            process.ends(0)
+        (row,) = observer.json("results")["rows"]
+        check_row(row, "1x8")
+
+
+def test_pods_that_a_policy_deletes_are_named(
+    observer: Shell, namespace: Namespace, growing: Path
+) -> None:
+    job = pytorch_job("llama", workers=1, gpus=4, run_for=None)
+    job["metadata"]["annotations"] = STATED
+    job["spec"]["runPolicy"]["cleanPodPolicy"] = "Running"
+    namespace.create(job)
+    namespace.wait_for_pods(2)
+    growing.write_text(TEXT)
+    namespace.kubectl("annotate", "pod", "llama-master-0", f"{RUN_FOR}=0s")
+    namespace.kubectl("wait", "--for=delete", "pod/llama-worker-0", "--timeout=60s")
+    observer.run("observe", "pytorchjob/llama")
+    (row,) = observer.json("results")["rows"]
+    check_row(row, "2x4")
+    (gap,) = (one for one in measurement(observer)["reasons"] if one["id"] == "incomplete-log")
+    assert gap["severity"] == "warn"
+    assert "worker-0" in str(gap)
+    job["spec"]["runPolicy"]["cleanPodPolicy"] = "All"
+    job["metadata"]["name"] = "gone"
+    namespace.create(job)
+    namespace.kubectl("wait", "--for=condition=Running", "pytorchjob/gone", "--timeout=60s")
+    namespace.kubectl("annotate", "pod", "gone-master-0", "gone-worker-0", f"{RUN_FOR}=0s")
+    namespace.kubectl("wait", "--for=delete", "pod/gone-master-0", "--timeout=60s")
+    refused = observer.run("observe", "pytorchjob/gone", code=2)
+    assert "left no log" in refused.err
+
+
+def test_a_job_of_kubernetes_is_observed(observer: Shell, namespace: Namespace) -> None:
+    with observer.behind_proxy() as proxy:
+        text = as_served(LINES)
         proxy.alter(r"/pods/llama-[a-z0-9]+/log\?(?!.*previous=true)", lambda _: text)
-        namespace.create(
-            {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
-        )
+        namespace.create(batch_job(labels={"k8sbench.io/benchmark": "resnet50"}))
         with observer.started("observe", "job/llama") as process:
             process.until("Running: pod-0 runs")
             finish(namespace, "batch.kubernetes.io/job-name")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.model.errors import NotFound
+from k8sbench.model.errors import BenchError, NotFound
 from k8sbench.model.kinds import OBSERVED, JobKind
 from k8sbench.model.kube import KubeObject, labels_of, name_of
 from k8sbench.model.pool import PRODUCT
@@ -31,6 +31,19 @@ def read_child(api: Api, kind: JobKind, job: KubeObject) -> KubeObject | None:
     path = kinds.path(OBSERVED[kind.child].name, api.place.namespace, name_of(job))
     with api.explaining(f"{kind.child}/{name_of(job)} be read"):
         return api.find(path)
+
+
+def last_states(
+    api: Api, kind: JobKind, name: str, uid: str
+) -> tuple[KubeObject | None, KubeObject | None]:
+    """Return a job and the object with its list of jobs; None for what cannot be read."""
+    try:
+        job = api.find(kinds.path(kind.name, api.place.namespace, name))
+        if job is None or job["metadata"]["uid"] != uid:
+            return None, None
+        return job, read_child(api, kind, job) if kind.child else None
+    except (ApiFault, BenchError):
+        return None, None
 
 
 def pods(api: Api, selection: kinds.Selection) -> dict[str, str | None]:

@@ -34,6 +34,7 @@ from k8sbench.adapters.lines import MARKED_BYTES, digest
 from k8sbench.adapters.store import disk
 from k8sbench.json_decoders import decoder
 from k8sbench.model.errors import StoreError
+from k8sbench.model.kinds import rank_order, replica_of_log
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Moment, Phase, Transition
 from k8sbench.model.plan import RunPlan
@@ -262,6 +263,7 @@ def encoded(value: msgspec.Struct) -> bytes:
 
 LOGS = "logs"
 LOG_SUFFIX = ".log"
+_STAMP_BYTES = 64
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) ")
 
 
@@ -303,6 +305,21 @@ class LogWriter:
             file.truncate(disk.whole_size(path))
         self._paths[replica] = path
         return file
+
+
+def in_order_of_attempts(logs: Iterable[Path]) -> list[Path]:
+    """Return the logs of an observed run: those of its first attempts before those of the last."""
+    attempts: dict[str, list[Path]] = {}
+    for path in sorted(logs, key=_began):
+        attempts.setdefault(replica_of_log(path.stem), []).append(path)
+    numbers = {path: at for paths in attempts.values() for at, path in enumerate(paths)}
+    return sorted(numbers, key=lambda path: (numbers[path], rank_order(replica_of_log(path.stem))))
+
+
+def _began(log: Path) -> float:
+    """Return the time of a log's first line, Unix seconds."""
+    with disk.translated(f"read {log}"), log.open("rb") as file:
+        return split_stamp(file.read(_STAMP_BYTES))[0] or 0.0
 
 
 def shorten(path: Path, most: int) -> tuple[float | None, float | None] | None:

@@ -327,7 +327,9 @@ def earlier(facts: Facts) -> Iterator[Replica]:
         name = kind_of(facts.plan).replica_of(name_of(pod), facts.plan.job_name)
         count[name] += 1
         if name in by_name:
-            yield msgspec.structs.replace(by_name[name], pod=pod, events=(), created=count[name])
+            yield msgspec.structs.replace(
+                by_name[name], pod=pod, pod_name=name_of(pod), events=(), created=count[name]
+            )
 
 
 def _means(event: KubeObject, *wanted: Event) -> bool:

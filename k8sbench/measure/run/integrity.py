@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import msgspec
 
@@ -441,12 +441,11 @@ BUFFERED_SECONDS = 5.0
 """Maximum delay from a printed time to the node's time stamp."""
 
 
-def gaps_reason(measurement: Measurement, gaps: Sequence[LogGap], *, first: str) -> Finding:
-    """Build the finding for gaps in a run's logs.
-
-    ``first`` is the replica of rank 0, from whose log the figures are.
-    """
-    worst = [gap for gap in gaps if gap.replica == first and _may_matter(gap, measurement)]
+def gaps_reason(
+    measurement: Measurement, gaps: Sequence[LogGap], *, figures: Container[str]
+) -> Finding:
+    """Build the finding for gaps in a run's logs; the ``figures`` are from these."""
+    worst = [gap for gap in gaps if gap.replica in figures and _may_matter(gap, measurement)]
     gap = (worst or gaps)[0]
     after = "its beginning" if gap.after is None else _time_of_day(gap.after)
     before = "its end" if gap.before is None else _time_of_day(gap.before)

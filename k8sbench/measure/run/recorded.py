@@ -87,8 +87,10 @@ def judged_with_run(
     found = msgspec.structs.replace(found, restarts=restarts, environment=environment)
     more: list[Finding] = []
     if gaps:
-        first, *_ = replica_names(run.plan)
-        more.append(integrity.gaps_reason(found, gaps, first=first))
+        figures = {replica_names(run.plan)[0]}
+        if run.plan.observed is not None:  # each attempt has a log
+            figures = {found.lines[name].file for name in ("first", "last") if name in found.lines}
+        more.append(integrity.gaps_reason(found, gaps, figures=figures))
     more += [
         rules.EXIT_CODE.finding(f"The window is complete, but: {evidence.redact(end.cause)}")
         for end in run.history[-1:]

@@ -21,6 +21,7 @@ from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.lines import LogText, Resume, StampedLine
+from k8sbench.model.kinds import log_name
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogLine, LogMark
 
@@ -63,6 +64,8 @@ class Log(msgspec.Struct, eq=False):
 
     Its container has run, and is not known to be removed.
     """
+    is_split: bool = False
+    """True if each container's lines have a name of their own."""
     is_given_up: bool = False
     """True for one last request, without retry."""
     wake: threading.Event | None = None
@@ -341,9 +344,10 @@ class LogReader:
         log.is_intact, log.failing_since, log.failures = False, None, 0
         if log.gap is not None:
             self.gap(log, new[0].at, log.gap)
+        name = log_name(log.replica, restarts=container[1]) if log.is_split else log.replica
         for at, line in new:
             assert at is not None
-            handed = LogLine(replica=log.replica, at=at / 1_000_000, text=line)
+            handed = LogLine(replica=name, at=at / 1_000_000, text=line)
             self._sink(JobEvent(run_id=log.run_id, line=handed))
         log.mark, log.is_new, log.last = resume.mark, False, container
 

@@ -111,11 +111,13 @@ class LogStreams:
         restarts: int = 0,
         exists: bool = False,
         mark: LogMark | None = None,
+        is_split: bool = False,
     ) -> None:
         """Follow a replica's log once a stream is free; repeat when its pod changes.
 
         Only for a started container. ``mark`` is the archived end, used the first time only. If the
-        log ``exists``, a node's denial is not believed.
+        log ``exists``, a node's denial is not believed. With ``is_split`` the lines of a restarted
+        container have another name.
         """
         with self._lock:
             logs = self._runs.setdefault(run_id, {})
@@ -133,6 +135,7 @@ class LogStreams:
             log.is_intact = log.is_intact and (uid != log.uid or restarts == log.restarts)
             log.is_gone = log.is_gone and uid == log.uid
             log.exists = exists
+            log.is_split = is_split
             log.pod, log.uid, log.container, log.restarts = pod, uid, container, restarts
             if fresh and log not in self._following:
                 self._waiting[not log.leads][log] = None

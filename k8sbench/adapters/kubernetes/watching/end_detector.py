@@ -232,31 +232,36 @@ class EndDetector:
     def _follow_logs(
         self, followed: Followed, replicas: Sequence[facts.Replica], *, all_over: bool
     ) -> None:
-        run_id = followed.plan.run_id
         for rank, replica in enumerate(replicas):
-            if replica.pod is None or not replica.started:
-                if all_over:  # only an earlier pod may have left a log
-                    self._logs.ended(run_id, replica.name, gone=True)
-                continue
-            uid = replica.meta["uid"]
-            restarts = int(replica.main.get("restartCount", 0))
-            given = uid, restarts, replica.has_log
-            if followed.logs.get(replica.name) != given:
-                followed.logs[replica.name] = given
-                followed.logs_given += 1
-                self._logs.want(
-                    run_id,
-                    replica.name,
-                    pod=replica.pod_name,
-                    uid=uid,
-                    container=replica.container,
-                    rank=rank,
-                    restarts=restarts,
-                    exists=replica.has_log,
-                    mark=followed.marks.get(replica.name),
-                )
-            if all_over or replica.ended or replica.gone or replica.on_lost_node:
-                self._logs.ended(run_id, replica.name, gone=replica.gone)
+            if all_over and (replica.pod is None or not replica.started):
+                # Only an earlier pod may have left a log.
+                self._logs.ended(followed.plan.run_id, replica.name, gone=True)
+            for name, one in followed.logs_of(replica):
+                if one.pod is not None and one.started:
+                    self._follow_log(followed, name, one, rank)
+                    if all_over or one.ended or one.gone or one.on_lost_node:
+                        self._logs.ended(followed.plan.run_id, name, gone=one.gone)
+
+    def _follow_log(self, followed: Followed, name: str, replica: facts.Replica, rank: int) -> None:
+        uid = replica.meta["uid"]
+        restarts = int(replica.main.get("restartCount", 0))
+        given = uid, restarts, replica.has_log
+        if followed.logs.get(name) == given:
+            return
+        followed.logs[name] = given
+        followed.logs_given += 1
+        self._logs.want(
+            followed.plan.run_id,
+            name,
+            pod=replica.pod_name,
+            uid=uid,
+            container=replica.container,
+            rank=rank,
+            restarts=restarts,
+            exists=replica.has_log,
+            mark=followed.marks.get(name),
+            is_split=followed.plan.observed is not None,
+        )
 
     # -- the queue, while a job waits in it ------------------------------------------------------
 

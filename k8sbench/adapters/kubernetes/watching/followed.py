@@ -18,7 +18,7 @@ from k8sbench.diagnose.job.facts import DELETED, JobSnapshot
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, JobState
 from k8sbench.model import creation, observed
 from k8sbench.model.identity import NONCE_ANNOTATION
-from k8sbench.model.kinds import kind_of
+from k8sbench.model.kinds import kind_of, log_name, replica_of_log
 from k8sbench.model.kube import (
     JobOwner,
     KubeObject,
@@ -71,6 +71,26 @@ class _Progress:
         self._noted = said
         self._at = now
         return said
+
+
+class _ReplacedPods:
+    """The pods of a job that others have replaced."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, KubeObject] = {}
+        """By uid."""
+        self.replicas: Sequence[facts.Replica] = ()
+        """The job's replicas with these pods, oldest first."""
+        self._numbers: dict[str, dict[str, int]] = {}
+        """Numbers of all pods, by replica and uid."""
+
+    def logs_of(self, replica: facts.Replica) -> Iterator[tuple[str, facts.Replica]]:
+        """Yield the name of each pod's log, and the replica with that pod."""
+        numbers = self._numbers.setdefault(replica.name, {})
+        for one in (*self.replicas, replica):
+            if one.name == replica.name and one.pod is not None:
+                number = numbers.setdefault(one.meta["uid"], len(numbers) + 1)
+                yield log_name(replica.name, pod=number), one
 
 
 class Followed:
@@ -138,8 +158,7 @@ class Followed:
         self._job: KubeObject | None = None
         self._is_deleted = False
         self._pods: dict[str, KubeObject] = {}
-        self._earlier: dict[str, KubeObject] = {}
-        """Replaced pods, by uid."""
+        self._replaced = _ReplacedPods()
         self._events: dict[str, KubeObject] = {}
         self._lines: dict[str, list[str]] = {}
         self._reports: dict[str, exits.TorchrunReport] = {}
@@ -197,9 +216,10 @@ class Followed:
 
     def take_line(self, line: LogLine) -> None:
         """Keep a replica's last log lines, which may explain its failure."""
-        lines = self._lines.setdefault(line.replica, [])  # a deque takes 0.8 kB, if empty
+        replica = replica_of_log(line.replica)
+        lines = self._lines.setdefault(replica, [])  # a deque takes 0.8 kB, if empty
         lines.append(line.text)
-        if not self._reports.setdefault(line.replica, exits.TorchrunReport()).has(line.text):
+        if not self._reports.setdefault(replica, exits.TorchrunReport()).has(line.text):
             # Not all at once: a line behind a report may be a stray.
             del lines[: min(2, max(0, len(lines) - LINES))]
         elif len(lines) > REPORTED_LINES:
@@ -216,13 +236,16 @@ class Followed:
         if before is not None and _is_newer(before, pod):
             return  # the watch is behind a list
         if before is not None and before["metadata"]["uid"] != pod["metadata"]["uid"]:
+            if _created(pod) < _created(before):  # a list is in order of names, not of ages
+                self._replaced.pods[pod["metadata"]["uid"]] = pod
+                return
             if self._owns(before) and not self._owns(pod):
                 return  # it belongs to a newer job of the name; ours is still read
             uid = pod["metadata"]["uid"]
-            if uid in self._earlier:  # it still changes while the one that replaced it starts
-                self._earlier[uid] = pod
+            if uid in self._replaced.pods:  # it still changes while the one that replaced it starts
+                self._replaced.pods[uid] = pod
                 return
-            self._earlier[before["metadata"]["uid"]] = self._pods[name]
+            self._replaced.pods[before["metadata"]["uid"]] = self._pods[name]
         self._pods[name] = pod
 
     def _take_deleted(self, change: ObjectDeleted) -> None:
@@ -230,6 +253,8 @@ class Followed:
             for name, pod in self._pods.items():
                 if pod["metadata"]["uid"] == change.uid:
                     self._pods[name] = {**(change.object or pod), DELETED: True}
+            if (replaced := self._replaced.pods.get(change.uid)) is not None:
+                self._replaced.pods[change.uid] = {**(change.object or replaced), DELETED: True}
         elif self.uid is None and self._attempt > 1:
             return  # what was not seen yet cannot be gone: it is of the attempt before
         elif change.kind == self.kind and self.uid in {None, change.uid}:
@@ -253,16 +278,27 @@ class Followed:
         seen = JobSnapshot(
             job=self._job,
             pods={name: pod for name, pod in self._pods.items() if self._owns(pod)},
-            earlier=[pod for pod in self._earlier.values() if self._owns(pod)],
+            earlier=sorted(filter(self._owns, self._replaced.pods.values()), key=_created),
             events=sorted(self._events.values(), key=_stamp),
             deleted=self._is_deleted,
             workload=workload,
         )
         found = facts.look(seen, self.plan, now)
+        self._replaced.replicas = [*facts.earlier(found)]
         reading = state.read(found, self._lines)
         if self._job is not None and ownership.waits(self._job):
             reading = msgspec.structs.replace(reading, unrecoverable=False)
         return reading, found.replicas
+
+    def logs_of(self, replica: facts.Replica) -> Iterator[tuple[str, facts.Replica]]:
+        """Yield the name of each log of a replica, and the replica with the pod that wrote it.
+
+        A log that another pod of a job of ours continues is one; pods of others are attempts.
+        """
+        if self.plan.observed is None:
+            yield replica.name, replica
+            return
+        yield from self._replaced.logs_of(replica)
 
     def is_queued(self) -> bool:
         """Return True if the job waits in a queue."""
@@ -382,6 +418,10 @@ class Followed:
         stamp = moment(condition.get("lastTransitionTime"))
         at = now if stamp is None or phase is self.reported.phase else stamp
         return at if self.reported.at <= at <= now else max(now, self.reported.at)
+
+
+def _created(pod: KubeObject) -> float:
+    return moment(pod["metadata"].get("creationTimestamp")) or 0.0
 
 
 def _is_newer(known: KubeObject, pod: KubeObject) -> bool:
