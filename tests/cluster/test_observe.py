@@ -85,7 +85,7 @@ class Attempts:
     def _serve_no_other(self) -> None:
         """Refuse the logs of pods whose log is not known yet."""
         before = self._refusal
-        self._refusal = self._proxy.answer(503, LOG_OF.format("llama-[a-z0-9]+"))
+        self._refusal = self._proxy.answer(503, LOG_OF.format("llama-[a-z0-9-]+"))
         if before is not None:
             before.end()
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.cluster.test_cluster_port import test_a_run_ends_whose_job_is_deleted_without_its_pods
 from tests.cluster.test_every_write import test_a_killed_submit_repeated_makes_one_job
+from tests.cluster.test_observe import Attempts, measurement
 from tests.cluster.test_ownership import (
     test_a_job_is_collected_where_it_is_taken_over_and_nowhere_else,
 )
@@ -195,6 +196,38 @@ def test_a_train_job_of_others_is_observed_as_the_page_says(
         (row,) = observer.json("results")["rows"]
     assert (row["benchmark"], row["case"], row["backend"]) == ("llama", "2x4", "observed")
     assert row["throughput"] == pytest.approx(56_000)
+
+
+def test_the_restarts_of_a_train_job_are_attempts_of_one_run(
+    namespace: Namespace, tmp_path: Path
+) -> None:
+    made = users.make(namespace, tmp_path, "observer", sees_nodes=True, file=users.OBSERVER)
+    observer = Shell(namespace, made, tmp_path / "observer")
+    lines = (ROOT / "tests" / "fixtures" / "logs" / "torchtitan.log").read_text().splitlines()
+    runtime, job = theirs(1, 8)
+    runtime["spec"]["template"]["spec"]["failurePolicy"] = {"maxRestarts": 1}
+    job["metadata"]["annotations"] = {"k8sbench.io/precision": "bf16"}
+    (replicated,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    replicated["template"]["spec"]["backoffLimit"] = 0
+    replicated["template"]["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    with observer.behind_proxy() as proxy:
+        attempts = Attempts(namespace, proxy, "jobset.sigs.k8s.io/jobset-name=llama")
+        namespace.create(runtime, job)
+        with observer.started("observe", "trainjob/llama") as process:
+            first = attempts.begins(lines[:9])
+            process.until("Running: ")
+            attempts.ends(first, 1)
+            attempts.ends(attempts.begins(lines), 0)
+            process.ends(0)
+        late = Shell(namespace, Path(observer.environment["KUBECONFIG"]), tmp_path / "late")
+        late.run("observe", "trainjob/llama")
+        for shell in (observer, late):
+            (row,) = shell.json("results")["rows"]
+            assert (row["case"], row["state"]) == ("1x8", "valid")
+            assert row["throughput"] == pytest.approx(56_000)
+            assert measurement(shell)["restarts"] == 1
+        named = [one for one in measurement(late)["reasons"] if one["id"] == "incomplete-log"]
+        assert "node-0.attempt-1" in str(named), "its pods went with the restart"
 
 
 def left_by_a_killed_submit(shell: Shell, run_id: str) -> None:
