@@ -287,9 +287,12 @@ class _Observer(NamedTuple):
                 found, log.origin, run_id=seen.run.run_id, set_name=seen.run.plan.set_name
             )
         except InputError as error:
+            lacking = [name for name in observed.STATED if f"--{name}" in error.action]
+            annotations = " and ".join(f"{LABEL_DOMAIN}/{name}" for name in lacking)
+            annotate = f"\n  Or annotate the job with {annotations}." if lacking else ""
             raise InputError(
                 error.message.removeprefix(f"{error.file}: "),
-                f"{error.action}{self._as_before()}\n  Its logs are in {folder / LOGS}.",
+                f"{error.action}{annotate}{self._as_before()}\n  Its logs are in {folder / LOGS}.",
                 file=job,
             ) from error
         plan = msgspec.structs.replace(

@@ -175,13 +175,15 @@ def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: 
     notes: list[str] = []
     nodes_and_gpus = shape(measurement, origin, notes)
     device: Device = "cpu" if measurement.device == "cpu" else "cuda"
-    if measurement.framework is None:
-        raise _unknown("framework", "--framework", origin)
     precision: Any = measurement.precision
-    if precision not in get_args(Precision):
-        raise _unknown("precision", "--precision", origin)
-    if measurement.batch_size_per_gpu is None:
-        raise _unknown("batch per GPU", "--batch-size", origin)
+    unknown = {
+        "framework": "--framework" if measurement.framework is None else None,
+        "precision": None if precision in get_args(Precision) else "--precision",
+        "batch per GPU": "--batch-size" if measurement.batch_size_per_gpu is None else None,
+    }
+    options = {what: option for what, option in unknown.items() if option is not None}
+    if measurement.framework is None or measurement.batch_size_per_gpu is None or options:
+        raise _unknown(" and ".join(options), " and ".join(options.values()), origin)
     impl: Any = measurement.impl if measurement.impl in get_args(Impl) else "unknown"
     fields = planning.derive_fields(loaded, variant, device, nodes_and_gpus)
     fields["spec_source"] = readable(fields["spec_source"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,7 @@ def test_a_log_that_lacks_a_fact_is_kept_and_the_option_named(
     finish(namespace)
     refused = observer.run("observe", "pytorchjob/llama", code=2)
     assert "--precision" in refused.err
+    assert "k8sbench.io/precision" in refused.err
     (folder,) = re.findall(r"Its logs are in (\S+)\.$", refused.err, re.MULTILINE)
     assert (Path(folder) / "master-0.log").exists()
     check_row(observer.json("observe", "pytorchjob/llama", "--precision=bf16")["rows"][0], "2x4")
@@ -383,7 +385,9 @@ def test_pods_that_a_policy_deletes_are_named(
     assert "left no log" in refused.err
 
 
-def test_a_job_of_kubernetes_is_observed(observer: Shell, namespace: Namespace) -> None:
+def test_a_job_of_kubernetes_is_observed_without_its_secrets(
+    observer: Shell, namespace: Namespace, tmp_path: Path
+) -> None:
     with observer.behind_proxy() as proxy:
         text = as_served(LINES)
         proxy.alter(r"/pods/llama-[a-z0-9]+/log\?(?!.*previous=true)", lambda _: text)
@@ -397,6 +401,22 @@ def test_a_job_of_kubernetes_is_observed(observer: Shell, namespace: Namespace) 
         assert row["benchmark"] == "resnet50"
         assert row["published"] is None, "a label makes it no run of the catalog's"
         (run_id,) = observer.run("list", "-o", "name").out.split()
-        shown = observer.run("status", run_id, "--output=json").out
-        assert "--hf-token=***" in shown
-        assert "s3cr3tvalue" not in shown
+        assert "--hf-token=***" in observer.run("status", run_id, "--output=json").out
+        folder, archive = tmp_path / "report", tmp_path / "runs.tar.gz"
+        for words in (
+            ("status", run_id),
+            ("explain", run_id),
+            ("results", "--output=wide"),
+            ("results", "--output=json"),
+            ("results", "--output=csv"),
+            ("results", "--output=markdown"),
+            ("results", "--output=html"),
+            ("report", "llama", "--output", str(folder)),
+            ("store", "export", str(archive)),
+        ):
+            assert "s3cr3tvalue" not in observer.run(*words).out, words
+        with tarfile.open(archive) as exported:
+            exported.extractall(folder / "exported", filter="data")
+        written = [path for path in folder.rglob("*") if path.is_file()]
+        assert len(written) > 5
+        assert not [path for path in written if b"s3cr3tvalue" in path.read_bytes()]

@@ -293,3 +293,11 @@ def test_a_log_that_states_little_is_imported_with_the_options_that_errors_name(
     (row,) = rows(cli)
     assert (row["case"], row["batch_size_per_gpu"], row["runs_valid"]) == (case, batch, 1)
     assert (row["framework"], row["precision"]) == ("pytorch", "amp")
+
+
+def test_all_that_a_log_does_not_state_is_one_error(cli: Cli) -> None:
+    words = ("import", str(FIXTURES / "nanogpt.log"), "--gpus=8", "--set=s")
+    assert "--precision and --batch-size" in cli(*words, code=2).err
+    assert runs() == []
+    cli(*words, "--precision=bf16", "--batch-size=12", code=None)
+    assert len(runs()) == 1
