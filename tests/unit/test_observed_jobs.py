@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from k8sbench.model import observed
 from k8sbench.model.errors import UsageError
+from k8sbench.model.identity import case_key
 from k8sbench.model.kinds import OBSERVED
+from tests.unit.render.plans import plan
 
 UID = "0b5f6c1e-8f3c-4d64-9a53-0d5d6a7a4e11"
 
@@ -198,6 +201,32 @@ def test_only_variables_of_the_list_are_recorded() -> None:
     found = facts(job("llama", container(env=env, command=["python", "a.py"])))
     assert found.environment == {"job_command": "python a.py", "job_env.NCCL_DEBUG": "INFO"}
     assert found.image == "example.org/llama:1"
+
+
+# -- what is missing -------------------------------------------------------------------------------
+
+
+def lacking(known: observed.JobFacts, status: dict[str, Any], **restarts: int) -> list[str]:
+    seen = {name.replace("_", "-"): count for name, count in restarts.items()}
+    return [gap.replica for gap in observed.unread(known, {"status": status}, None, seen)]
+
+
+def test_attempts_that_a_job_counts_and_nobody_saw_are_named() -> None:
+    known = facts(job())
+    assert lacking(known, {"failed": 2, "succeeded": 1}, pod_0=2) == []
+    assert lacking(known, {"failed": 2, "succeeded": 1}, pod_0=0) == [
+        "pod-0.attempt-1",
+        "pod-0.attempt-2",
+    ]
+    of_set = facts(job_set(replicated("worker", 2, 4)), "jobset")
+    assert lacking(of_set, {"restarts": 1}, worker_0=1, worker_1=1) == []
+    assert lacking(of_set, {"restarts": 1}, worker_0=0) == ["worker-1", "worker-0.attempt-1"]
+
+
+def test_an_observed_run_is_another_case_than_a_run_of_ours() -> None:
+    ours = plan("1x8")
+    theirs = msgspec.structs.replace(ours, backend="observed")
+    assert case_key(theirs) != case_key(ours)
 
 
 # -- progress --------------------------------------------------------------------------------------
