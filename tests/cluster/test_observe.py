@@ -160,6 +160,19 @@ def test_an_observed_job_goes_on_and_is_measured_after_its_end(
     assert "was observed" in refused.err
 
 
+def test_a_job_that_is_created_again_under_its_name_is_another_run(
+    observer: Shell, namespace: Namespace, growing: Path
+) -> None:
+    growing.write_text(TEXT)
+    for count in (1, 2):
+        create(namespace, **STATED)
+        finish(namespace)
+        namespace.wait("condition=Succeeded", "pytorchjob/llama")
+        observer.run("observe", "pytorchjob/llama", code=None)
+        assert len(observer.json("list")) == count
+        namespace.kubectl("delete", "pytorchjob/llama", "--cascade=foreground", "--wait")
+
+
 def test_a_log_that_lacks_a_fact_is_kept_and_the_option_named(
     observer: Shell, namespace: Namespace, growing: Path
 ) -> None:
