@@ -52,8 +52,9 @@ DEVICE = reject(
 )
 EVALUATION_MISSING = reject(
     "evaluation-missing",
-    "A training lacks an evaluation that it planned. It was interrupted there, or the "
-    "log lost lines: its accuracy and time to train may be others.",
+    "A training lacks an evaluation that it planned, or AI-Rank's line of one that reaches the "
+    "target. It was interrupted there, or the log lost lines: its accuracy and time to train may "
+    "be others.",
     "Run it to its end; --run-id RUN continues a run that is over.",
 )
 FORMAT_UNCONFIRMED = reject(
@@ -308,11 +309,12 @@ TF32_LIKELY = warn(
 )
 UNSTEADY = warn(
     "unsteady",
-    "The time-weighted mean and the median differ by over 5 %. Some records are much "
-    "slower than most. Rejects if the mean is under 70 % of the median, the slowest 1 % of the "
-    "lines hold over 20 % of the time, and no evaluation, checkpoint or restart explains it; not "
-    "for smoke runs.",
-    "Give a longer --warmup if the first lines are slow; else look for stalls.",
+    "The time-weighted mean and the median differ by over 5 %. The sentence counts the lines that "
+    "took over twice the median, and those of them that waited for data or held an evaluation. "
+    "Rejects if the mean is under 70 % of the median, the slowest 1 % of the lines hold over 20 % "
+    "of the time, and no evaluation, checkpoint or restart explains it; not for smoke runs.",
+    "Give a longer --warmup if only the first lines are slow, and the loaders more workers or "
+    "faster storage if they waited for data; else look for what stalled.",
 )
 XID_ERROR = warn(
     "xid-error",

@@ -184,6 +184,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     device: str | None = None
     by_rule: dict[str, str] = {}
     """Choices of the benchmark's own rule: its loss ``head``, its ``norm`` layer."""
+    data_md5: str | None = None
+    """MD5 of the data's archive, as the logs state it; None unless all runs agree."""
     layout: str | None = None
     """Memory layout, ``NHWC`` or ``NCHW``; None unless all runs agree."""
     by_estimator: dict[str, float] = {}

@@ -37,8 +37,8 @@ _EVENT = re.compile(
     r"AI-Rank-log (?P<at>\d{6,}(?:\.\d+)?) "
     r"(?P<event>load_data|test_begin|eval_accuracy|test_finish|target_quality_time|total_use_time"
     r"|avg_ips)"
-    # Where the checksum is the number of samples and no hash.
-    r"(?:, checksum: ?(?P<samples>\d{1,9})(?!\w))?"
+    # The checksum is the number of samples, or the MD5 of the data's archive.
+    r"(?:, checksum: ?(?:(?P<samples>\d{1,9})|(?P<md5>[0-9a-f]{32}))(?!\w))?"
     r"(?:: ?(?P<value>[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?) ?(?:[A-Za-z]*/?s(?:ec)?\b)?)?"
 )
 
@@ -50,6 +50,7 @@ def airank_events(line: CleanLine) -> Iterator[Mark]:
             "event": match["event"],
             "value": number_in(match["value"] or match["samples"]),
         }
+        values |= {"md5": match["md5"]} if match["md5"] else {}
         yield line.mark("airank", match[0], values, number_in(match["at"]))
 
 

@@ -122,6 +122,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
             if (value := joined(reported(c.measurement.environment, name) for c in measured))
             is not None
         },
+        data_md5=_data_md5(measured),
         layout=_layout(measured),
         by_estimator=_by_estimator(counted),
         accuracy=_accuracy(counted, measured, missing),
@@ -294,6 +295,12 @@ def _nodes(measured: Sequence[Candidate]) -> tuple[str, ...]:
     """Return the nodes of the runs, unless there are too many to name."""
     names = sorted({name for c in measured for name in c.run.nodes})
     return tuple(names) if len(names) <= MOST_NODES else ()
+
+
+def _data_md5(measured: Sequence[Candidate]) -> str | None:
+    """Return the MD5 of the data's archive if all runs state the same."""
+    stated = {reported(c.measurement.environment, "data_md5") for c in measured}
+    return stated.pop() if len(stated) == 1 else None
 
 
 def _layout(measured: Sequence[Candidate]) -> str | None:

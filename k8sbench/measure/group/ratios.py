@@ -13,6 +13,7 @@ from functools import partial
 import msgspec
 
 from k8sbench.measure.arithmetic import SAME_MODEL, TF32_UNKNOWN, arithmetic, peak_of, plain_name
+from k8sbench.measure.rules import ENDS_EARLY
 from k8sbench.model.choices import parse_case
 from k8sbench.model.group import SCRATCH, Deviation, Group, Parity
 from k8sbench.model.identity import fields_for
@@ -39,7 +40,7 @@ def deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation, ...]:
         for figure in variant.published
         if figure.throughput is not None
     ]
-    if group.plan.mode == "train":
+    if group.plan.mode == "train" or group.runs_at_target is not None:
         found += [
             _trained(group, figure, spec, variant, quantity)
             for quantity, name in (("time_to_train", "time_to_train_s"), ("accuracy", "accuracy"))
@@ -95,7 +96,8 @@ def _trained(
         aim, estimator = spec.target_accuracy, "Time2Train"
         published, ours = figure.time_to_train_s, group.time_to_train_s
         unlike = _unlike_trained(group, figure, variant, aim)
-        aims = aim is not None and training is not None and training.target == aim.percent
+        # Logs of other programs are read with the benchmark's target.
+        aims = aim is not None and (training is None or training.target == aim.percent)
         unlike += ["target"] if group.spread is not None and not aims else []
     else:
         assert figure.accuracy is not None
@@ -103,8 +105,13 @@ def _trained(
         scale = 100 if reached is not None and reached.unit == "fraction" else 1
         ours = None if reached is None else reached.best * scale
         unlike = _unlike_trained(group, figure, variant, figure.accuracy)
+        is_part = any(reason.id == ENDS_EARLY.id for m in group.members for reason in m.reasons)
         if training is not None and "target" in (training.ended_by or ""):
             notes.append("stopped at the target")
+        elif training is None and is_part:
+            # Of a log that ends early, only what reached the target is more than a part.
+            notes += ["stopped at the target"] if group.time_to_train_s is not None else []
+            unlike += ["length"] if group.time_to_train_s is None else []
     unlike += ["no-figure"] if ours is None and group.spread is not None else []
     deviation = _deviation(group, figure, spec, variant, published)
     return msgspec.structs.replace(
@@ -127,7 +134,11 @@ def _unlike_trained(
     unlike = [name for name in _unlike_published(group, figure, variant) if name != "estimator"]
     if group.spread is None:
         return unlike
-    if {data_source(group.plan.data), figure.data} != {"real"}:
+    archive = variant.data_set and variant.data_set.md5
+    is_real = data_source(group.plan.data) == "real"
+    # A log that states the archive's checksum was made with the published data.
+    is_real = is_real or (archive is not None and group.data_md5 == archive)
+    if not is_real or figure.data != "real":
         unlike.append("data")
     planned, recipe = group.plan.training, variant.train
     weights = group.training and group.training.weights

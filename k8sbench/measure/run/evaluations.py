@@ -27,6 +27,8 @@ from k8sbench.model.sample import Evaluation, Mark, Place
 
 ROUNDED = 1e-9
 """Percent that a fraction may lose by becoming percent."""
+SAME_VALUE = 0.006
+"""Difference of one evaluation's two lines, in percent: programs print two decimals."""
 
 
 class Evaluated(msgspec.Struct, frozen=True):
@@ -63,6 +65,8 @@ class AiRankEvents:
         self.evaluations: list[Evaluated] = []
         self.samples: tuple[int, Place] | None = None
         """Size of the data set, and the line that states it."""
+        self.md5: str | None = None
+        """MD5 of the data's archive, as the first ``load_data`` line states it."""
 
     def add(self, mark: Mark, file: str) -> None:
         """Take an event."""
@@ -72,6 +76,8 @@ class AiRankEvents:
             self.begun, self.begun_at = mark, place
         elif event in {"test_finish", "total_use_time", "target_quality_time"}:
             self.ended = True
+        elif event == "load_data" and mark.values.get("md5"):
+            self.md5 = self.md5 or str(mark.values["md5"])
         elif not isinstance(value, float):
             return
         elif event == "load_data" and self.samples is None:
@@ -91,6 +97,26 @@ class AiRankEvents:
             best=max(values),
             final=values[-1],
             unit="%" if max(values) > 1 else "fraction",
+            evaluations=len(values),
+        )
+
+    def completed(self, own: AccuracyResult | None) -> AccuracyResult | None:
+        """The program's ``own`` evaluations, with those that only AI-Rank's lines have.
+
+        A log that was stopped at the target may lack the program's line of the last one.
+        """
+        ours = self.accuracy
+        if own is None or ours is None or own.evaluations >= ours.evaluations:
+            return own or ours
+        values = [evaluated.value for evaluated in self.percent()]
+        scale = 100 if own.unit == "fraction" else 1
+        for each in (own.best, own.final):
+            if not any(math.isclose(each * scale, v, abs_tol=SAME_VALUE) for v in values):
+                return own
+        return msgspec.structs.replace(
+            own,
+            best=max(own.best, round(max(values) / scale, 9)),
+            final=round(values[-1] / scale, 9),
             evaluations=len(values),
         )
 

@@ -13,6 +13,7 @@ import msgspec
 
 from k8sbench.measure import rules
 from k8sbench.measure.run import agreement, evidence, log_clock, log_statements, log_units
+from k8sbench.measure.run.evaluations import SAME_VALUE
 from k8sbench.measure.run.evidence import Occurrences
 from k8sbench.measure.run.expectation import Expectation
 from k8sbench.measure.run.log_facts import LogFacts
@@ -74,6 +75,7 @@ def reasons(case: Case) -> Iterator[Finding]:
     yield from _unconfirmed(case.log.expected)
     yield from agreement.reasons(case)
     yield from _amount(case)
+    yield from _evaluations(case)
     if case.rank is not None:
         yield from _iterations(case, case.rank)
         yield from _loss(case.rank)
@@ -311,6 +313,20 @@ def _clock_sets(case: Case, rank: RankRecords) -> Iterator[tuple[float, Place]]:
             yield seconds, place
 
 
+def _evaluations(case: Case) -> Iterator[Finding]:
+    """AI-Rank's evaluation at the target, beside the program's own evaluations."""
+    reached = case.goal.reached
+    target = case.goal.target
+    own = log_statements.accuracy(case.log)
+    if reached is None or target is None or own is None or own.metric != target.metric:
+        return
+    best = own.best * (100 if own.unit == "fraction" else 1)
+    if best < reached.value - SAME_VALUE:
+        text = f"AI-Rank's lines have an evaluation of {reached.value:g} %, the program's own"
+        text += f" reach at most {best:g} %."
+        yield rules.EVALUATION_MISSING.finding(text, [reached.place])
+
+
 def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:
     waiting = rank.tally.waiting
     if waiting is not None and waiting > SLOW_LOADER:
@@ -322,17 +338,32 @@ def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:
     if figures is not None and figures.time_weighted and figures.median:
         ratio = figures.time_weighted / figures.median
         apart = f"{100 * abs(ratio - 1):.1f} %"
-        text = f"A few steps were much slower: the mean is {apart} below the median."
+        text = f"The mean is {apart} below the median: {_slow_lines(rank)}."
         if ratio > 1:
             text = f"Steps differ much: the time-weighted mean is {apart} above the median."
         # What an evaluation or a checkpoint took is known, and no error.
         steady = figures.time_weighted_steady or figures.time_weighted
         # A smoke run of a few steps shares its machine: it says nothing of the speed anyway.
         rejects = max(ratio, steady / figures.median) < LEAST_OF_MEDIAN and not case.smoke
-        rejects = rejects and _dominated(rank.tally.rates)
+        rejects = rejects and _dominated(rank.tally.lines.rates)
         if abs(ratio - 1) > UNSTEADY:
             severity: Severity = "reject" if rejects else "warn"
-            yield rules.UNSTEADY.finding(text, rank.tally.left_out.places, severity)
+            places = rank.tally.lines.slowest or rank.tally.left_out.places
+            yield rules.UNSTEADY.finding(text, places, severity)
+
+
+def _slow_lines(rank: RankRecords) -> str:
+    """Tell how many lines are far above the median, and what they hold."""
+    slow = rank.tally.lines.slow()
+    if not slow.number:
+        return "no line took over twice as long as the median one"
+    share = f"{100 * slow.number / slow.of:.1f} %"
+    parts = [f"{slow.number} of {counted(slow.of, 'line')} ({share}) took over twice the median"]
+    if slow.waiting:
+        parts.append(f"{slow.waiting} of them waited for data for over half of their time")
+    if slow.events:
+        parts.append(f"{slow.events} held an evaluation, a checkpoint or a restart")
+    return "; ".join(parts)
 
 
 def _dominated(rates: Sequence[float]) -> bool:

@@ -168,6 +168,10 @@ def environment(
     planned = planned_iterations(log)
     if planned is not None:
         known["planned_iterations"] = planned
+    if log.airank.md5 is not None:
+        known["data_md5"] = log.airank.md5
+    if log.airank.samples is not None:
+        known["data_samples"] = log.airank.samples[0]
     for evaluations in log.evaluations.values():
         # The accuracy field holds one metric on one data set; the others are not lost.
         if accuracy is not None and evaluations.metric != accuracy.metric:
@@ -380,6 +384,13 @@ def _not_comparable(log: LogFacts, target: Accuracy | None) -> str | None:
     if target is not None and metric is not None and metric != target.metric:
         return f"The run evaluates {metric}, the target is one of {target.metric}."
     return None
+
+
+def accuracy(log: LogFacts) -> AccuracyResult | None:
+    """Return the program's own evaluations, with those that only AI-Rank's lines have."""
+    if log.family is OURS:  # whose evaluations are those of all attempts
+        return log.accuracy or log.airank.accuracy
+    return log.airank.completed(log.accuracy)
 
 
 def at_target(result: AccuracyResult | None, goal: TimeToTrain) -> AccuracyResult | None:

@@ -254,7 +254,7 @@ def _measure_log(case: Case, missing: dict[str, str]) -> Measurement:
     log, expected, rank, goal = case.log, case.log.expected, case.rank, case.goal
     assert log.family is not None
     assert log.window is not None
-    accuracy = log_statements.at_target(log.accuracy or log.airank.accuracy, goal)
+    accuracy = log_statements.at_target(log_statements.accuracy(log), goal)
     if goal.seconds is None:
         missing["time_to_train_s"] = goal.missing
     if accuracy is None:
@@ -399,8 +399,8 @@ def _throughput(
     else:
         first, last = tally.stamped
         timestamps = job_batch * (last.position - first.position) / seconds
-    median = scale * statistics.median(tally.rates)
-    arithmetic = scale * math.fsum(tally.rates) / tally.records
+    median = scale * statistics.median(tally.lines.rates)
+    arithmetic = scale * math.fsum(tally.lines.rates) / tally.records
     if tally.steps.vary:
         # The samples of all steps are known, and not whose time is whose.
         names = ("time_weighted_steady", "median", "arithmetic", "timestamps", "printed_steps")

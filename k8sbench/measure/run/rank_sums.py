@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import math
+import statistics
 from array import array
 from typing import NamedTuple
 
@@ -10,10 +12,17 @@ import msgspec
 
 from k8sbench.measure.run.evidence import MANY, Occurrence, Occurrences
 from k8sbench.measure.run.record_digest import RecordDigest
-from k8sbench.model.sample import Record, Shape
+from k8sbench.model.sample import Place, Record, Shape
 
 FEWEST_RECORDS = 5
 """In a window that is measured, and for a check of many lines."""
+
+HALF = 0.5
+"""Share of a line's time from which it is one that waited for data."""
+MOST_QUOTED = 5
+"""Slowest lines that are evidence."""
+_WAITING = 1
+_EVENT = 2
 
 
 class CountedSteps(NamedTuple):
@@ -127,6 +136,59 @@ class ProgramWords:
         return self._sums[name] / self._counts[name] if self._counts[name] else None
 
 
+class SlowLines(NamedTuple):
+    """Lines that took over twice the median, and what they hold."""
+
+    number: int
+    of: int
+    """Lines of the window."""
+    waiting: int
+    """Those that waited for data for over half of their time."""
+    events: int
+    """Those that hold an evaluation, a checkpoint or a restart."""
+
+
+class Lines:
+    """Rates of the counted lines, and what each held beside training."""
+
+    def __init__(self) -> None:
+        self.rates = array("d")
+        self._held = bytearray()
+        self._slowest: list[tuple[float, int, Occurrence]] = []
+
+    def add(self, rate: float, line: Occurrence, *, steady: bool) -> None:
+        """Add a line."""
+        waiting = line.record.waiting or 0.0
+        self._held.append(_EVENT if not steady else _WAITING if waiting > HALF else 0)
+        if steady:
+            heapq.heappush(self._slowest, (-rate, len(self.rates), line))
+        self.rates.append(rate)
+        if len(self._slowest) > MOST_QUOTED:
+            heapq.heappop(self._slowest)
+
+    def slow(self) -> SlowLines:
+        """Count the lines that took over twice the median."""
+        limit = statistics.median(self.rates) / 2
+        found = [number for number, rate in enumerate(self.rates) if rate < limit]
+        held = [self._held[number] for number in found]
+        return SlowLines(
+            number=len(found),
+            of=len(self.rates),
+            waiting=held.count(_WAITING),
+            events=held.count(_EVENT),
+        )
+
+    @property
+    def slowest(self) -> list[Place]:
+        """The slowest lines of training alone, in the order of the log, as evidence.
+
+        Empty if none took over twice the median.
+        """
+        limit = statistics.median(self.rates) / 2
+        lines = sorted(self._slowest, key=lambda each: each[1])
+        return [line.place for rate, _, line in lines if -rate < limit]
+
+
 class Tally:
     """Sums over the counted records, in the unit of the shape's deciding number."""
 
@@ -139,7 +201,7 @@ class Tally:
         self.printed_time = 0.0
         self.steady_iterations = 0
         self.steady_time = 0.0
-        self.rates = array("d")
+        self.lines = Lines()
         self._waiting = 0.0
         self._waiting_time = 0.0
         self.first_iteration: int | None = None
@@ -201,7 +263,7 @@ class Tally:
             rate = 1 / record.seconds
         else:
             rate = printed / own_time
-        self.rates.append(rate)
+        self.lines.add(rate, line, steady=entry.steady)
         if entry.steady and record.waiting is not None:
             # An evaluation counts as a wait for the data of the iteration after it.
             self._waiting += record.waiting * time

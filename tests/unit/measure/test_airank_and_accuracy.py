@@ -67,3 +67,44 @@ def test_the_programs_own_evaluations_come_before_airanks() -> None:
     found = measured(lines).accuracy
     assert found is not None
     assert found.metric == "mIoU"
+
+
+def evaluated(*own: float) -> list[str]:
+    """A run that reaches 78.6 in AI-Rank's lines, with the program's ``own`` lines of some."""
+    lines = trained("69.66", "77.25", "78.6")
+    for number, value in enumerate(own):
+        at = next(n for n, line in enumerate(lines) if f"total_epoch_cnt:{number}" in line)
+        lines.insert(at + 1, f"Iter(val) [{20 * (number + 1)}]\tmIoU: {value:.4f}, aAcc: 1.0000")
+    return lines
+
+
+MIOU = Accuracy(metric="mIoU", value=78.5)
+
+
+def test_an_evaluation_that_only_airanks_lines_have_counts() -> None:
+    found = measured(evaluated(0.6966, 0.7725), target=MIOU)
+    result = present(found.accuracy)
+    assert (result.evaluations, result.best, result.final) == (3, 0.786, 0.786)
+    assert (result.metric, result.unit, result.at_target) == ("mIoU", "fraction", 0.786)
+    assert found.verdict == "valid"
+
+
+def test_a_best_evaluation_below_the_one_at_the_target_is_rejected() -> None:
+    found = measured(evaluated(0.6966, 0.7725, 0.7701), target=MIOU)
+    (reason,) = (each for each in found.reasons if each.id == "evaluation-missing")
+    assert reason.severity == "reject"
+    assert "eval_accuracy:78.6" in reason.evidence[0].text
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("37724b19b6e5d41f9f147936d60b3c29", {"data_md5": "37724b19b6e5d41f9f147936d60b3c29"}),
+        ("234584", {"data_samples": 234584}),
+        ("0f1e2d", {}),
+    ],
+)
+def test_the_checksum_of_the_data_is_kept(said: str, expected: dict[str, object]) -> None:
+    lines = [airank(-1, f"load_data, checksum:{said}"), *trained("60.0")]
+    kept = measured(lines).environment
+    assert {name: kept[name] for name in kept if name.startswith("data_")} == expected

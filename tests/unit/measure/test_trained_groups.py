@@ -8,8 +8,9 @@ import pytest
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.speedup import results
 from k8sbench.measure.verdict import NO_EVALUATION, NO_VALUE
+from k8sbench.model.errors import Finding
 from k8sbench.model.group import Deviation, Group, Result
-from k8sbench.model.published import Accuracy
+from k8sbench.model.published import Accuracy, PublishedDataSet
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Train
 from k8sbench.report import layout
@@ -106,7 +107,8 @@ def deviations(one: Run, **figure: Any) -> dict[str, Deviation]:
     spec = msgspec.structs.replace(
         catalog(**(PUBLISHED | figure)), target_accuracy=Accuracy(metric="top-1", value=75.9)
     )
-    variants = [msgspec.structs.replace(one, train=TRAIN) for one in spec.variants]
+    data = PublishedDataSet(name="ImageNet", md5=MD5)
+    variants = [msgspec.structs.replace(one, train=TRAIN, data_set=data) for one in spec.variants]
     spec = msgspec.structs.replace(spec, variants=variants)
     (found,) = results(groups([one]), find=lambda _: spec, published=True)
     return {d.quantity: d for d in found.deviations or () if d.source == "dlperf"}
@@ -144,6 +146,32 @@ def test_a_time_to_train_is_compared_between_equals_only(
 def test_a_shorter_training_is_not_compared() -> None:
     found = deviations(trained(training=msgspec.structs.replace(TRAINING, length=1)))
     assert found["time_to_train"].not_comparable == found["accuracy"].not_comparable == ("length",)
+
+
+MD5 = "37724b19b6e5d41f9f147936d60b3c29"
+
+
+@pytest.mark.parametrize(
+    ("md5", "seconds", "unlike"),
+    [
+        (MD5, 44000.0, ((), ())),
+        ("ab" * 16, 44000.0, (("data",), ("data",))),
+        (None, 44000.0, (("data",), ("data",))),
+        (MD5, None, (("no-figure",), ("length",))),
+    ],
+)
+def test_a_log_that_states_the_archive_is_compared_where_it_reached_the_target(
+    md5: str | None, seconds: float | None, unlike: tuple[tuple[str, ...], tuple[str, ...]]
+) -> None:
+    """The accuracy of a log that ends early is that of a part."""
+    ends = Finding(id="ends-early", severity="warn", sentence="It ends at iteration 8 of 10.")
+    measured = OTHERS | {"environment": {"data_md5": md5}, "reasons": (ends,)}
+    changes: dict[str, Any] = {"mode": "throughput", "training": None, "data": "unknown"}
+    found = deviations(trained(seconds, measured=measured, impl="upstream", **changes))
+    time, reached = found["time_to_train"], found["accuracy"]
+    assert (time.not_comparable, reached.not_comparable) == unlike
+    if reached.ratio is not None:
+        assert reached.notes[-1] == "stopped at the target"
 
 
 def test_an_accuracy_of_another_metric_is_not_compared() -> None:
