@@ -186,6 +186,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Choices of the benchmark's own rule: its loss ``head``, its ``norm`` layer."""
     data_md5: str | None = None
     """MD5 of the data's archive, as the logs state it; None unless all runs agree."""
+    program_version: str | None = None
+    """Version of another program, as the logs state it; None unless all runs agree."""
     layout: str | None = None
     """Memory layout, ``NHWC`` or ``NCHW``; None unless all runs agree."""
     by_estimator: dict[str, float] = {}
@@ -357,6 +359,8 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
     """GPU model of the published figure."""
     published: float
     """The published figure."""
+    same_version: bool = False
+    """True if the runs' logs state the version of the program that the source's own logs state."""
     estimator: str
     """Estimator of the published figure; a ratio needs ours to be equal.
 

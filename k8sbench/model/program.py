@@ -106,6 +106,10 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Placeholders of this file, such as a learning rate by GPUs."""
     environment: dict[str, str]
     """Environment of the report: framework, CUDA, cuDNN, image. For readers."""
+    setup: tuple[Text, ...] = ()
+    """Commands that prepare a node, before the container starts. For readers."""
+    install: tuple[Text, ...] = ()
+    """Commands that install dependencies, in the container. For readers."""
     env: dict[EnvName, Word] = {}
     """Environment variables of the command; values may hold placeholders too."""
     workdir: AbsolutePath | None = None

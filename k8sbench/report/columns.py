@@ -266,6 +266,8 @@ def _restarts(result: Result) -> Cell:
 def nearest(result: Result, quantity: str | None = None) -> Deviation | None:
     """Return the published figure for a row: the first comparable, else the first.
 
+    Of several the one with the same version of the program.
+
     For a row of trainings the time to train, if one of its case was published, unless another
     ``quantity`` is given.
     """
@@ -276,7 +278,11 @@ def nearest(result: Result, quantity: str | None = None) -> Deviation | None:
         ]
         quantity = "time_to_train" if times else "throughput"
     found = [one for one in every if one.quantity == quantity]
-    return min(found, key=lambda one: (len(one.not_comparable), one.ratio is None), default=None)
+
+    def rank(one: Deviation) -> tuple[int, bool, bool]:
+        return len(one.not_comparable), not one.same_version, one.ratio is None
+
+    return min(found, key=rank, default=None)
 
 
 def is_of_case(one: Deviation, result: Result) -> bool:

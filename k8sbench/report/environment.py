@@ -22,17 +22,25 @@ from k8sbench.report.words import texts
 
 FILE = "environment.yaml"
 """Name of the file in the report's folder."""
-NODE = ("node_os", "node_kernel", "node_architecture", "kubelet", "container_runtime")
+NODE = ("node_kernel", "node_architecture", "kubelet", "container_runtime")
 STATED = (
-    *("cpu", "cpus", "ram_gib", "os", "kernel", *NODE, "driver", "cuda", "cudnn", "nccl"),
-    *("transport", "infiniband", "python", "framework_version"),
+    *("cpu", "cpus", "ram_gib", "kernel", *NODE, "driver", "transport", "infiniband"),
+    *("cuda", "cudnn", "nccl", "python", "framework_version"),
 )
 """Facts from a log about machine and libraries, or from the cluster about nodes."""
-FACTS = (
-    *("machine", "gpu", "gpus_per_node", "nodes", *STATED[:-1], "network", "container"),
-    *("framework_version", "dependencies", "backend", "operator"),
+HOST = (
+    *("machine", "gpu", "gpus_per_node", "nodes", "cpu", "cpus", "ram_gib", "os", "kernel"),
+    *(*NODE, "driver", "network", "transport", "infiniband", "backend", "operator"),
 )
-"""Known facts in the order of the table."""
+"""Known facts about machines, in the order of their table."""
+CONTAINER = (
+    *("container", "image_os", "framework_version", "cuda", "cudnn", "nccl", "python"),
+    "dependencies",
+)
+"""Known facts about the container, or the libraries, in the order of their table."""
+FACTS = (*HOST, *CONTAINER)
+ELSEWHERE = ("program", "data")
+"""Facts of a file that have a table of their own."""
 MACHINE = ("gpu", "driver", "kernel", "cpu", "cpus", "ram_gib", "infiniband")
 """Facts that all runs in one environment share, whatever the program."""
 USUAL = (
@@ -41,7 +49,7 @@ USUAL = (
 """Facts that the published reports state."""
 OF_CPUS = ("cpu", "ram_gib", "os")
 """The same without a GPU."""
-EQUAL = {"network": ("transport", "infiniband"), "os": ("node_os",)}
+EQUAL = {"network": ("transport", "infiniband")}
 """Facts that stand for another one."""
 Facts = dict[str, dict[str, list[str]]]
 """Name → value → names of the rows that have it."""
@@ -107,7 +115,8 @@ def _facts_of(values: Mapping[str, object], file: str) -> dict[str, str]:
 def _ids() -> dict[str, str]:
     """Map the words of known facts, in both languages, to their ids."""
     words = texts()["readme"]
-    return {word.lower(): name for name in FACTS for word in (name, *words[name])}
+    named = (*FACTS, *ELSEWHERE)
+    return {word.lower(): name for name in named for word in (name, *words[name])}
 
 
 def by_logs(counted: Iterable[tuple[Group, Run, Measurement]], names: Mapping[str, str]) -> Facts:
@@ -139,16 +148,25 @@ def lacking(groups: Sequence[Group], *stated: Facts) -> list[str]:
     return [name for name in usual if known.isdisjoint((name, *EQUAL.get(name, ())))]
 
 
+def _version(version: object) -> str:
+    """Write a framework's version; Paddle's builds of its develop branch have the number 0.0.0."""
+    return "develop" if version == "0.0.0" else str(version)
+
+
 def _stated(group: Group, run: Run, measured: Measurement) -> dict[str, object]:
     """Return the facts of a run's environment; None or empty if unknown."""
     plan, stated = run.plan, measured.environment
     hosts = {stated.get("node"), *(rank.host for rank in measured.ranks)}
     facts: dict[str, object] = {name: stated.get(name) for name in STATED}
     facts["gpu"] = measured.gpu_model
+    is_local = plan.backend == "local"  # without a container
+    facts["os"] = stated.get("os" if is_local else "node_os")
+    facts["image_os"] = None if is_local else stated.get("os")
+    facts["dependencies"] = stated.get("mmcv") and f"mmcv {stated['mmcv']}"
     facts["nodes"] = ", ".join(sorted(str(host) for host in hosts if host))
     facts["ram_gib"] = stated.get("ram_gib") and f"{stated['ram_gib']} GiB"
     if version := stated.get("framework_version"):
-        facts["framework_version"] = f"{plan.framework} {version}"
+        facts["framework_version"] = f"{plan.framework} {_version(version)}"
     facts["backend"] = plan.backend
     if group.on_cpu:
         facts["transport"] = None  # gloo's, not NCCL's

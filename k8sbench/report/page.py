@@ -272,7 +272,8 @@ def _method(page: Page) -> list[str]:
         words.say(page.lang, "estimator", name=rule, what=words.say(page.lang, rule))
         for rule in rules
     ]
-    return [words.say(page.lang, "headline"), *of_rules]
+    units = ", ".join(dict.fromkeys(result.group.unit for result in page.results))
+    return [words.say(page.lang, "headline", units=units), *of_rules]
 
 
 # One benchmark

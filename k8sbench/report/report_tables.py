@@ -151,7 +151,8 @@ def _throughput(rows: Rows, gpus: int, precision: str, decimals: int | None = No
     deviation += say(rows.lang, "by_rule", rule=one.estimator) if is_other else ""
     words = ("公布值", "更正值") if rows.lang == "zh" else ("published", "published, corrected")
     word = words[one.corrected is not None]
-    return f"{text} ({word} {formats.seconds(one.corrected or one.published)}, {deviation})"
+    figure = formats.seconds(one.corrected or one.published)
+    return f"{text} ({word} {figure}, {one.source}, {deviation})"
 
 
 def _batch(rows: Rows, gpus: int, precision: str) -> str:

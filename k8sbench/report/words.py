@@ -115,13 +115,18 @@ def _patterns() -> list[tuple[re.Pattern[str], str]]:
     return sorted(made, key=lambda each: -len(each[0].pattern))
 
 
-_REASON = re.compile(r"(?P<id>[a-z][a-z0-9-]+)(?: \((?:(?P<runs>\d+) runs|(?P<run>[^)]*))\))?: .*")
+_REASON = re.compile(
+    r"(?P<id>[a-z][a-z0-9-]+)(?P<of> \((?:(?P<runs>\d+) runs|(?P<run>[^)]*))\))?: (?P<text>.*)"
+)
+
+
+_FIGURE = re.compile(r"(?<![\w.])[+−]?\d[\d,.]*(?<![.,])(?: %)?")
 
 
 def note(lang: str, text: str) -> str:
-    """Translate a note.
+    """Translate a note: a phrase, a reason, or the name of the column before it.
 
-    A phrase, a reason by its id, or the name of the column before it.
+    A reason whose sentence has no translation is its meaning with the sentence's figures.
     """
     found = phrase(lang, text)
     if found != text or lang != "zh":
@@ -130,7 +135,12 @@ def note(lang: str, text: str) -> str:
     meaning = texts()["reasons"].get(match["id"]) if match else None
     if match is not None and meaning is not None:
         runs = f"{match['runs']} 次运行" if match["runs"] else match["run"]
-        return f"{match['id']}{f' ({runs})' if runs else ''}: {meaning}"
+        plain = f"{match['id']}: {match['text']}"
+        translated = phrase(lang, plain).partition(": ")[2]
+        figures = "、".join(_FIGURE.findall(match["text"]))
+        said = f"{meaning}（{figures}）" if figures else meaning
+        said = said if translated == match["text"] else translated
+        return f"{match['id']}{f' ({runs})' if runs else ''}: {said}"
     name, colon, rest = text.partition(": ")
     titles = texts()["titles"]
     column = titles.get(name) or titles.get(name.lower())

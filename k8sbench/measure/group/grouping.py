@@ -122,7 +122,8 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
             if (value := joined(reported(c.measurement.environment, name) for c in measured))
             is not None
         },
-        data_md5=_data_md5(measured),
+        data_md5=_stated(measured, "data_md5"),
+        program_version=_stated(measured, "program_version"),
         layout=_layout(measured),
         by_estimator=_by_estimator(counted),
         accuracy=_accuracy(counted, measured, missing),
@@ -297,10 +298,10 @@ def _nodes(measured: Sequence[Candidate]) -> tuple[str, ...]:
     return tuple(names) if len(names) <= MOST_NODES else ()
 
 
-def _data_md5(measured: Sequence[Candidate]) -> str | None:
-    """Return the MD5 of the data's archive if all runs state the same."""
-    stated = {reported(c.measurement.environment, "data_md5") for c in measured}
-    return stated.pop() if len(stated) == 1 else None
+def _stated(measured: Sequence[Candidate], name: str) -> str | None:
+    """Return a value of the logs' environment if all runs state the same."""
+    values = {reported(c.measurement.environment, name) for c in measured}
+    return values.pop() if len(values) == 1 else None
 
 
 def _layout(measured: Sequence[Candidate]) -> str | None:

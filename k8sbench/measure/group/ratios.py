@@ -134,10 +134,7 @@ def _unlike_trained(
     unlike = [name for name in _unlike_published(group, figure, variant) if name != "estimator"]
     if group.spread is None:
         return unlike
-    archive = variant.data_set and variant.data_set.md5
-    is_real = data_source(group.plan.data) == "real"
-    # A log that states the archive's checksum was made with the published data.
-    is_real = is_real or (archive is not None and group.data_md5 == archive)
+    is_real = data_source(group.plan.data) == "real" or _is_published_data(group, variant)
     if not is_real or figure.data != "real":
         unlike.append("data")
     planned, recipe = group.plan.training, variant.train
@@ -166,7 +163,7 @@ def _deviation(
     notes = []
     if group.plan.impl != "upstream":
         notes.append(f"impl {group.plan.impl}")
-    data = data_source(group.plan.data)
+    data = "real" if _is_published_data(group, variant) else data_source(group.plan.data)
     if group.plan.data == "synthetic-host":
         notes.append("data synthetic-host")  # also where theirs is synthetic: loaders cost time
     elif data != figure.data:
@@ -185,9 +182,11 @@ def _deviation(
         found = [rate / theirs - 1 for rate in group.by_estimator.values()]
         unlike = ()
         ratios = (min(found), max(found))
+    source = spec.sources.get(figure.source)
     return Deviation(
         source=figure.source,
-        title=spec.sources[figure.source].title if figure.source in spec.sources else figure.source,
+        same_version=source is not None and group.program_version in source.versions,
+        title=figure.source if source is None else source.title,
         case=figure.case,
         precision=figure.precision,
         batch_size=figure.batch_size,
@@ -230,6 +229,12 @@ def _unlike_published(group: Group, figure: Published, variant: Variant) -> tupl
         # "unknown" is never among them: an estimator that is not stated cannot match.
         unlike.append("estimator")
     return tuple(unlike)
+
+
+def _is_published_data(group: Group, variant: Variant) -> bool:
+    """True if the logs state the checksum of the archive that was published."""
+    archive = variant.data_set and variant.data_set.md5
+    return archive is not None and group.data_md5 == archive
 
 
 def data_source(data: str) -> str:

@@ -185,6 +185,7 @@ MMSEG = Family(
         rule("Distributed training: ", r"Distributed training: (?P<distributed>True|False)"),
         rule("samples_per_gpu=", r"\bsamples_per_gpu=(?P<batch_size>\d{1,12})"),
         rule("interval=", r"\binterval=(?P<log_interval>[1-9]\d{0,11}), hooks=\[(?!.*interval=)"),
+        rule("evaluation = ", r"^evaluation = dict\(interval=(?P<evaluated_every>\d{1,12})"),
         rule("Fp16OptimizerHook", precision="amp", amp_dtype="fp16"),
         rule("fp16 = ", r"^fp16 = dict\(", precision="amp", amp_dtype="fp16"),
         rule("Head'", r"type='(?P<model>\w+Head)'"),

@@ -4,12 +4,17 @@ from typing import Any
 
 import pytest
 
+from k8sbench.adapters.files import catalog as files
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.speedup import results
 from k8sbench.model.group import Deviation
 from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
+from k8sbench.model.spec import BenchmarkSpec
+from k8sbench.report.columns import nearest
 from tests.unit.measure.rows import catalog
+from tests.unit.presence import present
 from tests.unit.report.factory import V100_32, run, throughput
 
 TF32 = {"options": {"tf32": True}, "measured": {"gpu_model": "NVIDIA A100-SXM4-40GB"}}
@@ -80,3 +85,28 @@ def test_what_is_special_of_a_published_figure_stands_beside_the_deviation() -> 
     assert "the published figure is odd by its own report" in odd.notes
     assert "published mean of runs, our median" in deviation(run(1.0), aggregate="mean").notes
     assert deviation(run(2900.0), note="Wrong by its own logs.").remark == "Wrong by its own logs."
+
+
+def test_of_two_sources_that_of_the_programs_version_comes_first() -> None:
+    """A row names one published figure: that of the version which the logs state."""
+    fields: dict[str, Any] = {
+        "benchmark": "deeplabv3p",
+        "variant": "mmseg",
+        "case": "4x8",
+        "batch_size": 4,
+        "precision": "amp",
+        "amp_dtype": "fp16",
+        "impl": "upstream",
+        "data": "unknown",
+    }
+    for version, figure in (("0.11.0+d0a71c1", 182.07), ("0.12.0+3e46c1b", 203.2)):
+        measured = {"gpu_model": V100_32, "environment": {"program_version": version}}
+        one = run(203.0, measured=measured, **fields)
+        (found,) = results(groups([one]), find=find, published=True)
+        assert present(nearest(found)).published == figure
+        same = {d.published: d.same_version for d in found.deviations or ()}
+        assert same == {182.07: figure == 182.07, 203.2: figure == 203.2}
+
+
+def find(plan: RunPlan) -> BenchmarkSpec:
+    return files.find(plan.benchmark).spec

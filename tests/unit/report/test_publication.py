@@ -104,6 +104,17 @@ def test_every_chapter_has_the_notes_under_its_heading_in_either_language() -> N
         assert [(heading, said.split("\n\n")[-1]) for heading, said in written[1:]] == expected
 
 
+def test_own_chapters_follow_the_chapter_before_them_in_the_notes() -> None:
+    """Those before all of ours stand before the method: the published pages begin with steps."""
+    notes = "# Steps\n\nA\n\n# Set-up\n\nB\n\n# NCCL\n\nC\n\n# Analysis\n\nD\n\n# Next\n\nE"
+    for lang in ("en", "zh"):
+        headings = [*readme.split_notes(readme.text(made(some_runs(), lang, notes=notes)))]
+        of = {name: headings.index(WORDS[name][lang == "zh"]) for name in ("method", "analysis")}
+        setup = headings.index(WORDS["setup"][lang == "zh"])
+        places = [headings.index(name) for name in ("Steps", "NCCL", "Next")]
+        assert places == [of["method"] - 1, setup + 1, of["analysis"] + 1]
+
+
 def test_a_report_of_functional_tests_says_first_that_it_measures_nothing() -> None:
     def head(runs: list[Run]) -> str:
         return readme.text(made(runs)).split("\n\n")[1]
@@ -157,8 +168,8 @@ def test_the_readme_keeps_every_note_of_the_terminal() -> None:
 
 def test_a_fact_of_some_rows_alone_names_them_and_contradictions_are_named() -> None:
     silent = run(5.0, case="1x4", run_id="four", measured={"environment": {}})
-    given = Given(everywhere={"driver": "470", "os": "Ubuntu 20.04"})
+    given = Given(everywhere={"driver": "470", "os": "Ubuntu 22.04"})
     text = readme.text(made([*some_runs(), silent], given=given))
     assert "| Python | 3.10 (gpu1_fp32_bs128, cpu2_fp32_bs2, gpu8_fp32_bs128) |" in text
     assert "| GPU driver | 470 | environment.yaml |" in text
-    assert "state different values of: GPU driver.\n" in text
+    assert "state different values of: GPU driver, operating system.\n" in text

@@ -1,0 +1,107 @@
+"""Parameters of a published report's rows: their cases, batches and features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from k8sbench.model.group import Group
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.plain_text import ABSENT
+from k8sbench.report import group_words
+from k8sbench.report.report_tables import PRECISIONS
+from k8sbench.report.words import Lang, phrase, say
+
+Row = tuple[str, ...]
+
+
+class Parameters(NamedTuple):
+    """Tables of parameters: titles and rows."""
+
+    titles: Row
+    rows: list[Row]
+    batch_titles: Row
+    """Frameworks; empty where one batch is all."""
+    batches: list[Row]
+    features: list[Row]
+
+
+def of(
+    groups: Sequence[Group],
+    measured: Mapping[str, Measurement],
+    names: Mapping[str, str],
+    lang: Lang,
+) -> Parameters:
+    """Return the parameters of rows; ``measured`` by group id."""
+    columns: dict[str, Callable[[Group], str]] = {
+        "row": lambda group: names[group.key.id],
+        "nodes": lambda group: str(group.plan.replicas),
+        "gpus_per_node": lambda group: str(group.plan.processes_per_replica),
+        "precision": lambda group: phrase(lang, group_words.precision(group)),
+        "batch": lambda group: str(group.plan.batch_size),
+        "step_samples": _step,
+        "planned": lambda group: _planned(measured.get(group.key.id), lang),
+        "model": lambda group: _model(measured.get(group.key.id)),
+    }
+    rows = [tuple(write(group) for write in columns.values()) for group in groups]
+    kept = [n for n, _ in enumerate(columns) if any(row[n] != ABSENT for row in rows)]
+    frameworks = list(dict.fromkeys(group.key.framework for group in groups))
+    batches = [
+        (precision.upper(), *(_batches(groups, framework, precision) for framework in frameworks))
+        for precision in PRECISIONS
+        if any(group.plan.precision == precision for group in groups)
+    ]
+    has_batches = len({cell for _, *cells in batches for cell in cells}) > 1
+    return Parameters(
+        titles=tuple(title for n, title in enumerate(columns) if n in kept),
+        rows=[tuple(row[n] for n in kept) for row in rows],
+        batch_titles=("precision", *frameworks) if has_batches else (),
+        batches=batches if has_batches else [],
+        features=_features(groups, measured, lang),
+    )
+
+
+def _step(group: Group) -> str:
+    samples = group.plan.batch_size * group.plan.world_size
+    return f"{samples:g}"
+
+
+def _planned(measured: Measurement | None, lang: Lang) -> str:
+    """Write the length that the log plans."""
+    stated = {} if measured is None else measured.environment
+    parts = (
+        say(lang, name, number=number)
+        for name in ("planned_epochs", "planned_iterations")
+        if (number := stated.get(name)) is not None
+    )
+    return ", ".join(parts) or ABSENT
+
+
+def _model(measured: Measurement | None) -> str:
+    return str(measured.environment.get("model") or ABSENT) if measured else ABSENT
+
+
+def _batches(groups: Sequence[Group], framework: str, precision: str) -> str:
+    found = {
+        group.plan.batch_size
+        for group in groups
+        if (group.key.framework, group.plan.precision) == (framework, precision)
+    }
+    return ", ".join(f"{batch:g}" for batch in sorted(found)) or ABSENT
+
+
+def _features(
+    groups: Sequence[Group], measured: Mapping[str, Measurement], lang: Lang
+) -> list[Row]:
+    """Return what the rows of the report use."""
+    plans = [group.plan for group in groups]
+    uses = {
+        "several_gpus": any(plan.world_size > 1 for plan in plans),
+        "several_nodes": any(plan.replicas > 1 for plan in plans),
+        "mixed_precision": any(plan.precision == "amp" for plan in plans),
+        "to_accuracy": any(group.accuracy is not None for group in groups),
+    }
+    stated = (one.environment.get("data_backend") for one in measured.values())
+    loaders = ", ".join(sorted({str(name) for name in stated if name}))
+    rows = [(say(lang, name), say(lang, "yes" if used else "no")) for name, used in uses.items()]
+    return [*rows, *([(say(lang, "data_loader"), loaders)] if loaders else [])]

@@ -1,0 +1,252 @@
+"""Published programs of imported rows, and the commands that repeat them, by the catalog.
+
+These are facts about the published program. What ran behind imported logs may differ from it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from k8sbench.model.group import Result
+from k8sbench.model.planning import filled, placeholders
+from k8sbench.model.program import Upstream
+from k8sbench.model.spec import BenchmarkSpec, Variant
+from k8sbench.model.spec_values import Mode
+from k8sbench.report import columns
+from k8sbench.report.words import Lang, phrase, say, texts
+
+HOST = ("GPU", "CPU", "memory", "system", "driver")
+"""Facts of a program's environment that are of its machine; the others are of the container."""
+ONE_NODE = {"RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+"""Variables of a launcher that have one value where there is one node."""
+LAUNCHER = (
+    *("--use_env", "--nproc_per_node", "--nnodes", "--node_rank", "--master_addr"),
+    *("--master_port", "--options", "--cluster_node_ips", "--node_ip"),
+)
+"""Options that only start the processes of a job, or only precede others."""
+_VARIABLE = re.compile(r"\$([A-Z_]+)")
+_BARE = re.compile(r"[\w@%+=:,./$-]+")
+"""A word that needs no quotes, although it may name a variable."""
+Options = dict[str, dict[str, list[str]]]
+"""Option → value → names of the rows that have it."""
+
+
+class PublishedProgram(msgspec.Struct, frozen=True, kw_only=True):
+    """Published program of imported rows, and how to repeat them with it."""
+
+    benchmark: str
+    name: str
+    """Benchmark, framework and variant."""
+    preparation: list[str]
+    """Commands that check out the program, prepare the node and start the container."""
+    install: list[str]
+    """Commands that install dependencies in the container."""
+    host: list[tuple[str, str]]
+    """Facts of its machine with their values."""
+    container: list[tuple[str, str]]
+    """Facts of its container or libraries with their values."""
+    data: str | None
+    """Name of the data; None if the catalog does not know the data."""
+    data_note: str
+    """Note of the catalog on the data, in English; empty without one."""
+    checksum: list[str]
+    """Command that checks the data, if a checksum is known."""
+    options: Options
+    """Options of the launch commands."""
+    commands: list[str]
+    """Launch command of each row, headed by the row's name."""
+    variables: list[str]
+    """Explanations of the variables in the commands."""
+    without_command: list[str]
+    """Rows whose precision the program does not have."""
+    note: str
+    """Note of the catalog in English; empty without one."""
+
+
+def published_programs(
+    results: Sequence[Result],
+    specs: Mapping[str, BenchmarkSpec],
+    names: Mapping[str, str],
+    lang: Lang,
+) -> tuple[list[PublishedProgram], list[str]]:
+    """Return the published programs of the imported rows, and the rows without one."""
+    programs: dict[tuple[str, str, str], list[Result]] = {}
+    unknown = []
+    for result in results:
+        key = result.group.key
+        if not result.group.plan.is_of_others:
+            continue
+        spec = specs.get(key.benchmark)
+        variant = spec.variant(key.framework, key.variant) if spec else None
+        if variant is None or variant.upstream is None:
+            unknown.append(names[key.id])
+        else:
+            programs.setdefault((key.benchmark, key.framework, key.variant), []).append(result)
+    found = [_program(program, specs, some, names, lang) for program, some in programs.items()]
+    return found, unknown
+
+
+def _program(
+    program: tuple[str, str, str],
+    specs: Mapping[str, BenchmarkSpec],
+    results: Sequence[Result],
+    names: Mapping[str, str],
+    lang: Lang,
+) -> PublishedProgram:
+    variant = specs[program[0]].variant(*program[1:])
+    assert variant is not None
+    upstream = variant.upstream
+    assert upstream is not None
+    repository = upstream.repository
+    address = repository if "://" in repository else f"https://github.com/{repository}"
+    folder = address.rpartition("/")[2].removesuffix(".git")
+    checkout = f"git clone {address}\ngit -C {folder} checkout {upstream.commit}"
+    container = _container(upstream, is_several=any(r.group.plan.replicas > 1 for r in results))
+    data = variant.data_set
+    checksum = []
+    if data is not None and data.file and data.md5:
+        checksum.append(f'echo "{data.md5}  {data.file}" | md5sum --check')
+    words = {names[r.group.key.id]: _words(variant, upstream, r) for r in results}
+    commands = [
+        _headed(names[r.group.key.id], found, r, upstream, lang)
+        for r in results
+        if (found := words[names[r.group.key.id]])
+    ]
+    used = dict.fromkeys(_VARIABLE.findall("\n".join(commands)))
+    explained = {name: f"variable_{name.lower()}" for name in used}
+    known = [(name, word) for name, word in explained.items() if word in texts()["readme"]]
+    facts = [
+        (name, phrase(lang, name), phrase(lang, v)) for name, v in upstream.environment.items()
+    ]
+    return PublishedProgram(
+        benchmark=program[0],
+        name=" ".join(program),
+        preparation=[checkout, *filter(None, ("\n".join(upstream.setup), container))],
+        install=[*upstream.install],
+        host=[(title, value) for name, title, value in facts if name in HOST],
+        container=[(title, value) for name, title, value in facts if name not in HOST],
+        data=_data(variant, upstream, lang),
+        data_note=(data and data.note) or "",
+        checksum=checksum,
+        options=_options(words, say(lang, "yes")),
+        commands=commands,
+        variables=[f"`${name}`: {say(lang, word)}" for name, word in known],
+        without_command=[row for row, found in words.items() if not found],
+        note=" ".join(filter(None, (upstream.note, variant.note))),
+    )
+
+
+def _data(variant: Variant, upstream: Upstream, lang: Lang) -> str | None:
+    """Write which data the program reads; None if the catalog does not know the data."""
+    data = variant.data_set
+    if data is None:
+        return say(lang, "synthetic_data") if upstream.data == "synthetic" else None
+    size = f" ({say(lang, 'samples', samples=data.samples)})" if data.samples else ""
+    return f"{phrase(lang, data.name)}{size}"
+
+
+def _container(upstream: Upstream, *, is_several: bool) -> str | None:
+    """Write the start of the container with its limits; None without an image."""
+    image = upstream.environment.get("container", "").partition(" ")[0]
+    image = upstream.environment.get("built image", image)
+    if not image:
+        return None
+    words = ["docker run --rm -it --gpus all --network host"]
+    if shm := upstream.environment.get("/dev/shm"):  # noqa: S108 - a name of the catalog
+        words.append(f"--shm-size={shm.removesuffix('B').replace(' ', '').lower()}")
+    if upstream.environment.get("locked memory") == "unlimited":
+        words.append("--ulimit memlock=-1")
+    if stack := upstream.environment.get("stack limit"):
+        words.append(f"--ulimit stack={stack}")
+    words += ["--device /dev/infiniband"] if is_several else []
+    if upstream.workdir:
+        folder = upstream.repository.rpartition("/")[2].removesuffix(".git")
+        words.append(f'-v "$PWD/{folder}:{upstream.workdir}"')
+    words += ['-v "$DATA:$DATA"'] if upstream.data == "real" else []
+    return " ".join([*words, image])
+
+
+def _words(variant: Variant, upstream: Upstream, result: Result) -> list[str]:
+    """Return the words of a row's launch command; none if the program has no such precision."""
+    plan, window = result.group.plan, variant.window
+    if plan.precision not in upstream.command:
+        return []
+    is_training = columns.trains(result) and "train" in upstream.added
+    mode: Mode = "train" if is_training else "throughput"
+    interval = window.log_interval["one_gpu" if plan.world_size == 1 else "many_gpus"]
+    is_alone = plan.replicas == 1
+    values = upstream.values(
+        placeholders(
+            plan.precision,
+            plan.batch_size,
+            (plan.replicas, plan.processes_per_replica),
+            (window.warmup, window.iterations, interval),
+            hosts="127.0.0.1" if is_alone else "$HOSTS",
+            host="127.0.0.1" if is_alone else "$HOST",
+            data="$DATA",
+        )
+    )
+    fill = functools.partial(filled, values=values)
+    words = [
+        *(f"{name}={fill(text)}" for name, text in upstream.env.items()),
+        *map(fill, upstream.words(plan.precision, world_size=plan.world_size, mode=mode)),
+    ]
+    known = ONE_NODE if is_alone else {}
+    return [
+        re.sub(r"\$\((\w+)\)", lambda match: known.get(match[1], f"${match[1]}"), word)
+        for word in words
+    ]
+
+
+def _headed(row: str, words: Sequence[str], result: Result, upstream: Upstream, lang: Lang) -> str:
+    """Write a row's launch command with its name, and where it starts on several nodes."""
+    text = " ".join(map(_quoted, words))
+    text = f"cd {upstream.workdir} && {text}" if upstream.workdir else text
+    nodes = result.group.plan.replicas
+    if nodes == 1:
+        return f"# {row}\n{text}"
+    word = "on_each_by_rank" if "$RANK" in text else "on_each_node"
+    return f"# {say(lang, word, row=row, nodes=nodes, last=nodes - 1)}\n{text}"
+
+
+def _options(words: Mapping[str, Sequence[str]], is_set: str) -> Options:
+    """Return the options of launch commands with their values and rows, in their order.
+
+    ``is_set`` stands for the value of an option that has none.
+    """
+    found: Options = {}
+    for row, some in words.items():
+        for name, value in _pairs(some):
+            found.setdefault(name, {}).setdefault(value or is_set, []).append(row)
+    return found
+
+
+def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Pair options with their values; an option without a value has an empty one."""
+    found: list[tuple[str, str]] = []
+    for place, word in enumerate(words):
+        name, is_whole, value = word.partition("=")
+        if not word.startswith("-") or word in ("-m", "-1"):
+            is_assigned = is_whole and re.fullmatch(r"[a-z_.]+", name)
+            found += [(name, value)] if is_assigned else []
+        elif is_whole:
+            found.append((name, value))
+        else:
+            behind = words[place + 1 :]
+            ends = (n for n, one in enumerate(behind) if one.startswith("-") and one != "-1")
+            values = behind[: next(ends, len(behind))]
+            values = [one for one in values if not one.startswith("$") and "=" not in one]
+            values = [one for one in values if not one.endswith(".py")]
+            attached = re.fullmatch(r"(-[a-z])(\d+)", word)
+            found.append((attached[1], attached[2]) if attached else (word, " ".join(values)))
+    return [(name, value) for name, value in found if name not in LAUNCHER]
+
+
+def _quoted(word: str) -> str:
+    """Quote a word for a shell, which puts in its variables."""
+    return word if _BARE.fullmatch(word) else shlex.quote(word)

@@ -1,0 +1,96 @@
+"""Texts of the catalog and generated sentences: no dead reference, no unfilled placeholder."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import msgspec
+import pytest
+
+from k8sbench.adapters.files import catalog
+from k8sbench.cli.main import cli
+from k8sbench.measure import rules
+from k8sbench.measure.group import rejections
+from k8sbench.report.words import texts
+from tests.tiers import ROOT
+from tests.unit.report.test_worked_examples import EXAMPLES, written
+
+FILLED = {"command", "command_one_gpu", "added", "env", "args", "match"}
+"""Fields whose placeholders are filled, or are those of an expression."""
+PLACEHOLDER = re.compile(r"(?<!\$)\{[a-z_]+\}")
+COMMAND = re.compile(r"`k8sbench ([a-z-]+)")
+PAGE = re.compile(r"\b(?:docs/[\w/.-]+|[\w-]+\.md)\b(?:#[\w-]+)?")
+VAGUE = re.compile(r"\bk8sbench's page\b|\bpage on\b|说明页")
+"""References to a page without its address."""
+
+
+def texts_in(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each text of a document with its place, without what is filled in later."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            if name not in FILLED:
+                yield from texts_in(part, f"{path}.{name}")
+    elif isinstance(value, (list, tuple)):
+        for number, part in enumerate(value):
+            yield from texts_in(part, f"{path}.{number}")
+
+
+def of_the_catalog() -> dict[str, str]:
+    specs = {loaded.spec.name: msgspec.to_builtins(loaded.spec) for loaded in catalog.load_all()}
+    return dict(texts_in(specs))
+
+
+def of_the_product() -> dict[str, str]:
+    """Return the texts of the catalog, of reports and of reasons."""
+    found = {**of_the_catalog(), **dict(texts_in(texts(), "words"))}
+    for name, rule in {**rules.ALL, **rejections.ALL}.items():
+        found[f"{name}.condition"] = rule.condition
+        found[f"{name}.action"] = rule.action or ""
+    return found
+
+
+def test_a_text_of_the_catalog_has_no_placeholder() -> None:
+    found = {place: PLACEHOLDER.findall(text) for place, text in of_the_catalog().items()}
+    assert {place: names for place, names in found.items() if names} == {}
+
+
+def test_a_reference_leads_to_a_command_or_a_page_that_is_there() -> None:
+    assert isinstance(cli, click.Group)
+    commands = {*cli.list_commands(click.Context(cli))}
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} | {"README.md", "DATA.md"}
+    wrong = {}
+    for place, text in of_the_product().items():
+        unknown = {name for name in COMMAND.findall(text) if name not in commands}
+        unknown |= {page for page in PAGE.findall(text) if _is_ours(place, page, pages)}
+        unknown |= {*VAGUE.findall(text)}
+        if unknown:
+            wrong[place] = unknown
+    assert wrong == {}
+
+
+def _is_ours(place: str, page: str, pages: set[str]) -> bool:
+    """True if a page is one of ours, and not there; the catalog cites pages of others."""
+    return not place.endswith((".note", ".path")) and page.rpartition("/")[2] not in pages
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_a_report_has_no_placeholder_no_dead_link_and_names_no_program_twice(
+    title: str, lang: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = written(EXAMPLES[title], title, tmp_path, monkeypatch, "--lang", lang)
+    assert PLACEHOLDER.findall(text) == []
+    assert VAGUE.findall(text) == []
+    links = re.findall(r"\]\((?!https?:)([^)]+)\)", text)
+    assert [link for link in links if not (tmp_path / "report" / link).is_file()] == []
+    of_files = re.findall(r"`([\w.-]+\.(?:json|yaml|sh)|SHA256SUMS)`", text)
+    assert [name for name in of_files if not (tmp_path / "report" / name).is_file()] == []
+    heading = texts()["readme"]["programs"][lang == "zh"]
+    chapter = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    for row in chapter.splitlines()[4:]:
+        program = row.split("|")[3] if row.startswith("|") else ""
+        words = re.findall(r"[A-Za-z-]{4,}", program)
+        assert len(words) == len({*words}), program

@@ -1,0 +1,90 @@
+"""First sentences of an analysis."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters.files import catalog
+from k8sbench.measure.group.selection import Wanted
+from k8sbench.model.errors import Finding
+from k8sbench.model.measurement import Throughput
+from k8sbench.model.run import Run
+from k8sbench.report import analysis, publication
+from tests.unit.measure.grouped import report
+from tests.unit.report.factory import run
+
+CASES = {1: "1x1", 4: "1x4", 8: "1x8", 16: "2x8", 32: "4x8"}
+ARCFACE: dict[str, Any] = {"benchmark": "arcface", "framework": "paddle", "variant": "plsc"}
+PUBLISHED = {1: 397.78, 4: 1539.66, 8: 2545.3, 16: 5953.84, 32: 11084.53}
+
+
+def sentences(runs: Sequence[Run], lang: Any = "en") -> list[str]:
+    """Return the sentences of the only program."""
+    results = report(
+        runs,
+        Wanted(every=True),
+        find=lambda plan: catalog.find(plan.benchmark).spec,
+        published=True,
+    ).results
+    names = publication.names([result.group for result in results])
+    ((_, found),) = analysis.analysis(results, names, lang)
+    return found
+
+
+def scaled(rates: Mapping[int, float], **fields: Any) -> list[Run]:
+    return [
+        run(rate, case=CASES[gpus], run_id=f"of-{gpus}", **(ARCFACE | fields))
+        for gpus, rate in rates.items()
+    ]
+
+
+def test_more_gpus_that_are_more_efficient_come_first_and_whether_published_ones_are_too() -> None:
+    first, *_ = sentences(scaled(PUBLISHED))
+    assert "8 GPUs reach 80.0 %" in first
+    assert "16 reach 93.5 %" in first
+    assert "(dlperf-2021-03: 80.0 % and 93.5 %)" in first
+    other, *_ = sentences(scaled(PUBLISHED, batch_size=64))
+    assert "16 reach 93.5 %" in other
+    assert "dlperf" not in other
+    even = sentences(scaled(PUBLISHED | {8: 3000.0}))
+    assert not any("16 reach" in one for one in even)
+
+
+def test_poor_scaling_comes_before_the_list_of_speedups() -> None:
+    found = sentences(scaled({1: 400.0, 8: 2000.0}))
+    assert ["62.5 %" in one for one in found[:2]] == [True, True]
+    assert "8 GPUs" in found[0]
+
+
+def test_slow_lines_come_before_the_rows_figures_with_the_number_of_runs() -> None:
+    slow = Finding(id="unsteady", severity="warn", sentence="688 of 3192 lines took twice as long.")
+    runs = [
+        run(400.0, repeat=n, run_id=f"n-{n}", measured={"reasons": (slow,) * (n > 1)}, **ARCFACE)
+        for n in (1, 2, 3)
+    ]
+    said, *_ = sentences(runs)
+    assert said.startswith("gpu8_fp32_bs128 (2 of 3 runs): 688 of 3192 lines")
+
+
+@pytest.mark.parametrize(("median", "is_named"), [(58.72, True), (50.0, False)])
+def test_a_published_figure_that_is_near_our_median_is_named(median: float, is_named: bool) -> None:
+    figures = Throughput(
+        time_weighted=46.4,
+        time_weighted_steady=47.0,
+        median=median,
+        arithmetic=51.9,
+        timestamps=None,
+        printed_steps=None,
+        unit="samples/s",
+    )
+    fields: dict[str, Any] = {
+        "benchmark": "deeplabv3p",
+        "variant": "mmseg",
+        "precision": "amp",
+        "amp_dtype": "fp16",
+        "batch_size": 4,
+        "measured": {"throughput": figures, "gpu_model": "Tesla V100-SXM2-32GB"},
+    }
+    found = sentences([run(46.4, **fields)])
+    assert any("58.2" in one and "58.72" in one and "46.40" in one for one in found) is is_named
