@@ -428,7 +428,12 @@ def _row(
         for text in group_words.reasons(group, kind)
     ]
     return {
-        "marks": list(map(phrase, group_words.marks(group))),
+        # What warns or leaves out has a note of its own, with its sentence.
+        "marks": [
+            phrase(mark)
+            for mark in group_words.marks(group)
+            if not mark.startswith(("warn: ", "left out: ", "accepted: "))
+        ],
         "reasons": reasons,
         "judgements": list(map(phrase, group.judgements)),
         "environment": environment,

@@ -85,7 +85,7 @@ def tables(results: Sequence[Result], lang: str = "en") -> list[Table]:
     made = []
     for program, some in programs.items():
         benchmark, framework = program[:2]
-        gpus, forms = _REPORTS.get((benchmark, framework), ((), (_AI_RANK,)))
+        gpus, forms = _REPORTS.get((benchmark, framework), ((), (_own_benchmark,)))
         ours = (benchmark, "pytorch", program[4])
         theirs = {of: rs for of, rs in programs.items() if (*of[:2], of[4]) == ours}
         alike = {of: rs for of, rs in theirs.items() if of[5:] == program[5:]}
@@ -279,6 +279,18 @@ def _beside_pytorch(rows: Rows) -> list[Table]:
     return _by_precision(columns)(rows)
 
 
+def _own_benchmark(rows: Rows) -> list[Table]:
+    """Build AI-Rank's tables without columns that no row of the benchmark fills."""
+    made = []
+    for table in _by_precision(_OF_AI_RANK | {"speedup": _speedup})(rows):
+        cells = ([row[place].text for row in table.rows] for place in range(len(table.columns)))
+        kept = [place for place, column in enumerate(cells) if {*column} != {NONE}]
+        columns = tuple(table.columns[place] for place in kept)
+        lines = tuple(tuple(row[place] for place in kept) for row in table.rows)
+        made.append(msgspec.structs.replace(table, columns=columns, rows=lines))
+    return made
+
+
 _BATCHES = {"fp32": "2", "amp": "4"}
 """Samples per GPU in the published tables of DeepLabV3P on Paddle."""
 _IDENTITY = {
@@ -287,15 +299,14 @@ _IDENTITY = {
     "gpu_num_per_node": "processes_per_replica",
     "batch_size_per_device": "batch_size",
 }
-_AI_RANK = _by_precision(
-    {
-        "GPUs": lambda _, gpus, __: str(gpus),
-        "Time2Train (s)": _time,
-        "throughput (samples/s)": _throughput,
-        "accuracy (%)": _accuracy,
-        "speedup": lambda rows, gpus, of: _speedup(rows, gpus, of) if gpus > 1 else NONE,
-    }
-)
+_OF_AI_RANK: dict[str, ReportCell] = {
+    "GPUs": lambda _, gpus, __: str(gpus),
+    "Time2Train (s)": _time,
+    "throughput (samples/s)": _throughput,
+    "accuracy (%)": _accuracy,
+    "speedup": lambda rows, gpus, of: _speedup(rows, gpus, of) if gpus > 1 else NONE,
+}
+_AI_RANK = _by_precision(_OF_AI_RANK)
 _WITH_BATCHES = _by_quantity({"throughput": _throughput}, has_batches=True)
 _QUANTITIES = _by_quantity({"throughput": _throughput, "accuracy": _accuracy})
 _RESNET50 = _dlperf("samples/s(PyTorch)", "gpu_num_per_node", "batch_size_per_device")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from k8sbench.measure import verdict
 from k8sbench.measure.rules import EXIT_CODE, MIXED_GPU_MODEL
 from k8sbench.measure.verdict import IntegrityRule, reject, rules_in, warn
-from k8sbench.model.errors import Finding
+from k8sbench.model.errors import Finding, few
 from k8sbench.model.group import OUT_OF_MEMORY, SCRATCH, UNSTEADY
 from k8sbench.model.identity import GroupKey, case_values, group_key
 from k8sbench.model.measurement import ESTIMATORS, Measurement
@@ -219,6 +219,8 @@ def reported(environment: Mapping[str, object], key: str) -> str | None:
 
 OUTLIER_LIMIT = 1.25
 """Fastest ÷ slowest of the counted runs; beyond it they are no repeats."""
+MOST_LOGS = 5
+"""Logs that are named of a cluster of runs."""
 FEW = 5
 """Below this count, drop only clear outliers."""
 ALIKE = 1.05
@@ -373,13 +375,37 @@ def outliers(candidates: Sequence[Candidate], estimator: str) -> bool:
                 f" {len(inside)} of {len(tried)} runs agree."
             )
         else:
-            why = (
-                f"{rate:.2f}: the {len(tried)} runs reach from {min(rates.values()):.2f} to"
-                f" {max(rates.values()):.2f}, and no clear majority of them agrees. It is unknown"
-                " which is wrong; repeat the case."
-            )
+            why = f"{rate:.2f}: {_without_majority(tried, rates)}"
         candidate.reject_unless_accepted(OUTLIER, why)
     return False
+
+
+def _without_majority(tried: Sequence[Candidate], rates: Mapping[str, float]) -> str:
+    """Describe runs of which no majority agrees: by clusters, with their logs, if there are any."""
+    ordered = sorted(tried, key=lambda one: rates[one.run.run_id])
+    clusters = [[ordered[0]]]
+    for before, one in itertools.pairwise(ordered):
+        if rates[before.run.run_id] < rates[one.run.run_id] * (1 - FAR):
+            clusters.append([])
+        clusters[-1].append(one)
+    if len(clusters) == 1 or min(map(len, clusters)) == 1:
+        low, high = (rates[one.run.run_id] for one in (ordered[0], ordered[-1]))
+        return (
+            f"the {len(tried)} runs reach from {low:.2f} to {high:.2f}, and no clear majority of"
+            " them agrees. It is unknown which is wrong; repeat the case."
+        )
+    parts = []
+    for some in clusters:
+        low, high = (rates[one.run.run_id] for one in (some[0], some[-1]))
+        logs = few(sorted(_log_of(one) for one in some), MOST_LOGS)
+        parts.append(f"{len(some)} runs from {low:.2f} to {high:.2f} ({logs})")
+    return f"{', '.join(parts)}: one row holds the logs of several cases; import them apart."
+
+
+def _log_of(candidate: Candidate) -> str:
+    """Name a run's first log, else the run."""
+    files = candidate.measurement.files
+    return files[0].rpartition("/")[2] if files else candidate.run.run_id
 
 
 def agreeing(rates: Iterable[float]) -> list[float]:

@@ -234,3 +234,17 @@ def test_a_group_names_the_driver_and_the_nodes_of_its_runs_unless_there_are_man
     assert (group.driver, group.nodes) == ("550", ("n1", "n2"))
     assert on(", ".join(f"n{n}" for n in range(9)), "n0").nodes == ()
     assert only([run(800.0, measured={"environment": {}})]).driver is None
+
+
+def test_two_cases_in_one_row_are_named_with_their_logs() -> None:
+    """Five side runs among five others: the row of a published report that was wrong."""
+    rates = (2806.66, 2833.72, 2800.71, 2808.11, 2803.56, 672.63, 682.28, 688.8, 701.07, 674.42)
+    group = only(repeats(rates))
+    assert (group.state, group.counted) == ("rejected", 0)
+    sentence = group.members[0].reasons[0].sentence
+    for expected in ("5 runs from 672.63 to 701.07", "5 runs from 2800.71 to 2833.72"):
+        assert expected in sentence
+    logs = [f"{member.run_id}.log" for member in group.members]
+    first, _, second = sentence.partition("5 runs from 2800.71")
+    assert [name in second for name in logs] == [True] * 5 + [False] * 5
+    assert [name in first for name in logs] == [False] * 5 + [True] * 5

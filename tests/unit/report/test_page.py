@@ -9,6 +9,7 @@ import pytest
 
 from k8sbench.measure.group import grouping, speedup
 from k8sbench.measure.run.recorded import curve
+from k8sbench.model.errors import Finding
 from k8sbench.model.log_format import LogFormat
 from k8sbench.report import layout, page, words
 from k8sbench.report.plot import History
@@ -62,6 +63,17 @@ def test_the_page_has_tables_verdicts_environment_and_commands() -> None:
         "2026-11-18 11:06 UTC · k8sbench 1.2.3",
     ):
         assert expected in text
+
+
+def test_the_page_has_no_markdown_and_says_a_warning_once() -> None:
+    for lang in ("en", "zh"):
+        read = Read(page.html(msgspec.structs.replace(pages.page(), lang=lang)))
+        assert [text for text in read.text if "`" in text] == []
+    odd = Finding(id="gpus-unverified", severity="warn", sentence="Nothing states its GPUs.")
+    runs = [run(100.0, case="1x8", measured={"reasons": (odd,)})]
+    made = msgspec.structs.replace(pages.page(), results=speedup.results(grouping.groups(runs)))
+    rows = page.html(made).split('<tr class="more">')[1:]
+    assert [row.partition("</tr>")[0].count("gpus-unverified") for row in rows] == [1]
 
 
 def test_a_run_is_drawn_over_time() -> None:

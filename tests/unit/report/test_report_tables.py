@@ -113,3 +113,16 @@ def test_sets_have_tables_of_their_own_with_the_other_framework_of_their_set() -
         if row[0].text == "GPU=8,BS=2"
     }
     assert beside == {"a": ["40", "40"], "b": ["80", "80"]}
+
+
+def test_another_benchmark_has_no_column_that_none_of_its_rows_fills() -> None:
+    """Its row of one GPU has a speedup, as in all other tables."""
+    runs = published({1: 1200.0, 8: 8800.0}, benchmark="mine", unit="images")
+    (table,) = report_tables.tables(report(runs, Wanted(every=True)).results)
+    assert [column.title for column in table.columns] == [
+        "GPUs",
+        "throughput (images/s)",
+        "speedup",
+    ]
+    assert [row[-1].text for row in table.rows] == ["1.0", "7.33"]
+    assert report_tables.NONE not in {cell.text for row in table.rows for cell in row}
