@@ -97,6 +97,7 @@ def text(made: Publication) -> str:
         windows=rows.windows(),
         estimators=rows.explain(estimators),
         units=_join(made.lang, dict.fromkeys(group.unit for group in groups)),
+        speedup_example=rows.speedup_example(),
         has_time_to_train=any(group.time_to_train_s is not None for group in groups),
         left_out=runs - sum(group.counted for group in groups),
         report_tables=tables.markdown(report_tables.tables(made.results, made.lang)).strip("\n"),
@@ -262,7 +263,9 @@ class _Rows:
         return "; ".join(parts)
 
     def list_rows(self, rows: Sequence[str], among: Collection[str] | None = None) -> str:
-        """List rows; all rows of one program by its name."""
+        """List rows; all rows of the report, or of one program, by these words."""
+        if among is None and len(self.names) > 2 and {*rows} == {*self.names.values()}:
+            return self.say("every_row")
         programs: dict[str, set[str]] = {}
         for name in self.names.values() if among is None else among:
             programs.setdefault(name.rpartition("/")[0], set()).add(name)
@@ -444,6 +447,27 @@ class _Rows:
     def explain(self, estimators: Iterable[str]) -> list[str]:
         """Return a sentence on each estimator."""
         return [self.say("estimator", name=name, what=self.say(name)) for name in estimators]
+
+    def speedup_example(self) -> str:
+        """Write how the largest speedup follows from medians; empty without any."""
+        of = {result.group.key.id: result.group for result in self._made.results}
+        scaled = [
+            (result.speedup.value, result.group, base)
+            for result in self._made.results
+            if result.speedup.value is not None
+            and (base := of.get(result.baseline or "")) is not None
+            and base is not result.group
+        ]
+        if not scaled:
+            return ""
+        ratio, group, base = max(scaled, key=lambda one: one[0])
+        rates = [one.spread.median for one in (group, base) if one.spread is not None]
+        if len(rates) < 2:
+            return ""
+        row = self.names[group.key.id]
+        many, one_gpu = map(formats.rate, rates)
+        ratio_text = formats.ratio(ratio)
+        return self.say("speedup_example", row=row, many=many, one=one_gpu, ratio=ratio_text)
 
     def gains(self) -> list[tuple[str, ...]]:
         """Return lines on AMP against FP32."""

@@ -22,6 +22,8 @@ from k8sbench.report.tables import Cell, Column, Table
 from k8sbench.report.words import heading, phrase, say
 
 NONE = "-"
+_IN_SAMPLES = "throughput (samples/s)"
+_IN_PERCENT = "accuracy (%)"
 MOST_NAMED = 10
 """Rows that a sentence about rows without a table names."""
 PRECISIONS = ("fp32", "amp")
@@ -243,7 +245,7 @@ def _by_quantity(quantities: Mapping[str, ReportCell], *, has_batches: bool = Fa
                 (str(gpus), *(cell(rows, gpus, precision) for precision in PRECISIONS))
                 for gpus in rows.counts(*PRECISIONS)
             ]
-            if title == "accuracy":  # of one GPU none was published
+            if title == _IN_PERCENT:  # of one GPU none was published
                 lines = [line for line in lines if line[0] != "1" or {*line[1:]} != {NONE}]
             batches = [f"(BS={rows.batch(one)})" * has_batches for one in PRECISIONS]
             headings = [one.upper() + batch for one, batch in zip(PRECISIONS, batches, strict=True)]
@@ -302,13 +304,13 @@ _IDENTITY = {
 _OF_AI_RANK: dict[str, ReportCell] = {
     "GPUs": lambda _, gpus, __: str(gpus),
     "Time2Train (s)": _time,
-    "throughput (samples/s)": _throughput,
-    "accuracy (%)": _accuracy,
+    _IN_SAMPLES: _throughput,
+    _IN_PERCENT: _accuracy,
     "speedup": lambda rows, gpus, of: _speedup(rows, gpus, of) if gpus > 1 else NONE,
 }
 _AI_RANK = _by_precision(_OF_AI_RANK)
-_WITH_BATCHES = _by_quantity({"throughput": _throughput}, has_batches=True)
-_QUANTITIES = _by_quantity({"throughput": _throughput, "accuracy": _accuracy})
+_WITH_BATCHES = _by_quantity({_IN_SAMPLES: _throughput}, has_batches=True)
+_QUANTITIES = _by_quantity({_IN_SAMPLES: _throughput, _IN_PERCENT: _accuracy})
 _RESNET50 = _dlperf("samples/s(PyTorch)", "gpu_num_per_node", "batch_size_per_device")
 _REPORTS: dict[tuple[str, str], tuple[tuple[int, ...], tuple[Form, ...]]] = {
     ("deeplabv3p", "pytorch"): ((1, 8, 16, 32), (_AI_RANK,)),
