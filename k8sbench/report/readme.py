@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import jinja2
 import msgspec
 
-from k8sbench.model.group import Deviation, Group, Member, Result
+from k8sbench.model.group import Deviation, Group, Member, Parity, Result
 from k8sbench.model.measurement import ESTIMATORS, Measurement
 from k8sbench.model.plain_text import ABSENT
 from k8sbench.model.plan import RunPlan
@@ -432,9 +432,9 @@ class _Rows:
             return self.markdown(layout.tables((), pairs, "report"))
         found: dict[str, list[str]] = {}
         for pair in pairs:
-            why = formats.unlike(pair.not_comparable).replace("no-figure", "no valid figure")
+            why = self._join(self._unlike_pair(pair, name) for name in pair.not_comparable)
             of = f"{pair.paddle.key.case} {pair.paddle.key.precision}"
-            found.setdefault(", ".join(map(self._phrase, why.split(", "))), []).append(of)
+            found.setdefault(why, []).append(of)
         (table,) = layout.tables((), pairs, "report")
         kept = slice(0, len(table.columns) - 1)
         rows = tuple(row[kept] for row in table.rows)
@@ -443,6 +443,16 @@ class _Rows:
             self.say("no_ratio", cases=self._join(cases), why=why) for why, cases in found.items()
         ]
         return "\n\n".join([self.markdown([shown]), *reasons])
+
+    def _unlike_pair(self, pair: Parity, name: str) -> str:
+        """Write what forbids the ratio of a pair."""
+        sides = (pair.paddle.parameters, pair.pytorch.parameters)
+        if name == "model" and sides[0] is not None and sides[1] is not None:
+            paddle, pytorch = map(formats.millions, (sides[0], sides[1]))
+            return self.say("models_differ", paddle=paddle, pytorch=pytorch)
+        if name == "arithmetic":
+            return self.say("types_unknown")
+        return self._phrase("no valid figure" if name == "no-figure" else formats.unlike([name]))
 
     def explain(self, estimators: Iterable[str]) -> list[str]:
         """Return a sentence on each estimator."""

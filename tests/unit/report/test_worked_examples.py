@@ -211,7 +211,10 @@ Place it in data/cityscapes.
         "6 data": (MD5, "Place it in data/cityscapes."),
         "7 options": ("--data_format NHWC --fp16", "--batch_size 2"),
         "8 table of Paddle": ("| 8 | 46 ", "| 99.2 (published 99.2"),
-        "9 Paddle and PyTorch": ("| GPU=8,BS=2 | 46 | 29.74 (published 29.74", "26.79 M : 43.59 M"),
+        "9 Paddle and PyTorch": (
+            "| GPU=8,BS=2 | 46 | 29.74 (published 29.74",
+            "(26.79 M and 43.59 M",
+        ),
         "10 logs": ("(logs/deeplabv3p_paddle/gpu32_amp_bs4/rank0.log)",),
     },
 )
