@@ -163,8 +163,8 @@ def ratio(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """A share: 0.958 is ``95.8 %``."""
-    return f"{100 * value:.1f} %" if value >= 0.001 else f"{plain(100 * value, 2)} %"
+    """A share: 0.958 is ``95.8 %``, 0.0021 ``0.2 %``; below, one digit: ``0.01 %``."""
+    return f"{100 * value:.1f} %" if value >= 0.001 else f"{plain(100 * value, 1)} %"
 
 
 def signed_percent(value: float) -> str:

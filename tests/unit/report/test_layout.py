@@ -213,7 +213,10 @@ def test_no_figure_is_ever_0_for_not_measured(kinds: list[Any], small: bool) -> 
         (formats.rate, 0.012345, "0.0123"),
         (formats.rate, 0.0000312, "0.0000312"),
         (formats.ratio, 0.00123, "0.00123"),
-        (formats.percent, 0.0000123, "0.0012 %"),
+        (formats.percent, 0.0000123, "0.001 %"),
+        # Beside a share with one decimal, no other has more digits.
+        (formats.percent, 0.00011, "0.01 %"),
+        (formats.percent, 0.0021, "0.2 %"),
         (formats.plain, 1234567.0, "1230000"),
         (formats.signed_percent, -0.0123, "−1.2 %"),
         (formats.signed_percent, 0.0123, "+1.2 %"),
