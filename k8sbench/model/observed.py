@@ -232,16 +232,14 @@ def unread(
         if replica not in restarts:
             yield _gap(replica, "Its pod was deleted before it was seen.")
     seen = restarts.get(first, 0)
-    counted_by = "JobSet"
     counts = ((child or job or {}).get("status") or {}).get("restarts") or 0
     if facts.job.kind == "Job":
         status = (job or {}).get("status") or {}
-        counted_by = "Job"
         counts = int(status.get("failed") or 0) + int(status.get("succeeded") or 0)
         counts -= len(restarts)
         seen = sum(restarts.values())
     for number in range(1, int(counts) - seen + 1):
-        why = f"Its pods were deleted before they were seen; the {counted_by} counts their restart."
+        why = "Its pods were deleted before they were seen; the job's status counts their restart."
         yield _gap(f"{first}{UNSEEN}{number}", why)
 
 

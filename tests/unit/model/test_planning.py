@@ -49,7 +49,7 @@ def test_a_variable_from_a_secret_needs_a_cluster() -> None:
         ({"impl": "upstream", "image": "x", "data": "/mnt/data"}, "hostPath"),
         ({"impl": "upstream", "image": "x", "data": "synthetic-host"}, "own trainers"),
         ({"data": "synthetic-hots"}, "Write synthetic or synthetic-host"),
-        ({"framework": "paddle", "speed_options": ("compile",)}, "It has: tf32"),
+        ({"framework": "paddle", "speed_options": ("compile",)}, "It has: fast, tf32"),
         ({"impl": "upstream", "image": "x", "data": "pvc:a/../b"}, "names no volume claim"),
         ({"image": "registry.io/Torch:1"}, "cannot name an image"),
         ({"image_registry": "a b"}, "cannot name an image"),
