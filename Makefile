@@ -11,7 +11,7 @@
 #   make coverage                 the unit tests, and how much of k8sbench/ they run
 #   make test                     all of it and every tier that this machine can run: what CI runs
 #   make tests                    the tests of `make test` alone
-#   make bench                    cost of many jobs, of many Benchmarks, and of stores of many runs
+#   make bench                    cost of many jobs, of observed ones, of Benchmarks, of large stores
 #   make upstream                 install the published programs that tests/upstream runs
 #   make soak                     what is too slow for CI: tests marked soak, ten times the examples,
 #                                 the oldest and the newest Kubernetes
@@ -162,6 +162,7 @@ tests: $(ALL_STAMP)
 
 bench: $(ALL_STAMP)
 	$(VENV)/bin/python tests/bench/many_jobs.py
+	$(VENV)/bin/python tests/bench/observed_jobs.py
 	$(VENV)/bin/python tests/bench/many_objects.py
 	$(VENV)/bin/python tests/bench/store_size.py
 

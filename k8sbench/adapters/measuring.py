@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -76,26 +76,41 @@ def measured_apart(task: Task, limit: int | None = None) -> Measurement:
     more is rejected. Raises :class:`~k8sbench.model.errors.StoreError` if the child fails
     otherwise.
     """
+    try:
+        answer = in_child(
+            "k8sbench.adapters.measuring", msgspec.json.encode(task), task.run.run_id, limit
+        )
+    except InputError as error:
+        return recorded.unmeasured(task.run, list(task.logs.values()), error)
+    return msgspec.json.decode(answer, type=Measurement)
+
+
+def in_child(module: str, task: bytes, what: str, limit: int | None = None) -> bytes:
+    """Have a program of k8sbench measure in a child process; returns what it prints.
+
+    ``limit`` are the bytes that it may use; None: what :func:`memory_limit` gives. Raises
+    :class:`~k8sbench.model.errors.InputError` if it needs more, and
+    :class:`~k8sbench.model.errors.StoreError`, which names ``what``, if it fails otherwise.
+    """
     limit = limit or memory_limit()
     with _TURN:
         child = subprocess.run(
-            [sys.executable, "-m", "k8sbench.adapters.measuring", str(limit)],
-            input=msgspec.json.encode(task),
+            [sys.executable, "-m", module, str(limit)],
+            input=task,
             capture_output=True,
             start_new_session=True,
             check=False,
         )
     if child.returncode == 0:
-        return msgspec.json.decode(child.stdout, type=Measurement)
+        return child.stdout
     if child.returncode in OUT_OF_MEMORY:
-        error = InputError(
+        raise InputError(
             f"Measuring its logs takes more than {limit >> 20} MiB of memory."
             " Where there is more, k8sbench measure LOG... measures them."
         )
-        return recorded.unmeasured(task.run, list(task.logs.values()), error)
     why = child.stderr.decode(errors="replace").strip()
     last = why.splitlines()[-1] if why else f"its process ended with exit code {child.returncode}."
-    raise StoreError(f"{task.run.run_id} cannot be measured: {last}")
+    raise StoreError(f"{what} cannot be measured: {last}")
 
 
 def memory_limit(files: Sequence[str] = CGROUP_LIMITS) -> int:
@@ -106,19 +121,23 @@ def memory_limit(files: Sequence[str] = CGROUP_LIMITS) -> int:
     return UNLIMITED
 
 
-def main(limit: int) -> int:
-    """Measure the task of stdin; print the measurement as JSON."""
+def main(measure: Callable[[bytes], bytes], limit: int) -> int:
+    """Measure the task of stdin; print what ``measure`` returns."""
     os.nice(NICENESS)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    task = sys.stdin.buffer.read()
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     try:
-        found = measured(task)
+        answer = measure(task)
     except MemoryError:
         return PASSED_LIMIT
-    sys.stdout.buffer.write(msgspec.json.encode(found))
+    sys.stdout.buffer.write(answer)
     return 0
 
 
+def _measured(task: bytes) -> bytes:
+    return msgspec.json.encode(measured(msgspec.json.decode(task, type=Task)))
+
+
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(main(_measured, int(sys.argv[1])))

@@ -363,7 +363,8 @@ def logs(
         is_theirs = run.source == stores.SOURCE
         reader = _LogReader(run, access, note, replica, several=replica is None and len(names) > 1)
         alone = not recorded or stores.is_alone(store, run)
-        if is_theirs and (run.phase.final or where == stores.CLUSTER):
+        is_of_others = run.plan.observed is not None
+        if is_theirs and (run.phase.final or is_of_others or where == stores.CLUSTER):
             yield from reader.from_operator(there)
         elif alone and follows:
             yield from reader.from_pods(stop)
@@ -425,7 +426,9 @@ class _LogReader:
         with tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as folder:
             paths = stores.operator_files(there, run_id, Path(folder), "logs")
             is_found = yield from self._read_files(lambda: paths)
-            if not is_found:
+            if not is_found and self.run.plan.observed is not None:
+                self._note("It serves no logs of observed jobs, unless observe.serveLogs is set.")
+            elif not is_found:
                 self._note(f"Run {run_id} has no logs there.")
 
     def archived(self, store: Store, *, follow: bool) -> Iterator[PrintedLine | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +29,7 @@ from k8sbench.model import imported, observed, planning
 from k8sbench.model.errors import InputError, Interrupted, NotFound, Unreachable, UsageError
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.identity import LABEL_DOMAIN, case_key, checked_set_name
+from k8sbench.model.imported import MeasuredLog
 from k8sbench.model.kinds import JobKind, kind_of
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.observed import JobFacts
@@ -95,8 +96,8 @@ def observe(options: ObserveOptions, reporter: Reporter, stop: Stop) -> RunRows:
             run = store.run(facts.run_id)
         else:
             reporter.note(_described(options.job, facts))
-            observer = _Observer(options, facts, store, api, reporter, stop)
-            run = observer.observe(_run(facts, api, options))
+            observer = Observer(options, facts, _measure, store, api, reporter, stop)
+            run = observer.observe(run_of(facts, api, options))
         return results.rows(store, [run], reporter.note, accept=options.measured.accept)
 
 
@@ -105,20 +106,28 @@ def observe(options: ObserveOptions, reporter: Reporter, stop: Stop) -> RunRows:
 
 def _facts(api: Api, kind: JobKind, name: str, reporter: Reporter, stop: Stop) -> JobFacts:
     """Read the facts of a job; wait for the object with its pod templates."""
-    from k8sbench.adapters.kubernetes import observing as objects
-
     is_noted = False
     with stop:
         while stop.cause is None:
-            job = objects.read_job(api, kind, name)
-            child = objects.read_child(api, kind, job) if kind.child else None
-            if child is not None or not kind.child:
-                return observed.facts(kind, job, child)
+            if (facts := job_facts(api, kind, name)) is not None:
+                return facts
             if not is_noted:
                 is_noted = True
                 reporter.note(f"{kind.singular}/{name} has no pods yet: waiting for its objects.")
             api.pause(LOOK_SECONDS)
     raise Interrupted(f"{stop.cause}: {kind.singular}/{name} goes on.")
+
+
+def job_facts(api: Api, kind: JobKind, name: str) -> JobFacts | None:
+    """Read the facts of a job; None before there is the object with its pod templates.
+
+    Raises :class:`BenchError`, also if there is no such job.
+    """
+    from k8sbench.adapters.kubernetes import observing as objects
+
+    job = objects.read_job(api, kind, name)
+    child = objects.read_child(api, kind, job) if kind.child else None
+    return None if child is None and kind.child else observed.facts(kind, job, child)
 
 
 def _described(job: str, facts: JobFacts) -> str:
@@ -128,7 +137,7 @@ def _described(job: str, facts: JobFacts) -> str:
     return f"{job}: {shape}, {place}; case {facts.benchmark}, set {facts.set_name}"
 
 
-def _run(facts: JobFacts, api: Api, options: ObserveOptions) -> Run:
+def run_of(facts: JobFacts, api: Api, options: ObserveOptions) -> Run:
     """Make the run of a job that is followed; its plan is complete when it is measured."""
     shape = len(facts.job.replicas), facts.gpus_per_replica or 1
     device: Device = "cuda" if facts.gpus_per_replica else "cpu"
@@ -183,14 +192,20 @@ def _of_job(facts: JobFacts) -> dict[str, Any]:
     }
 
 
+def _measure(files: Mapping[str, str], first: str, *, options: MeasureOptions) -> MeasuredLog:
+    return imports.measure_run(files, first, imports.candidates(options), options)
+
+
 # -- a job is observed -----------------------------------------------------------------------------
 
 
-class _Observer(NamedTuple):
+class Observer(NamedTuple):
     """One job, the store of its run, and the cluster."""
 
     options: ObserveOptions
     facts: JobFacts
+    measure: Callable[..., MeasuredLog]
+    """Measures logs as :func:`.imports.measure_run` does."""
     store: SqlStore
     api: Api
     reporter: Reporter
@@ -224,15 +239,22 @@ class _Observer(NamedTuple):
                     f"Observe it again with: k8sbench observe {job}",
                 )
             pods = objects.pods(self.api, selection)
-            last = objects.last_states(self.api, kind_of(run.plan), facts.job.name, facts.uid)
-            seen.gaps += observed.unread(facts, *last, seen.restarts)
-            run = self._measured(folder, seen)
-            gaps = [*seen.gaps, *_shortened(folder)]
+            seen.gaps += self.unread(seen)
+            run = self.measured(folder, seen)
+            gaps = [*seen.gaps, *shortened(folder)]
             if gaps:
                 RunFolder(folder).write(run_artifacts.GAPS, msgspec.json.encode(gaps))
             RunFolder(folder).save(run)
             exchange.put_in_place(self.store, {run.run_id: folder})
             return self._with_gpu_metrics(cluster, run, pods)
+
+    def unread(self, seen: Observation) -> list[LogGap]:
+        """Read from the cluster which pods and attempts of the ended job nobody has seen."""
+        from k8sbench.adapters.kubernetes import observing as objects
+
+        facts = self.facts
+        last = objects.last_states(self.api, kind_of(seen.run.plan), facts.job.name, facts.uid)
+        return list(observed.unread(facts, *last, seen.restarts))
 
     @contextlib.contextmanager
     def _folder(self) -> Iterator[Path]:
@@ -262,7 +284,7 @@ class _Observer(NamedTuple):
         finally:
             self.store.claims.release(run_id)
 
-    def _measured(self, folder: Path, seen: Observation) -> Run:
+    def measured(self, folder: Path, seen: Observation) -> Run:
         """Measure the archived logs of the ended job; return its run."""
         from k8sbench.adapters.kubernetes import observing as objects
         from k8sbench.adapters.store import artifacts
@@ -277,10 +299,8 @@ class _Observer(NamedTuple):
                 end.action or "Observe a job while its pods are there.",
             )
         try:
-            stated = self._given()
-            log = imports.measure_run(
-                {str(path): path.stem for path in logs}, job, imports.candidates(stated), stated
-            )
+            files = {str(path): path.stem for path in logs}
+            log = self.measure(files, job, options=self._given())
             model = objects.gpu_model(self.api, filter(None, seen.nodes.values()))
             found = _stated(log.measurement, self.facts, model)
             plan = imported.plan(
@@ -333,7 +353,11 @@ class _Observer(NamedTuple):
         """Write what the latest run of the same case was measured with; empty without one."""
         wanted = RunFilter(benchmark=self.facts.benchmark)
         latest = max(
-            (run for run in self.store.runs(wanted) if run.plan.observed is not None),
+            (
+                run
+                for run in self.store.runs(wanted)
+                if run.plan.observed is not None and run.run_id != self.facts.run_id
+            ),
             key=lambda run: run.started_at or run.created_at,
             default=None,
         )
@@ -377,12 +401,11 @@ class _Observer(NamedTuple):
                 f"Annotations are {names}.",
             ) from error
 
-    def _with_gpu_metrics(self, cluster: Cluster, run: Run, pods: Mapping[str, str | None]) -> Run:
-        """Fetch the GPU metrics of the measured window, by the names of the job's pods."""
-        store, steady = self.store, run.measurement.steady if run.measurement else None
-        run = store.run(run.run_id)
+    def wants_gpu_metrics(self, run: Run, pods: Mapping[str, str | None]) -> bool:
+        """Keep which GPU metrics a measured run wants; False if none."""
+        steady = run.measurement.steady if run.measurement else None
         if steady is None or not pods or run.plan.device == "cpu":
-            return run
+            return False
         wanted = SeriesQuery(
             run_id=run.run_id,
             namespace=self.facts.job.namespace,
@@ -391,7 +414,15 @@ class _Observer(NamedTuple):
             start=steady.started_at,
             end=steady.ended_at,
         )
-        run_artifacts.keep_value(store, run.run_id, WANTED, wanted)
+        run_artifacts.keep_value(self.store, run.run_id, WANTED, wanted)
+        return True
+
+    def _with_gpu_metrics(self, cluster: Cluster, run: Run, pods: Mapping[str, str | None]) -> Run:
+        """Fetch the GPU metrics of the measured window, by the names of the job's pods."""
+        store = self.store
+        run = store.run(run.run_id)
+        if not self.wants_gpu_metrics(run, pods):
+            return run
         sources = connections.metric_sources(self.options.prometheus, self.api, store)
         context = connections.run_context(
             store,
@@ -405,11 +436,11 @@ class _Observer(NamedTuple):
         return fetcher.finish([run], self.stop)[0]
 
 
-def _shortened(folder: Path) -> Iterator[LogGap]:
+def shortened(folder: Path) -> Iterator[LogGap]:
     """Shorten long logs, which are measured already; yield what is left out."""
     from k8sbench.adapters.store import artifacts
 
-    for path in sorted((folder / artifacts.LOGS).iterdir()):
+    for path in sorted((folder / artifacts.LOGS).glob("*")):
         cut = artifacts.shorten(path, MOST_LOG_BYTES)
         if cut is not None:
             before, after = cut

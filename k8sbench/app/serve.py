@@ -28,11 +28,11 @@ from k8sbench.model.pool import NodePool, widened
 from k8sbench.model.request import ClusterAccess, CollectOptions, SubmitRequest
 from k8sbench.model.run import Run
 from k8sbench.model.training import claims
-from k8sbench.ports import Store
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.leadership import Leadership
+    from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.model.plan import RunPlan
     from k8sbench.model.planning import LoadedSpec
 
@@ -44,7 +44,7 @@ OWN_POOLS = (
 
 
 def serve(
-    store: Store,
+    store: SqlStore,
     places: Sequence[ClusterAccess],
     options: CollectOptions,
     reporter: Reporter,
@@ -54,26 +54,34 @@ def serve(
 ) -> None:
     """Serve namespaces as their operator, until a stop.
 
-    Every run is collected, those too that another process of the store abandoned, and the runs of
-    Benchmark objects are created. In each turn ``look`` takes the namespaces, and the numbers of
-    failed requests by HTTP status.
+    Every run is collected, those too that another process of the store abandoned, the runs of
+    Benchmark objects are created, and labelled jobs of others are observed. In each turn ``look``
+    takes the namespaces, and the numbers of failed requests by HTTP status.
     """
     from k8sbench.adapters.kubernetes.benchmark_objects import BenchmarkObjects
+    from k8sbench.app.labelled_jobs import LabelledJobs
 
     resolve_types()
     note_once = lru_cache(serving.MOST_NOTES)(reporter.note)
     apis = [connections.connect(access) for access in places]
     with contextlib.ExitStack() as stack:
         served = []
+        labelled = []
         for api in apis:
             opened = on_cluster(store, api, reporter.note, options, is_operator=True)
             context = stack.enter_context(opened)
             objects = stack.enter_context(contextlib.closing(BenchmarkObjects(api)))
             plan = partial(plan_object, api, note_once, options)
             served.append(stack.enter_context(Serving(context, reporter, objects, plan)))
+            if options.observe:
+                jobs = LabelledJobs(store, api, reporter, options.prometheus, stop)
+                labelled.append(stack.enter_context(jobs))
         stack.enter_context(stop)
 
         def seen(places: Sequence[Serving]) -> None:
+            for jobs in labelled:
+                for run in jobs.step():
+                    closed(run)
             look(places, sum((Counter(api.sender.errors) for api in apis), Counter()))
 
         serving.serve(served, stop, closed, seen)

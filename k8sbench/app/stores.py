@@ -374,22 +374,36 @@ def remove(
     return run_ids
 
 
-def keep_seconds(text: str) -> float:
+def keep_seconds(text: str, option: str = KEEP_OPTION) -> float:
     """Read for how long logs are kept."""
     seconds = times.seconds(text)
     if not seconds:
-        raise UsageError(f"{KEEP_OPTION} {text!r} is not a length of time.", "Write 90d or 36h.")
+        raise UsageError(f"{option} {text!r} is not a length of time.", "Write 90d or 36h.")
     return seconds
 
 
 def prune(
-    store: SqlStore, keep_s: float, *, dry_run: bool = False
+    store: SqlStore,
+    keep_s: float,
+    *,
+    dry_run: bool = False,
+    option: str = KEEP_OPTION,
+    observed: bool = False,
 ) -> tuple[dict[str, Pruned], dict[str, str]]:
-    """Remove local logs and GPU series as :func:`.exchange.prune_old` does."""
+    """Remove local logs and GPU series as :func:`.exchange.prune_old` does.
+
+    ``observed``: of observed jobs alone.
+    """
     from k8sbench.adapters.store import exchange
 
-    rule = f"{KEEP_OPTION} {times.duration(keep_s)}"
-    return exchange.prune_old(store, keep_s, at=connections.now(), rule=rule, dry_run=dry_run)
+    return exchange.prune_old(
+        store,
+        keep_s,
+        at=connections.now(),
+        rule=f"{option} {times.duration(keep_s)}",
+        dry_run=dry_run,
+        backend="observed" if observed else None,
+    )
 
 
 LOG_SECONDS = 30.0

@@ -98,7 +98,8 @@ class GpuMetricsFetcher:
         """
         if self._steady(run, found) is None:
             return found
-        way = f" Fetch them with: k8sbench collect {run.run_id}" if run.location else ""
+        is_collected = run.location is not None and run.plan.observed is None
+        way = f" Fetch them with: k8sbench collect {run.run_id}" if is_collected else ""
         missing = found.missing | {"gpu_metrics": f"{GPU_METRICS_OWED}{way}"}
         return msgspec.structs.replace(found, missing=missing)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -88,17 +88,7 @@ def follow(
     cluster.resume(run, {})
     with stop:
         while not (seen.run.phase.final or seen.is_unreadable) and stop.cause is None:
-            events = cluster.wait(LOOK_SECONDS)
-            # Before the end that may follow them.
-            for replica, lines in itertools.groupby(events, _printed_by):
-                if replica is not None:
-                    archive.write(*(event.line for event in lines if event.line is not None))
-            for event in events:
-                if not event.run_id and event.note is not None:
-                    reporter.note(event.note)
-                elif event.run_id:
-                    seen.take(event)
-                    reporter.on_event(seen.run, event)
+            take(cluster.wait(LOOK_SECONDS), {run.run_id: (seen, archive)}, reporter)
     if seen.printed_at is not None:
         seen.run = _started(seen.run, seen.printed_at)
     return seen
@@ -122,5 +112,25 @@ def _started(run: Run, at: float) -> Run:
     return msgspec.structs.replace(run, history=history)
 
 
-def _printed_by(event: JobEvent) -> str | None:
-    return None if event.line is None else event.line.replica
+def take(
+    events: Sequence[JobEvent],
+    jobs: Mapping[str, tuple[Observation, LogArchive]],
+    reporter: Reporter,
+) -> None:
+    """Archive what replicas have printed, then take in the other events; jobs by run id."""
+    # Before the end that may follow them.
+    for (run_id, replica), lines in itertools.groupby(events, _printed_by):
+        if replica is not None and run_id in jobs:
+            _, archive = jobs[run_id]
+            archive.write(*(event.line for event in lines if event.line is not None))
+    for event in events:
+        if not event.run_id and event.note is not None:
+            reporter.note(event.note)
+        elif event.run_id in jobs:
+            seen, _ = jobs[event.run_id]
+            seen.take(event)
+            reporter.on_event(seen.run, event)
+
+
+def _printed_by(event: JobEvent) -> tuple[str, str | None]:
+    return event.run_id, None if event.line is None else event.line.replica

@@ -24,6 +24,8 @@ from k8sbench.model.plan import ObservedJob
 from k8sbench.model.pool import PRODUCT
 from k8sbench.model.sample import LogGap
 
+OBSERVE_LABEL = f"{LABEL_DOMAIN}/observe"
+"""Label of a job: with the value ``true`` the operator of its namespace observes it."""
 BENCHMARK_LABEL = f"{LABEL_DOMAIN}/benchmark"
 """Label of a job: name of its benchmark in rows."""
 SET_LABEL = f"{LABEL_DOMAIN}/set"
@@ -74,12 +76,26 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def run_id(self) -> str:
-        """The run's id: the job's name, and a digest of namespace, kind, name and uid."""
-        text = "/".join((self.job.namespace, self.job.kind, self.job.name, self.uid))
-        digest = hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
-        name = re.sub("[^a-z0-9-]", "-", self.job.name)
-        name = name if name[0].isalpha() else f"job-{name}"
-        return f"{name[: NAME_LIMIT - _ID_DIGITS - 1].rstrip('-')}-{digest}"
+        """The run's id."""
+        return run_id(self.job.namespace, self.job.kind, self.job.name, self.uid)
+
+
+def run_id(namespace: str, kind: str, name: str, uid: str) -> str:
+    """Return the id of a job's run: its name, and a digest of namespace, kind, name and uid."""
+    text = "/".join((namespace, kind, name, uid))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
+    word = re.sub("[^a-z0-9-]", "-", name)
+    word = word if word[0].isalpha() else f"job-{word}"
+    return f"{word[: NAME_LIMIT - _ID_DIGITS - 1].rstrip('-')}-{digest}"
+
+
+def stated(job: KubeObject) -> dict[str, str]:
+    """Return what annotations of a job state: option → text."""
+    return {
+        option.replace("-", "_"): text
+        for option in STATED
+        if (text := annotations_of(job).get(f"{LABEL_DOMAIN}/{option}")) is not None
+    }
 
 
 def parsed(text: str) -> tuple[JobKind, str]:
@@ -162,11 +178,7 @@ def facts(kind: JobKind, job: KubeObject, child: KubeObject | None = None) -> Jo
         set_name=labels_of(job).get(SET_LABEL) or name_of(job)[:63].rstrip("-."),
         gpus_per_replica=gpus.pop(),
         queue=labels_of(job).get(QUEUE_LABEL),
-        stated={
-            option.replace("-", "_"): text
-            for option in STATED
-            if (text := annotations_of(job).get(f"{LABEL_DOMAIN}/{option}")) is not None
-        },
+        stated=stated(job),
         image=_found(chosen[0].spec, container).get("image"),
         environment=_environment(_found(chosen[0].spec, container)),
     )

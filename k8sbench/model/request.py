@@ -76,6 +76,8 @@ class CollectOptions(FollowOptions, frozen=True, kw_only=True):
     """Claims and Secrets that no Benchmark may name, each ``NAMESPACE/NAME``."""
     allow_own_pools: bool = False
     """True if Benchmarks may bring any pool; otherwise they narrow those of the operator."""
+    observe: bool = False
+    """True if an operator observes the labelled jobs of others."""
 
 
 class CaseRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

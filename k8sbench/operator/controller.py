@@ -11,6 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -60,13 +61,20 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """True if Benchmarks may bring any pool; otherwise they narrow those of the operator."""
     keep_logs_for: float | None = None
     """Seconds after a run's end; None: for ever."""
+    observe: bool = False
+    """True to observe the labelled jobs of others."""
+    observe_keep_logs_for: float | None = None
+    """As ``keep_logs_for``, for the logs of observed jobs alone."""
+    observe_serve_logs: bool = False
+    """True to serve the logs of observed jobs."""
 
 
 def settings(given: Mapping[str, Any]) -> OperatorSettings:
     """Make settings of what flags and the environment give; raises :class:`UsageError`."""
     values = {name: value for name, value in given.items() if value}
-    if (length := values.get("keep_logs_for")) is not None:
-        values["keep_logs_for"] = stores.keep_seconds(length)
+    for name in ("keep_logs_for", "observe_keep_logs_for"):
+        if (length := values.get(name)) is not None:
+            values[name] = stores.keep_seconds(length, f"--{name.replace('_', '-')}")
     for name in ("namespaces", "reserved"):
         values[name] = tuple(dict.fromkeys(values.get(name, ())))
     asked = connections.checked_prometheus(values.get("prometheus", connections.AUTO))
@@ -256,6 +264,21 @@ class Controller:
                 "Bring that one back from a copy, or restart the operator to begin with this one.",
             )
 
+    def _delete_logs(self, prune: Callable[..., tuple[Mapping[str, Any], Any]]) -> None:
+        """Delete the logs that were kept for long enough."""
+        settings = self.state.settings
+        for keep_s, observed, option in (
+            (settings.keep_logs_for, False, stores.KEEP_OPTION),
+            (settings.observe_keep_logs_for, True, "--observe-keep-logs-for"),
+        ):
+            if keep_s is None:
+                continue
+            done, _ = prune(keep_s, option=option, observed=observed)
+            if done:
+                self._reporter.note(
+                    f"The logs of {counted(len(done), 'run')} were removed ({option})."
+                )
+
     def _serve(self, stop: Stop) -> None:
         """Collect; whatever fails is noted, and no reason to end the program."""
         settings = self.state.settings
@@ -265,6 +288,7 @@ class Controller:
             prometheus=settings.prometheus,
             reserved=settings.reserved,
             allow_own_pools=settings.allow_own_pools,
+            observe=settings.observe,
         )
         delete_at = try_at = 0.0
         self.state.look = None
@@ -286,13 +310,10 @@ class Controller:
             self.state.looked_at, self.state.failure = now, ""
             if seen.listed_time is not None:
                 self.state.succeeded_at = seen.listed_time
-            if settings.keep_logs_for is not None and now >= delete_at:
+            if now >= delete_at:
                 delete_at = now + RETENTION_SECONDS
                 with contextlib.suppress(BenchError):  # the next look finds them
-                    done, _ = stores.prune(store, settings.keep_logs_for)
-                    if done:
-                        runs = counted(len(done), "run")
-                        self._reporter.note(f"The logs of {runs} were removed (--keep-logs-for).")
+                    self._delete_logs(partial(stores.prune, store))
 
         try:
             is_first = self._store_id is None

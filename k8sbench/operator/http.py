@@ -54,6 +54,9 @@ from k8sbench.ports import GroupedStore, RunFilter
 from k8sbench.report import document
 from k8sbench.report.document import ListedRun, RunStatus
 
+LOGS = "logs"
+"""Folder of a run's folder with its logs."""
+
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     """One file of a run's folder."""
@@ -111,10 +114,17 @@ def groups_by_id(store: GroupedStore, ids: str) -> list[Group]:
     return groups.groups(row for row in groups.rows if row.group_id in names)
 
 
-def page(where: str | None, store: GroupedStore, query: Mapping[str, str]) -> str:
+def page(
+    where: str | None,
+    store: GroupedStore,
+    query: Mapping[str, str],
+    *,
+    serves_observed: bool = False,
+) -> str:
     """Return the page of ``results -o html``.
 
-    ``lang=zh``: in Chinese; ``published=true``: with published figures.
+    ``lang=zh``: in Chinese; ``published=true``: with published figures. ``serves_observed``: with
+    links to the logs of observed jobs.
     """
     lang = query.get("lang", "en")
     if lang not in ("en", "zh"):
@@ -122,7 +132,11 @@ def page(where: str | None, store: GroupedStore, query: Mapping[str, str]) -> st
     is_published = query.get("published") == "true"
     report = _report(store, query, published=is_published, over_sets=True)
     members = [member for row in report.results for member in row.group.members]
-    files = {member.run_id: _files(store, member.run_id) for member in members}
+    files = {
+        member.run_id: _files(store, member.run_id)
+        for member in members
+        if serves_observed or member.source != "observed"
+    }
     return reports.page(report, (), where, lambda _: None, lang=lang, files=files)
 
 
@@ -152,24 +166,37 @@ def _report(
     return selection.report(groups, wanted, find=find, published=published, over_sets=over_sets)
 
 
-def artifacts(store: GroupedStore, text: str) -> list[Artifact]:
-    """List the files of a run's folder."""
-    folder = store.folder(_find(store, text).run_id)
+def artifacts(store: GroupedStore, text: str, *, serves_observed: bool = False) -> list[Artifact]:
+    """List the files of a run's folder; logs of an observed job only if they are served."""
+    run = _find(store, text)
+    folder = store.folder(run.run_id)
     names = []
     for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if not serves_observed and _is_observed_log(run, name):
+            continue
         if path.is_file() and not path.is_symlink():
             about = path.stat()
-            name = path.relative_to(folder).as_posix()
             names.append(Artifact(name=name, bytes=about.st_size, written_at=about.st_mtime))
     return names
 
 
-def artifact(store: GroupedStore, text: str, name: str) -> Path:
+def _is_observed_log(run: Run, name: str) -> bool:
+    return run.plan.observed is not None and name.startswith(f"{LOGS}/")
+
+
+def artifact(store: GroupedStore, text: str, name: str, *, serves_observed: bool = False) -> Path:
     """Return a file of a run's folder, and never one that is elsewhere."""
-    folder = store.folder(_find(store, text).run_id).resolve()
+    run = _find(store, text)
+    folder = store.folder(run.run_id).resolve()
     path = (folder / name).resolve()
     if not path.is_relative_to(folder) or not path.is_file():
         raise NotFound(f"Run {text} has no artifact {name!r}.")
+    if not serves_observed and _is_observed_log(run, path.relative_to(folder).as_posix()):
+        raise NotFound(
+            "This operator serves no logs of observed jobs.",
+            "An administrator may allow it with observe.serveLogs of the chart.",
+        )
     return path
 
 
@@ -285,12 +312,15 @@ def application(
 
         return endpoint
 
+    serves_observed = state.settings.observe_serve_logs
     routes: dict[str, Callable[..., Any]] = {
-        "/": partial(page, state.settings.store),
+        "/": partial(page, state.settings.store, serves_observed=serves_observed),
         "/api/v1/runs": runs,
         "/api/v1/runs/{text}": run,
-        "/api/v1/runs/{text}/artifacts": artifacts,
-        "/api/v1/runs/{text}/artifacts/{name:path}": artifact,
+        "/api/v1/runs/{text}/artifacts": partial(artifacts, serves_observed=serves_observed),
+        "/api/v1/runs/{text}/artifacts/{name:path}": partial(
+            artifact, serves_observed=serves_observed
+        ),
         "/api/v1/groups": groups,
         "/api/v1/groups/{ids}": groups_by_id,
         "/api/v1/rows": group_list,

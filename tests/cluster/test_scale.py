@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.bench import observed_jobs
 from tests.harness import benchmark_files
 from tests.harness.cluster import audit, bringup, nodes, operator_process
 from tests.harness.cluster.namespace import Namespace
@@ -95,6 +96,20 @@ def test_jobs_share_watches(own_cluster: OwnCluster, namespace: Namespace, tmp_p
     rest = [number for what, number in requests.items() if not what.startswith("watch ")]
     assert sum(rest) <= JOBS * REQUESTS_PER_JOB
     assert not namespace.get("pytorchjobs")
+
+
+@pytest.mark.usefixtures("more_nodes")
+def test_labelled_jobs_of_all_shapes_share_watches_and_lose_no_line_unnamed(
+    own_cluster: OwnCluster, tmp_path: Path
+) -> None:
+    observed_jobs.play(own_cluster, tmp_path, 2 * len(observed_jobs.SHAPES), [PRINTED])
+    (namespace,) = {
+        json.loads(path.read_text())["plan"]["observed"]["namespace"]
+        for path in tmp_path.glob("*/runs/*/run.json")
+    }
+    _, watches = asked_by(own_cluster.layout.audit_log, namespace)
+    kinds_of_jobs, pods_and_events, of_operator = 5, 2, 4
+    assert watches <= kinds_of_jobs + pods_and_events + of_operator
 
 
 MANY = 600

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cluster.test_cluster_port import test_a_run_ends_whose_job_is_deleted_without_its_pods
 from tests.cluster.test_every_write import test_a_killed_submit_repeated_makes_one_job
@@ -15,7 +16,7 @@ from tests.cluster.test_ownership import (
     test_a_job_is_collected_where_it_is_taken_over_and_nowhere_else,
 )
 from tests.cluster.test_restarts import test_a_restart_killed_before_creation_is_resumed
-from tests.harness.cluster import fixture, users, volumes
+from tests.harness.cluster import fixture, operator_process, users, volumes
 from tests.harness.cluster.bringup import Options
 from tests.harness.cluster.jobs import ON_GPUS
 from tests.harness.cluster.manifests import limit
@@ -220,6 +221,39 @@ def test_the_restarts_of_a_train_job_are_attempts_of_one_run(
             assert measurement(shell)["restarts"] == 1
         named = [one for one in measurement(late)["reasons"] if one["id"] == "incomplete-log"]
         assert "node-0.attempt-1" in str(named), "its pods went with the restart"
+
+
+def test_a_labelled_train_job_and_its_labelled_parts_are_one_run(
+    namespace: Namespace, tmp_path: Path
+) -> None:
+    operator = operator_process.make(namespace, tmp_path / "machine")
+    rules = ROOT / "charts" / "files" / "observe-rules.yaml"
+    users.grant(namespace, "operator", "observe", yaml.safe_load(rules.read_text()))
+    log = (ROOT / "tests" / "fixtures" / "logs" / "torchtitan.log").read_text()
+    text = re.sub(r"(?m)^(\S+) \w+ F ", r"\1 ", log_text(log.splitlines())).encode()
+    runtime, job = theirs(2, 4)
+    job["metadata"]["labels"] = {"k8sbench.io/observe": "true"}
+    job["metadata"]["annotations"] = {"k8sbench.io/precision": "bf16"}
+    of_job = "--selector=jobset.sigs.k8s.io/jobset-name=llama"
+
+    def runs() -> list[dict[str, Any]]:
+        return list(operator.json("list", "--store=local"))
+
+    with operator.behind_proxy() as proxy:
+        proxy.alter(r"/pods/llama-node-0-0-[a-z0-9]+/log\?(?!.*previous=true)", lambda _: text)
+        with operator.collecting("--observe") as running:
+            namespace.create(runtime, job)
+            running.until("Running: All 2 replicas run")
+            for part in ("jobset/llama", "job/llama-node-0"):
+                namespace.kubectl("label", part, "k8sbench.io/observe=true")
+            running.until("JobSet llama is not observed")
+            running.until("Job llama-node-0 is not observed")
+            namespace.kubectl("annotate", "pods", of_job, f"{RUN_FOR}=0s")
+            until(lambda: runs()[0]["phase"] == "Succeeded", "the end of the run")
+            operator_process.end(running)
+    (row,) = operator.json("results", "--store=local")["rows"]
+    assert (row["benchmark"], row["case"], row["state"]) == ("llama", "2x4", "valid")
+    assert len(runs()) == 1
 
 
 def left_by_a_killed_submit(shell: Shell, run_id: str) -> None:

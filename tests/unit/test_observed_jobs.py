@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from k8sbench.app import observe
 from k8sbench.model import observed
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import case_key
@@ -248,3 +250,7 @@ def test_what_a_program_reports_is_said_and_nothing_where_it_does_not() -> None:
     assert said.count("2.5") == observed.MOST_METRICS
     assert reports(lastUpdatedTime=at) is None
     assert observed.progress({"metadata": metadata()}) is None
+
+
+def test_a_job_without_a_log_has_none_to_shorten(tmp_path: Path) -> None:
+    assert list(observe.shortened(tmp_path)) == []

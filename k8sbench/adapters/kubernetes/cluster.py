@@ -108,6 +108,10 @@ class KubernetesCluster:
         """Time limit for retrying a creation while the API server is silent."""
         self.note: Callable[[str], None] = lambda _: None
         """Receives a sentence on an unanswered creation, on any thread."""
+        self.always: Collection[str] = ()
+        """Kinds of jobs that are watched even if none is followed."""
+        self.found: Callable[[ObjectChanged | ObjectDeleted], None] = lambda _: None
+        """Receives every change of a job of these kinds."""
         self.followed: dict[str, Followed] = {}
         """Jobs by run id."""
         self._runs: set[str] = set()
@@ -207,6 +211,30 @@ class KubernetesCluster:
         self._reads.add([run.run_id])
         self._watches.list_again()
 
+    def follow_found(self, run: Run, marks: Mapping[str, LogMark], job: KubeObject) -> None:
+        """Follow a job that its watch has found: only its own pods are listed."""
+        followed = Followed(run, reported=run.history[-1], marks=marks, since=time.monotonic())
+        self._runs.add(run.run_id)
+        self.followed[run.run_id] = followed
+        followed.take_created(job)
+        self.start_request(partial(self._list_pods, followed))
+        self._reads.add([run.run_id])
+
+    def has_listed(self, job_kinds: Collection[str]) -> bool:
+        """Return True if all jobs of some kinds are known; False for no kinds."""
+        return bool(job_kinds) and all(map(self._watches.has_all, job_kinds))
+
+    def _list_pods(self, followed: Followed) -> None:
+        """List the pods of a job, on a worker thread; list everything where that fails."""
+        run_id = followed.plan.run_id
+        try:
+            pods = listing.objects(self.api, "Pod", run_id, self._selection)
+        except ApiFault:
+            self._queue.put(self._watches.list_again)
+            return
+        self._queue.put(partial(followed.take_pods, pods))
+        self._queue.put(partial(self._reread, {run_id}))
+
     def jobs(self, run_ids: Collection[str] | None = None) -> Sequence[FoundJob]:
         """Return k8sbench's jobs in the namespace, oldest first."""
         return listing.jobs(self.api, run_ids, user=self.owner)
@@ -222,8 +250,8 @@ class KubernetesCluster:
     def wait(self, seconds: float | None) -> Sequence[JobEvent]:
         """Return the events of the followed jobs, in order."""
         until = None if seconds is None else time.monotonic() + seconds
-        if jobs := list(self.followed.values()):
-            self._watches.watch({one.kind for one in jobs})
+        if jobs := {*self.always, *(one.kind for one in list(self.followed.values()))}:
+            self._watches.watch(jobs)
         while True:
             events = self._take(self._timeout(until))
             events += self._read_all()
@@ -327,9 +355,9 @@ class KubernetesCluster:
                 if followed is not None or not item.run_id:
                     events.append(item)
             case ObjectChanged():
-                self._take_change(item, self._selection.run_of(item.kind, item.object))
+                self._take_change(item, self._selection.runs_of(item.kind, item.object))
             case ObjectDeleted():
-                self._take_change(item, self._selection.run_named(item.kind, item.name))
+                self._take_change(item, self._selection.runs_named(item.kind, item.name))
             case ObjectsListed():
                 self._take_listed(item)
             case WatchFailed() | WatchWorks():
@@ -346,10 +374,15 @@ class KubernetesCluster:
             followed.take_created(job)
             self._reads.add([run_id])
 
-    def _take_change(self, change: ObjectChanged | ObjectDeleted, run_id: str | None) -> None:
-        if (followed := self.followed.get(run_id or "")) is not None:
-            followed.take(change)
-            self._reads.add([followed.plan.run_id])
+    def _take_change(
+        self, change: ObjectChanged | ObjectDeleted, run_ids: Iterable[str | None]
+    ) -> None:
+        for run_id in run_ids:
+            if (followed := self.followed.get(run_id or "")) is not None:
+                followed.take(change)
+                self._reads.add([followed.plan.run_id])
+        if change.kind in self.always:
+            self.found(change)
 
     def _take_listed(self, listed: ObjectsListed) -> None:
         is_complete = self._watches.take(listed)

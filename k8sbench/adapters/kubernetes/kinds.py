@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from k8sbench.diagnose.job.causes import FREQUENT_SILENT_EVENTS
@@ -62,6 +62,18 @@ class Selection:
             return "", _EVENT_FIELDS
         labels = MANAGED if run_id is None else f"{RUN_LABEL}={run_id}"
         return "" if kind == "Benchmark" else labels, ""
+
+    def keeps(self, kind: str, found: KubeObject, runs: Container[str | None]) -> bool:
+        """Return True for an object of one of these runs."""
+        return self.run_of(kind, found) in runs
+
+    def runs_of(self, kind: str, found: KubeObject) -> Sequence[str | None]:
+        """Return the runs that a change of an object may concern."""
+        return (self.run_of(kind, found),)
+
+    def runs_named(self, kind: str, name: str) -> Sequence[str | None]:
+        """Return the runs that the deletion of an object of this name may concern."""
+        return (self.run_named(kind, name),)
 
     def run_of(self, kind: str, found: KubeObject) -> str | None:
         """Return the run that an object or an event's object may belong to.
@@ -143,7 +155,9 @@ _METADATA = _all(
 _CONTAINER = _all("name", "image", "resources", "restartPolicy")
 _REPLICAS = _all("replicas", "restartPolicy") | {"template": {"spec": {"containers": _CONTAINER}}}
 _POD = {
-    "metadata": _METADATA | {"labels": _all(RUN_LABEL), "ownerReferences": _all("uid")},
+    "metadata": _METADATA
+    | {"labels": _all(RUN_LABEL, *{kind.pod_label for kind in OBSERVED.values()})}
+    | {"ownerReferences": _all("uid")},
     "spec": _all("nodeName", "nodeSelector", "schedulerName")
     | {"containers": _CONTAINER, "initContainers": _all("name", "image")}
     | {"volumes": _all("persistentVolumeClaim")},
@@ -191,7 +205,7 @@ def keeper(
     trim = {"Pod": trimmed_pod, "Event": trimmed_event}.get(kind, trimmed_job)
 
     def keep(found: KubeObject) -> KubeObject | None:
-        return trim(found) if selection.run_of(kind, found) in runs else None
+        return trim(found) if selection.keeps(kind, found, runs) else None
 
     return keep
 

@@ -42,6 +42,7 @@ from k8sbench.adapters.store.sql_store import REINDEX, SqlStore
 from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.plan import Backend
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
 
@@ -338,19 +339,27 @@ def _record(folder: RunFolder, removed: Pruned) -> None:
 
 
 def prune_old(
-    store: SqlStore, keep_s: float, *, at: float, rule: str, dry_run: bool
+    store: SqlStore,
+    keep_s: float,
+    *,
+    at: float,
+    rule: str,
+    dry_run: bool,
+    backend: Backend | None = None,
 ) -> tuple[dict[str, Pruned], dict[str, str]]:
     """Remove local logs and GPU series of runs ended ``keep_s`` ago.
 
     Rows and measurements stay. Logs of unmeasured runs, of runs with pending cluster requests and
     of runs followed by another process stay too. Returns the removed (or removable) files by run
-    id, and the reasons other old logs are kept.
+    id, and the reasons other old logs are kept. With a ``backend`` only its runs count.
     """
     done: dict[str, Pruned] = {}
     kept: dict[str, str] = {}
     for run in store.runs(RunFilter()):
         run_id = run.run_id
         is_old = run.ended_at is not None and run.ended_at <= at - keep_s
+        if backend not in {None, run.plan.backend}:
+            continue
         if not is_old or not printed(store.run_folder(run_id).path):
             continue
         if run.owes_measurement:

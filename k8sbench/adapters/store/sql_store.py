@@ -202,6 +202,10 @@ class SqlStore:
         """Keep the run's measurement, replacing an earlier one."""
         return self._change(run_id, lambda run: replace(run, measurement=measurement))
 
+    def planned(self, run_id: str, plan: RunPlan) -> Run:
+        """Keep another plan of a run: that of an observed job is complete at its end."""
+        return self._change(run_id, lambda run: replace(run, plan=plan))
+
     def _change(self, run_id: str, change: Callable[[Run], Run]) -> Run:
         """Change a run, in its row and its folder."""
         folder = self.run_folder(run_id)

@@ -232,6 +232,20 @@ def _names(_: click.Context, __: click.Parameter, given: Sequence[str]) -> list[
     " not only narrow the operator's.",
     is_flag=True,
 )
+@_setting(
+    "observe",
+    None,
+    "Observe the jobs of others that have the label k8sbench.io/observe: 'true'.",
+    is_flag=True,
+)
+@_setting(
+    "observe-keep-logs-for",
+    "TIME",
+    "Delete the logs of observed jobs that ended longer ago (30d); default: as the other logs.",
+)
+@_setting(
+    "observe-serve-logs", None, "Serve the logs of observed jobs to its readers.", is_flag=True
+)
 @_setting("listen", "[ADDRESS]:PORT", "Address of its HTTP server; default :8080.", default=":8080")
 @_setting(
     "probe-listen",

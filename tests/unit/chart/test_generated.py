@@ -19,6 +19,7 @@ from tests.unit import goldens
 from tests.unit.chart import values
 from tests.unit.chart.values import CHART
 
+CATALOG = catalog.PACKAGE
 SCHEMA = CHART / "values.schema.json"
 UNKNOWN = {"global", "collector", "operator.postgresql"}
 """Values that the schema accepts and the chart does not have.
@@ -53,6 +54,24 @@ def test_the_chart_grants_what_k8sbench_asks_for_golden() -> None:
     }
     for name, text in found.items():
         goldens.check(CHART / "files" / f"{name}-rules.yaml", text)
+
+
+def test_observing_adds_only_rights_to_read_that_its_role_has() -> None:
+    rules_of_jobs = yaml.safe_load((CHART / "files" / "observe-rules.yaml").read_text())
+    granted = {
+        (resource, verb)
+        for rule in rules_of_jobs
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert {verb for _, verb in granted} <= {"get", "list", "watch"}
+    observer = next(yaml.safe_load_all((CATALOG / "observer.yaml").read_text()))
+    assert granted <= {
+        (resource, verb)
+        for rule in observer["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
 
 
 def test_the_operator_may_nothing_with_jobs_that_a_user_may_not() -> None:

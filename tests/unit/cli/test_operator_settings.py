@@ -51,6 +51,9 @@ def test_flags_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
         "baseline": "release",
         "keep_logs_for": "90d",
         "allow_own_pools": True,
+        "observe": True,
+        "observe_keep_logs_for": "30d",
+        "observe_serve_logs": True,
     }
     environment = {f"K8SBENCH_{name.upper()}": str(text) for name, text in expected.items()}
     runner = CliRunner(

@@ -25,6 +25,7 @@ from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.group import Group, GroupList
 from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.model.phase import Phase
+from k8sbench.model.plan import ObservedJob
 from k8sbench.operator import http
 from k8sbench.operator.controller import SUCCESS_SECONDS, Look, OperatorSettings, OperatorState
 from k8sbench.operator.metrics import Metrics
@@ -59,6 +60,13 @@ def state(store: SqlStore) -> OperatorState:
 
 @pytest.fixture
 def get(state: OperatorState) -> Iterator[Get]:
+    with serving(state) as get:
+        yield get
+
+
+@contextlib.contextmanager
+def serving(state: OperatorState) -> Iterator[Get]:
+    """Serve the store of an operator during the block."""
     metrics = Metrics()
     metrics.state = state
     with (
@@ -168,6 +176,23 @@ def test_an_artifact_is_sent_as_it_is_and_no_file_beside_the_folder_is_one(
     for name in ("../seg-2/run.json", "link/run.json", "/etc/passwd", "", "logs"):
         with pytest.raises(NotFound):
             http.artifact(store, "seg-1", name)
+
+
+@pytest.mark.parametrize(("serves", "status"), [(False, 404), (True, 200)])
+def test_logs_of_observed_jobs_are_served_only_where_that_is_allowed(
+    store: SqlStore, state: OperatorState, serves: bool, status: int
+) -> None:
+    job = ObservedJob(
+        kind="Job", namespace="team-a", name="llama", replicas=("master-0",), container="node"
+    )
+    store.planned("seg-1", plan("seg-1", backend="observed", observed=job))
+    state.settings = msgspec.structs.replace(state.settings, observe_serve_logs=serves)
+    with serving(state) as get:
+        assert get("/api/v1/runs/seg-1/artifacts/logs/master-0.log").status == status
+        assert get("/api/v1/runs/seg-1/artifacts/run.json").status == 200
+        listed = {one["name"] for one in get("/api/v1/runs/seg-1/artifacts").json()}
+        assert ("logs/master-0.log" in listed) == serves
+        assert ("logs/master-0.log" in get("/?all=true").data.decode()) == serves
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from k8sbench.app import connections, stores
 from k8sbench.cli.main import main
 from k8sbench.model.errors import InputError, StoreError, UsageError
 from k8sbench.model.phase import Phase
+from k8sbench.model.plan import ObservedJob
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import RunFilter
 from tests.harness import children
@@ -381,6 +382,18 @@ def test_logs_and_series_of_old_runs_go_and_measurements_stay(filled: SqlStore) 
     assert (said.rule, said.at, said.files) == ("--keep-logs-for 90d", connections.now(), 2)
     assert differences(filled) == []
     assert stores.prune(filled, 90 * DAY) == ({}, {}), "what is done is done"
+
+
+def test_logs_of_observed_jobs_have_a_time_of_their_own(filled: SqlStore) -> None:
+    job = ObservedJob(
+        kind="Job", namespace="team-a", name="llama", replicas=("pod-0",), container="node"
+    )
+    filled.planned("seg-1", plan(backend="observed", observed=job))
+    done, _ = stores.prune(filled, DAY, option="--observe-keep-logs-for", observed=True)
+    assert list(done) == ["seg-1"]
+    said = present(exchange.pruned(filled.folder("seg-1")))
+    assert said.rule == "--observe-keep-logs-for 1d"
+    assert filled.run("seg-1").measurement is not None
 
 
 def test_a_full_disk_is_pruned_too(filled: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
