@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from k8sbench.app import targets
 from k8sbench.app.benchmarks import load
 from k8sbench.lifecycle.context import Note, Reporter
-from k8sbench.lifecycle.submitting import PlannedCase
+from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.model import choices
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import BenchError, DoesNotFit, UsageError

@@ -10,8 +10,8 @@ import msgspec
 from k8sbench.app import benchmarks, cases, connections, submit, targets
 from k8sbench.app.targets import RunTarget
 from k8sbench.lifecycle.context import Reporter
+from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model.errors import FEW, BenchError, NotFound, UsageError
 from k8sbench.model.identity import checked_set_name
 from k8sbench.model.kube import name_of

@@ -18,8 +18,8 @@ from k8sbench import limits
 from k8sbench.app import benchmarks, cases, connections, results, stores, targets
 from k8sbench.app.results import RunRows
 from k8sbench.lifecycle.context import Note, Reporter
+from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model import benchmark_object, times
 from k8sbench.model.benchmark_object import LONGEST_NAME, Benchmark
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, Unreachable, UsageError

@@ -19,9 +19,9 @@ from k8sbench.app.connections import on_cluster
 from k8sbench.json_decoders import decoder
 from k8sbench.lifecycle import serving
 from k8sbench.lifecycle.context import Note, Reporter
+from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model.benchmark_object import Benchmark, ObjectSpec
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.pool import NodePool, widened

@@ -13,13 +13,13 @@ from k8sbench.app import benchmarks, cases, connections, objects, stores, target
 from k8sbench.app.connections import new_set_name
 from k8sbench.app.objects import Created
 from k8sbench.app.targets import RunTarget
-from k8sbench.lifecycle import submitting
+from k8sbench.lifecycle import set_runs, submitting
 from k8sbench.lifecycle.context import Agree, Note, Reporter, RunContext
 from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
 from k8sbench.lifecycle.lost_runs import mark_lost_runs
 from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
+from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.identity import case_key, check_set, checked_run_id, checked_set_name
@@ -43,7 +43,7 @@ def resumed(
     Counts at most ``repeats`` runs per case, and notes what exists.
     """
     mark_lost_runs(context.store, alive=context.alive, now=context.clock())
-    has = submitting.repeats(context.store.runs(RunFilter(set_name=set_name)))
+    has = set_runs.repeats(context.store.runs(RunFilter(set_name=set_name)))
     finished: list[Run] = []
     to_do: list[PlannedCase] = []
     for case in planned:

@@ -22,7 +22,7 @@ from k8sbench.lifecycle import job_requests, run_artifacts
 from k8sbench.lifecycle.context import Reporter, Rules, RunContext
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.object_runs import Recording
-from k8sbench.lifecycle.submitting import PlannedCase
+from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.turns import Turns
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import MOST_RUNS, OVER, Benchmark

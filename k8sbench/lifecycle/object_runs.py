@@ -9,7 +9,8 @@ import msgspec
 
 from k8sbench.lifecycle import run_artifacts
 from k8sbench.lifecycle.context import RunContext
-from k8sbench.lifecycle.submitting import PlannedCase, keep_benchmark, reopened, repeats
+from k8sbench.lifecycle.planned_case import PlannedCase
+from k8sbench.lifecycle.set_runs import keep_benchmark, reopened, repeats
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark
 from k8sbench.model.errors import UsageError

@@ -18,8 +18,8 @@ from k8sbench.lifecycle.context import Reporter, Rules, RunContext
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
 from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
 from k8sbench.lifecycle.outcome import OutcomeKind
+from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import BenchError
 from k8sbench.model.run import Run

@@ -9,10 +9,8 @@ cluster goes on, and is resumed (:mod:`k8sbench.lifecycle.collecting`).
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-
-import msgspec
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import Reporter, Rules, RunContext, Until
@@ -20,7 +18,8 @@ from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
 from k8sbench.lifecycle.lost_runs import mark_lost_runs
 from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
-from k8sbench.lifecycle.run_artifacts import BENCHMARK
+from k8sbench.lifecycle.planned_case import PlannedCase
+from k8sbench.lifecycle.set_runs import keep_benchmark, may_go_on, reopened
 from k8sbench.lifecycle.stop import INTERRUPTED, Stop
 from k8sbench.model import creation, times
 from k8sbench.model.errors import (
@@ -34,79 +33,15 @@ from k8sbench.model.errors import (
 )
 from k8sbench.model.identity import case_key
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import with_identity
 from k8sbench.model.request import SubmitRequest
-from k8sbench.model.run import Run, Wish, out_of_memory_ids
-from k8sbench.ports import Claims, JobEvent, Manifest, RunFilter, Store
-
-
-class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
-    """One case to run: its plan and how to render it.
-
-    Each run replaces the placeholders for its identity.
-    """
-
-    draft: RunPlan
-    """Complete plan, with placeholders for run id, set and repeat."""
-    repeats: int = 1
-    """Number of runs of the case."""
-    manifests: Callable[[RunPlan], tuple[Manifest, ...]]
-    """Renders a plan, to be shown or checked."""
-    benchmark_file: str = ""
-    """Text of the user's benchmark file; empty for a built-in benchmark."""
-    joins: str | None = None
-    """Id of an existing run to join; None: a new run."""
-
-    def plan(self, run_id: str, set_name: str, repeat: int = 1) -> RunPlan:
-        """Return the plan of one run of this case."""
-        return with_identity(self.draft, run_id=run_id, set_name=set_name, repeat=repeat)
-
-    def on_node(self, node: str) -> PlannedCase:
-        """Return the same case, pinned to a node."""
-        return msgspec.structs.replace(self, draft=msgspec.structs.replace(self.draft, node=node))
-
-    def for_object(self, uid: str) -> PlannedCase:
-        """Return the same case, as a Benchmark object's."""
-        draft = msgspec.structs.replace(self.draft, requested_by=uid)
-        return msgspec.structs.replace(self, draft=draft)
-
-    def like(self, existing: RunPlan) -> RunPlan:
-        """Return the plan of this case with the identity of an existing run."""
-        return self.plan(existing.run_id, existing.set_name, existing.repeat)
-
+from k8sbench.model.run import Run, Wish
+from k8sbench.ports import Claims, JobEvent, RunFilter
 
 REPEAT_TRIES = 100
 """Most tries to find a free repeat number.
 
 Other submits into the set may take a number first; more collisions are a fault.
 """
-
-
-def reopened(run: Run, plan: RunPlan, context: RunContext) -> Run:
-    """Record that a finished run goes on by a plan.
-
-    Raises :class:`RepeatTaken` if a longer plan is another case that the set has already.
-    """
-    store = context.store
-    had_job = not creation.may_be_submitted_again(run)
-    if had_job:
-        # Restarts that it had do not count against those that are allowed from here on.
-        plan = msgspec.structs.replace(plan, max_restarts=plan.max_restarts + run.attempt)
-    run = store.reopen(plan, at=context.clock(), process=context.process, location=context.location)
-    if had_job:
-        store.begin_attempt(run.run_id)
-    return run
-
-
-def keep_benchmark(store: Store, run_id: str, case: PlannedCase) -> None:
-    """Keep the user's benchmark file, if there is one, with a run's record."""
-    if case.benchmark_file:
-        store.keep(run_id, BENCHMARK, case.benchmark_file)
-
-
-def _may_go_on(run: Run, plan: RunPlan) -> bool:
-    """Return True if a plan resubmits or continues a finished run."""
-    return creation.may_be_submitted_again(run) or creation.may_be_continued(run, plan)
 
 
 PLACES = 8
@@ -136,37 +71,6 @@ def held_set(claims: Claims, set_name: str, *, resumes: bool) -> Iterator[None]:
                 "Wait for its end; 'k8sbench list --set' shows its runs.",
             )
         yield
-
-
-class Repeats(msgspec.Struct, kw_only=True):
-    """Runs of one case that a set has already, oldest first."""
-
-    finished: list[Run] = []
-    """Valid or, in a sweep, out of GPU memory: not repeated."""
-    open: list[Run] = []
-    """Not over, or not measured yet: they are taken up."""
-    broken_off: list[Run] = []
-    """Trainings with checkpoints that ended too early: they are continued."""
-
-
-def repeats(runs: Sequence[Run]) -> defaultdict[str, Repeats]:
-    """Return the runs that a resumption or retry keeps, by case key.
-
-    Failed, cancelled and rejected runs are left out, unless they can be continued.
-    """
-    found: defaultdict[str, Repeats] = defaultdict(Repeats)
-    without_memory = out_of_memory_ids(runs)
-    for run in runs:
-        of_case = found[case_key(run.plan)]
-        if run.measurement is not None and run.measurement.verdict == "valid":
-            of_case.finished.append(run)
-        elif not run.is_closed:
-            of_case.open.append(run)
-        elif creation.may_be_continued(run):
-            of_case.broken_off.append(run)
-        elif run.run_id in without_memory:
-            of_case.finished.append(run)
-    return found
 
 
 def submit(
@@ -328,14 +232,14 @@ class _Submission:
             return Outcome(
                 existing, OutcomeKind.CREATED if is_ours else OutcomeKind.FOLLOWED_ELSEWHERE
             )
-        elif not _may_go_on(existing, plan):
+        elif not may_go_on(existing, plan):
             return Outcome(existing, OutcomeKind.OVER_BEFORE)
         goes_on = existing.phase.final or self._survives
         if not (goes_on and store.claims.claim(run_id)):
             return Outcome(existing, OutcomeKind.FOLLOWED_ELSEWHERE)
         # Another process may have gone on with it since it was read.
         existing = store.run(run_id)
-        if _may_go_on(existing, plan):
+        if may_go_on(existing, plan):
             existing = self._reopened(existing, plan)
         elif existing.phase.final:
             store.claims.release(run_id)

@@ -17,8 +17,8 @@ from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.connections import run_context
 from k8sbench.app.submit import resumed
 from k8sbench.lifecycle import submitting
+from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model.errors import EarlierAttempt
 from k8sbench.model.phase import Phase
 from k8sbench.model.planning import DRAFT_ID

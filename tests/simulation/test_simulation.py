@@ -25,6 +25,7 @@ from k8sbench.lifecycle import (
     executor,
     job_requests,
     object_runs,
+    set_runs,
     submitting,
 )
 from k8sbench.lifecycle.active_run import ActiveRun
@@ -128,8 +129,8 @@ def claim_without_asking(self: SimulatedClaims, run_id: str) -> bool:
     return True
 
 
-def repeat_all(runs: Sequence[Run]) -> dict[str, submitting.Repeats]:
-    found = submitting.repeats(runs)
+def repeat_all(runs: Sequence[Run]) -> dict[str, set_runs.Repeats]:
+    found = set_runs.repeats(runs)
     for of_case in found.values():
         of_case.finished.clear()
     return found

@@ -13,8 +13,8 @@ from functools import partial
 import msgspec
 
 from k8sbench.lifecycle.benchmark_reconciler import CANCELLED
+from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.serving import Serving
-from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import Benchmark, ObjectSpec
 from k8sbench.model.errors import BenchError, UsageError

@@ -11,8 +11,8 @@ import msgspec
 from k8sbench.app.submit import resumed
 from k8sbench.lifecycle import collecting, submitting
 from k8sbench.lifecycle.context import RunContext
+from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model.errors import OwnedElsewhere
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import TAKEN_OVER, Wish

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from k8sbench.lifecycle.submitting import PlannedCase
+from k8sbench.lifecycle.planned_case import PlannedCase
 from tests.unit.lifecycle.played import planned_case
 
 

@@ -14,9 +14,9 @@ from k8sbench.lifecycle import collecting, serving, submitting
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.outcome import Outcome
+from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.lifecycle.submitting import PlannedCase
 from k8sbench.model.benchmark_object import Benchmark, ObjectSpec, StatusEvent
 from k8sbench.model.errors import BenchError
 from k8sbench.model.kube import ATTEMPT_LABEL, JobIdentity, JobOwner, Ownership

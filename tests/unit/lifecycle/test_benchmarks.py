@@ -14,7 +14,7 @@ from k8sbench.adapters.store.opening import open_store
 from k8sbench.lifecycle import benchmark_reconciler, collecting
 from k8sbench.lifecycle.benchmark_reconciler import Benchmarks
 from k8sbench.lifecycle.executor import Executor
-from k8sbench.lifecycle.submitting import PlannedCase
+from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.model.benchmark_object import COMPLETE, Benchmark
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.kube import JobIdentity

@@ -16,7 +16,7 @@ from k8sbench.adapters.files import catalog
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.connections import run_context
-from k8sbench.lifecycle import submitting
+from k8sbench.lifecycle import set_runs
 from k8sbench.lifecycle.outcome import OutcomeKind
 from k8sbench.lifecycle.run_artifacts import MANIFEST
 from k8sbench.lifecycle.stop import Stop
@@ -139,7 +139,7 @@ def test_what_goes_on_of_a_set_is_taken_up_and_not_started_a_second_time(store: 
     case = planned_case("kubernetes")
     store.record(case.plan("recorded", "night", 2), at=11.0, process=None, location=LOCATION)
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
-    (found,) = submitting.repeats(store.runs(RunFilter(set_name="night"))).values()
+    (found,) = set_runs.repeats(store.runs(RunFilter(set_name="night"))).values()
     assert [run.run_id for run in found.open] == ["seg-1", "recorded"]
     again = [msgspec.structs.replace(case, joins=run.run_id) for run in found.open]
     done = {run.run_id: run.phase for run in submit(store, cluster, planned=again)}
