@@ -57,7 +57,7 @@ def resumed(
         nothing = "" if missing or open_runs else ": nothing to do"
         reporter.note(f"  {len(done)} of {case.repeats} {exist} already{goes_on}{nothing}")
         finished += done
-        to_do += [msgspec.structs.replace(case, joins=run.run_id) for run in open_runs]
+        to_do += [msgspec.structs.replace(case, run_id=run.run_id) for run in open_runs]
         to_do += [case] * missing
     return finished, to_do
 

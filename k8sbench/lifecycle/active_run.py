@@ -124,7 +124,7 @@ class ActiveRun:
     @property
     def is_wanted_still(self) -> bool:
         """True if its job is created again where it is missing: a Benchmark object wants it."""
-        return self.rules.serves and self.run.plan.requested_by is not None
+        return self.rules.serves and self.run.plan.is_asked_of_operator
 
     def follow_by(self, *, keep: bool, wait: bool) -> bool:
         """Set rules of its own, in place of the executor's; True if they change."""

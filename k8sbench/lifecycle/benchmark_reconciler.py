@@ -1,16 +1,21 @@
 """Reconciling Benchmark objects: their runs are recorded, take turns, and end with them.
 
 :class:`Benchmarks` is level-triggered: each pass compares objects, recorded runs and active jobs.
-All runs of an object are recorded when it is planned, some in each pass, and wait for their turns;
-so names, repeats and the count of the set are on record before the first job exists, and whoever
-goes on after a kill finds them. An object is known by its uid: one that was deleted and created
-again under its name is another one.
+It runs in an operator, and in the process that submits a Benchmark where there is no operator.
+:class:`~k8sbench.lifecycle.context.Rules` say which.
+
+An operator records all runs of an object when it is planned, some in each pass, and they wait for
+their turns; so names, repeats and the count of the set are on record before the first job exists,
+and whoever goes on after a kill finds them. A submitting process records a run when its turn has
+come: after its end only the object says what is missing. An object is known by its uid: one that
+was deleted and created again under its name is another one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -19,15 +24,18 @@ from typing import Any
 import msgspec
 
 from k8sbench.lifecycle import job_requests, run_artifacts
-from k8sbench.lifecycle.context import Reporter, Rules, RunContext
+from k8sbench.lifecycle.context import Reporter, RunContext, Until
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.object_runs import Recording
+from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
 from k8sbench.lifecycle.planned_case import PlannedCase
+from k8sbench.lifecycle.run_starter import RunStarter
 from k8sbench.lifecycle.turns import Turns
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import MOST_RUNS, OVER, Benchmark
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.ports import Objects, RunFilter
 from k8sbench.report import benchmark_status
@@ -70,6 +78,8 @@ class KnownObject(msgspec.Struct, kw_only=True):
     """Pending planning."""
     recording: Recording | None = None
     """Recording of its planned runs; None without one."""
+    later: deque[PlannedCase] = msgspec.field(default_factory=deque)
+    """One for each run that is recorded when its turn has come."""
     plan_at: float = -math.inf
     """Next time to plan it."""
     delay: str = ""
@@ -120,6 +130,11 @@ class Benchmarks:
     ) -> None:
         self._objects, self._context, self._executor = objects, context, executor
         self._reporter, self._plan = reporter, plan
+        self._serves = executor.rules.serves
+        self._joined: dict[str, str] = {}
+        """uid of the object that has joined a run of another one, by run id."""
+        self.not_begun: list[Outcome] = []
+        """Runs of a submitting process that were over before, or that another one follows."""
         self._known: dict[str, KnownObject] = {}
         """By uid."""
         self._due = -math.inf
@@ -151,6 +166,23 @@ class Benchmarks:
         known = self._known.values()
         return self._has_waiting or any(one.work or one.recording for one in known)
 
+    @property
+    def to_begin(self) -> int:
+        """Number of the runs that a submitting process has not begun."""
+        return sum(len(known.later) for known in self._known.values())
+
+    @property
+    def is_begun(self) -> bool:
+        """True if every run of every object has begun, or cannot be planned."""
+        return bool(self._known) and not any(
+            one.later or not one.is_planned for one in self._known.values()
+        )
+
+    def begin_no_more(self) -> None:
+        """Begin no further run of a submitting process."""
+        for known in self._known.values():
+            known.later.clear()
+
     def _is_due(self, now: float) -> bool:
         """Return True if it is time for a pass, or work for one has come."""
         if now >= self._due or (self._has_waiting and self._executor.has_room):
@@ -169,9 +201,15 @@ class Benchmarks:
     def take(self, runs: Iterable[Run]) -> None:
         """Take in the latest records of runs."""
         for run in runs:
-            known = self._known.get(run.plan.requested_by or "")
+            known = self._object_of(run)
             if known is not None and run.run_id in known.runs:
                 known.runs[run.run_id] = run
+                if not self._serves and run.phase.final:
+                    self._due = -math.inf  # the turn of the next one has come
+
+    def _object_of(self, run: Run) -> KnownObject | None:
+        """Return the object that a run belongs to."""
+        return self._known.get(self._joined.get(run.run_id) or run.plan.requested_by or "")
 
     def step(self) -> None:
         """Make one pass, if it is time for it; never waits."""
@@ -297,14 +335,17 @@ class Benchmarks:
     def _end_orphans(self, current: Mapping[str, Benchmark | None]) -> bool:
         """End the runs whose object is gone, and delete the jobs that nobody keeps.
 
-        Also of an object that could not be read, or that was deleted while nobody looked. Returns
-        False if the jobs cannot be listed now.
+        Also of an object that could not be read, or that was deleted while nobody looked. A
+        submitting process sees its own object alone, and ends nothing. Returns False if the jobs
+        cannot be listed now.
         """
         store = self._context.store
+        if not self._serves:
+            return True
 
         def is_orphan(run: Run) -> bool:
-            uid = run.plan.requested_by
-            return uid is not None and uid not in current and run.is_at(self._context.location)
+            is_ours = run.plan.is_asked_of_operator and run.is_at(self._context.location)
+            return is_ours and run.plan.requested_by not in current
 
         def is_left(run: Run) -> bool:
             benchmark = current.get(run.plan.requested_by or "")
@@ -359,6 +400,8 @@ class Benchmarks:
         if spec.cancel or known.is_planned:
             known.work = known.recording = None  # other objects wait for it
             known.delay = ""
+            if spec.cancel:
+                known.later.clear()
             return
         if known.recording is not None or (known.planned is not None and known.is_open):
             return  # a retry counts when the runs have ended
@@ -381,18 +424,23 @@ class Benchmarks:
         retry = known.benchmark.spec.retry
         try:
             yield
-        except UsageError as error:
-            known.recording = None
-            if known.runs:  # what was planned before goes on
-                known.planned = len(known.runs)
-                known.retried = retry
-            else:
-                known.problem, known.retried = error, retry
         except BenchError as error:
             known.recording = None
+            if not self._serves:
+                raise
+            self._put_off(known, error, retry)
+
+    def _put_off(self, known: KnownObject, error: BenchError, retry: int) -> None:
+        """Note why an object cannot be planned, or not yet."""
+        if not isinstance(error, UsageError):
             known.plan_at = self._context.monotonic() + AGAIN_SECONDS
             known.delay = str(error)
             self._reporter.note(f"warning: {self._delay}")
+        elif known.runs:  # what was planned before goes on
+            known.planned = len(known.runs)
+            known.retried = retry
+        else:
+            known.problem, known.retried = error, retry
 
     @property
     def _delay(self) -> str:
@@ -426,6 +474,8 @@ class Benchmarks:
                 with self._planning(known):
                     self._count(known, recording)
         planned = [(known, one) for known, one in planned if known.recording is not None]
+        if not self._serves:
+            return
         for known, recording in sorted(planned, key=lambda each: len(each[1].missing or ())):
             with self._planning(known):
                 self._record(known, recording, until)
@@ -434,6 +484,11 @@ class Benchmarks:
 
     def _count(self, known: KnownObject, recording: Recording) -> None:
         """Find which runs of an object are missing."""
+        if not self._serves:  # the command has told which
+            known.later = deque(case for case in recording.cases for _ in range(case.repeats))
+            known.planned, known.retried = len(known.runs) + len(known.later), recording.retry
+            known.recording = None
+            return
         known.runs |= self._recorded(known.benchmark)  # an attempt that failed may have left some
         known.runs |= recording.plan_anew(known.benchmark, known.runs.values(), self._context)
         is_retry = known.planned is not None
@@ -455,14 +510,7 @@ class Benchmarks:
     # -- turns ----------------------------------------------------------------------------------
 
     def _admit(self) -> None:
-        """Create the jobs whose turn has come; restarting runs count."""
-        limits: dict[str, int] = {}
-        for known in self._known.values():
-            if not known.is_over:  # one that is not planned yet counts, too
-                name = known.benchmark.set_name
-                parallel = known.benchmark.spec.parallel
-                limits[name] = min(limits.get(name, MOST_RUNS), parallel)
-        open_runs = [run for known in self._known.values() for run in known.active]
+        """Begin the runs whose turn has come; restarting runs count."""
         # Their plans may be another version's until they are planned.
         waiting = [
             run
@@ -472,23 +520,45 @@ class Benchmarks:
             if creation.waits_for_turn(run)
         ]
         self._has_waiting = False
-        if not waiting:
+        if not (waiting or self.to_begin):
             return
-        open_runs += self._executor.runs()
-        # Runs that nobody follows for now may have jobs, too; their objects may be gone.
-        known_runs = {run.run_id: run for run in open_runs}
-        recorded = self._context.store.runs(RunFilter(unfinished=True), known_runs)
-        here = [run for run in recorded if run.is_at(self._context.location)]
-        self._turns = Turns(limits, here)
+        self._turns = self._current_turns()
         waiting.sort(key=lambda run: (run.created_at, run.run_id))
         for run in waiting:
-            if not self._turns.is_next(run):
+            if not self._turns.is_next(run.plan):
                 continue
             if not self._executor.has_room:
                 self._has_waiting = True
                 return
             self._turns.take(run)
             self._start(run)
+        for known in self._known.values():
+            if known.later and self._turns.is_next(self._next_plan(known)):
+                self._has_waiting = True
+                if self._executor.has_room:
+                    self._begin_next(known)
+
+    def _current_turns(self) -> Turns:
+        """Return who has the turns of the sets now, and how many each set has."""
+        limits: dict[str, float] = {}
+        for known in self._known.values():
+            if not known.is_over:  # one that is not planned yet counts, too
+                name = known.benchmark.set_name
+                parallel = known.benchmark.spec.parallel
+                limits[name] = min(limits.get(name, MOST_RUNS), parallel)
+                if self._executor.rules.until is Until.CREATED:
+                    limits[name] = math.inf  # nobody waits for the end of one to begin another
+        open_runs = [run for known in self._known.values() for run in known.active]
+        open_runs += self._executor.runs()
+        # Runs that nobody follows for now may have jobs, too; their objects may be gone.
+        known_runs = {run.run_id: run for run in open_runs}
+        if not self._serves:
+            turns = Turns(limits, self._executor.runs())
+            for run in self._executor.over():  # measuring it would slow another one
+                turns.take(run)
+            return turns
+        recorded = self._context.store.runs(RunFilter(unfinished=True), known_runs)
+        return Turns(limits, [run for run in recorded if run.is_at(self._context.location)])
 
     def _start(self, run: Run) -> None:
         store = self._context.store
@@ -499,9 +569,26 @@ class Benchmarks:
             store.begin_attempt(run.run_id)
         self._reporter.planned(run)
         spec = self._known[run.plan.requested_by or ""].benchmark.spec
-        rules = Rules(keep=spec.keep, wait=spec.wait, passes_over=True, serves=True)
+        rules = msgspec.structs.replace(self._executor.rules, keep=spec.keep, wait=spec.wait)
         self._executor.create(run, rules)
         self.take([run])
+
+    @staticmethod
+    def _next_plan(known: KnownObject) -> RunPlan:
+        """Return the plan by which the next run of an object gets its turn."""
+        draft = known.later[0].draft
+        return msgspec.structs.replace(draft, set_name=known.benchmark.set_name)
+
+    def _begin_next(self, known: KnownObject) -> None:
+        """Record the next run of an object and have its job created, or join it if it exists."""
+        case = known.later.popleft().for_object(known.benchmark.uid)
+        starter = RunStarter(self._executor, known.benchmark.set_name)
+        outcome = starter.start(case)
+        run = outcome.run
+        known.runs[run.run_id] = run
+        self._joined[run.run_id] = known.benchmark.uid
+        if outcome.how is not OutcomeKind.CREATED:
+            self.not_begun.append(outcome)
 
     # -- status ---------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ Events of the cluster go to the store first and to the user second.
 from __future__ import annotations
 
 import enum
-import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -115,17 +114,17 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     wait: bool = False
     """Wait even for jobs that cannot start unless somebody changes something."""
     until: Until = Until.OVER
-    parallel: float = math.inf
-    """Most concurrent runs."""
     passes_over: bool = False
     """True if other runs go on when one's files fail.
 
     False: the error is raised.
     """
     serves: bool = False
-    """True for an operator: it creates the jobs that Benchmark objects lack.
+    """True for an operator, which goes on for ever and records all runs of a Benchmark at once.
 
-    While the place of the jobs refuses them, their runs wait.
+    It creates the jobs that are missing, and waits while it cannot plan, or the place of the jobs
+    refuses them. False for a command: it records a run when its turn has come, and ends with the
+    error.
     """
     only_cancels: bool = False
     """True if a cancellation that the cluster rejects is an error, not a note."""

@@ -51,9 +51,9 @@ class Executor:
     ) -> None:
         self.context = context
         self.reporter = reporter
-        self._rules = rules or Rules()
+        self.rules = rules or Rules()
         self._gathering = gathering or GpuMetricsFetcher(context, reporter)
-        self._here = context, reporter, self._rules
+        self._here = context, reporter, self.rules
         self._requests = JobRequests(context)
         self._survives = context.cluster.jobs_outlive_us
         self._runs: dict[str, ActiveRun] = {}
@@ -75,12 +75,8 @@ class Executor:
 
     @property
     def has_room(self) -> bool:
-        """True if another run may begin.
-
-        A single run keeps its place until it is closed: measuring must not slow the next run.
-        """
-        placed = self._runs if self._rules.parallel > 1 else self.held()
-        return len(placed) < self._rules.parallel and self._requests.has_room
+        """True if the creation of another job would be sent at once."""
+        return self._requests.has_room
 
     @property
     def refusal(self) -> str:
@@ -98,7 +94,11 @@ class Executor:
 
     def unclosed(self) -> list[Run]:
         """Return the runs that are not over or not measured."""
-        return [*self.runs(), *(active.run for active in self._over)]
+        return [*self.runs(), *self.over()]
+
+    def over(self) -> list[Run]:
+        """Return the runs that are over, and not measured yet."""
+        return [active.run for active in self._over]
 
     def held(self) -> set[str]:
         """Return the ids of the runs that are not closed."""
@@ -131,7 +131,7 @@ class Executor:
 
     def create(self, run: Run, rules: Rules | None = None) -> None:
         """Create a recorded run's job and follow it, by its own ``rules`` if given."""
-        here = self.context, self.reporter, rules or self._rules
+        here = self.context, self.reporter, rules or self.rules
         archive = self.context.store.archive(run.run_id)
         view = View(job=JobView.NOT_ASKED)
         if run.history[-1].cause_id == creation.CREATION_UNKNOWN:
@@ -163,7 +163,7 @@ class Executor:
                 self.reporter.planned(run)
                 self._begin(ActiveRun.resumed(run, self._here))
         except StoreError as error:
-            if not self._rules.passes_over:
+            if not self.rules.passes_over:
                 raise
             store.claims.release(run_id)
             self._outcomes.append(Outcome(run, OutcomeKind.PASSED_OVER, error))
@@ -194,7 +194,7 @@ class Executor:
         """Handle events, or wait for them; returns the new outcomes."""
         self._work_due()
         patience = 0.0 if self._outcomes or self._ready() else seconds
-        are_followed = self._rules.until is not Until.CREATED
+        are_followed = self.rules.until is not Until.CREATED
         is_watched = are_followed and any(active.is_watched for active in self._runs.values())
         if patience and not is_watched:
             # The cluster follows none of them, and would return at once.
@@ -209,11 +209,14 @@ class Executor:
             self._close(active)
         return self._hand_over()
 
-    def to_the_end(self, stop: Stop, more: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:
+    def to_the_end(
+        self, stop: Stop, more: Callable[[], float | None] = lambda: None
+    ) -> Iterator[Outcome]:
         """Follow the runs to their ends, and yield their outcomes.
 
-        ``more`` begins further runs while it can, and returns True if it did. On a stop request
-        local jobs are ended, and jobs of a cluster go on.
+        ``more`` may begin a further run; it returns for how long nothing else is to be begun,
+        seconds, and None when all have begun. On a stop request local jobs are ended, and jobs of a
+        cluster go on.
         """
         is_asked = False
         while True:
@@ -227,11 +230,11 @@ class Executor:
                 for active in list(self._runs.values()):
                     active.record.wish = wish  # a local job needs this process
                     self._work(active)
-            begun = not is_asked and more()
-            if not begun and not self.held():
+            patience = None if is_asked else more()
+            if patience is None and not self.held():
                 yield from self._hand_over()
                 return
-            yield from self.step(0.0 if begun else LOOK_SECONDS)
+            yield from self.step(LOOK_SECONDS if patience is None else patience)
 
     def _close_what_is_over(self) -> list[Outcome]:
         """Close the runs whose logs are on disk already.
@@ -430,7 +433,7 @@ class Executor:
         try:
             yield
         except StoreError as error:
-            if not self._rules.passes_over:
+            if not self.rules.passes_over:
                 raise
             self.context.cluster.release(active.run_id)
             with contextlib.suppress(StoreError):

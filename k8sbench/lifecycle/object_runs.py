@@ -10,7 +10,7 @@ import msgspec
 from k8sbench.lifecycle import run_artifacts
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.planned_case import PlannedCase
-from k8sbench.lifecycle.set_runs import keep_benchmark, reopened, repeats
+from k8sbench.lifecycle.set_runs import keep_benchmark, record_new, reopened, repeats
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark
 from k8sbench.model.errors import UsageError
@@ -95,17 +95,17 @@ class Recording(msgspec.Struct, kw_only=True):
             if not is_same and context.store.kept(run.run_id, run_artifacts.MANIFEST) is None:
                 plan = case.for_object(benchmark.uid).like(run.plan)
                 at = context.clock()
-                context.store.reopen(plan, at=at, process=None, location=context.location)
+                context.store.reopen(
+                    plan, at=at, process=context.process, location=context.location
+                )
                 again[run.run_id] = _in_turn(benchmark, run.run_id, context)
         return again
 
     def _record(self, benchmark: Benchmark, case: PlannedCase, context: RunContext) -> str:
         """Record a new run; returns its id."""
-        store, run_id = context.store, benchmark.run_id(self.number)
-        repeat = store.next_repeat(benchmark.set_name, case_key(case.draft))
-        plan = case.plan(run_id, benchmark.set_name, repeat)
-        run = store.record(plan, at=context.clock(), process=None, location=context.location)
-        keep_benchmark(store, run_id, case)
+        run_id = benchmark.run_id(self.number)
+        run = record_new(case, run_id, benchmark.set_name, context)
+        keep_benchmark(context.store, run_id, case)
         # An operator of another version may create the job: this names the trainers to mount.
         context.objects(run, JobIdentity())
         return run_id

@@ -25,8 +25,8 @@ class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
     """Renders a plan, to be shown or checked."""
     benchmark_file: str = ""
     """Text of the user's benchmark file; empty for a built-in benchmark."""
-    joins: str | None = None
-    """Id of an existing run to join; None: a new run."""
+    run_id: str | None = None
+    """Id of its run, which is joined if it exists; None: one is drawn."""
 
     def plan(self, run_id: str, set_name: str, repeat: int = 1) -> RunPlan:
         """Return the plan of one run of this case."""

@@ -1,7 +1,8 @@
-"""Runs that a set has already: which count, which are followed, and which go on by another plan."""
+"""Runs of a set: recorded, reopened, and those that it has already."""
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -11,10 +12,36 @@ from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.run_artifacts import BENCHMARK
 from k8sbench.model import creation
+from k8sbench.model.errors import RepeatTaken
 from k8sbench.model.identity import case_key
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, out_of_memory_ids
 from k8sbench.ports import Store
+
+REPEAT_TRIES = 100
+"""Most tries to find a free repeat number.
+
+Other submits into the set may take a number first; more collisions are a fault.
+"""
+
+
+def record_new(case: PlannedCase, run_id: str, set_name: str, context: RunContext) -> Run:
+    """Record a new run of a case; what cannot be rendered leaves no trace.
+
+    Raises :class:`UsageError` if there is a run of the name.
+    """
+    store = context.store
+    for _ in range(REPEAT_TRIES):
+        plan = case.plan(run_id, set_name, store.next_repeat(set_name, case_key(case.draft)))
+        case.manifests(plan)
+        with contextlib.suppress(RepeatTaken):
+            return store.record(
+                plan, at=context.clock(), process=context.process, location=context.location
+            )
+    raise RepeatTaken(
+        f"Set {set_name} gave no free repeat number in {REPEAT_TRIES} tries.",
+        "Too many submits write into it at once; try again.",
+    )
 
 
 def reopened(run: Run, plan: RunPlan, context: RunContext) -> Run:

@@ -59,12 +59,12 @@ def admitted(at: float) -> Transition:
 def waits_for_turn(run: Run) -> bool:
     """Return True if a run is not to have a job yet.
 
-    Also True for the run of an object that is only recorded, or only reopened: a kill came before
+    Also True for the run that an operator has only recorded, or only reopened: a kill came before
     its turn was.
     """
     *before, latest = run.history
     is_new = not latest.phase.final and (not before or before[-1].phase.final)
-    is_bare = run.plan.requested_by is not None and is_new
+    is_bare = run.plan.is_asked_of_operator and is_new
     return is_bare or latest.cause_id == WAITS_FOR_TURN
 
 

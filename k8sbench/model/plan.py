@@ -84,6 +84,10 @@ class ObservedJob(msgspec.Struct, frozen=True, kw_only=True):
     """Fact → where it comes from, in words; empty in runs of earlier versions."""
 
 
+STORED = "stored-"
+"""First characters of the uid of a Benchmark that lies in a store."""
+
+
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that decides how a run is executed and judged.
 
@@ -222,7 +226,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     max_restarts: int = 0
     """Restarts from the newest checkpoint after a failure."""
     requested_by: str | None = None
-    """uid of the Benchmark object that requested the run; None: a command."""
+    """uid of the Benchmark that requested the run; None: none did."""
     observed: ObservedJob | None = None
     """The observed job; None: k8sbench created the job, or there is none."""
     seed: int | None = None
@@ -230,6 +234,11 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     Each further repeat adds 1. None: the command or the program has its own.
     """
+
+    @property
+    def is_asked_of_operator(self) -> bool:
+        """True if a Benchmark of the API server requested the run, not one of a store."""
+        return self.requested_by is not None and not self.requested_by.startswith(STORED)
 
     @property
     def world_size(self) -> int:

@@ -13,6 +13,7 @@ import pytest
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.lifecycle import benchmark_reconciler, collecting
 from k8sbench.lifecycle.benchmark_reconciler import Benchmarks
+from k8sbench.lifecycle.context import Rules
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.model.benchmark_object import COMPLETE, Benchmark
@@ -51,7 +52,7 @@ class Operator:
     ) -> None:
         self.store, self.cluster, self.objects = store, cluster, objects
         here, self.reporter = context(store, cluster, **changes), Silent()
-        self.executor = Executor(here, self.reporter)
+        self.executor = Executor(here, self.reporter, Rules(passes_over=True, serves=True))
         plan = plan or (lambda benchmark: [cases(benchmark.spec.repeats or 1)])
         self.benchmarks = Benchmarks(objects, here, self.executor, self.reporter, plan)
 

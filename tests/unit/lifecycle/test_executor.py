@@ -63,10 +63,10 @@ def printed(store: Store, run_id: str) -> list[str]:
     return [text for file in store.log_files(run_id) for text in file.read_text().splitlines()]
 
 
-def begin(store: Store, runs: int, parallel: float) -> tuple[Executor, NeverAnswered]:
+def begin(store: Store, runs: int) -> tuple[Executor, NeverAnswered]:
     pool, cluster = NeverAnswered(), FakeCluster(outlives=True)
     here = context(store, cluster, pool=pool)
-    executor = Executor(here, Silent(), Rules(parallel=parallel))
+    executor = Executor(here, Silent())
     for number in range(runs):
         plan = planned_case("kubernetes").plan(f"seg-{number}", "night", number + 1)
         executor.create(store.record(plan, at=10.0, process=None))
@@ -74,18 +74,10 @@ def begin(store: Store, runs: int, parallel: float) -> tuple[Executor, NeverAnsw
 
 
 def test_four_creations_are_pending_at_a_time(store: Store) -> None:
-    executor, pool = begin(store, 6, parallel=9)
+    executor, pool = begin(store, 6)
     assert pool.sent == ["create"] * 4
     assert len(executor.runs()) == 6
     assert not executor.has_room
-
-
-@pytest.mark.parametrize(("parallel", "has_room"), [(1, False), (2, True)])
-def test_a_further_run_begins_where_a_place_is_free(
-    store: Store, parallel: int, has_room: bool
-) -> None:
-    executor, _ = begin(store, 1, parallel=parallel)
-    assert executor.has_room is has_room
 
 
 @pytest.mark.parametrize(

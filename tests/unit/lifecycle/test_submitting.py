@@ -141,7 +141,7 @@ def test_what_goes_on_of_a_set_is_taken_up_and_not_started_a_second_time(store: 
     cluster = FakeCluster(at(Phase.SUCCEEDED), outlives=True)
     (found,) = set_runs.repeats(store.runs(RunFilter(set_name="night"))).values()
     assert [run.run_id for run in found.open] == ["seg-1", "recorded"]
-    again = [msgspec.structs.replace(case, joins=run.run_id) for run in found.open]
+    again = [msgspec.structs.replace(case, run_id=run.run_id) for run in found.open]
     done = {run.run_id: run.phase for run in submit(store, cluster, planned=again)}
     assert done == {"seg-1": Phase.SUCCEEDED, "recorded": Phase.SUCCEEDED}
     assert cluster.created == ["recorded"]
