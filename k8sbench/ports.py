@@ -344,6 +344,9 @@ class Claims(Protocol):
     def claim(self, run_id: str) -> bool:
         """Claim a run for this process, False if another has it; idempotent."""
 
+    def is_taken(self, run_id: str) -> bool:
+        """Return True if another process has a run."""
+
     def release(self, run_id: str) -> None:
         """Give a claim back; idempotent."""
 

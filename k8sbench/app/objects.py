@@ -102,7 +102,7 @@ def submit(
         )
     if request.detach:
         return Created(namespace=api.place.namespace, name=benchmark.name)
-    reporter.expect(sum(case.repeats for case in planned), 0, request.parallel)
+    reporter.expect(sum(case.repeats for case in planned), 0, request.parallel or 1)
     return follow(api, benchmark, request.access, reporter, stop)
 
 

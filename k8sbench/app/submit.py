@@ -210,7 +210,7 @@ def _run_without_operator(
         if request.detach:
             done = submitting.submit(cases_to_run, context, reporter, stop, request)
             return _detached(done, stop)
-        reporter.expect(len(cases_to_run), len(finished), request.parallel)
+        reporter.expect(len(cases_to_run), len(finished), request.parallel or 1)
         gathering = GpuMetricsFetcher(context, reporter)
         with stop:
             done = submitting.submit(cases_to_run, context, reporter, stop, request, gathering)
@@ -290,8 +290,9 @@ def _check_resumed(request: SubmitRequest, set_name: str) -> None:
 
 def _check_detached(request: SubmitRequest) -> None:
     """Reject what would come after the end of a command that detaches."""
+    is_parallel = (request.parallel or 1) > 1
     for option, is_given, way in (
-        ("parallel", request.parallel > 1, "Without an operator all jobs are created at once."),
+        ("parallel", is_parallel, "Without an operator all jobs are created at once."),
         ("keep", request.keep, "Give it to the command that ends the run: collect RUN --keep."),
     ):
         if is_given:

@@ -522,6 +522,14 @@ class Benchmarks:
         self._has_waiting = False
         if not (waiting or self.to_begin):
             return
+        with contextlib.ExitStack() as sets:
+            if self._serves or self._counts_alone(sets):
+                self._give_turns(waiting)
+            else:
+                self._has_waiting = True
+
+    def _give_turns(self, waiting: list[Run]) -> None:
+        """Count the runs of the sets, and begin those whose turn has come."""
         self._turns = self._current_turns()
         waiting.sort(key=lambda run: (run.created_at, run.run_id))
         for run in waiting:
@@ -540,25 +548,66 @@ class Benchmarks:
 
     def _current_turns(self) -> Turns:
         """Return who has the turns of the sets now, and how many each set has."""
-        limits: dict[str, float] = {}
+        limits: dict[str, int] = {}
+        alone = set[str]()
         for known in self._known.values():
-            if not known.is_over:  # one that is not planned yet counts, too
-                name = known.benchmark.set_name
-                parallel = known.benchmark.spec.parallel
-                limits[name] = min(limits.get(name, MOST_RUNS), parallel)
-                if self._executor.rules.until is Until.CREATED:
-                    limits[name] = math.inf  # nobody waits for the end of one to begin another
-        open_runs = [run for known in self._known.values() for run in known.active]
-        open_runs += self._executor.runs()
-        # Runs that nobody follows for now may have jobs, too; their objects may be gone.
-        known_runs = {run.run_id: run for run in open_runs}
+            benchmark = known.benchmark
+            parallel = benchmark.spec.parallel
+            # Who detaches waits for the end of no run to begin another one.
+            if known.is_over or self._executor.rules.until is Until.CREATED:
+                continue
+            if parallel is None:
+                alone.add(benchmark.uid)
+            else:  # of one that is not planned yet, too
+                limits[benchmark.set_name] = min(
+                    limits.get(benchmark.set_name, MOST_RUNS), parallel
+                )
+        turns = Turns(limits, self._open_runs(limits), alone, self._joined)
         if not self._serves:
-            turns = Turns(limits, self._executor.runs())
             for run in self._executor.over():  # measuring it would slow another one
                 turns.take(run)
-            return turns
-        recorded = self._context.store.runs(RunFilter(unfinished=True), known_runs)
-        return Turns(limits, [run for run in recorded if run.is_at(self._context.location)])
+        return turns
+
+    def _open_runs(self, limited: Iterable[str]) -> Sequence[Run]:
+        """Return the runs that may have turns.
+
+        A submitting process counts those of others, too, in sets that are ``limited``: those that
+        a process follows.
+        """
+        store, executor = self._context.store, self._executor
+        if not self._serves:
+            held = executor.held()
+            recorded = [
+                run
+                for name in limited
+                for run in store.runs(RunFilter(set_name=name, unfinished=True))
+            ]
+            others = [
+                run
+                for run in recorded
+                if run.plan.requested_by is not None
+                if run.run_id not in held and store.claims.is_taken(run.run_id)
+            ]
+            return [*executor.runs(), *others]
+        open_runs = [run for known in self._known.values() for run in known.active]
+        # Runs that nobody follows for now may have jobs, too; their objects may be gone.
+        known_runs = {run.run_id: run for run in (*open_runs, *executor.runs())}
+        recorded = store.runs(RunFilter(unfinished=True), known_runs)
+        return [run for run in recorded if run.is_at(self._context.location)]
+
+    def _counts_alone(self, sets: contextlib.ExitStack) -> bool:
+        """Keep other processes from beginning runs of a limited set, until ``sets`` is closed.
+
+        Counting and recording are one step then. False while another process does so.
+        """
+        claims = self._context.store.claims
+        for known in self._known.values():
+            if known.later and known.benchmark.spec.parallel is not None:
+                name = f"turns of {known.benchmark.set_name}"
+                if not claims.claim(name):
+                    return False
+                sets.callback(claims.release, name)
+        return True
 
     def _start(self, run: Run) -> None:
         store = self._context.store
@@ -577,7 +626,10 @@ class Benchmarks:
     def _next_plan(known: KnownObject) -> RunPlan:
         """Return the plan by which the next run of an object gets its turn."""
         draft = known.later[0].draft
-        return msgspec.structs.replace(draft, set_name=known.benchmark.set_name)
+        benchmark = known.benchmark
+        return msgspec.structs.replace(
+            draft, set_name=benchmark.set_name, requested_by=benchmark.uid
+        )
 
     def _begin_next(self, known: KnownObject) -> None:
         """Record the next run of an object and have its job created, or join it if it exists."""
@@ -649,7 +701,7 @@ class Benchmarks:
         runs = sorted(known.runs.values(), key=lambda run: number(run.run_id) or 0)
         planned = known.planned if known.is_planned or known.is_open else None
         refusal = known.delay or self._executor.refusal
-        ahead = self._turns.holders(known.benchmark.set_name)
+        ahead = self._turns.holders(known.benchmark.set_name, known.benchmark.uid)
         facts = known.benchmark, planned, known.retried, known.problem, refusal, ahead, *runs
         if facts != known.facts or now >= known.make_at:
             known.facts = facts

@@ -7,21 +7,34 @@ that can expect another answer, of another queue, pool or size; the others would
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from k8sbench.diagnose.job.causes import needs_change
 from k8sbench.model import creation
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 
+NONE_JOINED: Mapping[str, str] = {}
+
 
 class Turns:
     """Turns of all sets of a place at one moment."""
 
-    def __init__(self, limits: Mapping[str, float], runs: Iterable[Run]) -> None:
-        """``limits`` are the most runs at a time, by set; ``runs`` those that have not ended."""
-        self._limits = limits
+    def __init__(
+        self,
+        limits: Mapping[str, int],
+        runs: Iterable[Run],
+        alone: Collection[str] = (),
+        joined: Mapping[str, str] = NONE_JOINED,
+    ) -> None:
+        """``limits`` are the most runs at a time, by set; ``runs`` those that have not ended.
+
+        ``alone`` are the uids of the objects that run one at a time, and limit no other; ``joined``
+        are those of the objects that have joined runs of others, by run id.
+        """
+        self._limits, self._alone, self._joined = limits, alone, joined
         self._holders = defaultdict[str, list[Run]](list)
         """Runs that have a turn, by set."""
         self._refused = set[tuple[object, ...]]()
@@ -38,13 +51,19 @@ class Turns:
 
     def is_next(self, plan: RunPlan) -> bool:
         """Return True if a run with this plan may have its turn now."""
-        name = plan.set_name
-        has_room = len(self._holders[name]) < self._limits.get(name, 1)
-        return has_room and _demand(plan) not in self._refused
+        name, uid = plan.set_name, plan.requested_by or ""
+        has_room = len(self._holders[name]) < self._limits.get(name, math.inf)
+        is_one = uid in self._alone and any(self._is_of(run, uid) for run in self._holders[name])
+        return has_room and not is_one and _demand(plan) not in self._refused
 
-    def holders(self, set_name: str) -> tuple[str, ...]:
-        """Return the names of the runs that have the turns of a set."""
-        return tuple(run.run_id for run in self._holders[set_name])
+    def holders(self, set_name: str, uid: str) -> tuple[str, ...]:
+        """Return the names of the runs that may keep those of an object from their turns."""
+        is_limited = set_name in self._limits
+        holders = self._holders[set_name]
+        return tuple(run.run_id for run in holders if is_limited or self._is_of(run, uid))
+
+    def _is_of(self, run: Run, uid: str) -> bool:
+        return uid == (self._joined.get(run.run_id) or run.plan.requested_by)
 
 
 def _demand(plan: RunPlan) -> tuple[object, ...]:

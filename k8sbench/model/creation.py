@@ -41,12 +41,16 @@ def created(at: float, uid: str | None = None) -> Transition:
     )
 
 
-def in_turn(parallel: int, set_name: str, at: float) -> Transition:
-    """Build the transition of a run that waits for its turn in its set."""
+def in_turn(parallel: int | None, set_name: str, at: float) -> Transition:
+    """Build the transition of a run that waits for its turn in its set.
+
+    ``parallel`` are the runs of the set at a time; None: one of its Benchmark.
+    """
+    which = f"of set {set_name} run {parallel}" if parallel else "of its Benchmark runs one"
     return Transition(
         phase=Phase.CREATED,
         at=at,
-        cause=f"It waits for its turn: of set {set_name} run {parallel} at a time.",
+        cause=f"It waits for its turn: {which} at a time.",
         cause_id=WAITS_FOR_TURN,
     )
 

@@ -118,8 +118,8 @@ class CaseRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     checkpoints: str | None = None
     max_restarts: int | None = None
 
-    parallel: int = 1
-    """Most jobs of the set at a time, by the least of its objects."""
+    parallel: int | None = None
+    """Most jobs of the set at a time, by the least that is given; None: one of this object."""
     wait: bool = False
     """True to wait even for jobs that cannot start unless somebody changes something."""
     keep: bool = False
@@ -183,7 +183,7 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
             for name, flag in flags.items():
                 if flag.cluster_only and getattr(struct, name) not in (None, False, "auto"):
                     yield option_names(name, flag)[0]
-        if self.parallel > 1:
+        if (self.parallel or 1) > 1:
             yield "--parallel"
 
     def resuming(self) -> str:
@@ -383,7 +383,7 @@ SET_FLAGS = {
         "SET",
         excludes=("set_name",),
     ),
-    "parallel": Flag("Jobs at a time; default 1.", "N", (1, 1000)),
+    "parallel": Flag("Jobs of the set at a time; default: one of this submit.", "N", (1, 1000)),
     "wait": Flag("Keep waiting for a job that cannot start without a change.", cluster_only=True),
     "keep": Flag("Leave jobs and pods on the cluster at the end.", cluster_only=True),
     "store": Flag("Store; default K8SBENCH_STORE.", "FOLDER"),

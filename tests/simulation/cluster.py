@@ -295,7 +295,9 @@ class Namespace:
         """
         job = self.of_attempt(run.run_id, run.attempt, run.job_uid)
         began_at = math.inf if job is None else job.began_at
-        is_right = process.ahead == 0.0 and self.world.set_at < began_at
+        # Its time counts from the first state of its pods, which may be before it runs.
+        stamped_from = math.inf if job is None else job.created_at
+        is_right = process.ahead == 0.0 and self.world.set_at < stamped_from
         is_exact = is_right or self.resumed_at.get(run.run_id, -math.inf) < began_at
         assert run.plan.timeout_s is not None
         if run.attempt == 1 and is_exact and self.world.now < began_at + run.plan.timeout_s:

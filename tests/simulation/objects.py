@@ -15,7 +15,13 @@ from typing import Any
 import msgspec
 
 from k8sbench.model import benchmark_object
-from k8sbench.model.benchmark_object import COMPLETE, Benchmark, ObjectSpec, StatusEvent
+from k8sbench.model.benchmark_object import (
+    COMPLETE,
+    MOST_RUNS,
+    Benchmark,
+    ObjectSpec,
+    StatusEvent,
+)
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import conditions, is_true
 from k8sbench.model.phase import Phase
@@ -364,14 +370,19 @@ class SimulatedObjects(Connection):
             )
 
     def limit(self, set_name: str) -> int:
-        """Return the smallest limit of a set's objects; 1 without an object."""
-        limits = (
+        """Return the smallest limit that an object of a set gives; many without one."""
+        asked = [
             one.spec.parallel
             for uid, one in (self.seen or {}).items()
             if one.set_name == set_name and uid != self._unreadable
             if not one.is_over or self._server.has_open_runs(uid)
-        )
-        return min(limits, default=1)
+        ]
+        return min((one for one in asked if one is not None), default=MOST_RUNS)
+
+    def runs_one(self, uid: str) -> bool:
+        """Return True if an object runs one at a time, and gives no limit."""
+        seen = (self.seen or {}).get(uid)
+        return seen is not None and seen.spec.parallel is None
 
     def _note_limits(self) -> None:
         assert self.seen is not None

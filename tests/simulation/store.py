@@ -80,6 +80,9 @@ class SimulatedClaims:
         self._process.effect("claim")
         return self._disk.claimed.setdefault(run_id, self._process) is self._process
 
+    def is_taken(self, run_id: str) -> bool:
+        return self._disk.claimed.get(run_id, self._process) is not self._process
+
     def release(self, run_id: str) -> None:
         if self._disk.claimed.get(run_id) is self._process and not self._process.is_dead:
             del self._disk.claimed[run_id]
@@ -118,14 +121,14 @@ class SimulatedStore:
         process: Process,
         check: Callable[[Run | None, Run], None] = lambda _, __: None,
     ) -> None:
-        self.disk, self._process = disk, process
+        self.disk, self.process = disk, process
         self._check = check
         """Is called with a run before and after each transition; None before the first."""
         self.claims = SimulatedClaims(disk, process)
 
     def write(self, what: str) -> None:
         """Begin a write: the process may die, the disk be full."""
-        self._process.effect(what)
+        self.process.effect(what)
         world, disk = self.disk.world, self.disk
         if world.now >= disk.full_until and world.happens("full"):
             disk.full_until = world.now + FULL_SECONDS
@@ -198,11 +201,11 @@ class SimulatedStore:
         if owes is not None and not any(wish.kind == owes.kind for wish in wishes):
             wishes = (*wishes, owes)
         what = f"{run_id} {transition.phase} {transition.cause_id or ''}"
-        self.disk.world.note(f"{self._process.name}: {what}")
+        self.disk.world.note(f"{self.process.name}: {what}")
         moved = msgspec.structs.replace(run, history=(*run.history, transition), wishes=wishes)
         self._check(run, moved)
         if transition.cause_id == "timeout" and transition.phase.final:
-            self.disk.namespace.check_time_limit(self._process, moved)
+            self.disk.namespace.check_time_limit(self.process, moved)
         self.disk.rows[run_id] = moved
         self.disk.moved_at[run_id] = self.disk.world.now
         return moved
@@ -253,11 +256,11 @@ class SimulatedStore:
                 Invariant.MEASURED_ONCE, f"{run_id} is measured twice in store {self.disk.name}."
             )
         self.disk.namespace.check_measured(self.disk, run_id, gaps=measurement.records)
-        self.disk.world.note(f"{self._process.name}: {run_id} measured")
+        self.disk.world.note(f"{self.process.name}: {run_id} measured")
         return self._put(run, measurement=measurement)
 
     def run(self, run_id: str) -> Run:
-        self._process.effect("read")
+        self.process.effect("read")
         return self._row(run_id)
 
     def _row(self, run_id: str) -> Run:
@@ -270,7 +273,7 @@ class SimulatedStore:
         wanted: RunFilter,
         known: Mapping[str, Run] | None = None,
     ) -> list[Run]:
-        self._process.effect("read")
+        self.process.effect("read")
         return [
             run
             for run in self.disk.rows.values()
@@ -300,7 +303,7 @@ class SimulatedStore:
         return SimulatedArchive(self, run_id)
 
     def log_marks(self, run_id: str) -> dict[str, LogMark]:
-        self._process.effect("read")
+        self.process.effect("read")
         marks = {}
         for replica in self.disk.lines.get(run_id, {}):
             if lines := self.disk.archived(run_id, replica):

@@ -230,6 +230,12 @@ MUTATIONS = {
         Invariant.NO_EXTRA_RUN,
         [(submitting, "held_set", lambda *_, **__: contextlib.nullcontext())],
     ),
+    "runs of other submits are overlooked": Mutation(
+        Invariant.LIMIT, [(SimulatedClaims, "is_taken", lambda *_: False)]
+    ),
+    "two submits count at once": Mutation(
+        Invariant.LIMIT, [(Benchmarks, "_counts_alone", lambda *_: True)]
+    ),
     "a copy is taken over": Mutation(
         Invariant.NO_COPY, [(job_requests, "delete", delete_by_name_alone)]
     ),

@@ -97,7 +97,7 @@ class WithOperator(Schedule):
             keep=dice.random() < 0.25,
             batch_sizes=sizes,
             repeats=dice.randrange(1, 4),
-            parallel=dice.randrange(1, 4),
+            parallel=dice.choice([1, 2, 3, None]),
             max_restarts=dice.choice([0, 2]),
             ttl_seconds_after_finished=dice.choice([None, None, 60]),
         )
@@ -272,6 +272,10 @@ class WithOperator(Schedule):
             and not (other.phase.final or creation.waits_for_turn(other))
             and other.history[-1].cause_id != LOGS_INCOMPLETE  # its job has ended
         }
+        uid = run.plan.requested_by or ""
+        own = {one.run_id for one in self.server.rows(uid)} & active
+        if objects.runs_one(uid) and own - {run.run_id}:
+            raise Violation(Invariant.LIMIT, f"{run.run_id} begins beside {own} of its object.")
         most = objects.limit(name)
         if len(active - {run.run_id}) >= most:
             raise Violation(

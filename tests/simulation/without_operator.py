@@ -17,6 +17,7 @@ from k8sbench.model.errors import OwnedElsewhere
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import TAKEN_OVER, Wish
 from tests.simulation.cluster import Job
+from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.schedule import CASE, FAULTY_SECONDS, TRAINING_CASE, Schedule
 from tests.simulation.store import Disk, SimulatedStore
 from tests.simulation.world import BEGIN, Process
@@ -39,13 +40,21 @@ class WithoutOperator(Schedule):
         self.laptop = self.disk("laptop")
         self.other = self.disk("other laptop")
         self._numbers = 0
+        self._limit = self.world.dice.choice([1, 2, 3, None])
+        """``parallel`` of every submit."""
+        self._limited: set[Process] = set()
+        """Processes that follow what they submit."""
+        self.namespace.check_new = self._check_new
         trains = random.Random(seed).random() < TRAINS
         self.case = TRAINING_CASE if trains else CASE
 
     def begin(self) -> None:
         dice, process = self.world.dice, self.process
-        self.laptop.most = dice.randrange(1, 4)
-        process("submit", self.laptop, self._submit)
+        self._submits = dice.choice([1, 1, 2])
+        self._repeats = dice.randrange(1, 4)
+        self.laptop.most = self._submits * self._repeats
+        for _ in range(self._submits):
+            process("submit", self.laptop, self._submit)
         for _ in range(dice.randrange(0, 3)):
             latest = dice.choice([30.0, FAULTY_SECONDS])
             process("resume", self.laptop, self._resume, dice.random() * latest)
@@ -81,7 +90,7 @@ class WithoutOperator(Schedule):
     # -- what is done ---------------------------------------------------------------------------
 
     def _submit(self, context: RunContext) -> None:
-        self._submit_cases([self.case] * self.laptop.most, context, resumes=False)
+        self._submit_cases([self.case] * self._repeats, context, resumes=False)
 
     def _resume(self, context: RunContext) -> None:
         if self.laptop.rows:  # there is no set before
@@ -91,15 +100,32 @@ class WithoutOperator(Schedule):
         self, cases: list[PlannedCase], context: RunContext, *, resumes: bool
     ) -> None:
         dice = self.world.dice
-        request = SubmitRequest(
-            benchmark="seg", set_name=SET, parallel=dice.choice([1, 2, 3]), wait=True
-        )
+        request = SubmitRequest(benchmark="seg", set_name=SET, parallel=self._limit, wait=True)
         request = msgspec.structs.replace(request, detach=dice.random() < 0.3)
+        if not request.detach:
+            self._limited.add(process_of(context))
         with submitting.held_set(context.store.claims, SET, resumes=resumes):
             if resumes:
                 wanted = msgspec.structs.replace(self.case, repeats=self.laptop.most)
                 _, cases = resumed([wanted], context, SET, Silent())
             list(submitting.submit(cases, context, Silent(), Stop(), request))
+
+    def _check_new(self, job: Job) -> None:
+        """Check that no more runs than are allowed go on when a submit has a new job."""
+        rows, claimed = self.laptop.rows, self.laptop.claimed
+        if job.is_copy or job.by not in self._limited or job.run_id not in rows:
+            return
+        is_ours = {job.by} if self._limit is None else self._limited
+        going_on = [
+            run_id
+            for run_id, by in claimed.items()
+            if by in is_ours
+            if run_id in rows and not rows[run_id].phase.final
+        ]
+        if len(going_on) > (self._limit or 1):
+            raise Violation(
+                Invariant.LIMIT, f"{job.run_id} begins: {going_on}; limit {self._limit}."
+            )
 
     def _collect(self, context: RunContext, *, follow: bool | None = None) -> None:
         follow = self.world.dice.random() < 0.7 if follow is None else follow
@@ -170,3 +196,10 @@ class WithoutOperator(Schedule):
             job.owner.store == disk.name and job.run_id in disk.rows
             for disk in self.namespace.disks
         )
+
+
+def process_of(context: RunContext) -> Process:
+    """Return the process that has a context."""
+    store = context.store
+    assert isinstance(store, SimulatedStore)
+    return store.process

@@ -179,18 +179,26 @@ class FileClaims:
     def claim(self, run_id: str) -> bool:
         """Claim a run; False if another process or store has it. Again is the same claim."""
         with translated(f"lock {self._path}"):
-            if self._file is None:
-                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                _lock(self._file, fcntl.F_WRLCK, _offset(run_id))
+                _lock(self._opened(), fcntl.F_WRLCK, _offset(run_id))
             except (BlockingIOError, PermissionError):
                 return False
         return True
+
+    def is_taken(self, run_id: str) -> bool:
+        """Return True if another process or store has a run."""
+        with translated(f"look at {self._path}"):
+            return _is_locked(self._opened(), _offset(run_id))
 
     def release(self, run_id: str) -> None:
         """Release a claim; does nothing if there is none."""
         if self._file is not None:
             _lock(self._file, fcntl.F_UNLCK, _offset(run_id))
+
+    def _opened(self) -> int:
+        if self._file is None:
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return self._file
 
     def close(self) -> None:
         """Release all claims; idempotent."""
@@ -201,8 +209,20 @@ class FileClaims:
 
 def _lock(file: int, kind: int, offset: int) -> None:
     """Lock or unlock one byte of an open file; raises :class:`BlockingIOError` if it is locked."""
+    fcntl.fcntl(file, fcntl.F_OFD_SETLK, _byte(kind, offset))
+
+
+def _is_locked(file: int, offset: int) -> bool:
+    """Return True if another open file has locked a byte."""
+    found = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _byte(fcntl.F_WRLCK, offset))
+    (kind,) = struct.unpack_from("h", found)
+    return bool(kind != fcntl.F_UNLCK)
+
+
+def _byte(kind: int, offset: int) -> bytes:
+    """Return the C struct ``flock`` of one byte."""
     whence, length, pid = os.SEEK_SET, 1, 0
-    fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi", kind, whence, offset, length, pid))
+    return struct.pack("hhqqi", kind, whence, offset, length, pid)
 
 
 def _offset(run_id: str) -> int:

@@ -251,6 +251,20 @@ def test_the_smallest_limit_of_a_set_counts_over_all_its_objects(
     assert sorted(operator.active()) == ["b-1", "c-1"]
 
 
+def test_an_object_that_gives_no_limit_runs_one_at_a_time_and_limits_no_other(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    objects.create("a", set="night", repeats=3)
+    objects.create("b", set="night", repeats=2, created_at=6.0)
+    operator.passes()
+    assert sorted(operator.active()) == ["a-1", "b-1"]
+    objects.create("c", set="night", repeats=2, parallel=3, created_at=7.0)
+    operator.passes()
+    assert sorted(operator.active()) == ["a-1", "b-1", "c-1"]
+    operator.end("b-1")
+    assert sorted(operator.active()) == ["a-1", "b-2", "c-1"]
+
+
 def queued(operator: Operator, run_id: str, cause_id: str) -> None:
     """Have the cluster report a job that waits in its queue."""
     cause = "LocalQueue nosuch doesn't exist."
@@ -273,7 +287,7 @@ def test_a_run_whose_queue_takes_nothing_gives_its_turn_to_another_queue_or_size
 
     operator = Operator(store, FakeCluster(outlives=True), objects, plan)
     uids = [
-        objects.create(name, set="night", created_at=number)
+        objects.create(name, set="night", parallel=1, created_at=number)
         for number, name in enumerate(asked, start=5)
     ]
     operator.passes(8)
@@ -619,7 +633,7 @@ def test_the_kept_job_of_a_training_goes_with_the_retry_that_is_cancelled_in_its
     operator.passes()
     operator.cluster.going_on["kept-1"].append(at(Phase.FAILED))
     operator.passes()
-    objects.create("other", set="night")
+    objects.create("other", set="night", parallel=1)
     operator.passes()
     objects.change(kept, retry=1)
     operator.passes()

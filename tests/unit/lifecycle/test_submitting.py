@@ -216,6 +216,26 @@ def test_one_refusal_does_not_keep_the_others_from_their_ends(store: Store, para
     assert store.claims.claim(refused.run.run_id)
 
 
+@pytest.mark.parametrize(("parallel", "waits"), [(None, False), (1, True), (2, False)])
+def test_a_limit_that_is_given_counts_what_other_submits_of_the_set_follow(
+    tmp_path: Path, parallel: int | None, waits: bool
+) -> None:
+    def other_ends() -> None:
+        if cluster.now > 100.0:
+            first.claims.release("other")
+
+    folder = str(tmp_path / "store")
+    with open_store(folder) as first, open_store(folder) as second:
+        case = planned_case("kubernetes").for_object("stored-other")
+        first.record(case.plan("other", "night"), at=9.0, process=None, location=LOCATION)
+        assert first.claims.claim("other")
+        assert second.claims.is_taken("other")
+        assert not first.claims.is_taken("other")
+        cluster = cluster_of(passes=20.0, meanwhile=other_ends)
+        (one,) = outcomes(second, cluster, parallel=parallel)
+    assert (one.run.created_at > 100.0) is waits
+
+
 # -- quotas -----------------------------------------------------------------------------------
 
 FULL = NoRoom("Job x is not created: quota few allows 2, of which 2 used, and 1 more asked for.")
