@@ -1,0 +1,236 @@
+"""Benchmark objects of a store: versions, marks of open ones, damage, and several processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8sbench.adapters import processes
+from k8sbench.adapters.store import disk
+from k8sbench.adapters.store.benchmark_objects import StoredObjects, merge
+from k8sbench.model import stored_object
+from k8sbench.model.benchmark_object import Benchmark
+from k8sbench.model.errors import StoreError, UsageError
+from k8sbench.model.request import ClusterAccess, SubmitRequest
+from k8sbench.model.stored_object import ObjectPlace, PrivateOptions
+from k8sbench.ports import Objects
+
+NOW = 1_796_000_000.0
+PLACE = ObjectPlace(
+    backend="kubernetes",
+    access=ClusterAccess(namespace="team-a", context="big"),
+    process=processes.this_process(),
+)
+DONE = {"phase": "Succeeded", "observedGeneration": 1}
+
+
+def asked(name: str = "night", **spec: Any) -> dict[str, Any]:
+    head = {"apiVersion": "k8sbench.io/v1alpha1", "kind": "Benchmark"}
+    return {**head, "metadata": {"name": name}, "spec": {"benchmark": "resnet50", **spec}}
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> StoredObjects:
+    return reopened(tmp_path)
+
+
+def reopened(root: Path, names: tuple[str, ...] | None = None) -> StoredObjects:
+    return StoredObjects(root, lambda: NOW, names)
+
+
+def file(root: Path, name: str) -> Path:
+    return root / "benchmarks" / name
+
+
+def test_it_is_the_port_of_the_reconciler(objects: StoredObjects) -> None:
+    port: Objects = objects
+    assert port.current() == {}
+    assert not port.problem
+
+
+def test_a_created_object_has_what_the_api_server_gives(
+    objects: StoredObjects, tmp_path: Path
+) -> None:
+    made = objects.create(asked(repeats=3), PLACE)
+    assert (made.name, made.generation, made.created_at) == ("night", 1, NOW)
+    assert reopened(tmp_path).current() == {made.uid: made}
+    stored = objects.stored(made)
+    assert stored is not None
+    about = stored.object["metadata"]
+    assert about["resourceVersion"] == "1"
+    assert about["namespace"] == "team-a"
+    assert objects.create(asked(repeats=3, parallel=2), PLACE) == made
+    with pytest.raises(UsageError):
+        objects.create(asked(repeats=4), PLACE)
+
+
+def test_a_change_of_the_spec_is_another_generation(objects: StoredObjects) -> None:
+    made = objects.create(asked(), PLACE)
+    assert objects.change(made, lambda _: {}) == made
+    changed = objects.change(made, lambda current: {"retry": current.spec.retry + 1})
+    assert changed is not None
+    assert (changed.generation, changed.spec.retry) == (2, 1)
+    stored = objects.stored(made)
+    assert stored is not None
+    assert stored.object["metadata"]["resourceVersion"] == "2"
+
+
+def test_a_status_is_merged_and_changes_no_generation(objects: StoredObjects) -> None:
+    made = objects.create(asked(), PLACE)
+    objects.write(made, {"phase": "Running", "summary": {"runs": "0/1"}, "rows": [1]})
+    objects.write(made, {"summary": {"verdict": "valid"}, "rows": None})
+    (found,) = objects.every()
+    assert found.generation == 1
+    assert found.status == {"phase": "Running", "summary": {"runs": "0/1", "verdict": "valid"}}
+
+
+def test_what_is_gone_or_created_again_is_left(objects: StoredObjects) -> None:
+    made = objects.create(asked(), PLACE)
+    objects.delete(made)
+    assert objects.current() == {}
+    again = objects.create(asked(), PLACE)
+    assert again.uid != made.uid
+    objects.write(made, DONE)
+    objects.delete(made)
+    assert objects.change(made, lambda _: {"cancel": True}) is None
+    assert objects.current() == {again.uid: again}
+
+
+def test_an_ended_object_stays_known_and_is_not_read_again(
+    objects: StoredObjects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = objects.create(asked(), PLACE)
+    other = objects.create(asked("day"), PLACE)
+    objects.write(made, DONE)
+    assert [one.name for one in objects.every(is_open=True)] == ["day"]
+    fresh = reopened(tmp_path)
+    assert set(fresh.current() or ()) == {made.uid, other.uid}
+    read: list[str] = []
+    real = disk.read
+
+    def noted(path: Path) -> bytes | None:
+        read.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr(disk, "read", noted)
+    known = fresh.current() or {}
+    assert known[made.uid] is not None
+    assert {name.partition(".")[0] for name in read} == {"day"}
+    assert objects.change(made, lambda _: {"retry": 1}) is not None
+    again = (fresh.current() or {})[made.uid]
+    assert again is not None
+    assert (again.spec.retry, again.is_over) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("spec", "status"),
+    [
+        ({"ttlSecondsAfterFinished": 10}, DONE),
+        ({}, {**DONE, "observedGeneration": 0}),
+        ({"retry": 1}, DONE),
+        ({}, {"phase": "Running", "observedGeneration": 1}),
+    ],
+)
+def test_an_object_is_open_while_something_is_left_to_do(
+    objects: StoredObjects, spec: dict[str, Any], status: dict[str, Any]
+) -> None:
+    made = objects.create(asked(**spec), PLACE)
+    objects.write(made, status)
+    assert [one.name for one in objects.every(is_open=True)] == ["night"]
+
+
+def test_a_damaged_object_is_one_error_and_nothing_is_concluded(
+    objects: StoredObjects, tmp_path: Path
+) -> None:
+    made = objects.create(asked(), PLACE)
+    other = objects.create(asked("day"), PLACE)
+    file(tmp_path, "night.json").write_bytes(b"{")
+    fresh = reopened(tmp_path)
+    assert fresh.current() == {made.uid: None, other.uid: other}
+    assert "night.json" in fresh.problem
+    with pytest.raises(StoreError):
+        fresh.find("night")
+    assert fresh.every() == [other]
+    file(tmp_path, "open/night").unlink()
+    assert reopened(tmp_path).current() is None, "its runs are not known"
+    file(tmp_path, "night.json").unlink()
+    assert fresh.current() == {other.uid: other}
+    assert not fresh.problem
+
+
+def test_a_damaged_status_is_as_good_as_none(objects: StoredObjects, tmp_path: Path) -> None:
+    made = objects.create(asked(), PLACE)
+    objects.write(made, {"phase": "Running"})
+    file(tmp_path, "night.status.json").write_bytes(b"\xff")
+    assert objects.find("night") == made
+
+
+def test_changes_of_several_processes_are_made_one_after_the_other(tmp_path: Path) -> None:
+    made = reopened(tmp_path).create(asked(), PLACE)
+
+    def grow(current: Benchmark) -> Mapping[str, Any]:
+        return {"retry": current.spec.retry + 1}
+
+    def process(_: int) -> None:
+        own = reopened(tmp_path)
+        for _ in range(5):
+            own.change(made, grow)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(process, range(4)))
+    found = reopened(tmp_path).find("night")
+    assert found is not None
+    assert (found.spec.retry, found.generation) == (20, 21)
+
+
+def test_another_process_takes_an_object_over_once(objects: StoredObjects) -> None:
+    made = objects.create(asked(), PLACE)
+    other = ObjectPlace(backend="kubernetes", access=PLACE.access, process=processes.describe(1))
+    assert objects.place(made, other, before=PLACE) is not None
+    assert objects.place(made, other, before=PLACE) is None
+    stored = objects.stored(made)
+    assert stored is not None
+    assert stored.place == other
+    assert stored.benchmark().generation == 1
+
+
+def test_a_process_sees_its_own_objects_alone(objects: StoredObjects, tmp_path: Path) -> None:
+    made = objects.create(asked(), PLACE)
+    objects.create(asked("day"), PLACE)
+    assert reopened(tmp_path, ("night",)).current() == {made.uid: made}
+
+
+def test_what_this_machine_alone_understands_stands_beside_the_object(
+    objects: StoredObjects, tmp_path: Path
+) -> None:
+    request = SubmitRequest(
+        benchmark="resnet50",
+        data="/data/imagenet",
+        checkpoints="pvc:team/a",
+        pools_file="/etc/pools.yaml",
+        prometheus="http://user:secret@metrics",
+        set_name="night",
+    )
+    fits, private = stored_object.split(request)
+    assert (fits.data, fits.checkpoints) == ("synthetic", "pvc:team/a")
+    assert (private.data, private.prometheus) == ("/data/imagenet", None)
+    made = objects.create(asked(checkpoints="pvc:team/a"), PLACE, private)
+    assert "secret" not in file(tmp_path, "night.json").read_text()
+    stored = objects.stored(made)
+    assert stored is not None
+    again = stored.request()
+    assert (again.data, again.checkpoints) == ("/data/imagenet", "pvc:team/a")
+    assert (again.pools_file, again.access) == ("/etc/pools.yaml", PLACE.access)
+    assert PrivateOptions() == stored_object.split(SubmitRequest(benchmark="a"))[1]
+
+
+def test_a_patch_is_merged_as_the_api_server_does() -> None:
+    assert merge({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": None}, "d": [2]}) == {
+        "a": {"c": 2},
+        "d": [2],
+    }
+    assert merge({"a": 1}, {"a": {"b": None}}) == {"a": {}}
