@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -26,6 +26,21 @@ def load_texts(text: str) -> Any:
 def load_all(text: str) -> list[Any]:
     """Read all documents as plain values; raises :class:`yaml.YAMLError`."""
     return list(yaml.load_all(text, Loader=LOADER))
+
+
+class _ManifestLoader(LOADER):  # type: ignore[misc]
+    """Reads dates as text, as kubectl does."""
+
+    yaml_implicit_resolvers: ClassVar = {
+        first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in LOADER.yaml_implicit_resolvers.items()
+    }
+
+
+def load_manifests(text: str) -> list[Any]:
+    """Read all documents as kubectl reads them; raises :class:`yaml.YAMLError`."""
+    documents = yaml.load_all(text, Loader=_ManifestLoader)
+    return [one for one in documents if one is not None]
 
 
 def broken(error: Exception) -> tuple[int | None, str]:

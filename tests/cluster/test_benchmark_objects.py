@@ -24,6 +24,7 @@ from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.operator_process import OperatorShell
 from tests.harness.cluster.shell import Running, Shell, until
 from tests.tiers import ROOT
+from tests.unit.model import object_examples
 
 YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CRD = ROOT / "charts/crds/benchmarks.k8sbench.io.yaml"
@@ -169,6 +170,24 @@ def test_a_wrong_object_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(KubectlFailed, match=why):
         namespace.create(body(name, **spec))
+
+
+def test_the_examples_are_taken_and_refused_as_by_a_store(namespace: Namespace) -> None:
+    for asked in object_examples.accepted():
+        namespace.create(asked)
+    for asked in object_examples.refused():
+        with pytest.raises(KubectlFailed):
+            namespace.create(asked)
+    for number, change in enumerate(object_examples.changes()):
+        namespace.create(body(f"c-{number}", **change["before"]))
+        patch = json.dumps({"spec": change["patch"]})
+        words = ("patch", "benchmark", f"c-{number}", "--type=merge", f"--patch={patch}")
+        try:
+            namespace.kubectl(*words)
+        except KubectlFailed:
+            assert not change["is_taken"], change
+        else:
+            assert change["is_taken"], change
 
 
 POOLS: dict[str, list[tuple[Any, bool]]] = {

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from k8sbench.adapters.files import config_files, strict_yaml
-from k8sbench.model import spec_rules
+from k8sbench.model import spec_rules, yaml_text
 from k8sbench.model.errors import BenchError, InputError, NotFound, UsageError, did_you_mean
 from k8sbench.model.image import ImageTable
 from k8sbench.model.planning import LoadedSpec
@@ -30,6 +30,8 @@ from k8sbench.render.trainer_sources import TrainerSources
 
 if TYPE_CHECKING:
     import jinja2
+
+    from k8sbench.model.object_schema import ObjectSchema
 
 BUILT_IN = "built-in"
 SUFFIXES = (".yaml", ".yml")
@@ -239,6 +241,14 @@ def crd() -> str:
         if (file := folder / CRD).is_file():
             return file.read_text(encoding="utf-8")
     raise BenchError("This installation of k8sbench has no CRD.", "Install it again.")
+
+
+@functools.cache
+def object_schema() -> ObjectSchema:
+    """Return the schema of ``Benchmark`` objects that the CRD states."""
+    from k8sbench.model.object_schema import ObjectSchema
+
+    return ObjectSchema(yaml_text.load(crd()))
 
 
 def trainer_sources() -> TrainerSources:

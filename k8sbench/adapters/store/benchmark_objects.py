@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.adapters.files import catalog
 from k8sbench.adapters.store import artifacts, disk
 from k8sbench.model import benchmark_object, times
 from k8sbench.model.benchmark_object import Benchmark, StatusEvent
@@ -118,30 +119,31 @@ class StoredObjects:
     ) -> Benchmark:
         """Create an object; one that asks for the same is returned as it is.
 
-        Raises :class:`UsageError` where the name is another object's, and :class:`StoreError`.
+        Raises :class:`UsageError` where the API server would refuse it or the name is another
+        object's, and :class:`StoreError`.
         """
-        about = asked["metadata"]
-        name = about["name"]
+        wanted = catalog.object_schema().checked(asked)
+        name = wanted["metadata"]["name"]
         with self._changing():
             found = self.find(name)
             if found is not None:
-                if benchmark_object.is_same(asked, found):
+                if benchmark_object.is_same(wanted, found):
                     return found
                 raise UsageError(
                     f"Benchmark {name} exists in the store, and asks for something else.",
                     "Choose another --run-id.",
                 )
             metadata = {
-                **{key: about[key] for key in ("name", "labels", "annotations") if key in about},
+                **wanted["metadata"],
                 "namespace": place.access.namespace or "default",
                 "uid": str(uuid.uuid4()),
                 "resourceVersion": "1",
                 "generation": 1,
                 "creationTimestamp": times.utc(self._clock()),
             }
-            head = {key: asked[key] for key in ("apiVersion", "kind")}
-            made = {**head, "metadata": metadata, "spec": dict(asked["spec"])}
-            stored = StoredObject(object=made, place=place, private=private)
+            stored = StoredObject(
+                object={**wanted, "metadata": metadata}, place=place, private=private
+            )
             benchmark = self._understood(stored)
             self._save(stored)
             return benchmark
@@ -152,7 +154,8 @@ class StoredObjects:
         """Change the spec of an object; None if it is gone.
 
         ``decide`` returns the fields to change, by their names in the object; none: nothing is
-        written. Raises :class:`BenchError`.
+        written. Raises :class:`UsageError` where the API server would refuse the change, and
+        :class:`StoreError`.
         """
         with self._changing():
             stored = self._stored(known.name)
@@ -163,6 +166,7 @@ class StoredObjects:
             spec = merge(stored.object["spec"], decide(current))
             if spec == stored.object["spec"]:
                 return current
+            catalog.object_schema().checked({**stored.object, "spec": spec}, stored.object["spec"])
             changed = msgspec.structs.replace(stored, object=_next(stored.object, spec))
             benchmark = self._understood(changed, status)
             self._save(changed)

@@ -79,6 +79,18 @@ def test_a_change_of_the_spec_is_another_generation(objects: StoredObjects) -> N
     assert stored.object["metadata"]["resourceVersion"] == "2"
 
 
+def test_what_the_api_server_would_refuse_changes_nothing(
+    objects: StoredObjects, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError):
+        objects.create(asked(repeats=0), PLACE)
+    made = objects.create(asked(), PLACE)
+    for patch in ({"repeats": 2}, {"retry": -1}, {"colour": "red"}):
+        with pytest.raises(UsageError):
+            objects.change(made, lambda _, patch=patch: patch)  # type: ignore[misc]
+    assert reopened(tmp_path).current() == {made.uid: made}
+
+
 def test_a_status_is_merged_and_changes_no_generation(objects: StoredObjects) -> None:
     made = objects.create(asked(), PLACE)
     objects.write(made, {"phase": "Running", "summary": {"runs": "0/1"}, "rows": [1]})
