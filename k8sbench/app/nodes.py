@@ -34,7 +34,7 @@ def measure_nodes(
     ``selector`` is kubectl's ``-l``, in addition to the labels of the pool. Raises
     :class:`Interrupted` at a stop request before all runs are closed.
     """
-    from k8sbench.app.results import RunRows
+    from k8sbench.app.results import RunRows, joined
     from k8sbench.measure.group import grouping, node_check
     from k8sbench.report import group_words
 
@@ -73,13 +73,7 @@ def measure_nodes(
         request = msgspec.structs.replace(request, resume=set_name, set_name=None)
         again = submit.run(submit.resolve(twice, request, target, found.to_confirm), reporter, stop)
         assert isinstance(again, RunRows), "nodes are never detached"
-        known = {row.group.key: row for row in (*rows.report.results, *again.report.results)}
-        rows = RunRows(
-            runs=tuple({run.run_id: run for run in (*rows.runs, *again.runs)}.values()),
-            report=msgspec.structs.replace(rows.report, results=tuple(known.values())),
-            rejected=rows.rejected | again.rejected,
-            refusals=(*rows.refusals, *again.refusals),
-        )
+        rows = joined(rows, again)
         found = judged(rows)
     remarked = tuple(group_words.remarked(rows.report.results, found))
     report = msgspec.structs.replace(rows.report, results=remarked)

@@ -83,27 +83,38 @@ def submit(
 
     ``planned`` are the cases that the operator will plan, for the user to see.
     """
-    from k8sbench.adapters.kubernetes import benchmark_objects
-
     api = target.api
     assert api is not None
     pool = target.site.pool if target.has_own_pool else None
     asked = object_of(planned, request, pool=pool, nodes=nodes)
-    if request.resume is not None:
-        benchmark = _retried(api, asked, request.resume, reporter.note)
-    else:
-        benchmark = benchmark_objects.create(api, asked)
-    place = f"namespace {api.place.namespace}"
-    reporter.note(f"Benchmark {benchmark.name} in {place}: the operator runs it.")
-    if not operator.is_alive:
-        reporter.note(
-            f"warning: {_silence(operator)}: the object waits for it."
-            f" End it with: k8sbench cancel {benchmark.name}"
-        )
+    benchmark = begin(api, asked, request, operator, reporter.note)
     if request.detach:
         return Created(namespace=api.place.namespace, name=benchmark.name)
     reporter.expect(sum(case.repeats for case in planned), 0, request.parallel or 1)
     return follow(api, benchmark, request.access, reporter, stop)
+
+
+def begin(
+    api: Api,
+    asked: Mapping[str, Any],
+    request: SubmitRequest,
+    operator: ServingOperator,
+    note: Note,
+) -> Benchmark:
+    """Create an object, or have the one of the resumed set retried."""
+    from k8sbench.adapters.kubernetes import benchmark_objects
+
+    if request.resume is not None:
+        benchmark = _retried(api, asked, request.resume, note)
+    else:
+        benchmark = benchmark_objects.create(api, asked)
+    note(f"Benchmark {benchmark.name} in namespace {api.place.namespace}: the operator runs it.")
+    if not operator.is_alive:
+        note(
+            f"warning: {_silence(operator)}: the object waits for it."
+            f" End it with: k8sbench cancel {benchmark.name}"
+        )
+    return benchmark
 
 
 def object_of(

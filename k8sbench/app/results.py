@@ -38,6 +38,18 @@ class RunRows(msgspec.Struct, frozen=True, kw_only=True):
     """Errors of jobs that were not created."""
 
 
+def joined(first: RunRows, *more: RunRows) -> RunRows:
+    """Return the rows of several; of a group that stands in several, the last row."""
+    every = (first, *more)
+    known = {row.group.key: row for rows in every for row in rows.report.results}
+    return RunRows(
+        runs=tuple({run.run_id: run for rows in every for run in rows.runs}.values()),
+        report=msgspec.structs.replace(first.report, results=tuple(known.values())),
+        rejected=frozenset[str]().union(*(rows.rejected for rows in every)),
+        refusals=tuple(error for rows in every for error in rows.refusals),
+    )
+
+
 @stores.completed
 def results(
     wanted: Wanted,

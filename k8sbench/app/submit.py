@@ -121,7 +121,7 @@ def submit(
         return DryRun(manifests=tuple(one for _, of_case in rendered for one in of_case))
     planned = _drop_unfit(planned, request, target, reporter.note)
     if target.api is None:
-        _check_agreed(planned, request, agree)
+        check_agreed(planned, request, agree)
     return run(resolve(planned, request, target), reporter, stop)
 
 
@@ -300,7 +300,7 @@ def _check_detached(request: SubmitRequest) -> None:
             raise UsageError(message, way)
 
 
-def _check_agreed(
+def check_agreed(
     planned: Sequence[PlannedCase], request: SubmitRequest, agree: Agree | None
 ) -> None:
     """Ask for consent to run local commands of a user's file."""

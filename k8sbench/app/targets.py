@@ -37,12 +37,15 @@ class RunTarget:
         """True if the pool is from a file that no operator reads."""
 
 
-def choose_target(request: SubmitRequest, *, may_be_local: bool = True) -> RunTarget:
+def choose_target(
+    request: SubmitRequest, *, may_be_local: bool = True, pool: NodePool | None = None
+) -> RunTarget:
     """Choose where ``submit`` runs; a cluster must answer, and take our credentials.
 
-    Unless it ``may_be_local`` no error advises this machine. A dry run of the client does not wait
-    for a cluster that does not answer. Creating is tried for a minute while the server does not
-    answer, which is for one that was there a moment ago.
+    ``pool`` is used on a cluster in place of a known one. Unless it ``may_be_local`` no error
+    advises this machine. A dry run of the client does not wait for a cluster that does not answer.
+    Creating is tried for a minute while the server does not answer, which is for one that was there
+    a moment ago.
     ``--backend auto`` takes the cluster that is configured, and this machine only where there is
     none: a run that was meant for a cluster is not started here. Naming a cluster is asking for it.
     Options that only a cluster has are rejected for this machine.
@@ -56,7 +59,7 @@ def choose_target(request: SubmitRequest, *, may_be_local: bool = True) -> RunTa
 
     try:
         api = connections.connect(request.access)
-        target = target_on_cluster(api, request)
+        target = target_on_cluster(api, request, pool)
         if request.dry_run is None:
             api.check_answers(limits.now.api_answer)
     except connection.NoCluster as error:

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from k8sbench.app import option_values
 from k8sbench.app.option_values import Option
 from k8sbench.model import request, times
+from k8sbench.model.errors import UsageError
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.request import ClusterAccess, Flag, FollowOptions, SubmitRequest
 from k8sbench.report import formats
@@ -103,20 +104,36 @@ def _title(name: str) -> str:
     return "Options of a case" if of_case else "Options"
 
 
+_FILE_OPTION = click.option(
+    "-f",
+    "--filename",
+    "object_file",
+    metavar="FILE",
+    help="Submit the Benchmark objects of a file, as kubectl apply takes it; -: stdin.",
+)
+
+
 def request_options(
-    flags: Mapping[str, Flag], *, access: bool = True, benchmark: str | None = None
+    flags: Mapping[str, Flag],
+    *,
+    access: bool = True,
+    benchmark: str | None = None,
+    may_be_objects: bool = False,
 ) -> Callable[[F], F]:
     """Add options of a submit to a command, passed as :class:`SubmitRequest`.
 
-    ``benchmark`` is a fixed benchmark; None: the command has an argument for it.
+    ``benchmark`` is a fixed benchmark; None: the command has an argument for it. With
+    ``may_be_objects`` a file of Benchmark objects may stand in its place.
     """
     fixed = {} if benchmark is None else {"benchmark": benchmark}
+    argument = click.argument("benchmark", metavar="BENCHMARK|FILE", required=not may_be_objects)
     options = (
-        *(() if fixed else (click.argument("benchmark", metavar="BENCHMARK|FILE"),)),
+        *(() if fixed else (argument,)),
         *declared(SubmitRequest, flags),
+        *((_FILE_OPTION,) if may_be_objects else ()),
         *(_ACCESS if access else ()),
     )
-    names = {"benchmark", *flags, *(request.ACCESS_FLAGS if access else ())}
+    names = {"benchmark", "object_file", *flags, *(request.ACCESS_FLAGS if access else ())}
     build = functools.partial(_request, fixed)
     return functools.partial(grouped, options, "request", build, names)
 
@@ -220,4 +237,27 @@ def _request(fixed: dict[str, Any], values: dict[str, Any]) -> SubmitRequest:
             if sources.get(typed) in TYPED and sources.get(other) is ParameterSource.DEFAULT_MAP:
                 given.pop(other, None)
     command = str(context.info_name)
+    if given.get("object_file") is not None:
+        given = _beside_file(context, given, sources)
+    elif "object_file" in given and given["benchmark"] is None:
+        raise UsageError(
+            "Neither a benchmark nor a file of Benchmark objects is given.",
+            "Name a benchmark, as k8sbench benchmarks lists them, or a file with --filename.",
+        )
     return SubmitRequest(access=_access(values), command=command, **given, **fixed)
+
+
+def _beside_file(
+    context: click.Context, given: dict[str, Any], sources: Mapping[str, ParameterSource | None]
+) -> dict[str, Any]:
+    """Return the options beside a file of objects; refuse what the file states."""
+    names = {"benchmark", *request.OF_OBJECT}
+    for param in context.command.params:
+        if param.name in names & given.keys() and sources[param.name] in TYPED:
+            typed = param.opts[-1] if isinstance(param, click.Option) else str(given["benchmark"])
+            raise UsageError(
+                f"{typed} and --filename exclude each other: the file's objects say what is run.",
+                "Change the file, or leave out one of the two.",
+            )
+    left = {name: value for name, value in given.items() if name not in names}
+    return {**left, "benchmark": given["object_file"]}

@@ -131,6 +131,8 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
 
     benchmark: str
     """Name in the catalog, ``all``, or path of a file."""
+    object_file: str | None = None
+    """File of Benchmark objects that say what is run; None: the options do."""
     access: ClusterAccess = ClusterAccess()
     command: str = "submit"
     """Command that resumes the set, for messages."""
@@ -192,6 +194,8 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
         A password in a URL is replaced by ``***``.
         """
         words = ["k8sbench", *shlex.split(self.command), self.benchmark]
+        if self.object_file is not None:
+            words[2:] = ["--filename", self.object_file]
         usual = SubmitRequest(benchmark=self.benchmark)
         for struct, defaults, flags in (
             (self.access, usual.access, ACCESS_FLAGS),
@@ -201,6 +205,8 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
                 value = getattr(struct, name)
                 option = option_names(name, flag)[-1]
                 if name in _OF_ONE_CALL or value == getattr(defaults, name):
+                    continue
+                if self.object_file is not None and name in OF_OBJECT:
                     continue
                 if name == "batch_sizes":
                     value = ",".join(map(str, value))
@@ -410,6 +416,18 @@ SUBMIT_FLAGS = {
 """``submit`` alone."""
 FLAGS = CASE_FLAGS | SHAPE_FLAGS | TRAINING_FLAGS | SET_FLAGS | SUBMIT_FLAGS
 
+OF_OBJECT = frozenset(
+    {
+        *CaseRequest.__struct_fields__,
+        "amp",
+        "run_id",
+        "set_name",
+        "target",
+        "timeout_s",
+        "wait_timeout_s",
+    }
+)
+"""Fields that a file of Benchmark objects states, and no option beside it."""
 _OF_ONE_CALL = frozenset({"set_name", "resume", "run_id", "dry_run", "detach"})
 """Fields that the command which resumes a set does not repeat."""
 

@@ -377,3 +377,20 @@ def test_a_replaced_status_and_an_early_retry_end_as_the_store_says(
         until_runs(own_shell, "a-2")
         assert phases(operator)["a-1"] == "Lost"
         until(lambda: status(namespace, "a").get("observedRetry") == 1, "the answer to the retry")
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def test_a_file_is_submitted_without_an_operator(own_shell: Shell) -> None:
+    wanted = body("night", **usual())
+    wanted["metadata"]["namespace"] = own_shell.namespace.name
+    file = own_shell.folder / "night.json"
+    file.write_text(json.dumps(wanted))
+    own_shell.run("submit", "-f", str(file), "--namespace=another", code=2)
+    own_shell.logs("night-1").begin()
+    own_shell.run("submit", "-f", str(file), "--detach")
+    assert own_shell.on_cluster() == ["night-1"]
+    (run,) = own_shell.json("list", "--store=local")
+    assert (run["run_id"], run["set_name"]) == ("night-1", "night")
+    assert own_shell.run("submit", "-f", str(file), "--replicas=2", code=2).out == ""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cluster.exposing import expose
 from tests.harness.cluster import operator_process
@@ -74,6 +75,32 @@ def test_a_submit_creates_an_object_and_shows_what_the_operator_does_with_it(
         refused = shell.run(*words, "--iterations=11", code=2)
         assert "Choose another --run-id" in refused.err
     assert status(shell, "night")["phase"] == "Succeeded"
+    assert not (shell.store / "runs").exists()
+
+
+def test_the_object_of_a_command_line_is_submitted_from_a_file(
+    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
+) -> None:
+    shell = own_shell
+    printed = shell.run("render", *CASE, ENDLESS, "--run-id=night", "--output=benchmark").out
+    file = shell.folder / "night.yaml"
+    file.write_text(printed)
+    words = ("submit", f"--filename={file}")
+    log = shell.logs("night-1").begin()
+    with serving(operator, own_cluster, shell):
+        assert shell.run(*words, "--detach").out.split() == ["night"]
+        found = shell.namespace.get("benchmark", "night")
+        assert found["spec"] == yaml.safe_load(printed)["spec"]
+        # The same file again shows the object that there is.
+        with shell.started(*words, "--output=json") as submit:
+            until_jobs(shell, "night-1")
+            log.end()
+            shell.finish("night-1")
+            submit.ends()
+        (row,) = json.loads(submit.out)["rows"]
+        assert [member["run_id"] for member in row["members"]] == ["night-1"]
+        file.write_text(printed.replace("smoke", "full"))
+        shell.run(*words, code=2)
     assert not (shell.store / "runs").exists()
 
 

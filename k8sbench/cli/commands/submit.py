@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
-from k8sbench.app import cases, nodes, submit
+from k8sbench.app import cases, nodes, submit, submit_file
 from k8sbench.app.objects import Created, rendered
 from k8sbench.app.submit import Detached, DryRun
+from k8sbench.app.submit_file import Submitted
 from k8sbench.cli import rows
 from k8sbench.cli.options import GroupedHelp, format_option, request_options, rows_option
 from k8sbench.cli.running import SignalStop, reporting
@@ -28,9 +30,12 @@ from k8sbench.model.request import (
 from k8sbench.ports import Manifest
 from k8sbench.report import document, formats
 
+if TYPE_CHECKING:
+    from k8sbench.app.results import RunRows
+
 
 @click.command(cls=GroupedHelp)
-@request_options(FLAGS)
+@request_options(FLAGS, may_be_objects=True)
 @rows_option
 def command(request: SubmitRequest, output_format: str) -> int:
     """Plan, run, measure and record a benchmark.
@@ -44,28 +49,46 @@ def command(request: SubmitRequest, output_format: str) -> int:
     k8sbench submit deeplabv3p --replicas 4 --amp    4 nodes, all of their GPUs
     k8sbench submit tsm --all-cases --detach         then: collect --all --follow
     k8sbench submit all --all-cases --repeats 5      after a kill: --resume SET
+    k8sbench submit -f nightly.yaml                  Benchmark objects of a file
     """
     stop = SignalStop()
     agree = _confirm if sys.stdin.isatty() else None
     quiet = request.detach or request.dry_run is not None
     with reporting(drawn=not quiet) as reporter:
-        done = submit.submit(request, reporter, stop, agree)
+        if request.object_file is not None:
+            done = submit_file.submit_file(request, reporter, stop, agree)
+        else:
+            done = _submitted(submit.submit(request, reporter, stop, agree))
     if isinstance(done, DryRun):
         # submit itself creates the trainers' ConfigMap.
         jobs = [one for one in done.manifests if one["kind"] != "ConfigMap"]
         _write_manifests(jobs, output_format)
         return 0
-    if isinstance(done, Created):
-        _print_created(done, output_format)
-        return 0
-    if isinstance(done, Detached):
-        code = _print_detached(done, output_format)
-        if done.failure is not None:
-            raise done.failure
+    if done.created:
+        _print_created(done.created, output_format)
+    if done.detached is not None:
+        code = _print_detached(done.detached, output_format)
+        if done.detached.failure is not None:
+            raise done.detached.failure
         return code
+    if done.rows is None:
+        return 0
     with stop:
-        rows.write(done, output_format)
-    return rows.code_of_rows(done)
+        rows.write(done.rows, output_format)
+    return rows.code_of_rows(done.rows)
+
+
+def _submitted(done: RunRows | Detached | Created | DryRun) -> Submitted | DryRun:
+    """Return the end of one submit as that of a file with one object."""
+    match done:
+        case DryRun():
+            return done
+        case Detached():
+            return Submitted(detached=done)
+        case Created():
+            return Submitted(created=(done,))
+        case rows:
+            return Submitted(rows=rows)
 
 
 def _confirm(text: str) -> bool:
@@ -92,14 +115,16 @@ def _print_detached(done: Detached, output_format: str) -> int:
     return rows.code_of_runs(over)
 
 
-def _print_created(done: Created, output_format: str) -> None:
-    """Name the object that the operator runs."""
+def _print_created(created: Sequence[Created], output_format: str) -> None:
+    """Name the objects that the operator runs."""
     if output_format == "json":
-        place = {"kind": "Benchmark", "namespace": done.namespace}
-        output.write_json([{**place, "name": done.name}])
+        output.write_json(
+            [{"kind": "Benchmark", "namespace": one.namespace, "name": one.name} for one in created]
+        )
     else:
-        output.write_names([done.name])
-    output.note(f"  Detached. See: kubectl get benchmark -n {done.namespace}; k8sbench results")
+        output.write_names(one.name for one in created)
+    namespace = created[0].namespace
+    output.note(f"  Detached. See: kubectl get benchmark -n {namespace}; k8sbench results")
 
 
 @click.command(cls=GroupedHelp)

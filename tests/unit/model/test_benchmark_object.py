@@ -38,6 +38,7 @@ NOT_IN_OBJECTS = {
     "backend": "Objects are on a cluster.",
     "detach": "The operator follows the runs.",
     "dry_run": "kubectl apply --dry-run=server.",
+    "object_file": "It holds the object.",
     "no_operator": "An object is for the operator.",
     "pools_file": "Its pool is pool.",
     "prometheus": "It is an address that the operator would call.",

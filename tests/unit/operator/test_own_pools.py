@@ -9,7 +9,7 @@ import pytest
 
 from k8sbench.adapters.files.catalog import LoadedPools
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.app import serve, targets
+from k8sbench.app import object_cases, targets
 from k8sbench.app.targets import RunTarget
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
@@ -33,7 +33,7 @@ def test_an_object_with_a_pool_that_cannot_be_read_is_not_planned(
 ) -> None:
     benchmark = an_object(pool=POOL | changes)
     with pytest.raises(UsageError) as raised:
-        serve.plan_object(cast("Api", None), lambda _: None, CollectOptions(), benchmark)
+        object_cases.plan_object(cast("Api", None), lambda _: None, CollectOptions(), benchmark)
     assert field in str(raised.value)
 
 
@@ -118,6 +118,6 @@ def test_an_object_narrows_a_pool_of_the_operator_unless_others_are_allowed(
     own = msgspec.to_builtins(msgspec.structs.replace(BASE, **changes))
     pool = {name: value for name, value in own.items() if value is not None}
     with pytest.raises(UsageError if refused else Planned, match=refused or None):
-        serve.plan_object(
+        object_cases.plan_object(
             cast("Api", None), lambda _: None, CollectOptions(**options), an_object(pool=pool)
         )

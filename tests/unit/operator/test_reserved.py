@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.app.serve import refuse_reserved
+from k8sbench.app.object_cases import refuse_reserved
 from k8sbench.model.errors import UsageError
 from k8sbench.model.program import SecretKey
 from tests.unit.render import plans
