@@ -115,11 +115,16 @@ def resolve(
 ) -> str:
     """The id that ``text`` is, or the only one that begins with it.
 
+    The name of a Benchmark is its run, if it has one alone: ``night`` is ``night-1``, also beside
+    ``night-b-1``.
+
     ``other_ids`` and ``where`` are for the error: ids that were searched before, and the places.
     """
     if text in ids:
         return text
     fitting = [run_id for run_id in ids if text and run_id.startswith(text)]
+    numbered = re.compile(rf"{re.escape(text)}-[1-9][0-9]*")
+    fitting = [run_id for run_id in fitting if numbered.fullmatch(run_id)] or fitting
     if len(fitting) == 1:
         return fitting[0]
     if fitting:

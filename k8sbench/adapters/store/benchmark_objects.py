@@ -215,6 +215,27 @@ class StoredObjects:
                         found.append(one)
         return sorted(found, key=lambda one: (one.created_at, one.name))
 
+    def mark_open(self) -> dict[str, str]:
+        """Make the marks of open objects anew.
+
+        Returns the reasons why objects cannot be read, by name.
+        """
+        with self._lock:
+            names = self._all()
+            if names:
+                with self._changing():
+                    for name in names:
+                        self._mark_anew(name)
+            return dict(self._unreadable)
+
+    def _mark_anew(self, name: str) -> None:
+        with self._noting(name):
+            one = self.find(name)
+            if one is None or _is_closed(one):
+                self._mark(name).unlink(missing_ok=True)
+            else:
+                disk.write_whole(self._mark(name), f"{one.uid}\n".encode())
+
     # -- files ------------------------------------------------------------------------------------
 
     @contextlib.contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from collections.abc import Collection
 from pathlib import Path
 
@@ -188,9 +189,11 @@ def _in_memory(root: Path, why: NotWritable | None, tell: Tell) -> SqlStore:
 def reindex(where: str | None, tell: Tell = lambda _: None) -> tuple[Path, int, dict[str, str]]:
     """Build the index of a store anew, also a damaged one.
 
-    Returns the store's folder, the number of its runs, and the reasons why runs cannot be read, by
-    run id. Raises :class:`UsageError` if there is no store.
+    Returns the store's folder, the number of its runs, and the reasons why runs and Benchmark
+    objects cannot be read, by their names. Raises :class:`UsageError` if there is no store.
     """
+    from k8sbench.adapters.store.benchmark_objects import StoredObjects  # reads the catalog
+
     root = folder(where)
     if not (root / artifacts.RUNS).is_dir():
         raise UsageError(
@@ -200,6 +203,7 @@ def reindex(where: str | None, tell: Tell = lambda _: None) -> tuple[Path, int, 
         with contextlib.suppress(DamagedDatabase):
             _current(root).close()  # raises for the database of another program
     unreadable = _build(root, tell, is_forced=True)
+    unreadable |= StoredObjects(root, time.time).mark_open()
     with open_store(str(root), create=False) as store:
         return root, len(store.ids()), unreadable
 

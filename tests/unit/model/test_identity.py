@@ -56,3 +56,13 @@ def test_a_set_name_that_cannot_be_a_label_is_refused(bad: str) -> None:
 def test_labels_are_label_values() -> None:
     for name, value in identity.labels(plan()).items():
         assert re.match(r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$", value), name
+
+
+def test_the_name_of_an_object_is_its_run_if_it_has_one_alone() -> None:
+    ids = ["night-1", "night-b-1", "day-1", "day-2", "noon"]
+    assert identity.resolve(ids, "night") == "night-1"
+    assert identity.resolve(ids, "night-b") == "night-b-1"
+    assert identity.resolve([*ids, "noon-1"], "noon") == "noon"
+    with pytest.raises(UsageError, match=r"day-1.*day-2|day-2.*day-1"):
+        identity.resolve(ids, "day")
+    assert identity.resolve(ids, "noo") == "noon"

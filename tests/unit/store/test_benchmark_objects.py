@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.store import disk
+from k8sbench.adapters.store import disk, opening
 from k8sbench.adapters.store.benchmark_objects import StoredObjects, merge
 from k8sbench.model import stored_object
 from k8sbench.model.benchmark_object import Benchmark
@@ -172,6 +172,24 @@ def test_a_damaged_object_is_one_error_and_nothing_is_concluded(
     file(tmp_path, "night.json").unlink()
     assert fresh.current() == {other.uid: other}
     assert not fresh.problem
+
+
+def test_a_reindexing_marks_the_open_objects_and_names_the_damaged(
+    objects: StoredObjects, tmp_path: Path
+) -> None:
+    objects.create(asked(), PLACE)
+    ended = objects.create(asked("day"), PLACE)
+    objects.write(ended, DONE)
+    objects.create(asked("noon"), PLACE)
+    file(tmp_path, "noon.json").write_bytes(b"{")
+    file(tmp_path, "open/night").unlink()
+    file(tmp_path, "open/day").touch()
+    with pytest.raises(UsageError):
+        opening.reindex(str(tmp_path))
+    (tmp_path / "runs").mkdir()
+    _, _, damaged = opening.reindex(str(tmp_path))
+    assert list(damaged) == ["noon"]
+    assert {path.name for path in file(tmp_path, "open").iterdir()} == {"night", "noon"}
 
 
 def test_a_damaged_status_is_as_good_as_none(objects: StoredObjects, tmp_path: Path) -> None:
