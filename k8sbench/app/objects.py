@@ -130,7 +130,7 @@ def object_of(
     """
     of_all = len({case.draft.benchmark for case in planned}) > 1
     benchmark = "all" if of_all else planned[0].draft.benchmark
-    name = request.run_id or _drawn(benchmark)
+    name = request.run_id or drawn_name(benchmark)
     if len(name) > LONGEST_NAME:
         raise UsageError(
             f"--run-id {name} is too long for a Benchmark, whose runs are numbered.",
@@ -152,7 +152,7 @@ def rendered(request: SubmitRequest, reporter: Reporter) -> Mapping[str, Any]:
     return object_of(planned, msgspec.structs.replace(request, run_id=request.run_id or name))
 
 
-def _drawn(benchmark: str) -> str:
+def drawn_name(benchmark: str) -> str:
     """Draw the name of an object: ``deeplabv3p-261127-081500-x7k2qd``."""
     name = connections.new_set_name()
     return f"{benchmark[: LONGEST_NAME - 1 - len(name)].rstrip('-')}-{name}"

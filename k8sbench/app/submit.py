@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import benchmarks, cases, connections, objects, stores, targets
+from k8sbench.app import benchmarks, cases, connections, objects, stored_benchmark, stores, targets
 from k8sbench.app.connections import new_set_name
 from k8sbench.app.objects import Created
+from k8sbench.app.submission import Submission
 from k8sbench.app.targets import RunTarget
 from k8sbench.lifecycle import set_runs, submitting
 from k8sbench.lifecycle.context import Agree, Note, Reporter, RunContext
@@ -20,10 +21,10 @@ from k8sbench.lifecycle.lost_runs import mark_lost_runs
 from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.stop import Stop
+from k8sbench.lifecycle.submitting import SubmittedBenchmark
 from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.identity import case_key, check_set, checked_run_id, checked_set_name
-from k8sbench.model.kube import ServingOperator
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.request import FollowOptions, SubmitRequest
@@ -81,19 +82,6 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[Run, ...]
     failure: BenchError | None = None
     """Error if some jobs were not created; the created ones go on."""
-
-
-class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a submit needs, checked; what is left is to run it."""
-
-    request: SubmitRequest
-    """The options; without an operator with the name of the set."""
-    planned: Sequence[PlannedCase]
-    target: RunTarget
-    operator: ServingOperator | None
-    """The operator that serves the namespace and runs the cases; None: this process does."""
-    nodes: Sequence[str] = ()
-    """Nodes that the cases are pinned to."""
 
 
 def submit(
@@ -207,23 +195,26 @@ def _run_without_operator(
         for case in cases_to_run[:1]:
             reporter.plan(case.draft)
         reporter.note(target.why)
-        if request.detach:
-            done = submitting.submit(cases_to_run, context, reporter, stop, request)
-            return _detached(done, stop)
-        reporter.expect(len(cases_to_run), len(finished), request.parallel or 1)
         gathering = GpuMetricsFetcher(context, reporter)
-        with stop:
-            done = submitting.submit(cases_to_run, context, reporter, stop, request, gathering)
-            outcomes = list(done)
-        refusals = _refusals(outcomes)
-        if refusals and len(refusals) == len(outcomes):
-            raise refusals[0]
-        runs = [_followed(one, store, request, reporter, stop) for one in outcomes]
-        with stop:  # What was measured is shown, whenever somebody asks for the end.
-            from k8sbench.app import results  # --detach does not need it
+        with stored_benchmark.held(store, submission, context.clock) as (known, benchmark):
+            submitted = SubmittedBenchmark(
+                benchmark, known, cases_to_run, context, reporter, stop, request, gathering
+            )
+            if request.detach:
+                return _detached(submitted.outcomes(), stop)
+            reporter.expect(len(cases_to_run), len(finished), request.parallel or 1)
+            with stop:
+                outcomes = list(submitted.outcomes())
+            refusals = _refusals(outcomes)
+            if refusals and len(refusals) == len(outcomes):
+                raise refusals[0]
+            runs = [_followed(one, store, request, reporter, stop) for one in outcomes]
+            with stop:  # What was measured is shown, whenever somebody asks for the end.
+                from k8sbench.app import results  # --detach does not need it
 
-            runs = gathering.finish([*finished, *runs], stop)
-            rows = results.rows(store, runs, reporter.note)
+                runs = gathering.finish([*finished, *runs], stop)
+                submitted.end(runs)
+                rows = results.rows(store, runs, reporter.note)
         return msgspec.structs.replace(rows, refusals=tuple(refusals))
 
 

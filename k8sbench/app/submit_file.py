@@ -11,7 +11,8 @@ import msgspec
 
 from k8sbench.app import object_cases, objects, submit, targets
 from k8sbench.app.objects import Created
-from k8sbench.app.submit import Detached, DryRun, Submission
+from k8sbench.app.submission import Submission
+from k8sbench.app.submit import Detached, DryRun
 from k8sbench.lifecycle.context import Agree, Reporter
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model import benchmark_object
@@ -137,7 +138,8 @@ def _manifests(planned: Sequence[_FromFile]) -> list[Manifest]:
 def _resolved(one: _FromFile) -> Submission:
     """Check an object against its cluster and store, and find who runs it."""
     of = one.submission
-    return submit.resolve(of.planned, of.request, of.target, of.nodes)
+    resolved = submit.resolve(of.planned, of.request, of.target, of.nodes)
+    return msgspec.structs.replace(resolved, asked=one.asked)
 
 
 def _run(resolved: Sequence[_FromFile], reporter: Reporter, stop: Stop) -> Submitted:

@@ -183,6 +183,15 @@ class Benchmarks:
         for known in self._known.values():
             known.later.clear()
 
+    def settle(self) -> None:
+        """Write the statuses as they are now, and wait until they are written."""
+        for _ in range(3):  # a pending one, the present one, and what the store made of it
+            for known in self._known.values():
+                known.write_at = self._due = -math.inf
+            self.step()
+            writes = [one.writes for one in self._known.values() if one.writes is not None]
+            self._context.pool.join(writes)
+
     def _is_due(self, now: float) -> bool:
         """Return True if it is time for a pass, or work for one has come."""
         if now >= self._due or (self._has_waiting and self._executor.has_room):

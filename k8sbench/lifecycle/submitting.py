@@ -18,10 +18,9 @@ from k8sbench.lifecycle.context import Reporter, Rules, RunContext, Until
 from k8sbench.lifecycle.executor import LOOK_SECONDS, Executor
 from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
 from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
-from k8sbench.lifecycle.own_object import OwnObject
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.stop import INTERRUPTED, Stop
-from k8sbench.model import benchmark_object, creation
+from k8sbench.model import creation
 from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import (
     BenchError,
@@ -32,7 +31,7 @@ from k8sbench.model.errors import (
 )
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import Claims, JobEvent, RunFilter
+from k8sbench.ports import Claims, JobEvent, Objects, RunFilter
 
 PLACES = 8
 """Most concurrent submits into a set."""
@@ -63,71 +62,63 @@ def held_set(claims: Claims, set_name: str, *, resumes: bool) -> Iterator[None]:
         yield
 
 
-def submit(
-    cases: Sequence[PlannedCase],
-    context: RunContext,
-    reporter: Reporter,
-    stop: Stop,
-    request: SubmitRequest,
-    gathering: GpuMetricsFetcher | None = None,
-) -> Iterator[Outcome]:
-    """Run cases once each, as a Benchmark of this process; yields each run when closed.
-
-    It is measured if it succeeded. With ``request.detach``, jobs are created and not followed; a
-    run is yielded when its job exists. A run whose logs cannot be read is yielded without being
-    final: it can be collected later. If a job cannot be created, other jobs are still followed, and
-    later ones are tried unless they would meet the same error. A stop request raises
-    :class:`Interrupted`: local jobs are ended, and jobs on a cluster go on.
-    """
-    until = Until.CREATED if request.detach else Until.OVER
-    rules = Rules(keep=request.keep, wait=request.wait, until=until)
-    executor = Executor(context, reporter, rules, gathering)
-    each = [
-        msgspec.structs.replace(case, repeats=1, run_id=case.run_id or request.run_id)
-        for case in cases
-    ]
-    submission = _Submission(each, request, executor, stop)
-    try:
-        yield from submission.outcomes()
-    except BaseException as error:
-        submission.note_error(error)
-        with contextlib.suppress(BenchError):  # the first error is the one to report
-            executor.stop_creating()
-        raise
-    finally:
-        executor.close()
-
-
-def _object_of(request: SubmitRequest, context: RunContext) -> Benchmark:
-    """Return the Benchmark of a submit, in the set that it begins or joins."""
-    joined = msgspec.structs.replace(request, set_name=request.joined_set, resume=None)
-    name = request.run_id or request.joined_set
-    at = context.clock()
-    return benchmark_object.stored(joined, name, store_id=context.store.identity, at=at)
-
-
-class _Submission:
+class SubmittedBenchmark:
     """A Benchmark of this process: its outcomes, and what a user is told of its end."""
 
     def __init__(
-        self, cases: Sequence[PlannedCase], request: SubmitRequest, executor: Executor, stop: Stop
+        self,
+        benchmark: Benchmark,
+        objects: Objects,
+        cases: Sequence[PlannedCase],
+        context: RunContext,
+        reporter: Reporter,
+        stop: Stop,
+        request: SubmitRequest,
+        gathering: GpuMetricsFetcher | None = None,
     ) -> None:
-        self._request, self._executor, self._stop = request, executor, stop
-        self._context, self._reporter = executor.context, executor.reporter
-        self._survives = self._context.cluster.jobs_outlive_us
+        """Take a Benchmark whose ``cases`` are to run once each; it is one of ``objects``."""
+        spec = benchmark.spec
+        until = Until.CREATED if request.detach else Until.OVER
+        rules = Rules(keep=spec.keep, wait=spec.wait, until=until)
+        self._request, self._stop = request, stop
+        self._context, self._reporter = context, reporter
+        self._executor = Executor(context, reporter, rules, gathering)
+        self._survives = context.cluster.jobs_outlive_us
         self._is_single = len(cases) == 1
-        self._benchmarks = Benchmarks(
-            OwnObject(_object_of(request, self._context)),
-            self._context,
-            executor,
-            self._reporter,
-            lambda _: cases,
-        )
+        each = [
+            msgspec.structs.replace(case, repeats=1, run_id=case.run_id or request.run_id)
+            for case in cases
+        ]
+        self._benchmarks = Benchmarks(objects, context, self._executor, reporter, lambda _: each)
         self._begun: list[Run] = []
         """Runs of a submit that detaches."""
         self._refused: list[Outcome] = []
 
     def outcomes(self) -> Iterator[Outcome]:
+        """Run the cases; yields each run when closed, measured if it succeeded.
+
+        With ``--detach``, jobs are created and not followed; a run is yielded when its job exists.
+        A run whose logs cannot be read is yielded without being final: it can be collected later.
+        If a job cannot be created, other jobs are still followed, and later ones are tried unless
+        they would meet the same error. A stop request raises :class:`Interrupted`: local jobs are
+        ended, and jobs on a cluster go on.
+        """
+        try:
+            yield from self._outcomes()
+        except BaseException as error:
+            self._note_error(error)
+            with contextlib.suppress(BenchError):  # the first error is the one to report
+                self._executor.stop_creating()
+            raise
+        finally:
+            self._executor.close()
+
+    def end(self, runs: Sequence[Run]) -> None:
+        """Write the status with the runs as they are at last."""
+        self._benchmarks.take(runs)
+        self._benchmarks.settle()
+
+    def _outcomes(self) -> Iterator[Outcome]:
         """Yield the runs that were begun as they come, then the others."""
         executor, closed = self._executor, None
         for outcome in self._finished(executor.to_the_end(self._stop, self._reconcile)):
@@ -217,7 +208,7 @@ class _Submission:
         way += f" {resuming}" if not_started else ""
         return Interrupted(f"{cause}: detached from {names}; {jobs} on.{left}", way)
 
-    def note_error(self, error: BaseException) -> None:
+    def _note_error(self, error: BaseException) -> None:
         """Close the local runs, or say how to resume the others.
 
         Local runs end with this process. A second Ctrl-C, which does not wait for processes, counts

@@ -7,7 +7,6 @@ submit, and its runs are named after it: ``NAME-1``, ``NAME-2`` and so on.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -17,7 +16,6 @@ import msgspec
 from k8sbench.model import times
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kube import KubeObject, conditions, is_true, moment
-from k8sbench.model.plan import STORED
 from k8sbench.model.pool import NodePool
 from k8sbench.model.request import CaseRequest, SubmitRequest
 
@@ -194,28 +192,10 @@ def object_of(
                 f"{option} {value} is no claim, and the operator's pods mount claims alone.",
                 f"Write {option} pvc:NAME/FOLDER, or run it from here with --no-operator.",
             )
-    wanted = spec_of(request, name, file=file, pool=pool, nodes=nodes)
-    # An absent field is None, and a list of none has no items that the schema would take.
-    given = msgspec.to_builtins(wanted)
-    usual = msgspec.to_builtins(ObjectSpec())
-    order = ("set", "benchmark", "file", *usual)
-    spec = {name: given[name] for name in order if given[name] != usual[name]}
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
-
-
-def spec_of(
-    request: SubmitRequest,
-    name: str,
-    *,
-    file: str = "",
-    pool: NodePool | None = None,
-    nodes: Sequence[str] = (),
-) -> ObjectSpec:
-    """Return what a submit asks for, as an object of this name has it."""
     same = {name: getattr(request, name) for name in CaseRequest.__struct_fields__}
     precision = "amp" if request.amp and request.precision is None else request.precision
     target = request.target if request.target in {None, "none"} else f"{request.target:.9g}"
-    return ObjectSpec(
+    wanted = ObjectSpec(
         **same
         | {
             "set": None if request.set_name == name else request.set_name,
@@ -230,6 +210,18 @@ def spec_of(
             "nodes": tuple(nodes),
         }
     )
+    # An absent field is None, and a list of none has no items that the schema would take.
+    given = _as_json(wanted)
+    usual = _as_json(ObjectSpec())
+    order = ("set", "benchmark", "file", *usual)
+    spec = {name: given[name] for name in order if given[name] != usual[name]}
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
+
+
+def _as_json(spec: ObjectSpec) -> dict[str, Any]:
+    """Return a spec as JSON has it, which knows lists alone."""
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(spec))
+    return plain
 
 
 def _pool(pool: NodePool) -> dict[str, Any]:
@@ -243,18 +235,6 @@ def _read_pool(given: Mapping[str, Any] | None) -> Any:
     with contextlib.suppress(msgspec.ValidationError):
         return msgspec.convert(given, NodePool | None)
     return given
-
-
-def stored(request: SubmitRequest, name: str, *, store_id: str, at: float) -> Benchmark:
-    """Return the object of a submit without an operator; its store names it, and the time."""
-    text = f"{store_id} {name} {at!r}"
-    return Benchmark(
-        name=name,
-        uid=STORED + hashlib.sha256(text.encode()).hexdigest()[:16],
-        generation=1,
-        created_at=at,
-        spec=spec_of(request, name),
-    )
 
 
 def is_same(asked: Mapping[str, Any], found: Benchmark) -> bool:

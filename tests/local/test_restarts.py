@@ -16,7 +16,6 @@ from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.connections import run_context
 from k8sbench.app.submit import resumed
-from k8sbench.lifecycle import submitting
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import EarlierAttempt
@@ -24,6 +23,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.planning import DRAFT_ID
 from k8sbench.model.run import Run
 from tests.local.jobs import processes_of
+from tests.unit.lifecycle import played
 from tests.unit.lifecycle.played import Silent
 from tests.unit.local import examples
 from tests.unit.model.specs import a_request
@@ -87,7 +87,7 @@ def submitted(
         if resume is not None:
             options = a_request(resume=resume)
             _, cases = resumed(cases, context, resume, Silent())
-        list(submitting.submit(cases, context, Silent(), Stop(), options))
+        played.submitted(cases, context, Silent(), Stop(), options)
     assert not processes_of("restarted")
     return store.run("restarted")
 

@@ -21,7 +21,7 @@ from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.schedule import CASE, FAULTY_SECONDS, TRAINING_CASE, Schedule
 from tests.simulation.store import Disk, SimulatedStore
 from tests.simulation.world import BEGIN, Process
-from tests.unit.lifecycle.played import Silent
+from tests.unit.lifecycle.played import Silent, submitted
 
 ROUNDS = 6
 """Rounds of ``collect`` that close all runs once faults have stopped."""
@@ -108,7 +108,7 @@ class WithoutOperator(Schedule):
             if resumes:
                 wanted = msgspec.structs.replace(self.case, repeats=self.laptop.most)
                 _, cases = resumed([wanted], context, SET, Silent())
-            list(submitting.submit(cases, context, Silent(), Stop(), request))
+            submitted(cases, context, Silent(), Stop(), request)
 
     def _check_new(self, job: Job) -> None:
         """Check that no more runs than are allowed go on when a submit has a new job."""

@@ -23,6 +23,7 @@ from k8sbench.model import benchmark_object, times
 from k8sbench.model.benchmark_object import Benchmark, StatusEvent
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.identity import RUN_ID
+from k8sbench.model.plan import STORED
 from k8sbench.model.stored_object import ObjectPlace, PrivateOptions, StoredObject, StoredStatus
 from k8sbench.ports import Clock
 
@@ -136,7 +137,7 @@ class StoredObjects:
             metadata = {
                 **wanted["metadata"],
                 "namespace": place.access.namespace or "default",
-                "uid": str(uuid.uuid4()),
+                "uid": f"{STORED}{uuid.uuid4()}",
                 "resourceVersion": "1",
                 "generation": 1,
                 "creationTimestamp": times.utc(self._clock()),

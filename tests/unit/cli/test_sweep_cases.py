@@ -7,6 +7,7 @@ import pytest
 
 from k8sbench.adapters.local import cluster
 from k8sbench.app import submit
+from k8sbench.app.submission import Submission
 from k8sbench.diagnose.preflight.nodes import refusal, room
 from k8sbench.model.errors import DoesNotFit
 from k8sbench.model.plan import RunPlan
@@ -42,7 +43,7 @@ def test_all_benchmarks_skip_a_missing_framework(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(importlib.util, "find_spec", there.get)
     planned: list[RunPlan] = []
 
-    def run(submission: submit.Submission, *_: object) -> None:
+    def run(submission: Submission, *_: object) -> None:
         planned.extend(case.draft for case in submission.planned)
         raise DoesNotFit("Far enough.")
 

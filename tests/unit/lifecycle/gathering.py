@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from k8sbench.adapters.metrics.trainer import TrainerSource
-from k8sbench.lifecycle import collecting, submitting
+from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
 from k8sbench.lifecycle.stop import Stop
@@ -20,7 +20,7 @@ from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, Store
 from k8sbench.threads import Threads
-from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case
+from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case, submitted
 from tests.unit.model.specs import a_request
 from tests.unit.store.examples import measurement
 
@@ -125,7 +125,7 @@ class Bench:
         draft = msgspec.structs.replace(case.draft, device=device, preset="full")
         case = msgspec.structs.replace(case, draft=draft)
         options = a_request(set_name="night", **asked)
-        done = submitting.submit(
+        done = submitted(
             [case] * cases, self.context, self.reporter, self.stop, options, self.gathering
         )
         return [one.run for one in done]

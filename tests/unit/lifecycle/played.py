@@ -10,19 +10,22 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.lifecycle import collecting, serving, submitting
+from k8sbench.lifecycle import collecting, serving
 from k8sbench.lifecycle.collecting import CollectResult
-from k8sbench.lifecycle.context import RunContext
+from k8sbench.lifecycle.context import Reporter, RunContext
+from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
 from k8sbench.lifecycle.outcome import Outcome
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.stop import Stop
+from k8sbench.lifecycle.submitting import SubmittedBenchmark
 from k8sbench.model.benchmark_object import Benchmark, ObjectSpec, StatusEvent
 from k8sbench.model.errors import BenchError
 from k8sbench.model.kube import ATTEMPT_LABEL, JobIdentity, JobOwner, Ownership
 from k8sbench.model.phase import Phase, ReplicaState, Transition
-from k8sbench.model.plan import Backend, RunPlan
+from k8sbench.model.plan import STORED, Backend, RunPlan
 from k8sbench.model.planning import make_plan
+from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest, Store
 from k8sbench.threads import Inline, Threads
@@ -240,7 +243,30 @@ def outcomes(
     backend: Backend = "kubernetes" if cluster.jobs_outlive_us else "local"
     planned = planned or [planned_case(backend, **asked)] * cases
     wanted, here = a_request(**{"set_name": "night", **asked}), context(store, cluster, **changes)
-    return list(submitting.submit(planned, here, reporter or Silent(), stop or Stop(), wanted))
+    return submitted(planned, here, reporter or Silent(), stop or Stop(), wanted)
+
+
+def submitted(
+    cases: Sequence[PlannedCase],
+    here: RunContext,
+    reporter: Reporter,
+    stop: Stop,
+    wanted: SubmitRequest,
+    gathering: GpuMetricsFetcher | None = None,
+) -> list[Outcome]:
+    """Reconcile the Benchmark of a submit."""
+    objects = FakeObjects()
+    names = ("parallel", "keep", "wait")
+    uid = f"{STORED}{len(here.store.ids())}-{here.clock()}"
+    objects.create(
+        wanted.run_id or wanted.joined_set,
+        uid,
+        set=wanted.joined_set,
+        **{name: getattr(wanted, name) for name in names},
+    )
+    benchmark = objects.found[uid]
+    work = SubmittedBenchmark(benchmark, objects, cases, here, reporter, stop, wanted, gathering)
+    return list(work.outcomes())
 
 
 def submit(store: Store, cluster: FakeCluster, **asked: Any) -> list[Run]:

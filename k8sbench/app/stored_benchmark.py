@@ -1,0 +1,125 @@
+"""The Benchmark of a submit without an operator: it lies in the store, and this process has it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from k8sbench.adapters import processes
+from k8sbench.app import objects
+from k8sbench.app.submission import Submission
+from k8sbench.lifecycle.planned_case import PlannedCase
+from k8sbench.model import benchmark_object, stored_object
+from k8sbench.model.benchmark_object import LONGEST_NAME, Benchmark
+from k8sbench.model.request import ClusterAccess, SubmitRequest
+from k8sbench.model.stored_object import ObjectPlace, PrivateOptions
+from k8sbench.ports import Clock
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.store.benchmark_objects import StoredObjects
+    from k8sbench.adapters.store.sql_store import SqlStore
+
+
+@contextlib.contextmanager
+def held(
+    store: SqlStore, submission: Submission, clock: Clock
+) -> Iterator[tuple[StoredObjects, Benchmark]]:
+    """Store the Benchmark of a submit, and keep other processes from reconciling it.
+
+    One of the set that asks for the same is retried. Raises :class:`UsageError` for what no
+    Benchmark may ask for.
+    """
+    from k8sbench.adapters.store.benchmark_objects import StoredObjects
+
+    place, private, asked = _asked(submission)
+    every = StoredObjects(store.root, clock)
+    name = asked["metadata"]["name"]
+    with contextlib.ExitStack() as claims:
+
+        def is_ours(name: str) -> bool:
+            claim = f"benchmark {name}"
+            if not store.claims.claim(claim):
+                return False
+            claims.callback(store.claims.release, claim)
+            return True
+
+        benchmark = None
+        for one in _candidates(every, submission.request, name):
+            if benchmark_object.is_same(asked, one) and not one.spec.cancel and is_ours(one.name):
+                benchmark = _retried(every, one, asked, place)
+                break
+        if benchmark is None:
+            if every.find(name) is not None or not is_ours(name):
+                name = objects.drawn_name(submission.planned[0].draft.benchmark)
+                is_ours(name)
+            asked = {
+                **asked,
+                "metadata": {**asked["metadata"], "name": name},
+                # Another name changes no set.
+                "spec": {**asked["spec"], "set": submission.request.joined_set},
+            }
+            benchmark = every.create(asked, place, private)
+        yield StoredObjects(store.root, clock, names={benchmark.name}), benchmark
+
+
+def _candidates(every: StoredObjects, request: SubmitRequest, name: str) -> Sequence[Benchmark]:
+    """Return the objects that a submit may ask to be retried."""
+    if request.resume is not None:
+        return [one for one in every.every() if one.set_name == request.resume]
+    found = every.find(name)
+    return () if found is None else (found,)
+
+
+def _retried(
+    every: StoredObjects, one: Benchmark, asked: Mapping[str, Any], place: ObjectPlace
+) -> Benchmark | None:
+    """Make this process the one that reconciles an object, and have it retried."""
+    before = every.stored(one)
+    if before is None or every.place(one, place, before=before.place) is None:
+        return None
+    spec = asked["spec"]
+    return every.change(
+        one,
+        lambda current: {
+            "retry": current.spec.retry + 1,
+            "parallel": spec.get("parallel"),
+            "keep": spec.get("keep"),
+        },
+    )
+
+
+def _asked(submission: Submission) -> tuple[ObjectPlace, PrivateOptions, Mapping[str, Any]]:
+    """Return where a submit runs, what this machine alone understands, and its object."""
+    request, planned = submission.request, submission.planned
+    api = submission.target.api
+    request, private = stored_object.split(request)
+    if planned[0].benchmark_file:
+        path = str(Path(request.benchmark).absolute())
+        private = msgspec.structs.replace(private, benchmark=path)
+    access = ClusterAccess()
+    if api is not None:
+        there = api.place
+        access = ClusterAccess(
+            namespace=there.namespace, context=there.context, kubeconfig=there.kubeconfig
+        )
+    place = ObjectPlace(
+        backend="local" if api is None else "kubernetes",
+        access=access,
+        process=processes.this_process(),
+    )
+    asked = submission.asked or _object_of(planned, request, submission.nodes)
+    return place, private, asked
+
+
+def _object_of(
+    planned: Sequence[PlannedCase], request: SubmitRequest, nodes: Sequence[str]
+) -> Mapping[str, Any]:
+    """Return the object; a run's name that no object may have is not its name."""
+    run_id = request.run_id
+    if run_id is not None and len(run_id) > LONGEST_NAME:
+        request = msgspec.structs.replace(request, run_id=None)
+    return objects.object_of(planned, request, nodes=nodes)
