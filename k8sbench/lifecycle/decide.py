@@ -437,10 +437,11 @@ def known_end(record: RecordedRun, reported: Transition) -> Transition:
 
 
 def is_restarted(record: RecordedRun, end: Transition, now: Now) -> bool:
-    """Return True if another attempt follows this end."""
+    """Return True if another attempt follows this end; a Benchmark must want the run."""
     run = record.run
     return (
         record.wish is None
+        and run.plan.requested_by is not None
         and not record.keep  # the job is to stay
         and run.restarts < run.plan.max_restarts
         and may_be_better(end)

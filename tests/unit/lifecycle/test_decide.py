@@ -32,9 +32,10 @@ def step(phase: Phase, cause_id: str | None = None, at: float = NOW) -> Transiti
     return Transition(phase=phase, at=at, cause="Because.", cause_id=cause_id)
 
 
-def a_run(*steps: Transition, max_restarts: int = 0) -> Run:
+def a_run(*steps: Transition, max_restarts: int = 0, requested_by: str | None = None) -> Run:
     plan = planned_case("kubernetes", timeout_s=600.0).plan("seg-1", "night")
-    plan = msgspec.structs.replace(plan, max_restarts=max_restarts)
+    changes = {"max_restarts": max_restarts, "requested_by": requested_by}
+    plan = msgspec.structs.replace(plan, **changes)
     first = step(Phase.CREATED)
     return Run(
         plan=plan,
@@ -239,12 +240,14 @@ def test_the_end_of_a_job_is_waited_for_once_it_was_asked_for_and_not_for_ever()
 
 def test_another_attempt_follows_an_end_that_may_be_better_next_time() -> None:
     end = step(Phase.FAILED, "replica-failed")
-    record = decide.RecordedRun(run=a_run(step(Phase.RUNNING), max_restarts=1))
+    run = a_run(step(Phase.RUNNING), max_restarts=1, requested_by="stored-1")
+    record = decide.RecordedRun(run=run)
     decide.see_time(record, moment(NOW))
     view = ended(end)
     assert decide.advance(record, view, moment(NOW)) is None
     assert decide.decide(record, view, moment(NOW)).kind is decide.ActionKind.RESTART
-    for changes in ({"wish": WISH}, {"keep": True}):
+    wanted_by_none = a_run(step(Phase.RUNNING), max_restarts=1)
+    for changes in ({"wish": WISH}, {"keep": True}, {"run": wanted_by_none}):
         last = msgspec.structs.replace(record, **changes)
         assert decide.advance(last, view, moment(NOW)) is not None
     assert decide.advance(record, view, moment(NOW + 601.0)) is not None, "its time is up"
