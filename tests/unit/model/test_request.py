@@ -12,7 +12,7 @@ from tests.unit.model.specs import a_request
 
 
 def test_every_field_has_a_flag_and_every_flag_a_field() -> None:
-    fields = {*SubmitRequest.__struct_fields__} - {"benchmark", "access", "command"}
+    fields = {*SubmitRequest.__struct_fields__} - {"benchmark", "object_file", "access", "command"}
     assert {*request.FLAGS} == fields
     assert {*request.ACCESS_FLAGS} == {*ClusterAccess.__struct_fields__}
 
