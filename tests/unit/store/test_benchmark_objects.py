@@ -112,6 +112,15 @@ def test_what_is_gone_or_created_again_is_left(objects: StoredObjects) -> None:
     assert objects.current() == {again.uid: again}
 
 
+def test_the_status_that_a_killed_deletion_left_is_no_new_objects(
+    objects: StoredObjects, tmp_path: Path
+) -> None:
+    objects.write(objects.create(asked(), PLACE), DONE)
+    file(tmp_path, "night.json").unlink()
+    assert objects.create(asked(), PLACE).status == {}
+    assert [one.status for one in objects.every()] == [{}]
+
+
 def test_an_ended_object_stays_known_and_is_not_read_again(
     objects: StoredObjects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
