@@ -51,7 +51,8 @@ def efficiency(group: Group, speedup: Figure) -> Figure:
 def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
     """Return the 1x1 group of the speedup, or why there is none.
 
-    One of the same window comes first, then the group's own set, then the newest.
+    A 1x1 group is its own. Else one of the same window comes first, then the group's own set, then
+    the newest.
     """
     key = group.key
     mine = [
@@ -63,7 +64,8 @@ def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
 
     def nearness(other: Group) -> tuple[object, ...]:
         has_window = other.key.window == key.window
-        return has_window, other.key.set_name == key.set_name, other.began[1], other.key
+        is_own = other.key.id == key.id
+        return is_own, has_window, other.key.set_name == key.set_name, other.began[1], other.key
 
     mine.sort(key=nearness, reverse=True)
     for other in mine:

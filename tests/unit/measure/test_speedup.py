@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from k8sbench.measure.group.grouping import groups
@@ -12,8 +13,9 @@ from k8sbench.model.plan import PlannedWindow
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from tests.unit.measure.rows import by_case
+from tests.unit.measure.trained_groups import TRAINING, trained
 from tests.unit.presence import present
-from tests.unit.report.factory import V100_16, V100_32, repeats, run, smoke, throughput
+from tests.unit.report.factory import START, V100_16, V100_32, repeats, run, smoke, throughput
 
 
 def test_a_head_that_only_the_program_tells_is_footnoted_too() -> None:
@@ -66,6 +68,14 @@ def test_imported_logs_of_different_length_have_a_speedup_with_a_note() -> None:
     made = results(groups([one, alike, run(700.0, backend="imported")]))
     speedups = [(result.group.key.case, result.speedup.value) for result in made]
     assert sorted(speedups) == [("1x1", 1.0), ("1x1", 1.0), ("1x8", pytest.approx(700 / 101))]
+
+
+def test_one_gpu_has_no_speedup_over_one_gpu_of_a_shorter_training() -> None:
+    shorter = msgspec.structs.replace(TRAINING, length=2)
+    one = trained(rate=100.0, case="1x1")
+    another = trained(rate=97.0, case="1x1", training=shorter, at=START + 1e6)
+    made = results(groups([one, another]))
+    assert [(found.speedup.value, found.efficiency.value) for found in made] == [(1.0, 1.0)] * 2
 
 
 @pytest.mark.parametrize(
