@@ -96,7 +96,7 @@ def html(page: Page) -> str:
         version=page.version,
         lead="; ".join(words.phrase(page.lang, part) for part in _states(page.results)) + end,
         first=_first(page, noted),
-        since=_since(page),
+        since=_since(page, noted),
         noted=_noted(page, noted[:MOST_NOTED], axes),
         more_noted=len(noted[MOST_NOTED:]),
         causes=[
@@ -140,12 +140,22 @@ def _first(page: Page, noted: Sequence[Noted]) -> str:
     return _listed(page.lang, [f"{count} {label}" for label, count in counts.items()])
 
 
-def _since(page: Page) -> str:
-    """Say what the comparison of the newest two sets shows; empty without rows."""
-    if page.compared is None:
+def _since(page: Page, noted: Sequence[Noted]) -> str:
+    """Say what the comparison of the newest two sets shows; empty without rows.
+
+    A case that its series calls changed since the newest set is not counted as without a change.
+    """
+    compared = page.compared
+    if compared is None:
         return words.say(page.lang, "nothing_to_compare") if page.results else ""
-    parts = _listed(page.lang, comparing.counts(page.compared), end="")
-    return words.say(page.lang, "changed", a=page.compared.a, b=page.compared.b, parts=parts)
+    named = [one.compared for one in noted if one.since == compared.b]
+    loud = ("faster", "slower")
+    counted_cases = [one for one in compared.cases if one.finding in loud or one not in named]
+    if not counted_cases:
+        return ""
+    counts = comparing.counts(msgspec.structs.replace(compared, cases=tuple(counted_cases)))
+    parts = _listed(page.lang, counts, end="")
+    return words.say(page.lang, "changed", a=compared.a, b=compared.b, parts=parts)
 
 
 def _listed(lang: str, parts: Iterable[str], end: str | None = None) -> str:

@@ -173,6 +173,11 @@ def troubled(night: int, group: Group) -> Group | None:
             member, rate=None, verdict="rejected", reasons=(reject("gpu-shared"),)
         )
         return msgspec.structs.replace(group, spread=None, members=(lost,))
+    return scaled(group, factor)
+
+
+def scaled(group: Group, factor: float) -> Group:
+    """Multiply the rates of a group."""
     rates = [factor * (member.rate or 0.0) for member in group.members]
     members = tuple(
         msgspec.structs.replace(member, rate=rate)

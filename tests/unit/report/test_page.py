@@ -10,8 +10,9 @@ import pytest
 from k8sbench.measure.group import grouping, speedup
 from k8sbench.measure.run.recorded import curve
 from k8sbench.model.errors import Finding
+from k8sbench.model.group import Group
 from k8sbench.model.log_format import LogFormat
-from k8sbench.report import layout, page, words
+from k8sbench.report import attention, layout, page, words
 from k8sbench.report.plot import History
 from tests.unit.presence import present
 from tests.unit.report import example, pages
@@ -229,6 +230,23 @@ def test_of_many_sets_only_the_newest_unfold() -> None:
     text = page.html(of_sets)
     assert len(text.encode()) < 300_000
     assert text.count('class="more"') == 20
+
+
+def test_a_case_that_changed_with_the_newest_set_is_not_counted_as_without_a_change() -> None:
+    """Its series shows what two sets alone do not."""
+
+    def change(night: int, group: Group) -> Group:
+        factor = {10: 0.998, 11: 0.995}.get(night, 1.0) if group.key.case == "1x8" else 1.0
+        return pages.scaled(group, factor)
+
+    made = pages.nightly(12, 3, change=change)
+    assert {one.finding for one in present(made.compared).cases} == {"no-difference"}
+    (one,) = attention.noted(made.series, made.compared, made.results)
+    assert (one.words, one.since) == ("unconfirmed", "night-011")
+    assert "From night-010 to night-011: 2 show no change." in text_of(made)
+    alone = pages.nightly(12, 1, change=change)
+    assert "show no change" not in text_of(alone)
+    assert "shows no change" not in text_of(alone)
 
 
 def test_the_head_says_what_is_not_stated_and_of_which_framework_a_version_is() -> None:
