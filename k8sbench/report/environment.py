@@ -148,9 +148,9 @@ def lacking(groups: Sequence[Group], *stated: Facts) -> list[str]:
     return [name for name in usual if known.isdisjoint((name, *EQUAL.get(name, ())))]
 
 
-def _version(version: object) -> str:
-    """Write a framework's version; Paddle's builds of its develop branch have the number 0.0.0."""
-    return "develop" if version == "0.0.0" else str(version)
+def named_version(framework: str, version: object) -> str:
+    """Write a framework with its version; Paddle's builds of develop have the number 0.0.0."""
+    return f"{framework} {'develop' if version == '0.0.0' else version}".strip()
 
 
 def _stated(group: Group, run: Run, measured: Measurement) -> dict[str, object]:
@@ -166,7 +166,7 @@ def _stated(group: Group, run: Run, measured: Measurement) -> dict[str, object]:
     facts["nodes"] = ", ".join(sorted(str(host) for host in hosts if host))
     facts["ram_gib"] = stated.get("ram_gib") and f"{stated['ram_gib']} GiB"
     if version := stated.get("framework_version"):
-        facts["framework_version"] = f"{plan.framework} {_version(version)}"
+        facts["framework_version"] = named_version(plan.framework, version)
     facts["backend"] = plan.backend
     if group.on_cpu:
         facts["transport"] = None  # gloo's, not NCCL's

@@ -30,6 +30,7 @@ from k8sbench.report import (
     chart,
     columns,
     comparing,
+    environment,
     formats,
     group_words,
     layout,
@@ -258,19 +259,12 @@ def _head(page: Page) -> list[tuple[str, str]]:
         "driver": listed(group.driver for group in groups),
         "framework": listed(group.key.framework for group in groups),
         "framework version": listed(
-            f"{name or ''} {_version(str(version))}".strip()
-            for name, version in versions
-            if version
+            environment.named_version(name or "", version) for name, version in versions if version
         ),
         "image": listed(group.key.image for group in groups),
         "dates": group_words.dates(groups, "not stated"),
     }
     return [(name, value) for name, value in facts.items() if value]
-
-
-def _version(text: str) -> str:
-    """Mark the version of Paddle's development builds."""
-    return f"{text} (a development build)" if text == "0.0.0" else text
 
 
 def _method(page: Page) -> list[str]:
