@@ -180,8 +180,8 @@ def signed_percent(value: float) -> str:
 UNLIKE = {
     "estimator": "averaging rule",
     "model": "different or unknown model",
-    "gpu-model": "GPU model (or not stated)",
-    "device": "GPU model (or not stated)",
+    "gpu-model": "different or unknown GPU model",
+    "device": "different or unknown GPU model",
 }
 
 
