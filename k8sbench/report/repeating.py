@@ -217,11 +217,12 @@ def _headed(row: str, words: Sequence[str], result: Result, upstream: Upstream, 
 def _options(words: Mapping[str, Sequence[str]], is_set: str) -> Options:
     """Return the options of launch commands with their values and rows, in their order.
 
-    ``is_set`` stands for the value of an option that has none.
+    ``is_set`` stands for the value of an option that has none. Of an option that a command has
+    twice, the last value holds.
     """
     found: Options = {}
     for row, some in words.items():
-        for name, value in _pairs(some):
+        for name, value in dict(_pairs(some)).items():
             found.setdefault(name, {}).setdefault(value or is_set, []).append(row)
     return found
 

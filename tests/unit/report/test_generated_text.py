@@ -94,3 +94,6 @@ def test_a_report_has_no_placeholder_no_dead_link_and_names_no_program_twice(
         program = row.split("|")[3] if row.startswith("|") else ""
         words = re.findall(r"[A-Za-z-]{4,}", program)
         assert len(words) == len({*words}), program
+    for option in re.findall(r"^\| `-[\w.-]+` \| (.*) \|$", text, re.MULTILINE):
+        rows = [row for some in re.findall(r"\(([^)]+)\)", option) for row in some.split(", ")]
+        assert len(rows) == len({*rows}), option
