@@ -57,6 +57,13 @@ def test_a_text_of_the_catalog_has_no_placeholder() -> None:
     assert {place: names for place, names in found.items() if names} == {}
 
 
+def test_a_note_of_the_catalog_has_no_mark_of_markdown() -> None:
+    """A report escapes it: a reader would see the mark."""
+    notes = {place: text for place, text in of_the_catalog().items() if place.endswith(".note")}
+    assert notes
+    assert [place for place, text in notes.items() if "`" in text] == []
+
+
 def test_a_reference_leads_to_a_command_or_a_page_that_is_there() -> None:
     assert isinstance(cli, click.Group)
     commands = {*cli.list_commands(click.Context(cli))}
