@@ -1,9 +1,12 @@
 """Comparing two sides: matching cases, missing ratios and regressions."""
 
+import random
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.compared import Compared
@@ -111,6 +114,32 @@ def test_what_one_case_shows_alone_many_cases_may_not_show_together() -> None:
     assert (case.finding, case.regression) == ("no-difference", False)
     assert present(case.p) <= 0.05 < present(case.p_adjusted)
     assert present(case.low) < 0 < present(case.high), "its interval is that of its verdict"
+
+
+@given(
+    changes=st.lists(st.floats(-0.06, 0.06), min_size=1, max_size=6),
+    noise=st.sampled_from([0.0, 0.001, 0.004, 0.02]),
+    days=st.sampled_from([None, 0.001, 0.005]),
+    seed=st.integers(0, 2**32),
+)
+def test_an_interval_holds_0_exactly_where_no_change_is_shown(
+    changes: list[float], noise: float, days: float | None, seed: int
+) -> None:
+    draw = random.Random(seed)
+    a: list[Run] = []
+    b: list[Run] = []
+    among: list[Group] = []
+    for number, change in enumerate(changes, 1):
+        case = f"1x{number}"
+        if days is not None:
+            among += earlier(*[100.0 * (1 + draw.gauss(0, days)) for _ in range(5)], case=case)
+        a += old([100.0 * (1 + draw.gauss(0, noise)) for _ in range(3)], case=case)
+        b += new([100.0 * (1 + change + draw.gauss(0, noise)) for _ in range(3)], case=case)
+    found = compared(a, b, among=among).cases
+    assert len(found) == len(changes)
+    for one in found:
+        holds_0 = present(one.low) < 0 < present(one.high)
+        assert holds_0 == (one.finding == "no-difference")
 
 
 def test_cases_meet_their_like_and_what_has_none_says_so() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from k8sbench.measure.group.node_check import JudgedNodes, NodeFigures, check
+from tests.unit.presence import present
 
 V100 = ("Tesla V100", "fp32", "time_weighted")
 
@@ -28,6 +29,19 @@ def test_fewer_than_five_nodes_are_not_judged() -> None:
         "4 nodes were measured alike; fewer than 5 do not show how much equal nodes differ."
     )
     assert check(nodes([1000, 1000, 1000, 1000, 500])).to_cordon == ("gpu-4",)
+
+
+@pytest.mark.parametrize(("rate", "slow"), [(995.5, ()), (994.5, ("gpu-8",))])
+def test_among_equal_nodes_the_limit_is_half_a_per_cent(rate: float, slow: tuple[str, ...]) -> None:
+    found = check(nodes([*[1000] * 8, rate]))
+    assert found.to_cordon == slow
+    assert [one.limit for one in found.limits] == [0.005]
+
+
+def test_nodes_that_differ_widen_the_limit_by_their_own_spread() -> None:
+    found = check(nodes([1000, 1004, 996, 1003, 997, 1002, 998, 990]))
+    assert found.to_cordon == ()
+    assert present(found.limits[0].limit) > 0.01
 
 
 def test_slow_nodes_hide_no_other_while_they_are_fewer_than_half() -> None:
