@@ -114,6 +114,8 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Environment variables of the command; values may hold placeholders too."""
     workdir: AbsolutePath | None = None
     """Folder in the container from which the command starts."""
+    folder: Text | None = None
+    """Folder of the repository that stands there; None: the whole repository. For readers."""
     data: Literal["real", "synthetic"] = "real"
     """Training data of the program."""
     image: Name | None = None

@@ -166,6 +166,7 @@ def _container(upstream: Upstream, *, is_several: bool) -> str | None:
     words += ["--device /dev/infiniband"] if is_several else []
     if upstream.workdir:
         folder = upstream.repository.rpartition("/")[2].removesuffix(".git")
+        folder = "/".join(filter(None, (folder, upstream.folder)))
         words.append(f'-v "$PWD/{folder}:{upstream.workdir}"')
     words += ['-v "$DATA:$DATA"'] if upstream.data == "real" else []
     return " ".join([*words, image])

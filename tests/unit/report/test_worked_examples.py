@@ -271,7 +271,11 @@ The maker's own results: NVIDIA/DeepLearningExamples.
         "3 features": ("## Features", "| DALI | yes |"),
         "4 program": ("DeepLearningExamples 5cc03caa", "checkout 5cc03caa153f"),
         "5 data": ("ImageNet (ILSVRC 2012)",),
-        "6 image": ("--shm-size=16g", "nvcr.io/nvidia/pytorch:20.03-py3"),
+        "6 image": (
+            "--shm-size=16g",
+            "/PyTorch/Classification/ConvNets:/workspace/rn50",
+            "nvcr.io/nvidia/pytorch:20.03-py3",
+        ),
         "7 nodes": ("gpu-node-1",),
         "8 commands": ("/workspace/rn50/multiproc.py --nnodes 1", "--nproc_per_node 8"),
         "9 method": ("iterations 21 to 120", "with 100 iterations", "the median of the valid runs"),
