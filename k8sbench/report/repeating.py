@@ -152,8 +152,7 @@ def _data(variant: Variant, upstream: Upstream, lang: Lang) -> str | None:
 
 def _container(upstream: Upstream, *, is_several: bool) -> str | None:
     """Write the start of the container with its limits; None without an image."""
-    image = upstream.environment.get("container", "").partition(" ")[0]
-    image = upstream.environment.get("built image", image)
+    image = _image(upstream)
     if not image:
         return None
     words = ["docker run --rm -it --gpus all --network host"]
@@ -165,11 +164,21 @@ def _container(upstream: Upstream, *, is_several: bool) -> str | None:
         words.append(f"--ulimit stack={stack}")
     words += ["--device /dev/infiniband"] if is_several else []
     if upstream.workdir:
-        folder = upstream.repository.rpartition("/")[2].removesuffix(".git")
-        folder = "/".join(filter(None, (folder, upstream.folder)))
-        words.append(f'-v "$PWD/{folder}:{upstream.workdir}"')
+        words.append(f'-v "$PWD/{_clone(upstream)}:{upstream.workdir}"')
     words += ['-v "$DATA:$DATA"'] if upstream.data == "real" else []
     return " ".join([*words, image])
+
+
+def _image(upstream: Upstream) -> str:
+    """Return the image of the container; empty without one."""
+    image = upstream.environment.get("container", "").partition(" ")[0]
+    return upstream.environment.get("built image", image)
+
+
+def _clone(upstream: Upstream) -> str:
+    """Return the program's folder on the node, in the folder of the clone."""
+    folder = upstream.repository.rpartition("/")[2].removesuffix(".git")
+    return "/".join(filter(None, (folder, upstream.folder)))
 
 
 def _words(variant: Variant, upstream: Upstream, result: Result) -> list[str]:
@@ -207,7 +216,9 @@ def _words(variant: Variant, upstream: Upstream, result: Result) -> list[str]:
 def _headed(row: str, words: Sequence[str], result: Result, upstream: Upstream, lang: Lang) -> str:
     """Write a row's launch command with its name, and where it starts on several nodes."""
     text = " ".join(map(_quoted, words))
-    text = f"cd {upstream.workdir} && {text}" if upstream.workdir else text
+    # Without a container the program starts in the clone.
+    place = upstream.workdir if _image(upstream) else _clone(upstream)
+    text = f"cd {place} && {text}" if upstream.workdir else text
     nodes = result.group.plan.replicas
     if nodes == 1:
         return f"# {row}\n{text}"
