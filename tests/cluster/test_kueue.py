@@ -242,7 +242,8 @@ def test_a_job_that_is_admitted_and_not_resumed_is_said_so_gives_its_turn_back_a
 ) -> None:
     namespace = own_shell.namespace
     operator = operator_process.make(namespace, tmp_path / "machine")
-    waits, on_free_gpus = usual(set="s", queue=QUEUE, jobKind="trainjob"), usual(set="s")
+    waits = usual(set="s", parallel=1, queue=QUEUE, jobKind="trainjob")
+    on_free_gpus = usual(set="s", parallel=1)
 
     def cause() -> str:
         return str(operator.json("status", "b-1")["history"][-1]["cause_id"])

@@ -274,7 +274,7 @@ def test_a_step_of_twelve_nights_is_found_in_its_second_night(nights: Nights) ->
     assert level == pytest.approx(0.97, abs=0.003), "what an operator's alert is about"
     assert first in observer.run("results", "--output=html").out.partition("</table>")[0]
     *_, history, compare = pages.commands(PAGE, NIGHTLY)
-    _, over_time, compared = shown()
+    _, over_time, compared, *_ = shown()
     assert over_time in nights.reader.runs(history)
     assert compared in nights.reader.runs(compare)
     absent = nights.name(LAST + 1)
