@@ -17,22 +17,24 @@ import contextlib
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from k8sbench.lifecycle import job_requests, run_artifacts
-from k8sbench.lifecycle.context import Reporter, RunContext, Until
+from k8sbench.lifecycle.context import Reporter, RunContext
 from k8sbench.lifecycle.executor import Executor
+from k8sbench.lifecycle.known_object import KnownObject
 from k8sbench.lifecycle.object_runs import Recording
 from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.run_starter import RunStarter
+from k8sbench.lifecycle.set_turns import SetTurns
+from k8sbench.lifecycle.status_writer import StatusWriter
 from k8sbench.lifecycle.turns import Turns
 from k8sbench.model import creation
-from k8sbench.model.benchmark_object import MOST_RUNS, OVER, Benchmark
+from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -46,75 +48,14 @@ SLICE_SECONDS = 0.1
 """Time of a pass for work that may go on in the next one."""
 PLANS = 4
 """Most objects that are planned at a time; one thread records the runs of all."""
-WRITES = 4
-"""Most pending writes of statuses: those of many objects hold up no creation of a job."""
 BUSY_SECONDS = 0.05
 """Longest wait for an event while there is work for a pass."""
 AGAIN_SECONDS = 15.0
-"""Interval of attempts to plan or write after a failure."""
+"""Interval of attempts to plan after a failure."""
 DELETED = "Its Benchmark was deleted."
 FINAL = frozenset(str(phase) for phase in Phase if phase.final)
 CANCELLED = "cancelled"
 """Cause id of runs that their object cancels."""
-
-
-class KnownObject(msgspec.Struct, kw_only=True):
-    """State of one object in this process; its times are monotonic seconds."""
-
-    benchmark: Benchmark
-    is_over: bool = False
-    """True if its status says that all of its runs have ended, and no run on record is open."""
-    is_checked: bool = False
-    """True if the runs on record have ended as its status says, or none is on record."""
-    runs: dict[str, Run] = {}
-    """Its recorded runs by id, in the order of their numbers."""
-    planned: int | None = None
-    """Number of its runs; None until all are recorded."""
-    retried: int
-    """Value of ``retry`` for which its runs are recorded."""
-    problem: BenchError | None = None
-    """Reason why its runs cannot be planned."""
-    work: Future[Sequence[PlannedCase]] | None = None
-    """Pending planning."""
-    recording: Recording | None = None
-    """Recording of its planned runs; None without one."""
-    later: deque[PlannedCase] = msgspec.field(default_factory=deque)
-    """One for each run that is recorded when its turn has come."""
-    plan_at: float = -math.inf
-    """Next time to plan it."""
-    delay: str = ""
-    """Reason why it could not be planned yet; empty without one."""
-    writes: Future[None] | None = None
-    """Pending write of its status."""
-    write_at: float = -math.inf
-    """Next time to write it."""
-    status: Mapping[str, Any] = {}
-    """Status that was written last."""
-    repeat_at: float = -math.inf
-    """Time to write it once more if the object still has another."""
-    facts: tuple[Any, ...] = ()
-    """Facts that the latest status, ``made``, was made from."""
-    made: Mapping[str, Any] = {}
-    make_at: float = -math.inf
-    """Time to make it again from the same facts."""
-    expires: tuple[float, float] | None = None
-    """Time to delete the object: by its status, Unix seconds, and by this clock."""
-
-    @property
-    def is_planned(self) -> bool:
-        """True if all of its runs are recorded, or cannot be planned."""
-        is_known = self.planned is not None or self.problem is not None
-        return is_known and self.retried >= self.benchmark.spec.retry
-
-    @property
-    def is_open(self) -> bool:
-        """True if one of its runs is not closed."""
-        return any(not run.is_closed for run in self.runs.values())
-
-    @property
-    def active(self) -> list[Run]:
-        """Its runs that have not ended."""
-        return [run for run in self.runs.values() if not run.phase.final]
 
 
 class Benchmarks:
@@ -131,12 +72,14 @@ class Benchmarks:
         self._objects, self._context, self._executor = objects, context, executor
         self._reporter, self._plan = reporter, plan
         self._serves = executor.rules.serves
+        self._statuses = StatusWriter(objects, context, reporter, lambda: executor.refusal)
         self._joined: dict[str, str] = {}
         """uid of the object that has joined a run of another one, by run id."""
         self.not_begun: list[Outcome] = []
         """Runs of a submitting process that were over before, or that another one follows."""
         self._known: dict[str, KnownObject] = {}
         """By uid."""
+        self._set_turns = SetTurns(context, executor, self._known, self._joined)
         self._due = -math.inf
         """Time of the next pass, monotonic seconds."""
         self._unread: set[str] = set()
@@ -251,8 +194,7 @@ class Benchmarks:
         self._record_some()
         self._check_ends()
         self._admit()
-        for known in sorted(self._known.values(), key=lambda known: known.write_at):
-            self._write(known, now)
+        self._statuses.write(self._known.values(), self._turns, now)
 
     def _see(self, benchmark: Benchmark) -> None:
         """Take in an object as it is now."""
@@ -532,14 +474,14 @@ class Benchmarks:
         if not (waiting or self.to_begin):
             return
         with contextlib.ExitStack() as sets:
-            if self._serves or self._counts_alone(sets):
+            if self._serves or self._set_turns.hold(sets):
                 self._give_turns(waiting)
             else:
                 self._has_waiting = True
 
     def _give_turns(self, waiting: list[Run]) -> None:
         """Count the runs of the sets, and begin those whose turn has come."""
-        self._turns = self._current_turns()
+        self._turns = self._set_turns.now()
         waiting.sort(key=lambda run: (run.created_at, run.run_id))
         for run in waiting:
             if not self._turns.is_next(run.plan):
@@ -554,69 +496,6 @@ class Benchmarks:
                 self._has_waiting = True
                 if self._executor.has_room:
                     self._begin_next(known)
-
-    def _current_turns(self) -> Turns:
-        """Return who has the turns of the sets now, and how many each set has."""
-        limits: dict[str, int] = {}
-        alone = set[str]()
-        for known in self._known.values():
-            benchmark = known.benchmark
-            parallel = benchmark.spec.parallel
-            # Who detaches waits for the end of no run to begin another one.
-            if known.is_over or self._executor.rules.until is Until.CREATED:
-                continue
-            if parallel is None:
-                alone.add(benchmark.uid)
-            else:  # of one that is not planned yet, too
-                limits[benchmark.set_name] = min(
-                    limits.get(benchmark.set_name, MOST_RUNS), parallel
-                )
-        turns = Turns(limits, self._open_runs(limits), alone, self._joined)
-        if not self._serves:
-            for run in self._executor.over():  # measuring it would slow another one
-                turns.take(run)
-        return turns
-
-    def _open_runs(self, limited: Iterable[str]) -> Sequence[Run]:
-        """Return the runs that may have turns.
-
-        A submitting process counts those of others, too, in sets that are ``limited``: those that
-        a process follows.
-        """
-        store, executor = self._context.store, self._executor
-        if not self._serves:
-            held = executor.held()
-            recorded = [
-                run
-                for name in limited
-                for run in store.runs(RunFilter(set_name=name, unfinished=True))
-            ]
-            others = [
-                run
-                for run in recorded
-                if run.plan.requested_by is not None
-                if run.run_id not in held and store.claims.is_taken(run.run_id)
-            ]
-            return [*executor.runs(), *others]
-        open_runs = [run for known in self._known.values() for run in known.active]
-        # Runs that nobody follows for now may have jobs, too; their objects may be gone.
-        known_runs = {run.run_id: run for run in (*open_runs, *executor.runs())}
-        recorded = store.runs(RunFilter(unfinished=True), known_runs)
-        return [run for run in recorded if run.is_at(self._context.location)]
-
-    def _counts_alone(self, sets: contextlib.ExitStack) -> bool:
-        """Keep other processes from beginning runs of a limited set, until ``sets`` is closed.
-
-        Counting and recording are one step then. False while another process does so.
-        """
-        claims = self._context.store.claims
-        for known in self._known.values():
-            if known.later and known.benchmark.spec.parallel is not None:
-                name = f"turns of {known.benchmark.set_name}"
-                if not claims.claim(name):
-                    return False
-                sets.callback(claims.release, name)
-        return True
 
     def _start(self, run: Run) -> None:
         store = self._context.store
@@ -650,85 +529,6 @@ class Benchmarks:
         self._joined[run.run_id] = known.benchmark.uid
         if outcome.how is not OutcomeKind.CREATED:
             self.not_begun.append(outcome)
-
-    # -- status ---------------------------------------------------------------------------------
-
-    def _write(self, known: KnownObject, now: float) -> None:
-        """Write the status of an object if it changed; delete an expired one."""
-        if known.writes is not None:
-            if not known.writes.done():
-                return
-            error = known.writes.exception()
-            known.writes = None
-            if error is not None:
-                known.status = {}
-                known.write_at = now + AGAIN_SECONDS
-                self._reporter.note(f"warning: {error}")
-        benchmark = known.benchmark
-        # A final status that came while its runs are planned may be a late answer of ours.
-        is_known = known.is_over or known.is_planned or benchmark.spec.cancel
-        if now < known.write_at or known.recording or (benchmark.is_over and not is_known):
-            return
-        if sum(one.writes is not None for one in self._known.values()) >= WRITES:
-            return
-        if known.is_over:
-            known.runs = {}
-            if self._has_expired(known, now) and not benchmark.is_deleted:
-                known.writes = self._start_write(self._objects.delete, benchmark)
-                return
-        status: Mapping[str, Any] = {"observedGeneration": benchmark.generation}
-        if not known.is_over:
-            status = self._status(known, now)
-            is_early = not (known.is_planned or known.is_open or status["phase"] in OVER)
-            if benchmark.is_over and is_early:
-                return  # only its planning shows whether runs of it are missing
-        is_due = status != known.status or now >= known.repeat_at
-        if is_due and benchmark_status.differs(status, benchmark.status):
-            known.status = status
-            known.write_at = now + PASS_SECONDS
-            known.repeat_at = now + AGAIN_SECONDS
-            events = tuple(benchmark_status.events(benchmark.status, status))
-            known.writes = self._start_write(self._objects.write, benchmark, status, events)
-
-    def _has_expired(self, known: KnownObject, now: float) -> bool:
-        """Return True if the time of a finished object is up.
-
-        The time before it was seen is by the clock that stamped its end.
-        """
-        expires_at = known.benchmark.expires_at
-        if expires_at is None or not known.is_checked:
-            return False
-        if known.expires is None or known.expires[0] != expires_at:
-            left_s = expires_at - self._context.clock()
-            most = known.benchmark.spec.ttl_seconds_after_finished or 0
-            known.expires = (expires_at, now + min(left_s, most))
-        return now >= known.expires[1]
-
-    def _status(self, known: KnownObject, now: float) -> Mapping[str, Any]:
-        """Return the status; with a thousand runs making it takes 60 ms."""
-        number = known.benchmark.number_of
-        runs = sorted(known.runs.values(), key=lambda run: number(run.run_id) or 0)
-        planned = known.planned if known.is_planned or known.is_open else None
-        refusal = known.delay or self._executor.refusal
-        ahead = self._turns.holders(known.benchmark.set_name, known.benchmark.uid)
-        facts = known.benchmark, planned, known.retried, known.problem, refusal, ahead, *runs
-        if facts != known.facts or now >= known.make_at:
-            known.facts = facts
-            known.make_at = now + AGAIN_SECONDS
-            known.made = benchmark_status.status_of(
-                known.benchmark,
-                runs,
-                planned=planned,
-                retried=known.retried,
-                problem=known.problem,
-                refusal=refusal,
-                ahead=ahead,
-                now=self._context.clock(),
-            )
-        return known.made
-
-    def _start_write(self, write: Callable[..., None], *given: Any) -> Future[None]:
-        return self._context.pool.start(partial(write, *given), "write-status")
 
 
 def _is_same_end(benchmark: Benchmark, before: Benchmark) -> bool:

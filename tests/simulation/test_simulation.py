@@ -20,12 +20,14 @@ from k8sbench.adapters.kubernetes.watching import end_detector
 from k8sbench.diagnose.job.exits import REPLICA_FAILED
 from k8sbench.lifecycle import (
     active_run,
-    benchmark_reconciler,
     decide,
     executor,
     job_requests,
+    known_object,
     object_runs,
     set_runs,
+    set_turns,
+    status_writer,
     submitting,
 )
 from k8sbench.lifecycle.active_run import ActiveRun
@@ -34,6 +36,7 @@ from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.decide import JobView, Now, RecordedRun, RunState, View
 from k8sbench.lifecycle.job_requests import JobRequests
 from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
+from k8sbench.lifecycle.set_turns import SetTurns
 from k8sbench.model import benchmark_object, creation
 from k8sbench.model.benchmark_object import OVER
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
@@ -233,9 +236,7 @@ MUTATIONS = {
     "runs of other submits are overlooked": Mutation(
         Invariant.LIMIT, [(SimulatedClaims, "is_taken", lambda *_: False)]
     ),
-    "two submits count at once": Mutation(
-        Invariant.LIMIT, [(Benchmarks, "_counts_alone", lambda *_: True)]
-    ),
+    "two submits count at once": Mutation(Invariant.LIMIT, [(SetTurns, "hold", lambda *_: True)]),
     "a copy is taken over": Mutation(
         Invariant.NO_COPY, [(job_requests, "delete", delete_by_name_alone)]
     ),
@@ -250,7 +251,7 @@ MUTATIONS = {
         Invariant.RUNS_CLOSED, [(Benchmarks, "_cancel", lambda _, run, __: run)]
     ),
     "the limit of the last object counts": Mutation(
-        Invariant.LIMIT, [(benchmark_reconciler, "min", lambda _, limit: limit)]
+        Invariant.LIMIT, [(set_turns, "min", lambda _, limit: limit)]
     ),
     "restarting runs do not count": Mutation(
         Invariant.LIMIT, [(SimulatedStore, "runs", overlook_restarting_runs)]
@@ -271,7 +272,7 @@ MUTATIONS = {
         Invariant.RUNS_CLOSED, [(Benchmarks, "_admit", lambda *_: None)]
     ),
     "a status is not written again": Mutation(
-        Invariant.OBJECTS_COMPLETE, [(benchmark_reconciler, "AGAIN_SECONDS", math.inf)]
+        Invariant.OBJECTS_COMPLETE, [(status_writer, "AGAIN_SECONDS", math.inf)]
     ),
     "an object is complete before its runs are": Mutation(
         Invariant.COMPLETE_LAST, [(benchmark_status, "_has_ended", lambda run, _: run.phase.final)]
@@ -280,7 +281,7 @@ MUTATIONS = {
         Invariant.NO_EXTRA_RUN, [(object_runs, "repeats", repeat_all)]
     ),
     "a retry counts while runs are ending": Mutation(
-        Invariant.RETRY_LAST, [(benchmark_reconciler.KnownObject, "is_open", False)]
+        Invariant.RETRY_LAST, [(known_object.KnownObject, "is_open", False)]
     ),
     "a replaced status is believed": Mutation(
         Invariant.OBJECTS_COMPLETE,

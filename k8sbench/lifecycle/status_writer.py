@@ -1,0 +1,121 @@
+"""Writing the statuses of Benchmark objects, and deleting the objects whose time is up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from k8sbench.lifecycle.context import Reporter, RunContext
+from k8sbench.lifecycle.known_object import KnownObject
+from k8sbench.lifecycle.turns import Turns
+from k8sbench.model.benchmark_object import OVER
+from k8sbench.ports import Objects
+from k8sbench.report import benchmark_status
+
+WRITES = 4
+"""Most pending writes of statuses: those of many objects hold up no creation of a job."""
+WRITE_SECONDS = 1.0
+"""Shortest interval of the writes of an object's status."""
+AGAIN_SECONDS = 15.0
+"""Interval of attempts to write after a failure, and of statuses made anew."""
+
+
+class StatusWriter:
+    """Writes the statuses of the objects of a process."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        context: RunContext,
+        reporter: Reporter,
+        refusal: Callable[[], str],
+    ) -> None:
+        """``refusal`` returns the reason why the place refuses all jobs; empty without one."""
+        self._objects, self._context, self._reporter = objects, context, reporter
+        self._refusal = refusal
+
+    def write(self, every: Collection[KnownObject], turns: Turns, now: float) -> None:
+        """Write the statuses that have changed, those that have waited longest first."""
+        for known in sorted(every, key=lambda known: known.write_at):
+            self._write(known, every, turns, now)
+
+    def _write(
+        self, known: KnownObject, every: Collection[KnownObject], turns: Turns, now: float
+    ) -> None:
+        """Write the status of an object if it changed; delete an expired one."""
+        if known.writes is not None:
+            if not known.writes.done():
+                return
+            error = known.writes.exception()
+            known.writes = None
+            if error is not None:
+                known.status = {}
+                known.write_at = now + AGAIN_SECONDS
+                self._reporter.note(f"warning: {error}")
+        benchmark = known.benchmark
+        # A final status that came while its runs are planned may be a late answer of ours.
+        is_known = known.is_over or known.is_planned or benchmark.spec.cancel
+        if now < known.write_at or known.recording or (benchmark.is_over and not is_known):
+            return
+        if sum(one.writes is not None for one in every) >= WRITES:
+            return
+        if known.is_over:
+            known.runs = {}
+            if self._has_expired(known, now) and not benchmark.is_deleted:
+                known.writes = self._start_write(self._objects.delete, benchmark)
+                return
+        status: Mapping[str, Any] = {"observedGeneration": benchmark.generation}
+        if not known.is_over:
+            status = self._status(known, turns, now)
+            is_early = not (known.is_planned or known.is_open or status["phase"] in OVER)
+            if benchmark.is_over and is_early:
+                return  # only its planning shows whether runs of it are missing
+        is_due = status != known.status or now >= known.repeat_at
+        if is_due and benchmark_status.differs(status, benchmark.status):
+            known.status = status
+            known.write_at = now + WRITE_SECONDS
+            known.repeat_at = now + AGAIN_SECONDS
+            events = tuple(benchmark_status.events(benchmark.status, status))
+            known.writes = self._start_write(self._objects.write, benchmark, status, events)
+
+    def _has_expired(self, known: KnownObject, now: float) -> bool:
+        """Return True if the time of a finished object is up.
+
+        The time before it was seen is by the clock that stamped its end.
+        """
+        expires_at = known.benchmark.expires_at
+        if expires_at is None or not known.is_checked:
+            return False
+        if known.expires is None or known.expires[0] != expires_at:
+            left_s = expires_at - self._context.clock()
+            most = known.benchmark.spec.ttl_seconds_after_finished or 0
+            known.expires = (expires_at, now + min(left_s, most))
+        return now >= known.expires[1]
+
+    def _status(self, known: KnownObject, turns: Turns, now: float) -> Mapping[str, Any]:
+        """Return the status; with a thousand runs making it takes 60 ms."""
+        number = known.benchmark.number_of
+        runs = sorted(known.runs.values(), key=lambda run: number(run.run_id) or 0)
+        planned = known.planned if known.is_planned or known.is_open else None
+        refusal = known.delay or self._refusal()
+        ahead = turns.holders(known.benchmark.set_name, known.benchmark.uid)
+        facts = known.benchmark, planned, known.retried, known.problem, refusal, ahead, *runs
+        if facts != known.facts or now >= known.make_at:
+            known.facts = facts
+            known.make_at = now + AGAIN_SECONDS
+            known.made = benchmark_status.status_of(
+                known.benchmark,
+                runs,
+                planned=planned,
+                retried=known.retried,
+                problem=known.problem,
+                refusal=refusal,
+                ahead=ahead,
+                now=self._context.clock(),
+            )
+        return known.made
+
+    def _start_write(self, write: Callable[..., None], *given: Any) -> Future[None]:
+        return self._context.pool.start(partial(write, *given), "write-status")
