@@ -226,3 +226,8 @@ def millions(value: int) -> str:
 def plain(value: float, digits: int = 3) -> str:
     """Write a number with that many significant digits, without exponent."""
     return format(decimal.Decimal(f"{value:.{digits}g}"), "f")
+
+
+def or_absent(value: Any, write: Callable[[Any], str] = str) -> str:
+    """Write a value, or the sign for a missing one."""
+    return plain_text.ABSENT if value is None else write(value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -145,3 +145,18 @@ def note(lang: str, text: str) -> str:
     titles = texts()["titles"]
     column = titles.get(name) or titles.get(name.lower())
     return f"{column}{colon}{phrase('zh', rest)}" if column and colon else text
+
+
+def word(lang: Lang, text: str) -> str:
+    """Translate a word of the README; another text stays."""
+    return say(lang, text) if text in texts()["readme"] else text
+
+
+def original(lang: Lang, text: str) -> str:
+    """Mark a note of the catalog, which is English, where the page is not; nothing if empty."""
+    return say(lang, "original", text=text) if text else ""
+
+
+def join(lang: Lang, items: Iterable[str]) -> str:
+    """List items, with the commas of the language."""
+    return ("、" if lang == "zh" else ", ").join(items)

@@ -12,7 +12,7 @@ from k8sbench.measure.group import rejections
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import Finding
 from k8sbench.model.run import Run
-from k8sbench.report import layout, publication, readme
+from k8sbench.report import layout, own_notes, publication, readme
 from k8sbench.report.chart import BarChart
 from k8sbench.report.environment import Given
 from k8sbench.report.publication import Publication
@@ -99,7 +99,7 @@ def test_every_reason_and_every_note_of_the_catalog_has_chinese_words() -> None:
 def test_every_chapter_has_the_notes_under_its_heading_in_either_language() -> None:
     for place in (0, 1):
         notes = "\n\n".join(f"## {WORDS[name][place]}\n\nOn {name}." for name in readme.CHAPTERS)
-        _, *written = readme.split_notes(readme.text(made(some_runs(), notes=notes))).items()
+        _, *written = own_notes.split_notes(readme.text(made(some_runs(), notes=notes))).items()
         expected = [(WORDS[name][0], f"On {name}.") for name in readme.CHAPTERS]
         assert [(heading, said.split("\n\n")[-1]) for heading, said in written[1:]] == expected
 
@@ -108,7 +108,7 @@ def test_own_chapters_follow_the_chapter_before_them_in_the_notes() -> None:
     """Those before all of ours stand before the method: the published pages begin with steps."""
     notes = "# Steps\n\nA\n\n# Set-up\n\nB\n\n# NCCL\n\nC\n\n# Analysis\n\nD\n\n# Next\n\nE"
     for lang in ("en", "zh"):
-        headings = [*readme.split_notes(readme.text(made(some_runs(), lang, notes=notes)))]
+        headings = [*own_notes.split_notes(readme.text(made(some_runs(), lang, notes=notes)))]
         of = {name: headings.index(WORDS[name][lang == "zh"]) for name in ("method", "analysis")}
         setup = headings.index(WORDS["setup"][lang == "zh"])
         places = [headings.index(name) for name in ("Steps", "NCCL", "Next")]

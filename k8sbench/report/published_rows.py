@@ -1,0 +1,125 @@
+"""Rows of a report beside the published figures of their cases."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from k8sbench.model.group import Deviation, Result
+from k8sbench.model.plain_text import ABSENT
+from k8sbench.model.published import Citation
+from k8sbench.report import formats, tables, words
+from k8sbench.report.columns import is_of_case
+from k8sbench.report.report_rows import ReportRows
+
+
+class Comparison(NamedTuple):
+    """Rows beside published figures."""
+
+    lines: list[tuple[str, ...]]
+    """Lines of the table."""
+    sources: list[str]
+    """Sources of the figures in the table."""
+    remarks: list[str]
+    """Remarks of the catalog on these figures, in English."""
+    others: list[str]
+    """Published figures of other cases, a sentence for each row."""
+
+
+class PublishedRows(ReportRows):
+    """Rows of one report that have published figures."""
+
+    def published(self) -> Comparison:
+        """Compare rows with published figures of their case, those of the same version first."""
+        lines: list[tuple[str, ...]] = []
+        sources: dict[str, str] = {}
+        remarks: dict[tuple[str, str], dict[str, None]] = {}
+        noted: dict[str, dict[str, None]] = {}
+        others: dict[str, list[str]] = {}
+        for result in self.made.results:
+            row = self.names[result.group.key.id]
+            of_case = [one for one in result.deviations or () if is_of_case(one, result)]
+            for one in sorted(of_case, key=lambda one: not one.same_version):
+                deviation = formats.deviation(one)
+                if "no-figure" in one.not_comparable and result.group.spread is None:
+                    continue  # the row's own reasons say why
+                if deviation is None and {"batch", "precision"}.isdisjoint(one.not_comparable):
+                    others.setdefault(row, []).append(self._unlike(one))
+                if deviation is None:
+                    continue
+                source = one.source + (f" ({self.say('same_version')})" if one.same_version else "")
+                figure = self._published_figure(one)
+                for note in one.notes:
+                    noted.setdefault(self.phrase(note), {})[row] = None
+                lines.append((row, source, figure, _our_figure(result, one), deviation))
+                sources[one.source] = self._cited(one)
+                if one.remark:
+                    remark = words.original(self.made.lang, tables.escaped(one.remark))
+                    remarks.setdefault((one.source, remark), {})[row] = None
+        return Comparison(
+            lines=lines,
+            sources=[f"`{key}`: {cited}" for key, cited in sources.items()],
+            remarks=[
+                *(f"{self.list_rows([*rows])}: {note}" for note, rows in noted.items()),
+                *(
+                    f"{self.list_rows([*rows])}, {key}: {text}"
+                    for (key, text), rows in remarks.items()
+                ),
+            ],
+            others=[
+                self.say("other_cases", row=row, cases=", ".join(dict.fromkeys(cases)))
+                for row, cases in others.items()
+            ],
+        )
+
+    def _unlike(self, one: Deviation) -> str:
+        """Write a published figure of the row's case that cannot be compared."""
+        figure = _exact(one, one.corrected or one.published)
+        why = ", ".join(self.phrase(formats.unlike([name])) for name in one.not_comparable)
+        quantity = self.phrase(one.quantity.replace("_", " "))
+        return f"{quantity} {figure} ({one.source}: {why})"
+
+    def _published_figure(self, one: Deviation) -> str:
+        quantity = one.quantity.replace("_", " ")
+        rule = self.say("unknown_rule") if one.estimator == "unknown" else one.estimator
+        named = [quantity] if one.quantity == "time_to_train" else [quantity, rule]
+        figure = f"{_exact(one, one.published)} ({self.join(map(self.phrase, named))})"
+        if one.corrected is None:
+            return figure
+        return f"{figure}, {self.say('corrected', figure=_exact(one, one.corrected))}"
+
+    def _cited(self, one: Deviation) -> str:
+        """Cite a source with its place; Chinese pages name its place alone."""
+        sources = (spec.sources.get(one.source) for spec in self.made.specs.values())
+        source = next(filter(None, sources), None)
+        if source is None or source.repository is None:
+            return tables.escaped(one.title)
+        place = place_of(source)
+        return place if self.made.lang == "zh" else f"{tables.escaped(one.title)}: {place}"
+
+
+def place_of(source: Citation) -> str:
+    """Write where a source stands, as a link if it is on GitHub."""
+    repository, commit, path = source.repository, source.commit, source.path
+    if not repository or not commit or not path or "://" in repository:
+        return " ".join(f"`{part}`" for part in (repository, commit, path) if part)
+    address = f"https://github.com/{repository}/blob/{commit}/{path}"
+    return f"[{repository} {commit[:8]}]({address})"
+
+
+def _our_figure(result: Result, one: Deviation) -> str:
+    """Write our figure, with its estimator where that is not the row's."""
+    group = result.group
+    if one.ours is None:
+        spread = group.spread if one.quantity == "throughput" else None
+        return formats.rate(spread.median) if spread else ABSENT
+    is_other = one.estimator in group.by_estimator and one.estimator != group.estimator
+    is_named = is_other and one.quantity == "throughput"
+    if one.quantity != "throughput":
+        return _exact(one, one.ours)
+    return f"{formats.rate(one.ours)} ({one.estimator})" if is_named else formats.rate(one.ours)
+
+
+def _exact(one: Deviation, figure: float) -> str:
+    """Write a published figure, or ours beside it, with the digits of its kind."""
+    is_time = one.quantity == "time_to_train"
+    return formats.seconds(figure) if is_time else formats.plain(figure, 7)
