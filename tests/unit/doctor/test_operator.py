@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from k8sbench.app import packaged_texts
-from k8sbench.diagnose.preflight import checks
+from k8sbench.diagnose.preflight import deployment as preflight_deployment
 from k8sbench.model.operators import TRAINING_OPERATOR
 from tests.unit.doctor.clusters import deployment
 
@@ -14,7 +14,7 @@ def test_flags_may_stand_in_the_command_and_of_several_containers_the_operator_s
     containers = found["spec"]["template"]["spec"]["containers"]
     containers[0]["command"] = ["/manager", "--gang-scheduler-name=volcano"]
     containers.insert(0, {"name": "proxy", "args": ["--gang-scheduler-name=none"]})
-    assert checks.flags(found)["gang-scheduler-name"] == "volcano"
+    assert preflight_deployment.flags(found)["gang-scheduler-name"] == "volcano"
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_flags_may_stand_in_the_command_and_of_several_containers_the_operator_s
     ],
 )
 def test_an_image_s_tag_may_tell_the_version(image: str, version: tuple[int, int] | None) -> None:
-    assert checks.version(deployment(image=image), TRAINING_OPERATOR) == version
+    assert preflight_deployment.version(deployment(image=image), TRAINING_OPERATOR) == version
 
 
 def test_our_template_is_what_the_operator_reads() -> None:
