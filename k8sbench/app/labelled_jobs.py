@@ -42,7 +42,7 @@ from k8sbench.measure.run.expectation import MeasureOptions
 from k8sbench.model import observed
 from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
-from k8sbench.model.identity import LABEL_DOMAIN, case_key
+from k8sbench.model.identity import case_key
 from k8sbench.model.kinds import replica_names
 from k8sbench.model.kube import KubeObject, name_of
 from k8sbench.model.observed import JobFacts
@@ -433,9 +433,8 @@ def _unmeasured(run: Run, error: BenchError) -> Run:
     if run.phase is not Phase.SUCCEEDED:
         return run
     asked, _, _ = error.action.partition("\n")
-    lacks = [name for name in observed.STATED if f"--{name}" in asked]
-    annotations = " or ".join(f"{LABEL_DOMAIN}/{name}" for name in lacks)
-    state = f" State it by the job's annotation {annotations}." if lacks else ""
+    annotations = " or ".join(observed.annotations_for(asked))
+    state = f" State it by the job's annotation {annotations}." if annotations else ""
     file = error.file if isinstance(error, InputError) else None
     why = InputError(f"{error.message.removeprefix(f'{file}: ')}{state}")
     return msgspec.structs.replace(run, measurement=recorded.unmeasured(run, (), why))

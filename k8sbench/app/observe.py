@@ -307,9 +307,8 @@ class Observer(NamedTuple):
                 found, log.origin, run_id=seen.run.run_id, set_name=seen.run.plan.set_name
             )
         except InputError as error:
-            lacking = [name for name in observed.STATED if f"--{name}" in error.action]
-            annotations = " and ".join(f"{LABEL_DOMAIN}/{name}" for name in lacking)
-            annotate = f"\n  Or annotate the job with {annotations}." if lacking else ""
+            annotations = " and ".join(observed.annotations_for(error.action))
+            annotate = f"\n  Or annotate the job with {annotations}." if annotations else ""
             raise InputError(
                 error.message.removeprefix(f"{error.file}: "),
                 f"{error.action}{annotate}{self._as_before()}\n  Its logs are in {folder / LOGS}.",

@@ -98,6 +98,11 @@ def stated(job: KubeObject) -> dict[str, str]:
     }
 
 
+def annotations_for(action: str) -> list[str]:
+    """Return the annotations that state what an error's action asks options for."""
+    return [f"{LABEL_DOMAIN}/{name}" for name in STATED if f"--{name}" in action]
+
+
 def parsed(text: str) -> tuple[JobKind, str]:
     """Parse KIND/NAME as kubectl takes it; raises :class:`UsageError`."""
     word, slash, name = text.partition("/")

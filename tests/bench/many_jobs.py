@@ -11,11 +11,9 @@ each further job costs. Exit code 1 if a limit is missed.
 from __future__ import annotations
 
 import json
-import math
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -23,19 +21,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # `tests`, when ru
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.connection import connect
+from tests.bench.room import REPLICAS, cluster_for
 from tests.harness import benchmark_files
-from tests.harness.cluster import bringup, needs, nodes
+from tests.harness.cluster import needs, nodes
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.readings import wait_for_nodes
 from tests.harness.cluster.shell import POOLS
 from tests.tiers import ROOT
 
 FEW_MANY = (250, 500)
 """Numbers of jobs; with fewer, the threads and their buffers still grow."""
 RUN_FOR = "20s"
-REPLICAS, GPUS, SPARE = 4, 32, 4
-"""Pods of a job; GPUs of a node; spare nodes."""
 SECONDS, KILOBYTES = 0.10, 60
 """Limits of a further job: processor time and memory."""
 CHILD = """
@@ -61,16 +57,8 @@ def main() -> int:
         print(f"skipped: {reason}")
         return 0
     few, many = map(int, sys.argv[1:]) if sys.argv[1:] else FEW_MANY
-    count = bringup.NODES + math.ceil(many * REPLICAS / GPUS) + SPARE
-    with tempfile.TemporaryDirectory(prefix="k8sb-") as name:
-        own = bringup.start(Path(name) / "k", say=lambda _: None)
-        try:
-            room = nodes.fake_nodes(count, GPUS)[bringup.NODES :]
-            own.create(*room)
-            wait_for_nodes(own, *(node["metadata"]["name"] for node in room))
-            less, more = (measure(own, Path(name), jobs) for jobs in (few, many))
-        finally:
-            own.end()
+    with cluster_for(many) as (own, folder):
+        less, more = (measure(own, folder, jobs) for jobs in (few, many))
     each = [(one - other) / (many - few) for one, other in zip(more, less, strict=True)]
     print(
         f"each further job: {each[0]:.3f} s (limit {SECONDS}), {each[2]:.3f} s the watches alone;"

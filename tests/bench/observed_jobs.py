@@ -11,31 +11,27 @@ measure, its peak memory, and the cost of each further job. Exit code 1 if a lim
 from __future__ import annotations
 
 import json
-import math
 import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # `tests`, when run as a file
 
-from tests.harness.cluster import bringup, needs, nodes
+from tests.bench.room import REPLICAS, cluster_for
+from tests.harness.cluster import needs, nodes
 from tests.harness.cluster.jobs import pytorch_job
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.readings import wait_for_nodes
 from tests.tiers import ROOT
 from tests.waiting import wait_until
 
 FEW_MANY = (50, 200)
 """Numbers of jobs."""
 REPLICA_NAMES = ("master-0", "worker-0", "worker-1", "worker-2")
-REPLICAS, GPUS, SPARE = len(REPLICA_NAMES), 32, 4
-"""Pods of a job; GPUs of a node; spare nodes."""
 SECONDS, KILOBYTES = 0.10, 60
 """Limits of a further job: processor time and memory of the operator."""
 PATIENCE = 900.0
@@ -79,18 +75,10 @@ def main() -> int:
         print(f"skipped: {reason}")
         return 0
     few, many = map(int, sys.argv[1:]) if sys.argv[1:] else FEW_MANY
-    count = bringup.NODES + math.ceil(many * REPLICAS / GPUS) + SPARE
-    with tempfile.TemporaryDirectory(prefix="k8sb-") as name:
-        own = bringup.start(Path(name) / "k", say=lambda _: None)
-        try:
-            lines = LOG.read_text().splitlines()
-            default_log(own).write_text(nodes.log_text(lines))
-            room = nodes.fake_nodes(count, GPUS)[bringup.NODES :]
-            own.create(*room)
-            wait_for_nodes(own, *(node["metadata"]["name"] for node in room))
-            less, more = (play(own, Path(name), jobs, lines) for jobs in (few, many))
-        finally:
-            own.end()
+    lines = LOG.read_text().splitlines()
+    with cluster_for(many) as (own, folder):
+        default_log(own).write_text(nodes.log_text(lines))
+        less, more = (play(own, folder, jobs, lines) for jobs in (few, many))
     each = [(one - other) / (many - few) for one, other in zip(more, less, strict=True)]
     print(
         f"each further job: {each[0]:.3f} s (limit {SECONDS}), {each[1]:.3f} s to measure it;"

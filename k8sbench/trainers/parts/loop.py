@@ -159,6 +159,35 @@ def _check_window(settings: Settings, accumulate: int) -> None:
         )
 
 
+class FixedScaler:
+    """Gradient scaler with one scale, under which no overflow is looked for."""
+
+    def __init__(
+        self, scale: Any, parameters: Iterable[Any], unscale: Callable[[list[Any], Any], object]
+    ) -> None:
+        """`unscale` divides gradients by the scale, by one operation for all."""
+        self.factor = scale
+        self.parameters = list(parameters)
+        self.unscale = unscale
+
+    def scale(self, loss: Any) -> Any:
+        """Return the scaled loss."""
+        return loss * self.factor
+
+    def step(self, optimizer: Any) -> None:
+        """Unscale the gradients, and change the weights."""
+        gradients = [each.grad for each in self.parameters if each.grad is not None]
+        self.unscale(gradients, self.factor)
+        optimizer.step()
+
+    def update(self) -> None:
+        """Keep the scale."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing that a checkpoint keeps."""
+        return {}
+
+
 S = TypeVar("S", bound=Session)
 
 

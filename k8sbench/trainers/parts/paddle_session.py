@@ -350,32 +350,6 @@ def count_parameters(layer: Any, *, statistics: bool = False) -> int:
     return sum(int(np.prod(parameter.shape)) for parameter in counted)
 
 
-class FixedScaler:
-    """Gradient scaler with one scale, under which no overflow is asked for."""
-
-    def __init__(self, factor: float, parameters: Iterable[Any]) -> None:
-        self.parameters = list(parameters)
-        self.factor = paddle.to_tensor([factor], dtype="float32")
-
-    def scale(self, loss: Any) -> Any:
-        """Return the scaled loss."""
-        return loss * self.factor
-
-    def step(self, optimizer: Any) -> None:
-        """Unscale the gradients by one operation for all, and change the weights."""
-        gradients = [each.grad for each in self.parameters if each.grad is not None]
-        # As the scaler's own; what it finds is not asked for.
-        _C_ops.check_finite_and_unscale_(gradients, self.factor)
-        optimizer.step()
-
-    def update(self) -> None:
-        """Keep the scale."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing that a checkpoint keeps."""
-        return {}
-
-
 def run(work: loop.Work, settings: Settings, train: Callable[[PaddleRun], None]) -> None:
     """Run one rank from its start line to its last; `train` takes the steps."""
     here = open_session(settings)
@@ -415,7 +389,10 @@ class PaddleRun(loop.Run[PaddleSession]):
         )
         self.scaler = here.scaler(work.initial_scale)
         if work.static_scale is not None and here.scales:
-            self.scaler = FixedScaler(work.static_scale, self.bare.parameters())
+            scale = paddle.to_tensor([work.static_scale], dtype="float32")
+            # As the scaler's own; what it finds is not asked for.
+            unscale = _C_ops.check_finite_and_unscale_
+            self.scaler = loop.FixedScaler(scale, self.bare.parameters(), unscale)
 
     def layers(self) -> Any:
         return self.model.sublayers()

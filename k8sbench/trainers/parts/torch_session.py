@@ -299,31 +299,6 @@ def _quiet_stdout() -> Iterator[None]:
         os.close(nowhere)
 
 
-class FixedScaler:
-    """Gradient scaler with one scale, under which no overflow is looked for."""
-
-    def __init__(self, factor: float, parameters: Iterable[Tensor]) -> None:
-        self.factor = factor
-        self.parameters = list(parameters)
-
-    def scale(self, loss: Tensor) -> Tensor:
-        """Return the scaled loss."""
-        return loss * self.factor
-
-    def step(self, optimizer: Any) -> None:
-        """Unscale the gradients by one operation for all, and change the weights."""
-        gradients = [each.grad for each in self.parameters if each.grad is not None]
-        torch._foreach_div_(gradients, self.factor)
-        optimizer.step()
-
-    def update(self) -> None:
-        """Keep the scale."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing that a checkpoint keeps."""
-        return {}
-
-
 def run(work: loop.Work, settings: Settings, train: Callable[[TorchRun], None]) -> None:
     """Run one rank from its start line to its last; `train` takes the steps."""
     with open_session(settings) as here:
@@ -353,7 +328,9 @@ class TorchRun(loop.Run[TorchSession]):
         )
         self.scaler = here.scaler(work.initial_scale)
         if work.static_scale is not None and self.scaler.is_enabled():
-            self.scaler = FixedScaler(work.static_scale, self.bare.parameters())
+            self.scaler = loop.FixedScaler(
+                work.static_scale, self.bare.parameters(), torch._foreach_div_
+            )
 
     def layers(self) -> Any:
         return self.model.modules()
