@@ -392,8 +392,9 @@ def test_pods_that_a_policy_deletes_are_named(
     job["metadata"]["name"] = "gone"
     namespace.create(job)
     namespace.kubectl("wait", "--for=condition=Running", "pytorchjob/gone", "--timeout=60s")
-    namespace.kubectl("annotate", "pod", "gone-master-0", "gone-worker-0", f"{RUN_FOR}=0s")
-    namespace.kubectl("wait", "--for=delete", "pod/gone-master-0", "--timeout=60s")
+    namespace.kubectl("annotate", "pod", "gone-master-0", f"{RUN_FOR}=0s")
+    pods = ("pod/gone-master-0", "pod/gone-worker-0")
+    namespace.kubectl("wait", "--for=delete", *pods, "--timeout=60s")
     refused = observer.run("observe", "pytorchjob/gone", code=2)
     assert "left no log" in refused.err
 

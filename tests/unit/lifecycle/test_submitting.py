@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -368,10 +368,10 @@ OWNER = JobOwner(store="0123456789", host="lab-7")
 
 
 @pytest.fixture
-def kept_run(tmp_path: Path) -> tuple[SqlStore, Run]:
-    store = open_store(str(tmp_path / "store"))
+def kept_run(tmp_path: Path) -> Iterator[tuple[SqlStore, Run]]:
     wanted = plans.plan("2x1", trainers_digest=HERE.digest)
-    return store, store.record(wanted, at=0.0, process=None)
+    with open_store(str(tmp_path / "store")) as store:
+        yield store, store.record(wanted, at=0.0, process=None)
 
 
 def made(store: SqlStore, of_run: Run, **identity: Any) -> Sequence[Any]:
