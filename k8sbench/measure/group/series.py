@@ -6,7 +6,7 @@ since the last change:
 
 1. The spread between sets is that of successive differences within the levels (von Neumann),
    moderated over the cases of the night (:mod:`~k8sbench.measure.group.t_test`). What is usual
-   among them is that of fewer, newer differences. A step is no part of it, a drift hardly.
+   among them is that of the newest few where it has grown. A step is no part of it, a drift hardly.
 2. If neighbouring nights are correlated, the spread is wider and a level counts as fewer sets.
 3. A set outside the prediction interval of its level, corrected for the night, is *unconfirmed*.
 4. The next set confirms it, to the same side: a *step*, and both begin a new level. Otherwise the
@@ -50,8 +50,10 @@ NEWEST = 20
 """Newest sets of a level that count."""
 DIFFERENCES = 10
 """Newest differences of successive sets that count."""
-USUAL_DIFFERENCES = 6
-"""Newest differences of each case that count for the usual spread of several cases."""
+NEW_DIFFERENCES = 4
+"""Newest differences of each case that show that the usual spread of several cases has grown."""
+GROWN = 0.2
+"""p of the F test up to which it has."""
 MOST_ODD = 16.0
 """Most that a set that differed once counts in the spread, as a multiple of the variance."""
 CORRELATED = 40
@@ -61,7 +63,9 @@ ALPHA = 0.05
 CONFIRM = 0.05
 """p up to which two sets together are a step; divided by the cases of the night."""
 RARE = 0.01
-"""p up to which a first level is divided or drifts; divided by the cases of the night."""
+"""p up to which a first level is divided; divided by the cases of the night."""
+DRIFTED = 0.015
+"""p up to which a level drifts; divided by the cases of the night."""
 NEAR = 0.3
 """Share of the first distance that the second set of a step exceeds."""
 RELEVANT = 0.005
@@ -350,7 +354,7 @@ class Judge:
         few = (1 - night.correlation) / (1 + night.correlation)
         estimate = _estimate(one.expected, few * DRIFT_TAIL, few * FEWEST)
         p = estimate.p_if_small(apart) * night.cases
-        if p > RARE:
+        if p > DRIFTED:
             return
         mark = Mark("drift", math.expm1(apart), p, state.since)
         self._mark(one.row.group_id, mark)
@@ -404,8 +408,16 @@ def _p_of_division(level: Sequence[float], place: int, night: _Night) -> float:
     return estimate.p_if_small(_mean(after) - _mean(before))
 
 
-def _usual(states: Iterable[CaseState]) -> Estimate | None:
-    spreads = [state.spread(USUAL_DIFFERENCES) for state in states]
+def _usual(states: Sequence[CaseState]) -> Estimate | None:
+    """Return what is usual among the cases: by their newest differences where it has grown."""
+    usual, new = (_usual_of(states, number) for number in (DIFFERENCES, NEW_DIFFERENCES))
+    if usual is None or new is None:
+        return usual
+    return new if new.is_above(usual, GROWN) else usual
+
+
+def _usual_of(states: Iterable[CaseState], differences: int) -> Estimate | None:
+    spreads = [state.spread(differences) for state in states]
     known = [one for one in spreads if one is not None]
     usual = t_test.usual(known)
     if usual is None:
