@@ -1,4 +1,4 @@
-"""What a process knows of one Benchmark object that it reconciles."""
+"""State of one Benchmark object in the process that reconciles it."""
 
 from __future__ import annotations
 

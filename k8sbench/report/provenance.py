@@ -1,4 +1,4 @@
-"""Where the rows of a report come from: machines, programs and data, and what nobody states."""
+"""Origin of the rows of a report: machines, programs and data, and facts that nobody states."""
 
 from __future__ import annotations
 
