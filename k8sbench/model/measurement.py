@@ -53,7 +53,7 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     timestamps: float | None = None
     """Samples between the first and last stamp ÷ time between them.
 
-    None without stamps.
+    None without stamps, or if their resolution is not small against that time.
     """
     printed_steps: float | None = None
     """Samples in the printed steps ÷ their time.

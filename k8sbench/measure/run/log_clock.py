@@ -56,6 +56,8 @@ TOLERANCES = {
 """By the name of the shape."""
 OTHERS = Tolerance(0.05)
 """Default for formats without compared logs."""
+COARSEST = 0.02
+"""Largest resolution of the stamps whose rate is given, as a share of the time between them."""
 LAG = 0.05
 """Variation of the delay from taking a time to writing it, s."""
 HOUR = 3600.0
@@ -362,6 +364,11 @@ def _set_by(hours: int) -> str:
     way = "forward" if hours > 0 else "back"
     by = counted(abs(hours), "hour")
     return f"the clock was set {way} by {by}, as for daylight saving time"
+
+
+def are_too_coarse(shape: Shape, seconds: float) -> bool:
+    """True if the stamps' resolution decides the rate of a window of ``seconds``."""
+    return (shape.resolution or 0.0) > COARSEST * seconds
 
 
 def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ import msgspec
 
 from k8sbench.measure import rules, verdict
 from k8sbench.measure.arithmetic import beyond_fp32, beyond_peak
-from k8sbench.measure.run import gpu_metrics, integrity, log_statements, log_units
+from k8sbench.measure.run import gpu_metrics, integrity, log_clock, log_statements, log_units
 from k8sbench.measure.run.expectation import AUTO, Expectation
 from k8sbench.measure.run.gpu_metrics import PlannedGpus
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
@@ -394,6 +394,11 @@ def _throughput(
     elif (seconds := tally.stamped[0].seconds_to(tally.stamped[1])) <= 0:
         why = "The window's first and last time stamp do not differ."
         missing["throughput.timestamps"] = why
+    elif log_clock.are_too_coarse(rank.shape, seconds):
+        missing["throughput.timestamps"] = (
+            f"The stamps have a resolution of {rank.shape.resolution:g} s, more than "
+            f"{log_clock.COARSEST:.0%} of the {seconds:g} s between the window's first and last."
+        )
     elif job_batch is None:
         missing["throughput.timestamps"] = NO_BATCH
     else:

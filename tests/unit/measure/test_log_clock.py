@@ -226,6 +226,26 @@ def test_stamps_of_a_declared_format_begin_anew(begin: str, stamp_format: str) -
     assert present(found.throughput).timestamps == pytest.approx(8.0)
 
 
+# Resolution.
+
+
+@pytest.mark.parametrize(("seconds", "is_given"), [(4, False), (49, False), (50, True), (55, True)])
+def test_stamps_of_whole_seconds_give_a_rate_only_over_a_long_window(
+    seconds: int, is_given: bool
+) -> None:
+    step = seconds / 11
+    stamps = stamps_from(moment("2026-03-02 10:00:00"), step, "%Y-%m-%d %H:%M:%S")
+    found = declared(stamps, "%Y-%m-%d %H:%M:%S", batch_size=4, rate=round(40 / step, 3))
+    assert found.verdict == "valid"
+    assert (present(found.throughput).timestamps is not None) == is_given
+    assert ("throughput.timestamps" in found.missing) != is_given
+
+
+def test_stamps_of_milliseconds_give_a_rate_over_four_seconds() -> None:
+    found = measured([mmseg(i * 10, 0.05, at=0.5 * i, total=100) for i in range(1, 10)])
+    assert present(found.throughput).timestamps is not None
+
+
 # Evaluations in the window.
 
 
