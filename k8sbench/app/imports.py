@@ -112,6 +112,7 @@ def measure_run(
         imported.completed(judged.measurement, origin),
         origin,
         judged.recognised,
+        judged.possible,
         sources=judged.sources,
     )
 

@@ -95,6 +95,8 @@ class MeasuredLog(NamedTuple):
     origin: LogOrigin
     recognised: str | None
     """Benchmark that the logs state and how to choose another, in words."""
+    possible: str | None = None
+    """The only benchmark of the logs' format, if they state none."""
     digests: tuple[str, ...] = ()
     """SHA-256 of each file; empty unless they are imported."""
     set_name: str = ""

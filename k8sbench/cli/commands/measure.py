@@ -143,6 +143,7 @@ def _note_outcome(done: ImportedLogs) -> int:
         output.error(f"Nothing was imported: {counted(causes, 'error')}.")
         return InputError.exit_code
     _note_benchmarks(done.recognised, "recorded")
+    _note_possible(done.recognised)
     here = f"; {counted(len(done.there), 'run', ('was', 'were'))} there already"
     replaced = f"; {counted(len(done.replaced), 'earlier run', ('was', 'were'))} replaced"
     sets = few(sorted({run.plan.set_name for run in (*done.added, *done.there)}))
@@ -157,7 +158,21 @@ def _note_benchmarks(measured: Sequence[MeasuredLog], done: str) -> None:
     """Note which benchmarks were recognised, one line for each, and how to choose another."""
     for text in dict.fromkeys(log.recognised for log in measured if log.recognised):
         logs = [log.origin.file for log in measured if log.recognised == text]
-        output.note(f"{few(logs)}: {done} as {text}")
+        output.note(f"{few(logs)}: {done} {text}")
+
+
+def _note_possible(recorded: Sequence[MeasuredLog]) -> None:
+    """Note which logs without a benchmark may be of the only one of their format."""
+    found: dict[tuple[str, str], list[MeasuredLog]] = {}
+    for log in recorded:
+        if log.possible is not None:
+            found.setdefault((log.measurement.format, log.possible), []).append(log)
+    for (name, benchmark), logs in found.items():
+        again = f"--benchmark {benchmark} --set {logs[0].set_name} --replace"
+        output.note(
+            f"{few([log.origin.file for log in logs])}: recorded in the format {name}, without a"
+            f" benchmark: no line names a model. If it is {benchmark}, import again with {again}"
+        )
 
 
 def _print_failures(failures: Sequence[InputError], kind: str) -> int:

@@ -178,10 +178,11 @@ def _batch(case: Case) -> Iterator[Finding]:
         and expected.knows_batch
         and not _confirmed(case)
     ):
-        text = (
-            f"The log does not state its batch; {case.batch} per GPU are assumed,"
-            f" {(case.batch or 0) * case.gpus} per step of the job."
-        )
+        step = f"{(case.batch or 0) * case.gpus} per step of the job"
+        text = f"The log does not state its batch; the benchmark's is {case.batch} per GPU, {step}."
+        if given is not None:
+            by = "an option or its name"
+            text = f"The batch is not in the log; {by} says {case.batch} per GPU, {step}."
         yield rules.BATCH_UNVERIFIED.finding(text)
 
 

@@ -52,18 +52,20 @@ class JudgedLog(NamedTuple):
     """
     sources: Mapping[str, str]
     """Fact → where it comes from, in words; facts that the log does not state are absent."""
+    possible: str | None
+    """The only benchmark of the log's format; None if the log names a model or a benchmark."""
 
     @property
     def recognised(self) -> str | None:
         """The benchmark that the log states and how to choose another, in words."""
         name = self.stated and self.stated.benchmark
         if self.unfit:
-            ids = ", ".join(self.unfit)
-            what = f"{self.measurement.format}, not {name} ({ids})"
+            what = f"in the format {self.measurement.format}, without a benchmark"
             if self.expected is self.stated:
-                what = f"{name}, with its own length and batch ({ids})"
-            return f"{what}; --benchmark {name} says why."
-        return f"{name}; use --benchmark for another, --format {AUTO} for none." if name else None
+                what = f"as benchmark {name}, with the log's own length and batch"
+            return f"{what}. --benchmark {name} would reject it: {', '.join(self.unfit)}."
+        way = f"Use --benchmark for another, or --format {AUTO} for none."
+        return f"as benchmark {name}. {way}" if name else None
 
 
 def measure(
@@ -100,7 +102,15 @@ def judge(sources: Iterable[OpenedLog], candidates: Sequence[Expectation]) -> Ju
         elif unfit:
             found, log.expected, applied = plain, family, family
     by_log = log_statements.sources(log, found.gpus or 1)
-    return JudgedLog(_with_gpu_metrics(found, log), applied, stated, unfit, by_log)
+    possible = None if stated or log.facts.first("model") else _only_benchmark(found, candidates)
+    return JudgedLog(_with_gpu_metrics(found, log), applied, stated, unfit, by_log, possible)
+
+
+def _only_benchmark(measurement: Measurement, candidates: Sequence[Expectation]) -> str | None:
+    """Return the benchmark of all conditional candidates of a log's format, if it is one."""
+    possible = (one for one in candidates if one.if_stated and one.format == measurement.format)
+    found = {one.benchmark for one in possible}
+    return found.pop() if len(found) == 1 else None
 
 
 def _rejections(measurement: Measurement) -> list[str]:

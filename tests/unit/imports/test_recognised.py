@@ -16,7 +16,7 @@ from tests.unit.measure import train_logs
 from tests.unit.measure.stamped_logs import dle
 from tests.unit.measure.support import FIXTURES, Lines, plsc, run
 
-FITS = "; use --benchmark for another, --format auto for none."
+FITS = ". Use --benchmark for another, or --format auto for none."
 VARIANTS = [
     pytest.param(loaded.spec, variant, id=f"{loaded.spec.name}-{variant.name}")
     for loaded in catalog.load_all()
@@ -38,10 +38,10 @@ def a_log(place: Path) -> Path:
 
 def test_a_log_that_states_a_benchmark_is_recorded_as_it(a_log: Path, cli: Cli) -> None:
     out, err = cli("measure", "a.log", "-o", "json")
-    assert err == f"a.log: measured as deeplabv3p{FITS}\n"
+    assert err == f"a.log: measured as benchmark deeplabv3p{FITS}\n"
     assert out == cli("measure", "a.log", "--benchmark", "deeplabv3p", "-o", "json").out
     err = cli("import", "a.log", "--set", "s", "--from-names").err
-    assert err.splitlines()[0] == f"a.log: recorded as deeplabv3p{FITS}"
+    assert err.splitlines()[0] == f"a.log: recorded as benchmark deeplabv3p{FITS}"
     (row,) = recorded(cli)
     assert (row["benchmark"], row["runs_valid"]) == ("deeplabv3p", 1)
 
@@ -66,7 +66,8 @@ def test_a_log_of_another_length_or_batch_is_of_its_benchmark_all_the_same(
     a_log: Path, cli: Cli, text: str, why: str
 ) -> None:
     a_log.write_text(text)
-    says = f"as deeplabv3p, with its own length and batch ({why}); --benchmark deeplabv3p says why."
+    own = "as benchmark deeplabv3p, with the log's own length and batch"
+    says = f"{own}. --benchmark deeplabv3p would reject it: {why}."
     assert cli("measure", "a.log").err == f"a.log: measured {says}\n"
     assert f"a.log: recorded {says}\n" in cli("import", "a.log", "--set", "s").err
     assert [(row["benchmark"], row["runs_valid"]) for row in recorded(cli)] == [("deeplabv3p", 1)]
@@ -76,7 +77,8 @@ def test_a_log_of_another_length_or_batch_is_of_its_benchmark_all_the_same(
 def test_a_benchmark_that_rejects_a_log_for_another_reason_is_named(a_log: Path, cli: Cli) -> None:
     a_log.write_text(mmseg(batch=4, seconds=0.002))
     err = cli("measure", "a.log", "--gpu-model", "Tesla V100-SXM2-16GB", code=None).err
-    assert err.startswith("a.log: measured as mmseg, not deeplabv3p (batch-size, "), err
+    assert err.startswith("a.log: measured in the format mmseg, without a benchmark. "), err
+    assert "--benchmark deeplabv3p would reject it: batch-size, " in err
 
 
 def test_a_published_folder_is_one_benchmark_with_speedups(place: Path, cli: Cli) -> None:
@@ -105,7 +107,8 @@ def test_a_log_that_is_rejected_anyway_stays_with_its_benchmark(a_log: Path, cli
 def test_another_model_or_none_is_of_no_benchmark(a_log: Path, cli: Cli, head: str) -> None:
     a_log.write_text(mmseg(head=head))
     assert cli("measure", "a.log").err == ""
-    assert " as " not in cli("import", "a.log", "--set", "s").err
+    err = cli("import", "a.log", "--set", "s").err
+    assert ("--benchmark deeplabv3p" in err) == (not head)
     assert [row["benchmark"] for row in recorded(cli)] == ["mmseg"]
 
 
@@ -115,8 +118,9 @@ def test_plscs_header_names_arcface(a_log: Path, cli: Cli, batch: int, code: int
     header += [f"Set train batch size to {batch}."] * (batch != 128)
     lines = [f"INFO 2026-03-02 10:00:00,000 entry.py:157] {line}" for line in header]
     a_log.write_text("\n".join([*lines, *(plsc(step, 400.0) for step in range(0, 300, 10))]) + "\n")
-    own = ", with its own length and batch (batch-size)" * (batch != 128)
-    assert f"as arcface{own};" in cli("measure", "a.log").err
+    err = cli("measure", "a.log").err
+    assert "as benchmark arcface" in err
+    assert ("would reject it: batch-size." in err) == (batch != 128)
     (found,) = cli.json("measure", "a.log", "--benchmark", "arcface", "-o", "json", code=code)
     rejected = [each["id"] for each in found["reasons"] if each["severity"] == "reject"]
     assert rejected == ["batch-size"] * (batch != 128)
@@ -126,7 +130,7 @@ def test_several_logs_of_one_benchmark_are_one_note(a_log: Path, cli: Cli) -> No
     (a_log.parent / "b.log").write_text(mmseg(steps=21))
     (a_log.parent / "c.log").write_text(mmseg(head="FCNHead"))
     err = cli("measure", "a.log", "b.log", "c.log").err
-    assert err == f"a.log, b.log: measured as deeplabv3p{FITS}\n"
+    assert err == f"a.log, b.log: measured as benchmark deeplabv3p{FITS}\n"
 
 
 @pytest.mark.parametrize("name", ["mmseg", "matched"])
@@ -162,7 +166,8 @@ def test_models_name_programs(place: Path, cli: Cli, name: str, benchmark: str |
     (place / name).write_bytes((FIXTURES / name).read_bytes())
     words = [name, "--gpus", "8", "--batch-size", "128", "--precision", "fp32"]
     err = cli("measure", *words, code=None).err
-    assert (f"as {benchmark}" in err or f"not {benchmark} (" in err) == bool(benchmark)
+    assert ("benchmark" in err) == bool(benchmark)
+    assert not benchmark or f"benchmark {benchmark}" in err
 
 
 PLSC_V1 = """\
@@ -192,7 +197,37 @@ def test_plsc_names_arcface_in_each_generation(
     (place / "a.log").write_text(plsc_lines(generation))
     words = ["--gpus", "4", "--batch-size", "128", "--precision", "fp32", "--case", "1x4"]
     known = words if generation == "v1" else []
-    assert " as arcface" in cli(command, "a.log", *known, code=None).err
+    assert " as benchmark arcface" in cli(command, "a.log", *known, code=None).err
+
+
+ONE = ("--gpus", "4", "--batch-size", "128", "--precision", "fp32", "--set", "s")
+
+
+@pytest.mark.parametrize(
+    ("name", "benchmark"),
+    [
+        ("plsc_v1_four_workers.log", "arcface"),
+        ("paddleclas_2020.log", None),  # of no benchmark of the catalog
+    ],
+)
+def test_an_import_without_a_model_names_the_only_benchmark_of_its_format(
+    place: Path, cli: Cli, name: str, benchmark: str | None
+) -> None:
+    (place / name).write_bytes((FIXTURES / name).read_bytes())
+    err = cli("import", name, *ONE, code=None).err
+    offered = re.search(r"import again with (.*)", err)
+    assert (offered is not None) == (benchmark is not None), err
+    if offered is not None:
+        again = offered[1].split()
+        assert again[:2] == ["--benchmark", benchmark]
+        cli("import", name, *ONE, *again, code=None)
+        assert [row["benchmark"] for row in recorded(cli)] == [benchmark]
+        assert "import again" not in cli("import", name, *ONE, *again, code=None).err
+
+
+def test_a_format_that_the_user_names_offers_no_benchmark(place: Path, cli: Cli) -> None:
+    (place / "a.log").write_bytes((FIXTURES / "plsc_v1_four_workers.log").read_bytes())
+    assert "arcface" not in cli("import", "a.log", *ONE, "--format", "plsc", code=None).err
 
 
 @pytest.mark.parametrize("generation", ["v1", "v2", "v24", "v24 by Paddle's logger"])
@@ -232,7 +267,7 @@ def test_a_benchmark_is_recognised_in_each_precision_and_batch(
 def test_a_log_is_recorded_with_what_its_name_says(place: Path, cli: Cli) -> None:
     (place / "gpu8_fp32_bs4.log").write_text("\n".join(run([0.5] * 20)))
     out, err = cli("import", ".", "--from-names", "--set", "s", "-o", "name")
-    assert err == "1 run imported into set s.\n"
+    assert err.endswith("1 run imported into set s.\n")
     (row,) = recorded(cli)
     assert out.split() == [member["run_id"] for member in row["members"]]
     assert (row["case"], row["precision"], row["batch_size_per_gpu"]) == ("1x8", "fp32", 4)
