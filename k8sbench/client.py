@@ -49,6 +49,7 @@ from k8sbench.measure.run.expectation import LOG_FLAGS, MeasureOptions
 from k8sbench.model import times
 from k8sbench.model.errors import Interrupted, TimedOut, UsageError
 from k8sbench.model.group import GroupFilter
+from k8sbench.model.plain_text import share
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.run import failure
 from k8sbench.ports import RunFilter
@@ -126,7 +127,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         figure = "no figure" if self.throughput is None else f"{self.throughput:.1f} {self.unit}"
         names = f"{self.benchmark} {self.framework} {self.case} {self.precision}"
-        runs = f"{self.runs_valid} of {self.runs_total} runs valid"
+        runs = f"{share(self.runs_valid, self.runs_total, 'run')} valid"
         return f"<Row {names}, set {self.set}: {figure}, {self.state}, {runs}>"
 
 

@@ -184,13 +184,13 @@ def shape(case: PlanChoices, size: Preset, notes: list[str]) -> tuple[int, int]:
         return replicas, processes
     if local and request.gpus is None and (there < replicas or there % replicas):
         raise DoesNotFit(
-            f"The {there} GPUs of this machine do not divide over {replicas} replicas.",
+            f"{counted(there, 'GPU', ('does', 'do'))} not divide over {replicas} replicas.",
             "Give --gpus (per replica), or a number of replicas that divides them.",
         )
     processes = request.gpus or (there // replicas if local else there)
     if local and replicas * processes > there:
         raise DoesNotFit(
-            f"{replicas} × {processes} GPUs are more than the {there} of this machine.",
+            f"{replicas} × {counted(processes, 'GPU')} are more than the {there} of this machine.",
             "Give fewer --replicas or --gpus.",
         )
     if processes > there:

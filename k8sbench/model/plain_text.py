@@ -84,3 +84,12 @@ def counted(number: int, noun: str, verbs: tuple[str, str] | None = None) -> str
     plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
     text = f"{number} {noun if number == 1 else plural}"
     return text if verbs is None else f"{text} {verbs[number != 1]}"
+
+
+def share(part: int, whole: int, noun: str, verbs: tuple[str, str] | None = None) -> str:
+    """Write a part of a count: ``1 of 1 run``, ``1 of 3 runs``.
+
+    ``verbs`` are the singular and the plural, chosen by the part.
+    """
+    text = f"{part} of {counted(whole, noun)}"
+    return text if verbs is None else f"{text} {verbs[part != 1]}"

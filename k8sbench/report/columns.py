@@ -12,7 +12,7 @@ from typing import Any, Literal
 from k8sbench.model import times
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Deviation, Figure, Group, Result, Spread
-from k8sbench.model.plain_text import ABSENT, counted
+from k8sbench.model.plain_text import ABSENT, counted, share
 from k8sbench.report import formats, group_words
 from k8sbench.report.group_words import (
     accuracy,
@@ -235,7 +235,8 @@ def _time(result: Result) -> Cell:
     if group.time_to_train_s is None:
         return absent(group.missing.get("time_to_train_s", "no valid figure"))
     aim = "" if training is None or training.target is None else f" of {training.target:g} %"
-    notes = [f"{group.runs_at_target} of {group.counted} runs reached the target{aim}"]
+    reached = share(group.runs_at_target or 0, group.counted, "run")
+    notes = [f"{reached} reached the target{aim}"]
     if training is not None and training.ended_by == "target":
         notes.append("stopped at the target")
     return Cell(formats.seconds(group.time_to_train_s), tuple(notes))

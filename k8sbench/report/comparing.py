@@ -148,7 +148,7 @@ def _largest(compared: Comparison, names: Sequence[str], advises: bool) -> str:
 def _n(case: Compared) -> str:
     """Count the runs of both sides, as benchstat does."""
     counts = [0 if side is None else len(side.values) for side in (case.a, case.b)]
-    return f"{counts[0]} vs {counts[1]} runs"
+    return f"{counts[0]} vs {counted(counts[1], 'run')}"
 
 
 # Tables

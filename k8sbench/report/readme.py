@@ -62,7 +62,11 @@ def text(made: Publication) -> str:
     benchmarks = list(dict.fromkeys(group.key.benchmark for group in groups))
     lead, notes, own_chapters = own_notes.by_chapter(made.notes or "", CHAPTERS, BEFORE_METHOD)
     programs, without_program = repeating.published_programs(
-        made.results, made.specs, rows.names, made.lang
+        made.results,
+        made.specs,
+        rows.names,
+        {rows.names[group.key.id]: origin.program(group)[-1] for group in groups},
+        made.lang,
     )
     runs = sum(len(group.members) for group in groups)
     written = _template(made.lang).render(

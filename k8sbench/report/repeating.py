@@ -30,6 +30,7 @@ LAUNCHER = (
 )
 """Options that only start the processes of a job, or only precede others."""
 _VARIABLE = re.compile(r"\$([A-Z_]+)")
+_HASH = re.compile(r"\b[0-9a-f]{7,40}\b")
 _BARE = re.compile(r"[\w@%+=:,./$-]+")
 """A word that needs no quotes, although it may name a variable."""
 Options = dict[str, dict[str, list[str]]]
@@ -56,8 +57,16 @@ class PublishedProgram(msgspec.Struct, frozen=True, kw_only=True):
     """Note of the catalog on the data, in English; empty without one."""
     checksum: list[str]
     """Command that checks the data, if a checksum is known."""
+    commit: str
+    """Version of the commands, shortened."""
+    other_versions: dict[str, list[str]]
+    """Stated version → rows that are of it, and not of the commands' version."""
+    unstated_versions: list[str]
+    """Rows whose version of the program nobody states."""
     options: Options
     """Options of the launch commands."""
+    added: list[str]
+    """Options that k8sbench adds to the published commands, or sets to values of its own."""
     commands: list[str]
     """Launch command of each row, headed by the row's name."""
     variables: list[str]
@@ -72,9 +81,13 @@ def published_programs(
     results: Sequence[Result],
     specs: Mapping[str, BenchmarkSpec],
     names: Mapping[str, str],
+    stated: Mapping[str, str],
     lang: Lang,
 ) -> tuple[list[PublishedProgram], list[str]]:
-    """Return the published programs of the imported rows, and the rows without one."""
+    """Return the published programs of the imported rows, and the rows without one.
+
+    ``stated``: row → the program and its version as logs and user state them.
+    """
     programs: dict[tuple[str, str, str], list[Result]] = {}
     unknown = []
     for result in results:
@@ -87,7 +100,9 @@ def published_programs(
             unknown.append(names[key.id])
         else:
             programs.setdefault((key.benchmark, key.framework, key.variant), []).append(result)
-    found = [_program(program, specs, some, names, lang) for program, some in programs.items()]
+    found = [
+        _program(program, specs, some, names, stated, lang) for program, some in programs.items()
+    ]
     return found, unknown
 
 
@@ -96,6 +111,7 @@ def _program(
     specs: Mapping[str, BenchmarkSpec],
     results: Sequence[Result],
     names: Mapping[str, str],
+    stated: Mapping[str, str],
     lang: Lang,
 ) -> PublishedProgram:
     variant = specs[program[0]].variant(*program[1:])
@@ -117,6 +133,16 @@ def _program(
         for r in results
         if (found := words[names[r.group.key.id]])
     ]
+    added = (
+        option for r in results if words[names[r.group.key.id]] for option in _added(upstream, r)
+    )
+    others: dict[str, list[str]] = {}
+    unstated = []
+    for row in words:
+        if not re.search(r"\d", stated[row]):
+            unstated.append(row)
+        elif not _is_of(stated[row], upstream.commit):
+            others.setdefault(stated[row], []).append(row)
     used = dict.fromkeys(_VARIABLE.findall("\n".join(commands)))
     explained = {name: f"variable_{name.lower()}" for name in used}
     known = [(name, word) for name, word in explained.items() if word in texts()["readme"]]
@@ -133,7 +159,11 @@ def _program(
         data=_data(variant, upstream, lang),
         data_note=(data and data.note) or "",
         checksum=checksum,
+        commit=upstream.commit[:8],
+        other_versions=others,
+        unstated_versions=unstated,
         options=_options(words, say(lang, "yes")),
+        added=list(dict.fromkeys(added)),
         commands=commands,
         variables=[f"`${name}`: {say(lang, word)}" for name, word in known],
         without_command=[row for row, found in words.items() if not found],
@@ -181,13 +211,28 @@ def _clone(upstream: Upstream) -> str:
     return "/".join(filter(None, (folder, upstream.folder)))
 
 
+def _is_of(stated: str, commit: str) -> bool:
+    """True if a stated program is of a commit or tag."""
+    hashes = _HASH.findall(stated)
+    is_tag = commit.removeprefix("v") in re.split(r"[\s,;+]+", stated)
+    return is_tag or any(commit.startswith(one) for one in hashes)
+
+
+def _mode(upstream: Upstream, result: Result) -> Mode:
+    return "train" if columns.trains(result) and "train" in upstream.added else "throughput"
+
+
+def _added(upstream: Upstream, result: Result) -> list[str]:
+    """Return the options that k8sbench adds to a row's launch command."""
+    return [name for name, _ in _pairs(upstream.added.get(_mode(upstream, result), ()))]
+
+
 def _words(variant: Variant, upstream: Upstream, result: Result) -> list[str]:
     """Return the words of a row's launch command; none if the program has no such precision."""
     plan, window = result.group.plan, variant.window
     if plan.precision not in upstream.command:
         return []
-    is_training = columns.trains(result) and "train" in upstream.added
-    mode: Mode = "train" if is_training else "throughput"
+    mode = _mode(upstream, result)
     interval = window.log_interval["one_gpu" if plan.world_size == 1 else "many_gpus"]
     is_alone = plan.replicas == 1
     values = upstream.values(

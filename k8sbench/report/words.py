@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import re
+import string
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -29,9 +30,22 @@ def texts() -> dict[str, dict[str, Any]]:
     return read
 
 
+class _Words(string.Formatter):
+    """Formats texts in which ``{number:run|runs}`` is the word that fits the number."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        singular, bar, plural = format_spec.partition("|")
+        if bar:
+            return singular if str(value) == "1" else plural
+        return format(value, format_spec)
+
+
+_WORDS = _Words()
+
+
 def say(lang: str, word: str, **values: object) -> str:
     """Return a text of a published report, its placeholders filled."""
-    return str(texts()["readme"][word][lang == "zh"]).format(**values)
+    return _WORDS.format(str(texts()["readme"][word][lang == "zh"]), **values)
 
 
 def title(text: str) -> str:

@@ -73,6 +73,13 @@ def test_a_log_is_valid_by_its_family_alone_and_gives_the_figures_of_the_table(r
         assert found["final_loss"] == pytest.approx(row.final_loss, rel=1e-3)
 
 
+COARSE = {
+    "DeepLabV3P__paddle__Deeplabv3_FP16_BS4-N1.log@0b2dd801",
+    "HRNetW18__paddle__Hrnet_FP16_BS8-N1.log@0b6e04fc",
+}
+"""Logs with stamps of whole seconds, and windows of 4 s and 33 s."""
+
+
 @of_each_log
 def test_stamps_give_the_same_rate_and_wall_time_as_in_the_table(row: Row) -> None:
     found = measured(row, "--batch-size", str(row.batch))
@@ -80,7 +87,9 @@ def test_stamps_give_the_same_rate_and_wall_time_as_in_the_table(row: Row) -> No
         row.facts.get(name)
         for name in ("check_mean_from_timestamps", "wall_s_first_to_last_record")
     )
-    if stamps is not None:
+    if row.file in COARSE:
+        assert found["throughput"]["timestamps"] is None
+    elif stamps is not None:
         assert found["throughput"]["timestamps"] == pytest.approx(float(stamps), rel=CLOSE)
     if wall is not None:
         assert found["train_wall_s"] == pytest.approx(float(wall), abs=0.01)

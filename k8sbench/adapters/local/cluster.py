@@ -29,6 +29,7 @@ from k8sbench.adapters.store import disk
 from k8sbench.model import errors
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import EarlierAttempt, JobFailed, NotFound, UsageError
+from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import CPU_POOL
 from k8sbench.model.run import Run
@@ -449,8 +450,9 @@ def assign(
     if needed > len(free):
         why = f" ({found.reason})" if found.reason else ""
         used = f", {len(found.gpus) - len(free)} of them in use by other runs" if busy else ""
+        wanted = f"{counted(replicas, 'replica')} × {counted(each, 'GPU')}"
         raise UsageError(
-            f"{replicas} replicas × {each} GPUs need {needed} GPUs;"
+            f"{wanted} need {counted(needed, 'GPU')};"
             f" this machine has {len(found.gpus)}{why}{used}.",
             "Ask for fewer with --replicas and --gpus, or run it on a cluster.",
         )

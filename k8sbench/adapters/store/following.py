@@ -15,6 +15,7 @@ from pathlib import Path
 from k8sbench.adapters.store import artifacts, disk, index
 from k8sbench.adapters.store.artifacts import RUNS, RunFolder
 from k8sbench.model.errors import StoreError
+from k8sbench.model.plain_text import share
 from k8sbench.ports import EVERY_RUN
 
 FOLDERS = "folders"
@@ -65,7 +66,7 @@ def index_folders(
     for number, run_id in enumerate(names):
         if time.monotonic() - told_at >= SHOWN_SECONDS:
             told_at = time.monotonic()
-            tell(f"indexing the store {root}: {number} of {len(names)} runs")
+            tell(f"indexing the store {root}: {share(number, len(names), 'run')}")
         folder = RunFolder(root / RUNS / run_id)
         if not folder.holds_a_run:
             continue

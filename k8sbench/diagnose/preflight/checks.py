@@ -200,15 +200,14 @@ CHECKS = (
             "Choose another --node-pool, or write a pools file (--pools, or nodePools in the chart)"
             " for the labels of your nodes ('kubectl get nodes --show-labels')."),
         CheckRow("fail", lambda s: not s.has_room,
-            "Pool {f.plan.pool.name} ({labels}) has room for {room} of {f.plan.replicas}"
-            " replicas{away}.",
+            "Pool {f.plan.pool.name} ({labels}) has room for {room}{away}.",
             "See 'kubectl describe node'; where GPUs are missing, see whether the device plugin"
             " runs. Or take fewer --gpus or --replicas, or describe your nodes in a pools file."),
         CheckRow("warn", lambda s: s.away,
-            "{fit} of {count} nodes of pool {f.plan.pool.name} ({labels}) take a replica{away}.",
+            "{fit} of pool {f.plan.pool.name} ({labels}) {take} a replica{away}.",
             "Bring them back, or do without."),
         CheckRow("ok", always,
-            "{fit} of {count} nodes of pool {f.plan.pool.name} ({labels}) take a replica."),
+            "{fit} of pool {f.plan.pool.name} ({labels}) {take} a replica."),
     )),
     Check("gpu-resource", subjects.gpu_resource, "", (
         CheckRow("fail", lambda s: s.lacks_image,

@@ -63,7 +63,7 @@ def no_room(nodes: Sequence[KubeObject], plan: RunPlan) -> DoesNotFit | None:
         return None
     return DoesNotFit(
         f"{plan.benchmark} {plan.framework} {plan.case}: pool {plan.pool.name} has room for {here}"
-        f" of its {plan.replicas} replicas.",
+        f" of its {counted(plan.replicas, 'replica')}.",
         "Give --wait where an autoscaler adds nodes, or choose another --node-pool.",
     )
 

@@ -28,7 +28,7 @@ from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import ServingOperator, conditions, name_of
 from k8sbench.model.operators import OPERATORS
-from k8sbench.model.plain_text import counted
+from k8sbench.model.plain_text import counted, share
 from k8sbench.model.pool import OTHER_VENDOR, amount, gpu_remark, plain
 from k8sbench.model.training import claims
 from k8sbench.render.pod import security
@@ -143,12 +143,14 @@ def operator(facts: PreflightFacts) -> Iterator[Subject]:
             replicas = found["spec"].get("replicas", 1)
             available = found.get("status", {}).get("availableReplicas", 0)
             where = f"{meta['namespace']}/{meta['name']}"
+            ready = f"{share(available, replicas, 'replica')} of {where}"
+            verb = "is" if available == 1 else "are"
             image = deployment.container_of(found, program).get("image", "unknown")
             yield Subject(
                 program=program,
                 is_down=available < 1,
                 is_tested=deployment.version(found, program) in (None, program.version),
-                status=f"{available} of {replicas} replicas of {where} are available, {image}",
+                status=f"{ready} {verb} available, {image}",
             )
 
 
@@ -201,12 +203,15 @@ def pool_nodes(facts: PreflightFacts) -> Iterator[Subject]:
     refusals = {name_of(node): nodes.refusal(node, plan) for node in of_pool}
     away = [f"{name} ({why})" for name, why in refusals.items() if why is not None]
     more = ", …" if len(away) > MOST_NAMES else ""
+    room = nodes.room(of_pool, plan)
+    fit = len(of_pool) - len(away)
     yield Subject(
         count=len(of_pool),
         labels=_listed(plan.pool.selector, "any label"),
-        room=(room := nodes.room(of_pool, plan)),
+        room=share(room, plan.replicas, "replica"),
         has_room=room >= plan.replicas,
-        fit=len(of_pool) - len(away),
+        fit=share(fit, len(of_pool), "node"),
+        take="takes" if fit == 1 else "take",
         away=f": not {', '.join(away[:MOST_NAMES])}{more}" if away else "",
     )
 

@@ -34,6 +34,7 @@ from k8sbench.model.group import (
 from k8sbench.model.identity import GroupKey
 from k8sbench.model.measurement import ESTIMATORS, AccuracyResult, Arithmetic
 from k8sbench.model.phase import Phase
+from k8sbench.model.plain_text import share
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.parse.reading import OURS
@@ -387,11 +388,12 @@ def _no_time(counted: Sequence[Candidate], timed: int, reached: int) -> str:
         return "the runs have no target accuracy"
     if not reached:
         return "no run reached its target accuracy"
+    runs = share(reached, len(counted), "run")
     if timed == reached:
-        return f"{reached} of {len(counted)} runs reached a target accuracy: no majority"
+        return f"{runs} reached a target accuracy: no majority"
     why = (c.measurement.missing.get("time_to_train_s", "") for c in counted if _reached(c))
     known = "; ".join(sorted({text.rstrip(".") for text in why if text}))
-    return f"{reached} of {len(counted)} runs reached the target, {timed} at a known time: {known}"
+    return f"{runs} reached the target, {timed} at a known time: {known}"
 
 
 def _training(counted: Sequence[Candidate]) -> TrainingOfGroup | None:

@@ -78,5 +78,6 @@ def _unmarked(rows: Sequence[GroupRow]) -> str | None:
         return "CPU processes: they share the machine"
     if count <= series.FEWEST:
         fewest = series.FEWEST
-        return f"a set is judged by at least {fewest} sets before it; there are {max(count - 1, 0)}"
+        there = "is 1" if count == 2 else f"are {max(count - 1, 0)}"
+        return f"a set is judged by at least {fewest} sets before it; there {there}"
     return None

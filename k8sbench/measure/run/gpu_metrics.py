@@ -31,7 +31,7 @@ from k8sbench.model.gpu_metrics import (
 )
 from k8sbench.model.kinds import replica_names
 from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun, Measurement, SteadyPart
-from k8sbench.model.plain_text import counted
+from k8sbench.model.plain_text import counted, share
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
@@ -149,7 +149,7 @@ def _chosen(
             elif place not in by_gpu or taken.coverage > by_gpu[place].coverage:
                 by_gpu[place], lines[place] = taken, line
         if by_gpu and metric.over_gpus == "sum" and len(by_gpu) < planned:
-            failed = f"It is known of {len(by_gpu)} of {planned} GPUs."
+            failed = f"It is known of {share(len(by_gpu), planned, 'GPU')}."
         elif by_gpu:
             shares = _shares(by_gpu, planned)
             if metric.over_time == "increase":
@@ -378,9 +378,8 @@ def _at_odds(
     at_once = _at_once([spans[i] for i in busy])
     if at_once > plan.world_size:
         name = active[busy[0]][0][1]
-        text = (
-            f"{at_once} GPUs worked at a time for the run's pods; its plan has {plan.world_size}."
-        )
+        worked = counted(at_once, "GPU")
+        text = f"{worked} worked at a time for the run's pods; its plan has {plan.world_size}."
         yield rules.METRICS_AT_ODDS.finding(text, _evidence(name, chosen[name], busy))
         return
     logged = measurement.gpu_model

@@ -124,7 +124,8 @@ def _amount(case: Case) -> Iterator[Finding]:
     if records < FEWEST_RECORDS:
         window = log.window.warmup if log.window else 0
         text = (
-            f"{records} training lines lie after the first {window} iterations; "
+            f"{counted(records, 'training line', ('lies', 'lie'))} after the first"
+            f" {counted(window, 'iteration')}; "
             f"{FEWEST_RECORDS} are needed."
         )
         yield rules.TOO_FEW_RECORDS.finding(text)
@@ -140,11 +141,13 @@ def _amount(case: Case) -> Iterator[Finding]:
     measured = span.iterations if span else 0
     cut = _cut_at_the_edges(rank, asked) if rank and asked is not None else 0
     if asked is not None and measured < ENOUGH * (asked - cut):
-        text = f"{measured} iterations were measured, {asked} are asked for."
+        counts = counted(measured, "iteration", ("was", "were"))
+        text = f"{counts} measured, {asked} are asked for."
         yield rules.TOO_FEW_ITERATIONS.finding(text)
     warmup = log.expected.warmup
     if log.window is not None and warmup is not None and log.window.warmup < warmup:
-        text = f"The run's own warm-up is {log.window.warmup} iterations, the benchmark's {warmup}."
+        own = counted(log.window.warmup, "iteration")
+        text = f"The run's own warm-up is {own}, the benchmark's {warmup}."
         yield rules.SHORT_WARMUP.finding(text, log.facts.places("warmup"))
 
 
@@ -220,7 +223,8 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
     missing = rank.missing
     if missing:
         text = (
-            f"{missing.amount} iterations of the window are in no training line "
+            f"{counted(missing.amount, 'iteration')} of the window"
+            f" {'is' if missing.amount == 1 else 'are'} in no training line "
             f"({_times(missing.count)}; usual are {rank.usual or 1} per line)."
         )
         severity: Severity = "reject"

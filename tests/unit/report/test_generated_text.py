@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +15,8 @@ from k8sbench.measure import rules
 from k8sbench.measure.group import rejections
 from k8sbench.report.words import texts
 from tests.tiers import ROOT
+from tests.unit.command_line import Cli
+from tests.unit.report import published_logs as logs
 from tests.unit.report.test_worked_examples import EXAMPLES, written
 
 FILLED = {"command", "command_one_gpu", "added", "env", "args", "match"}
@@ -104,3 +107,48 @@ def test_a_report_has_no_placeholder_no_dead_link_and_names_no_program_twice(
     for option in re.findall(r"^\| `-[\w.-]+` \| (.*) \|$", text, re.MULTILINE):
         rows = [row for some in re.findall(r"\(([^)]+)\)", option) for row in some.split(", ")]
         assert len(rows) == len({*rows}), option
+
+
+COUNTED = (
+    "runs|rows|lines|records|logs|sets|cases|nodes|GPUs|iterations|evaluations|epochs|processes"
+    "|replicas|ranks|groups|figures|steps|samples|images|files|checkpoints|points|jobs|pods|errors"
+    "|warnings|reasons|notes|hours|days|minutes|seconds|times|cores|tests"
+)
+PLURAL = re.compile(rf"(?<![\w.,=−-])1 (?:log |training |earlier )?(?:{COUNTED})\b(?!/).*")
+"""A plural behind 1."""
+GOLDEN = [
+    path.relative_to(ROOT)
+    for folder in ("docs", "tests/unit")
+    for path in sorted((ROOT / folder).rglob("*.*"))
+    if path.suffix in {".txt", ".md", ".html"} and "logs" not in path.parts
+]
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=str)
+def test_one_thing_is_written_in_the_singular(path: Path) -> None:
+    assert PLURAL.findall((ROOT / path).read_text("utf-8")) == []
+
+
+def test_everything_said_of_one_run_is_in_the_singular(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
+) -> None:
+    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
+    rates = {"a": 8.33, "b": 9.1}
+    said: list[str] = []
+    for name, rate in rates.items():
+        log = logs.mmseg(1, rate, 4, amp=True, iterations=8000, accuracies={8000: 77.3})
+        Path(f"{name}.log").write_text(log)
+        said += cli("import", f"{name}.log", "--set", name, "--precision", "amp")
+        said += cli("report", name, "-o", name, "--published")
+        said.append(Path(name, "README.md").read_text("utf-8"))
+    (row,) = cli.json("results", "--set", "a", "-o", "json")["rows"]
+    for line in (
+        *("results", "results --set a -o wide", "results -o report", "list"),
+        *("compare a b", "compare a b -o markdown", "history deeplabv3p"),
+        *(f"explain {row['group']}", f"explain {row['members'][0]['run_id']}"),
+    ):
+        said += cli(*line.split(), code=None)
+    assert [PLURAL.findall(text) for text in said if PLURAL.search(text)] == []
+    assert "1 run of set `a`" in "".join(said)
+    assert "error: " not in "".join(said)

@@ -1,0 +1,79 @@
+"""Repeating imported rows: versions of the program, and options of its commands."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from k8sbench.adapters.files import catalog
+from k8sbench.cli.main import main
+from k8sbench.report.words import say
+from tests.unit.measure.support import FIXTURES
+from tests.unit.report import published_logs as logs
+
+CASE = ("--case", "1x8", "--precision", "amp", "--batch-size", "16", "--benchmark", "tsm")
+
+
+def repeat(text: str, options: tuple[str, ...], place: Path, given: str = "") -> str:
+    """Import a log and return the report's chapter on repeating it."""
+    (place / "a.log").write_text(text)
+    (place / "given.yaml").write_text(given)
+    store = ("--store", str(place / "store"))
+    log, folder = str(place / "a.log"), str(place / "report")
+    assert main(["import", log, "--set", "s", *options, *store]) in (0, 5)
+    assert main(["report", "s", "-o", folder, "--environment", f"{place}/given.yaml", *store]) == 0
+    written = (place / "report" / "README.md").read_text("utf-8")
+    return written.partition(f"## {say('en', 'repeat')}")[2].partition("\n## ")[0]
+
+
+def test_a_log_of_another_generation_is_told_from_the_commit_of_the_commands(
+    tmp_path: Path,
+) -> None:
+    chapter = repeat((FIXTURES / "plsc_v2.log").read_text(), ("--benchmark", "arcface"), tmp_path)
+    (stated,) = re.findall(r"PLSC \d", chapter.partition("```")[0])
+    assert stated == "PLSC 2"
+    assert "commit 9bba9c90" in chapter.partition("```")[0]
+
+
+@pytest.mark.parametrize(
+    ("program", "is_told"),
+    [
+        ("", True),
+        ("a fork of temporal-shift-module", True),
+        ("temporal-shift-module, 0123456", True),
+        ("temporal-shift-module {commit}", False),
+    ],
+)
+def test_a_row_is_of_the_commit_only_if_somebody_states_it(
+    tmp_path: Path, program: str, is_told: bool
+) -> None:
+    upstream = catalog.find("tsm").spec.variants[0].upstream
+    assert upstream is not None
+    stated = program.format(commit=upstream.commit[:8])
+    given = f"program: {stated}\n" if program else ""
+    chapter = repeat(logs.tsm(8, 386.707), CASE, tmp_path, given)
+    head = chapter.partition("```")[0]
+    assert (f"commit {upstream.commit[:8]}" in head) == is_told
+
+
+def test_a_version_with_the_commits_hash_is_the_commits(tmp_path: Path) -> None:
+    options = ("--benchmark", "deeplabv3p", "--precision", "fp32")
+    assert "commit d0a71c15" not in repeat(logs.mmseg(1, 4.073, 2), options, tmp_path)
+    other = logs.mmseg(1, 4.073, 2).replace("0.11.0+d0a71c1", "0.12.0+3e46c1b")
+    (tmp_path / "other").mkdir()
+    assert "commit d0a71c15" in repeat(other, options, tmp_path / "other")
+
+
+def test_options_that_the_published_command_has_not_are_named(tmp_path: Path) -> None:
+    options = ("--benchmark", "deeplabv3p", "--precision", "fp32")
+    chapter = repeat(logs.mmseg(1, 4.073, 2), options, tmp_path)
+    upstream = catalog.find("deeplabv3p").spec.variant("pytorch", "mmseg").upstream  # type: ignore[union-attr]
+    assert upstream is not None
+    published = " ".join(upstream.command_one_gpu["fp32"])
+    listed = re.findall(r"^\| `([\w.-]+)` \|", chapter, re.MULTILINE)
+    own = [name for name in listed if name not in published]
+    (line,) = (
+        line for line in chapter.splitlines() if "`runner.max_iters`" in line and line[0] != "|"
+    )
+    assert own == re.findall(r"`([\w.-]+)`", line)
+    assert "runner.max_iters" in own
