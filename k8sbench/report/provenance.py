@@ -59,7 +59,10 @@ class Provenance(ReportRows):
                 "further": lines(name for name in file if name not in known),
             },
             differing=[name for name in environment.MACHINE if len(logs.get(name, ())) > 1],
-            at_odds=[n for n in file if n in logs and file[n].keys() != logs[n].keys()],
+            at_odds=[
+                *(n for n in file if n in logs and file[n].keys() != logs[n].keys()),
+                *(["program"] if any(map(self._is_other_program, self.groups)) else []),
+            ],
             lacking=[*environment.lacking(self.groups, logs, file), *self._unstated()],
         )
 
@@ -72,9 +75,16 @@ class Provenance(ReportRows):
         }
         return [name for name, is_lacking in lacks.items() if is_lacking]
 
+    def _is_other_program(self, group: Group) -> bool:
+        """True if the log names another program than the user."""
+        given = self.given(group).get("program", "").lower()
+        counted = (one.environment for _, _, one in self.counted([group]))
+        named = {str(stated["program"]).lower() for stated in counted if stated.get("program")}
+        return bool(given) and any(name not in given for name in named)
+
     def _states_data(self, group: Group) -> bool:
         is_known = group.plan.data != "unknown" or "data" in self.given(group)
-        return is_known or self.archive(group) is not None
+        return is_known or self.logged_data(group) is not None
 
     def _states_version(self, group: Group) -> bool:
         return "program" in self.given(group) or any(
@@ -153,9 +163,10 @@ class Provenance(ReportRows):
                 facts = msgspec.structs.asdict(read)
                 return self.say("real_data", **{n: formats.or_absent(v) for n, v in facts.items()})
         if group.plan.data == "unknown":
-            parts = (self.given(group).get("data"), self.archive(group))
+            parts = (self.given(group).get("data"), self.logged_data(group))
             return "; ".join(filter(None, parts)) or self.say("unknown")
-        return self.word("image_data" if group.plan.data == "image" else group.plan.data)
+        used = self.word("image_data" if group.plan.data == "image" else group.plan.data)
+        return "; ".join(filter(None, (used, self.logged_data(group))))
 
     def _published_data(self, plan: RunPlan) -> str:
         variant = self.variant(plan)

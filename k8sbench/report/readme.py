@@ -158,7 +158,7 @@ class _Rows(ReportRows):
         """Write how many epochs iterations are, where the log states the data; else nothing."""
         variant = self.variant(group.plan)
         known = variant and variant.data_set
-        if not known or not known.samples or self.archive(group) is None:
+        if not known or not known.samples or not self.reads_published_data(group):
             return ""
         epochs = iterations * group.plan.batch_size * group.plan.world_size / known.samples
         size = {"iterations": iterations, "samples": known.samples}

@@ -58,8 +58,8 @@ class ReportRows:
             found[self.say("all_of", program=program) if is_whole else row] = None
         return ", ".join(found)
 
-    def archive(self, group: Group) -> str | None:
-        """Write which data the log states by MD5 or number; None if it states none."""
+    def logged_data(self, group: Group) -> str | None:
+        """Write which data the log states by MD5, number or name; None if it states none."""
         variant = self.variant(group.plan)
         known = variant and variant.data_set
         stated = [one.environment for _, _, one in self.counted([group])]
@@ -69,10 +69,32 @@ class ReportRows:
             return self.say(word, name=name, md5=group.data_md5)
         numbers = {one.get("data_samples") for one in stated} - {None}
         if len(numbers) != 1:
-            return None
+            return self._named_data(group)
         number = numbers.pop()
         name = self.phrase(known.name) if known and known.samples == number else None
         return self.say("data_by_number" if name else "data_of_number", name=name, number=number)
+
+    def _named_data(self, group: Group) -> str | None:
+        """Write which data the log names; None if it names none, or its runs several."""
+        names = {one.environment.get("dataset") for _, _, one in self.counted([group])} - {None}
+        if len(names) != 1:
+            return None
+        name = str(names.pop())
+        variant = self.variant(group.plan)
+        known = variant and variant.data_set
+        if known is None or known.name.split()[0].lower() not in name.lower():
+            return self.say("data_of_name", logged=name)
+        return self.say("data_by_name", name=self.phrase(known.name), logged=name)
+
+    def reads_published_data(self, group: Group) -> bool:
+        """True if log or user name the data set of the published figures."""
+        variant = self.variant(group.plan)
+        known = variant and variant.data_set
+        if known is None:
+            return False
+        given = self.given(group).get("data", "").lower()
+        is_logged = self.phrase(known.name) in (self.logged_data(group) or "")
+        return is_logged or known.name.split()[0].lower() in given
 
     def counted(self, groups: Sequence[Group]) -> Iterator[tuple[Group, Run, Measurement]]:
         """Yield the runs that count, or all measured runs if none counts."""

@@ -486,6 +486,9 @@ def _cause_line(note: str, cause: _Cause, table: Table) -> str:
     head = name or ", ".join(cause.titles)
     if len(cause.rows) == 1:
         return note if name else f"{head}: {note}"
+    if name and name[0].isdigit():  # a case, of which the note is
+        head = ", ".join(cause.titles)
+        name = None
     rows = len(table.rows)
     count = table.counts[len(cause.rows) == rows].format(count=len(cause.rows), rows=rows)
     return f"{head}: {count}; {note.partition(': ')[2] if name else note}"

@@ -182,6 +182,7 @@ MMSEG = Family(
         rule("sys.platform", r"^sys\.platform: (?P<platform>.+)"),
         rule("MMCV: ", r"^MMCV: (?P<mmcv>\S+)"),
         rule("MMSeg", r"^MMSegmentation: (?P<program_version>\S+)", program="mmsegmentation"),
+        rule("dataset_type = ", r"^dataset_type = '(?P<dataset>\w+)'"),
         rule("Distributed training: ", r"Distributed training: (?P<distributed>True|False)"),
         rule("samples_per_gpu=", r"\bsamples_per_gpu=(?P<batch_size>\d{1,12})"),
         rule("interval=", r"\binterval=(?P<log_interval>[1-9]\d{0,11}), hooks=\[(?!.*interval=)"),

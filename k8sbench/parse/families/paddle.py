@@ -182,6 +182,7 @@ PADDLESEG = Family(
         rule("PaddlePaddle: ", r"^PaddlePaddle: (?P<framework_version>\S+)", program="PaddleSeg"),
         rule("PaddleSeg: ", r"^PaddleSeg: (?P<program_version>\S+)"),
         rule("batch_size: ", r"^batch_size: (?P<batch_size>\d{1,12})"),
+        rule("dataset_root: ", r"^ +dataset_root: (?P<dataset>\S+)"),
         rule("iters: ", r"^iters: (?P<planned_iterations>\d{1,12})"),
         rule("to train", r"(?i)use amp to train", precision="amp", amp_dtype="fp16"),
         rule("fp16", r"--precision[= ']+fp16|'--fp16'|--fp16\b", precision="amp", amp_dtype="fp16"),
@@ -390,6 +391,7 @@ PLSC = Family(
     facts=(
         rule("entry.py:", r"\bentry\.py:\d+\]", program="PLSC"),
         rule("=> ", r"total_batch_size: (?P<global_batch>\d{1,12})"),
+        _argument("dataset", r"(?P<dataset>\S.*?)"),
         _argument("batch_size", r"(?P<batch_size>\S.*?)"),
         _argument("world_size", r"(?P<_gpus_program>\d{1,12})"),
         _argument("total_steps", r"(?P<planned_iterations>\S.*?)"),

@@ -131,6 +131,9 @@ PaddlePaddle: 2.1.0
 ---------------Config Information---------------
 batch_size: {batch}
 iters: 100
+train_dataset:
+  dataset_root: data/cityscapes
+  type: Cityscapes
 model:
   num_classes: 19
   type: DeepLabV3P

@@ -77,3 +77,16 @@ def test_options_that_the_published_command_has_not_are_named(tmp_path: Path) ->
     )
     assert own == re.findall(r"`([\w.-]+)`", line)
     assert "runner.max_iters" in own
+
+
+@pytest.mark.parametrize(
+    ("program", "differs"),
+    [("PaddleSeg, branch benchmark", True), ("mmsegmentation, a fork", False)],
+)
+def test_a_program_that_the_log_contradicts_is_named(
+    tmp_path: Path, program: str, differs: bool
+) -> None:
+    options = ("--benchmark", "deeplabv3p", "--precision", "fp32")
+    repeat(logs.mmseg(1, 4.073, 2), options, tmp_path, f"program: {program}\n")
+    written = (tmp_path / "report" / "README.md").read_text("utf-8")
+    assert (say("en", "at_odds", names="program") in written) == differs
