@@ -41,7 +41,7 @@ def of(
         "batch": lambda group: str(group.plan.batch_size),
         "step_samples": _step,
         "planned": lambda group: _planned(measured.get(group.key.id), lang),
-        "model": lambda group: _model(measured.get(group.key.id)),
+        "model": lambda group: _model(measured.get(group.key.id), lang),
     }
     rows = [tuple(write(group) for write in columns.values()) for group in groups]
     kept = [n for n, _ in enumerate(columns) if any(row[n] != ABSENT for row in rows)]
@@ -77,8 +77,16 @@ def _planned(measured: Measurement | None, lang: Lang) -> str:
     return ", ".join(parts) or ABSENT
 
 
-def _model(measured: Measurement | None) -> str:
-    return str(measured.environment.get("model") or ABSENT) if measured else ABSENT
+def _model(measured: Measurement | None, lang: Lang) -> str:
+    """Write the model that the log names, its classes, and the share of them in a step."""
+    stated = {} if measured is None else measured.environment
+    parts = [str(stated["model"])] if stated.get("model") else []
+    parts += [
+        say(lang, f"model_{name}", number=number)
+        for name in ("classes", "sample_ratio")
+        if (number := stated.get(name)) is not None
+    ]
+    return ", ".join(parts) or ABSENT
 
 
 def _batches(groups: Sequence[Group], framework: str, precision: str) -> str:

@@ -166,7 +166,8 @@ class Provenance(ReportRows):
             parts = (self.given(group).get("data"), self.logged_data(group))
             return "; ".join(filter(None, parts)) or self.say("unknown")
         used = self.word("image_data" if group.plan.data == "image" else group.plan.data)
-        return "; ".join(filter(None, (used, self.logged_data(group))))
+        logged = self.logged_data(group) if group.plan.data == "real" else None
+        return "; ".join(filter(None, (used, logged)))
 
     def _published_data(self, plan: RunPlan) -> str:
         variant = self.variant(plan)

@@ -182,7 +182,7 @@ PADDLESEG = Family(
         rule("PaddlePaddle: ", r"^PaddlePaddle: (?P<framework_version>\S+)", program="PaddleSeg"),
         rule("PaddleSeg: ", r"^PaddleSeg: (?P<program_version>\S+)"),
         rule("batch_size: ", r"^batch_size: (?P<batch_size>\d{1,12})"),
-        rule("dataset_root: ", r"^ +dataset_root: (?P<dataset>\S+)"),
+        rule("dataset_root: ", r"^ +dataset_root: (?:\S*/)?(?P<dataset>[^\s/]+)/?$"),
         rule("iters: ", r"^iters: (?P<planned_iterations>\d{1,12})"),
         rule("to train", r"(?i)use amp to train", precision="amp", amp_dtype="fp16"),
         rule("fp16", r"--precision[= ']+fp16|'--fp16'|--fp16\b", precision="amp", amp_dtype="fp16"),

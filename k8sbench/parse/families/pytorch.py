@@ -210,6 +210,7 @@ DLE_RESNET50 = Family(
         _parameter(rf"world_size{_IS}(?P<gpus>\d{{1,12}})"),
         _parameter(rf"epochs{_IS}(?P<_epochs>\d{{1,6}})"),
         _parameter(rf"prof{_IS}(?P<_prof>\d{{1,12}})"),
+        _parameter(rf"\bdata{_IS}/(?:[^\s\",]*/)?(?P<dataset>[^\s/\",]+)"),
         _parameter(rf"data_backend{_IS}(?P<data_backend>[\w-]+)"),
         _parameter(rf"print_freq{_IS}(?P<log_interval>\d{{1,12}})"),
         _parameter(rf"(?:amp|fp16){_IS}[Tt]rue", precision="amp", amp_dtype="fp16"),

@@ -29,10 +29,12 @@ def repeat(text: str, options: tuple[str, ...], place: Path, given: str = "") ->
 def test_a_log_of_another_generation_is_told_from_the_commit_of_the_commands(
     tmp_path: Path,
 ) -> None:
-    chapter = repeat((FIXTURES / "plsc_v2.log").read_text(), ("--benchmark", "arcface"), tmp_path)
+    log = (FIXTURES / "plsc_v2.log").read_text()
+    chapter = repeat(log, ("--benchmark", "arcface"), tmp_path)
     (stated,) = re.findall(r"PLSC \d", chapter.partition("```")[0])
     assert stated == "PLSC 2"
     assert "commit 9bba9c90" in chapter.partition("```")[0]
+    assert "93431" in (tmp_path / "report" / "README.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -90,3 +92,12 @@ def test_a_program_that_the_log_contradicts_is_named(
     repeat(logs.mmseg(1, 4.073, 2), options, tmp_path, f"program: {program}\n")
     written = (tmp_path / "report" / "README.md").read_text("utf-8")
     assert (say("en", "at_odds", names="program") in written) == differs
+
+
+def test_generated_data_are_not_those_of_a_folder_that_the_log_names(tmp_path: Path) -> None:
+    log = logs.dle(1, 366.14).replace("dali-cpu", "syntetic")
+    options = ("--benchmark", "resnet50", "--gpu-model", "Tesla V100-SXM2-16GB")
+    repeat(log, options, tmp_path)
+    written = (tmp_path / "report" / "README.md").read_text("utf-8")
+    (used,) = re.findall(r"^\| resnet50 pytorch \| ([^|]*) \| ImageNet", written, re.MULTILINE)
+    assert "imagenet" not in used

@@ -211,7 +211,7 @@ Place it in data/cityscapes.
         "5 start": ("docker run", "pip install -r requirements.txt"),
         "6 data": (
             *(MD5, "dataset/cityscapes.tar", "Place it in data/cityscapes."),
-            "Cityscapes, in the log: data/cityscapes",
+            "Cityscapes, in the log: cityscapes",
         ),
         "7 options": ("--data_format NHWC --fp16", "--batch_size 2"),
         "8 table of Paddle": ("| 8 | 46 ", "| 99.2 (published 99.2"),
