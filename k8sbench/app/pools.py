@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from k8sbench import limits
 from k8sbench.app import connections
 from k8sbench.model.errors import NotFound, Unreachable, few
+from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def proposed_pools(access: ClusterAccess) -> str:
         )
     if not text:
         raise NotFound(
-            f"None of {len(nodes)} nodes offers GPUs.",
+            f"None of {counted(len(nodes), 'node')} offers GPUs.",
             "See whether the device plugin runs: kubectl describe nodes.",
         )
     return text

@@ -6,6 +6,7 @@ Those of the operator's page that need a running operator are tried apart.
 import functools
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,7 +81,7 @@ def test_the_commands_of_the_operators_page_run_in_order(
         (found,) = (text for command, text in printed.items() if words in command)
         return found
 
-    assert "take a replica" in of("doctor -n team-a --node-pool v100")
+    assert re.search("takes? a replica", of("doctor -n team-a --node-pool v100"))
     assert "Bound" in of("get persistentvolumeclaim")
     claim = prepared.kubectl("get", "persistentvolumeclaims", f"--namespace={TEAM}", "-o=yaml")
     assert "storage: 40Gi" in claim

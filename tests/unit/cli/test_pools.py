@@ -59,7 +59,7 @@ def test_an_empty_file_names_the_command_that_failed_to_write_it(
     ("nodes", "says"),
     [
         ([], "None of 0 nodes offers GPUs"),
-        ([node(gpus="0")], "None of 1 nodes offers GPUs"),
+        ([node(gpus="0")], "None of 1 node offers GPUs"),
         ([node(ready="False"), node("b", unschedulable=True)], "gpu-0 (not ready), b (cordoned)"),
     ],
 )
