@@ -380,7 +380,7 @@ def offering_names(error: InputError, name: str) -> InputError:
 def _unknown(what: str, option: str, origin: LogOrigin) -> InputError:
     return InputError(
         f"the log does not state its {what}.",
-        f"Give it with {option}; logs with another value need a command of their own.",
+        f"Add {option}. Import logs with another value by a command of its own.",
         file=origin.file,
     )
 

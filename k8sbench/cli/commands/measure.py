@@ -169,9 +169,10 @@ def _note_possible(recorded: Sequence[MeasuredLog]) -> None:
             found.setdefault((log.measurement.format, log.possible), []).append(log)
     for (name, benchmark), logs in found.items():
         again = f"--benchmark {benchmark} --set {logs[0].set_name} --replace"
+        files = few([log.origin.file for log in logs])
         output.note(
-            f"{few([log.origin.file for log in logs])}: recorded in the format {name}, without a"
-            f" benchmark: no line names a model. If it is {benchmark}, import again with {again}"
+            f"{files}: recorded in the format {name}, without a benchmark: no line names a model."
+            f" If the benchmark is {benchmark}, import again with {again}"
         )
 
 

@@ -142,7 +142,7 @@ def test_a_plan_needs_batch_and_precision(place: Path, cli: Cli, missing: str) -
     mmseg_logs(place)
     at = MMSEG.index(missing)
     err = cli("import", "n8", *MMSEG[:at], *MMSEG[at + 2 :], "--gpus", "8", code=2).err
-    assert f"Give it with {missing}" in err
+    assert f"Add {missing}." in err
 
 
 @pytest.mark.parametrize(
