@@ -17,16 +17,18 @@ IDLE_SECONDS = 10.0
 
 
 class Threads:
-    """Makes each call on a thread of its own, ``most`` at a time.
+    """Makes calls on daemon threads, ``most`` at a time.
 
     Without ``most`` the callers limit their number. A thread that is done makes another call:
     starting one takes long while others compute.
     """
 
     def __init__(self, most: int | None = None) -> None:
-        self._room = None if most is None else threading.Semaphore(most)
+        self._most = most
         self._done = threading.Event()
         self._calls = SimpleQueue[tuple[Callable[[], None], str]]()
+        self._count = 0
+        """Threads."""
         self._idle = 0
         """Threads without a call, less the calls that wait for one."""
         self._lock = threading.Lock()
@@ -36,20 +38,19 @@ class Threads:
         future: Future[T] = Future()
 
         def run() -> None:
-            if self._room is not None:
-                self._room.acquire()
             try:
                 future.set_result(call())
             except BaseException as error:
                 future.set_exception(error)
             finally:
                 self._done.set()
-                if self._room is not None:
-                    self._room.release()
 
         with self._lock:
-            is_new = self._idle == 0
-            self._idle -= not is_new
+            is_new = self._idle <= 0 and (self._most is None or self._count < self._most)
+            if is_new:
+                self._count += 1
+            else:
+                self._idle -= 1
         self._calls.put((run, name))
         if is_new:
             threading.Thread(target=self._work, daemon=True).start()
@@ -64,6 +65,7 @@ class Threads:
                 with self._lock:
                     if self._idle > 0:  # else a call is on its way
                         self._idle -= 1
+                        self._count -= 1
                         return
                 continue
             run()

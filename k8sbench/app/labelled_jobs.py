@@ -58,8 +58,8 @@ KINDS_SECONDS = 60.0
 """Interval of looks for the kinds of jobs that the cluster has."""
 AGAIN_SECONDS = 5.0
 """Interval of reads of a job that has no pod templates yet, or could not be read."""
-MEASURE_SECONDS = 5.0
-"""Interval in which ended jobs are measured together: a process of their own takes 0.15 s."""
+MEASURE_SECONDS = 20.0
+"""Interval in which ended jobs are measured together: a process of their own takes 0.3 s."""
 READS = 4
 """Jobs that are read at a time."""
 MOST_NOTES = 1000
@@ -280,7 +280,7 @@ class LabelledJobs:
         self._left.pop(run_id, None)
         self._settled.pop(run_id, None)
         if run.phase.final:
-            self._list_pods(run_id)
+            self._read_rest(run_id)
             return True
         self._followed[run_id] = seen, store.archive(run_id)
         self._selection.add(known)
@@ -329,7 +329,7 @@ class LabelledJobs:
                 self._name_gaps(run_id)
             del self._followed[run_id]
             self._selection.drop(self._jobs[run_id].known)
-            self._list_pods(run_id)
+            self._read_rest(run_id)
         elif step is not None:
             self._store.move(run_id, step)
 
@@ -346,38 +346,18 @@ class LabelledJobs:
 
     # -- an ended job is measured ------------------------------------------------------------------
 
-    def _list_pods(self, run_id: str) -> None:
-        """Ask for the pods of an ended job, which may soon be deleted."""
-        known = self._jobs[run_id].known
+    def _read_rest(self, run_id: str) -> None:
+        """Ask for what else an ended job's objects tell: they may soon be deleted."""
+        rest = partial(self._rest, self._jobs[run_id])
+        self._ended[run_id] = self._requests.start(rest, f"end of {run_id}")
+
+    def _rest(self, job: _Job) -> dict[str, str | None]:
+        """Add the gaps that the objects of an ended job count; return its pods and their nodes."""
+        self._note_unread(job)
+        known = job.known
         kind = JOB_KINDS[known.kind]
-        selection = kinds.JobSelection(run_id, kind, known.name, known.created_at)
-        listed = partial(objects.pods, self._api, selection)
-        self._ended[run_id] = self._requests.start(listed, f"pods {known.name}")
-
-    def _measure_ended(self) -> None:
-        """Have the jobs measured that have ended since the last time."""
-        now = time.monotonic()
-        if now < self._measure_at:
-            return
-        for run_id, pods in list(self._ended.items()):
-            if pods.done():
-                del self._ended[run_id]
-                self._measure_at = now + MEASURE_SECONDS
-                measure = partial(self._measured, self._jobs[run_id], pods.result())
-                self._measuring[run_id] = self._measures.start(measure, f"measure {run_id}")
-
-    def _measured(self, job: _Job, pods: Mapping[str, str | None]) -> _Measured:
-        """Measure the logs of an ended job, on another thread."""
-        known, observer, seen = job
-        folder = self._store.folder(known.run_id)
-        try:
-            self._note_unread(job)
-            run = observer.measured(folder, seen)
-        except (UsageError, StoreError) as error:
-            run = _unmeasured(seen.run, error)
-        except Exception as error:  # no job of others may end the operator's work
-            run = _unmeasured(seen.run, UsageError(internal(error)))
-        return _Measured(run, pods, [*seen.gaps, *observe.shortened(folder)])
+        selection = kinds.JobSelection(known.run_id, kind, known.name, known.created_at)
+        return objects.pods(self._api, selection)
 
     def _note_unread(self, job: _Job) -> None:
         """Add the pods and attempts that nobody has read, by what the job's objects count."""
@@ -389,6 +369,32 @@ class LabelledJobs:
         for replica, attempts in logs.items():
             seen.restarts[replica] = max(seen.restarts.get(replica, 0), attempts - 1)
         seen.gaps += observer.unread(seen)
+
+    def _measure_ended(self) -> None:
+        """Have the jobs measured that have ended since the last time."""
+        now = time.monotonic()
+        if now < self._measure_at:
+            return
+        for run_id, rest in list(self._ended.items()):
+            if rest.done():
+                del self._ended[run_id]
+                self._measure_at = now + MEASURE_SECONDS
+                measure = partial(self._measured, self._jobs[run_id], rest)
+                self._measuring[run_id] = self._measures.start(measure, f"measure {run_id}")
+
+    def _measured(self, job: _Job, rest: Future[dict[str, str | None]]) -> _Measured:
+        """Measure the logs of an ended job, on another thread."""
+        known, observer, seen = job
+        folder = self._store.folder(known.run_id)
+        pods: dict[str, str | None] = {}
+        try:
+            pods = rest.result()
+            run = observer.measured(folder, seen)
+        except (UsageError, StoreError) as error:
+            run = _unmeasured(seen.run, error)
+        except Exception as error:  # no job of others may end the operator's work
+            run = _unmeasured(seen.run, UsageError(internal(error)))
+        return _Measured(run, pods, [*seen.gaps, *observe.shortened(folder)])
 
     def _close(self, run_id: str, found: _Measured) -> Run:
         """Record the measured run; return it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
@@ -153,6 +154,7 @@ _METADATA = _all(
     "ownerReferences",
 )
 _CONTAINER = _all("name", "image", "resources", "restartPolicy")
+_STATUS = _all("name", "image", "imageID", "restartCount", "state", "lastState")
 _REPLICAS = _all("replicas", "restartPolicy") | {"template": {"spec": {"containers": _CONTAINER}}}
 _POD = {
     "metadata": _METADATA
@@ -161,9 +163,12 @@ _POD = {
     "spec": _all("nodeName", "nodeSelector", "schedulerName")
     | {"containers": _CONTAINER, "initContainers": _all("name", "image")}
     | {"volumes": _all("persistentVolumeClaim")},
-    "status": _all("phase", "reason", "message", "containerStatuses", "initContainerStatuses")
+    "status": _all("phase", "reason", "message")
+    | {"containerStatuses": _STATUS, "initContainerStatuses": _STATUS}
     | {"conditions": _all("type", "status", "reason", "message", "lastTransitionTime")},
 }
+_POD_CONDITIONS = frozenset({"PodScheduled", "Ready", "DisruptionTarget"})
+"""Types of the conditions that are kept."""
 _EVENT = {
     "metadata": _all("name", "uid", "resourceVersion", "creationTimestamp"),
     "involvedObject": _all("kind", "name", "uid"),
@@ -190,7 +195,13 @@ def trimmed_job(found: KubeObject) -> dict[str, Any]:
 
 def trimmed_pod(found: KubeObject) -> dict[str, Any]:
     """Trim a pod: run, owners' uids, placement, claims and status."""
-    return _trimmed(found, _POD)
+    kept = _trimmed(found, _POD)
+    status = kept.get("status", {})
+    if "conditions" in status:
+        status["conditions"] = [
+            one for one in status["conditions"] if one["type"] in _POD_CONDITIONS
+        ]
+    return kept
 
 
 def trimmed_event(found: KubeObject) -> dict[str, Any]:
@@ -226,11 +237,12 @@ def _trimmed(found: KubeObject, shape: Mapping[str, Any]) -> dict[str, Any]:
 def _kept(found: Any, shape: Any) -> Any:
     """Trim plain data to a shape; a list's shape is its items'."""
     if shape is ...:
-        return found
+        # The pods of a job have most of their texts in common.
+        return sys.intern(found) if type(found) is str else found
     if isinstance(found, list):
         return [kept for one in found if (kept := _kept(one, shape))]
     return {
-        key: value if inner is ... else _kept(value, inner)
+        key: _kept(value, inner)
         for key, inner in shape.items()
         if (value := found.get(key)) is not None
     }

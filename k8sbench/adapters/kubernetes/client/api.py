@@ -15,7 +15,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -37,6 +37,7 @@ from k8sbench.model.errors import BenchError
 from k8sbench.model.kube import KubeObject
 from k8sbench.model.run import Location
 
+T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 __all__ = ["Api", "ApiFault", "KubeObject", "LineStream"]
 
@@ -102,22 +103,23 @@ class Api:
         items: list[KubeObject] = []
         while True:
             try:
-                page = _decoded(answer := self._ask(ApiRequest("list", path, query), retry_s))
+                answer = self._ask(ApiRequest("list", path, query), retry_s)
             except ApiFault as fault:
                 if fault.status != 410 or "continue" not in query:
                     raise
                 del query["continue"], query["limit"]
                 items.clear()
                 continue
-            about = page.get("metadata")
-            found = page.get("items") or []
-            if not isinstance(about, dict) or not all(map(_has_name, found)):
-                raise _not_kubernetes(answer)
-            kept = found if keep is None else map(keep, found)
-            items += [item for item in kept if item is not None]
-            if not about.get("continue"):
-                return items, about.get("resourceVersion") or ""
-            query["continue"] = about["continue"]
+            page = _decoded(answer, _Page)
+            for raw in page.items or ():
+                item = _any_object(raw)
+                if not _has_name(item):
+                    raise _not_kubernetes(answer)
+                if (kept := item if keep is None else keep(item)) is not None:
+                    items.append(kept)
+            if not page.metadata.next_page:
+                return items, page.metadata.version
+            query["continue"] = page.metadata.next_page
 
     def watch(
         self,
@@ -234,7 +236,7 @@ class Api:
         """
         try:
             answer = self._ask(ApiRequest("get", "/version"), retry_s, within_s=seconds)
-            if not isinstance(_decoded(answer).get("gitVersion"), str):
+            if not isinstance(_any_object(answer).get("gitVersion"), str):
                 raise _not_kubernetes(answer)
         except ApiFault as fault:
             status = fault.status
@@ -280,7 +282,7 @@ class Api:
     # -- sending --------------------------------------------------------------------------------
 
     def _object(self, request: ApiRequest, retry_s: float | None) -> KubeObject:
-        return _decoded(self._ask(request, retry_s))
+        return _any_object(self._ask(request, retry_s))
 
     def _ask(
         self, request: ApiRequest, retry_s: float | None, *, within_s: float | None = None
@@ -321,23 +323,41 @@ class Api:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def _has_name(item: Any) -> bool:
-    return isinstance(item, dict) and "name" in (item.get("metadata") or {})
+class _PageMetadata(msgspec.Struct, rename={"next_page": "continue", "version": "resourceVersion"}):
+    """The part of a page that is not of its objects."""
+
+    next_page: str = ""
+    """Token of the next page; empty: this is the last one."""
+    version: str = ""
 
 
-def _decoded(answer: bytes) -> KubeObject:
-    """Read an object; raises :class:`ApiFault` for what no API server answers."""
+class _Page(msgspec.Struct):
+    """A page of a list."""
+
+    metadata: _PageMetadata
+    items: list[msgspec.Raw] | None = None
+    """Decoded one by one: whole objects take ten times the memory of their text."""
+
+
+def _decoded(answer: bytes | msgspec.Raw, kind: type[T]) -> T:
+    """Read an answer; raises :class:`ApiFault` for what no API server answers."""
     try:
-        decoded: Any = msgspec.json.decode(answer)
+        return msgspec.json.decode(answer, type=kind)
     except msgspec.DecodeError as error:
-        raise _not_kubernetes(answer) from error
-    if not isinstance(decoded, dict):
-        raise _not_kubernetes(answer)
-    return decoded
+        raise _not_kubernetes(bytes(answer)) from error
+
+
+def _any_object(answer: bytes | msgspec.Raw) -> dict[str, Any]:
+    """Read an object; raises :class:`ApiFault` for what no API server answers."""
+    return _decoded(answer, dict[str, Any])
+
+
+def _has_name(item: KubeObject) -> bool:
+    return "name" in (item.get("metadata") or {})
 
 
 def _with_metadata(answer: bytes) -> KubeObject:
-    decoded = _decoded(answer)
+    decoded = _any_object(answer)
     if "kind" not in decoded or not isinstance(decoded.get("metadata"), dict):
         raise _not_kubernetes(answer)
     return decoded
