@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tarfile
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from k8sbench import Client
+from k8sbench.app.observe import MOST_LOG_BYTES
 from tests.harness.cluster import audit, pod_logs, users
 from tests.harness.cluster.fault_proxy import Fault, FaultProxy
 from tests.harness.cluster.jobs import ON_GPUS, pytorch_job
@@ -27,6 +29,8 @@ BROKEN_OFF = LINES[:9]
 """The begin of an attempt, at step 60 of 140."""
 READS = {"get", "list", "watch"}
 LOGS = {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}
+LONG_LOG_SECONDS = 1800
+"""Limit of following and measuring a log of 2 GB."""
 STATED = {"k8sbench.io/precision": "bf16"}
 
 
@@ -135,6 +139,32 @@ def test_a_job_of_others_is_followed_and_measured(
     }
     assert asked
     assert asked <= READS
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(2 * LONG_LOG_SECONDS)
+def test_a_log_of_two_gigabytes_is_measured_whole_and_then_cut(
+    observer: Shell, namespace: Namespace, growing: Path
+) -> None:
+    noise = log_text(["x" * 500] * 2000)
+    with growing.open("w") as log:
+        log.write(log_text(LINES[:9]))
+        for _ in range(2_000_000_000 // len(noise)):
+            log.write(noise)
+        log.write(log_text(LINES[9:]))
+    create(namespace)
+    finish(namespace)
+    with observer.started("observe", "pytorchjob/llama", "--precision=bf16") as process:
+        process.process.wait(LONG_LOG_SECONDS)
+        process.ends(0)
+    (row,) = observer.json("results")["rows"]
+    check_row(row, "2x4")
+    (run_id,) = observer.run("list", "-o", "name").out.split()
+    archived = observer.archived(run_id, "master-0")
+    assert (archived[0], archived[-1]) == (LINES[0], LINES[-1])
+    assert sum(map(len, archived)) < MOST_LOG_BYTES
+    (gap,) = json.loads((observer.store / "runs" / run_id / "log-gaps.json").read_text())
+    assert gap["replica"] == "master-0"
 
 
 def test_an_observed_job_goes_on_and_is_measured_after_its_end(

@@ -14,6 +14,7 @@ from tests.harness.cluster.shell import Running, Shell, until
 from tests.harness.node import faults
 from tests.harness.node.cluster import NodeCluster
 from tests.harness.node.programs import DISK, GATE, Programs, limit_disk, variant
+from tests.tiers import ROOT
 
 NO_IMAGE = "127.0.0.1:1/none:1"
 FAILS_ONCE = f"""
@@ -29,6 +30,18 @@ if not again:
 wait_at_gate()
 """
 """Fails once; when restarted it runs until released."""
+LINES = (ROOT / "tests" / "fixtures" / "logs" / "torchtitan.log").read_text().splitlines()
+FIRST_LINES = LINES[:9]
+OF_OTHERS = f"""
+import pathlib, sys
+seen = pathlib.Path("/tmp/seen")
+again = seen.exists()
+seen.touch()
+for line in {LINES!r} if again else {FIRST_LINES!r}:
+    print(line, flush=True)
+sys.exit(0 if again else 5)
+"""
+"""Prints a log to its middle and fails; when restarted prints all of it."""
 VARIANTS = {
     "memory": variant(faults.OUT_OF_MEMORY),
     "child": variant(faults.CHILD_OUT_OF_MEMORY),
@@ -39,10 +52,11 @@ VARIANTS = {
     "node": variant(faults.ENDS_WHEN_TOLD),
     "pull": variant(("true",), NO_IMAGE),
     "again": variant(FAILS_ONCE),
+    "others": variant(OF_OTHERS),
 }
 OPTIONS = {"node": ("--node-pool=far",), "pull": ("--replicas=2", "--pack")}
-BY_HAND = "again"
-"""The variant whose job somebody creates with kubectl."""
+BY_HAND, OBSERVED = "again", "others"
+"""The variants whose jobs somebody creates with kubectl."""
 
 
 class Expected(NamedTuple):
@@ -73,7 +87,7 @@ def submits(programs: Programs) -> Iterator[dict[str, Running]]:
                 programs.shell.started(*programs.words(name, *OPTIONS.get(name, ())))
             )
             for name in VARIANTS
-            if name != BY_HAND
+            if name not in {BY_HAND, OBSERVED}
         }
 
 
@@ -166,3 +180,22 @@ def test_a_container_is_started_again(programs: Programs) -> None:
         collect.ends()
     assert "the log of" not in collect.err
     assert programs.shell.archived("again") == expected
+
+
+def test_a_restarted_container_of_others_is_an_attempt_of_one_run(programs: Programs) -> None:
+    shell = programs.shell
+    pod = programs.job(OBSERVED)["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": OBSERVED},
+        "spec": {"template": {"spec": {**pod, "restartPolicy": "OnFailure"}}},
+    }
+    shell.namespace.create(job)
+    shell.run("observe", f"job/{OBSERVED}", "--precision=bf16")
+    (run_id,) = (name for name in shell.run("list", "-o", "name").out.split() if OBSERVED in name)
+    assert shell.archived(run_id, "pod-0") == FIRST_LINES
+    assert shell.archived(run_id, "pod-0.restart-1") == LINES
+    found = shell.json("status", run_id)["measurement"]
+    assert found["restarts"] == 1
+    assert found["throughput"] == pytest.approx(56_000)

@@ -12,7 +12,15 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from k8sbench.diagnose.job import causes, endings, placing
-from k8sbench.diagnose.job.causes import CAUSES, EVENTS, POD_PHASES, Event, Waiting, finding_of
+from k8sbench.diagnose.job.causes import (
+    CAUSES,
+    EVENTS,
+    POD_PHASES,
+    Cause,
+    Event,
+    Waiting,
+    finding_of,
+)
 from k8sbench.diagnose.job.facts import (
     Facts,
     JobSnapshot,
@@ -45,6 +53,8 @@ SILENT_SECONDS = 30.0
 
 It usually takes 0.1 s. After that the end is read from the pods.
 """
+DESCRIBE = "'kubectl -n {namespace} describe {kind} {job}' and its pods' events show more."
+"""Action for a job that somebody else created."""
 _FORWARD = (Phase.PENDING, Phase.PULLING, Phase.STARTING, Phase.RUNNING)
 """States of a starting replica; a job has the first of its replicas'."""
 
@@ -160,7 +170,7 @@ def _cancelled(facts: Facts, _: Mapping[str, Sequence[str]]) -> JobState | None:
         phase=Phase.FAILED if annotation.phase == Phase.FAILED else Phase.CANCELLED,
         cause=f"{annotation.cause.rstrip('.')}; {kept}" if kept else annotation.cause,
         cause_id=annotation.cause_id or "cancelled",
-        action=CAUSES["cancelled"].action,
+        action=_action(facts, CAUSES["cancelled"]),
         replicas=_states(facts),
         over=_over(facts),
     )
@@ -264,12 +274,24 @@ def _state(
         phase=phase,
         cause=why if isinstance(why, str) else why.sentence,
         cause_id=finding.id if finding else None,
-        action=finding.action if finding else None,
+        action=_action(facts, finding),
         unrecoverable=finding is not None and finding.severity == "fail" and not phase.final,
         replicas=_states(facts),
         over=phase.final and _over(facts),
         look_again_s=again,
     )
+
+
+def _action(facts: Facts, cause: Finding | Cause | None) -> str | None:
+    """Return what helps against a cause.
+
+    Of a job of others: what shows more, since the options of a submit do not help.
+    """
+    if cause is None:
+        return None
+    if facts.plan.observed is None:
+        return cause.action
+    return None if facts.seen.deleted else DESCRIBE.format_map(facts.names())
 
 
 def _over(facts: Facts) -> bool:

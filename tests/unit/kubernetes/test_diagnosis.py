@@ -10,12 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from k8sbench.diagnose.job import state
 from k8sbench.diagnose.job.advice import ADVICE
 from k8sbench.diagnose.job.causes import CAUSES
+from k8sbench.model import observed
+from k8sbench.model.kinds import OBSERVED
 from k8sbench.model.phase import Phase
+from k8sbench.model.plan import RunPlan
 from tests.unit import goldens
 from tests.unit.kubernetes.objects import (
     FAILED,
@@ -498,10 +502,10 @@ def conditions_of(found: Seen) -> Iterator[dict[str, Any]]:
                 yield said
 
 
-def reading(number: int) -> Any:
+def reading(number: int, of: RunPlan = PLAN) -> Any:
     snapshot = STATES[number][1]
     snapshot, after = snapshot if isinstance(snapshot, tuple) else (snapshot, 10)
-    return read(snapshot, PLAN, after=after)
+    return read(snapshot, of, after=after)
 
 
 def test_every_cause_of_the_table_has_a_state_that_shows_it() -> None:
@@ -529,6 +533,15 @@ def test_a_job_that_is_suspended_again_is_not_one_that_is_not_resumed(
     stopped = event("Stopped", "Preempted to accommodate a workload", reportingComponent="kueue")
     result = read(alone(of=again, workload=ADMITTED, events=[stopped]), PLAN, after=60)
     assert result.cause_id == "queue-evicted"
+
+
+def test_no_option_of_a_submit_is_advised_for_a_job_of_others() -> None:
+    trainer = {"template": {"spec": {"containers": [{"name": "trainer", "image": "i"}]}}}
+    facts = observed.facts(OBSERVED["job"], {**job(), "spec": trainer})
+    of_others = msgspec.structs.replace(PLAN, observed=facts.job)
+    for number in range(len(STATES)):
+        result = reading(number, of_others)
+        assert result.action is None or re.match(r"'kubectl -n \S+ describe ", result.action)
 
 
 def test_every_advice_has_a_state_that_shows_it() -> None:
