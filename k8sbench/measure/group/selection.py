@@ -175,12 +175,16 @@ def histories(
 
 
 def run_id(text: str, groups: KnownGroups) -> str:
-    """Return the full id of a run; a set is an error."""
+    """Return the full id of a run, or of the one run of a set; a set of several is an error."""
     ids = list(groups.runs)
-    if text not in ids and any(row.set_name == text for row in groups.rows):
+    rows = [row for row in groups.rows if row.set_name == text]
+    if text in ids or not rows:
+        return resolve(ids, text)
+    runs = [member.run_id for group in groups.groups(rows) for member in group.members]
+    if len(runs) != 1:
         way = f"Its runs: k8sbench results --set {text} -o wide"
         raise UsageError(f"{text!r} is a set, not a run.", way)
-    return resolve(ids, text)
+    return runs[0]
 
 
 def latest(rows: Iterable[GroupRow]) -> tuple[list[GroupRow], dict[str, Newer]]:

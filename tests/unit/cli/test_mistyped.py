@@ -89,10 +89,6 @@ WRONG_WITH_RUNS = [
     ("results --since=2030-01-01", "The newest is of 2026-"),
     ("results --accept=outlyer", "Did you mean outlier?"),
     ("results nosuch", "There is no run 'nosuch' in the store."),
-    (
-        "results nightly",
-        "'nightly' is a set, not a run.\n  Its runs: k8sbench results",
-    ),
     ("results seg-1 --set=weekly", "No run fits all of the filters"),
     ("logs nosuch", "no run 'nosuch' in the store.\n  k8sbench list shows the runs."),
     ("logs going-no", "Nearest: going-on."),

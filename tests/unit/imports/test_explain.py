@@ -130,6 +130,11 @@ def test_a_group_shows_its_runs_its_interval_and_its_speedup(logs: Path, cli: Cl
     assert re.search(r"\nMedian of 5 runs; 95 % interval \S+\n", shown)
     assert f"\nSpeedup: {row['speedup']:.2f}, against group {row['baseline']}" in shown
     assert f"\nEfficiency: {row['efficiency']:.2f}" in shown
+    assert "'s' is a set, not a run." in cli("explain", "s", code=2).err
+
+
+def test_the_name_of_a_set_of_one_run_is_that_run(run_id: str, cli: Cli) -> None:
+    assert text(cli, "one") == text(cli, run_id)
 
 
 # A declared format
@@ -154,7 +159,6 @@ def test_an_expression_that_matches_no_line_is_named(place: Path, cli: Cli) -> N
     ("words", "says"),
     [
         (["nothing"], "There is no run 'nothing'"),
-        (["one"], "'one' is a set, not a run."),
         (["g-nothing"], "There is no group 'g-nothing'"),
         ([str(foreign.BENCHMARK), "gone.log"], "gone.log: cannot be read"),
         (["nothing", "--accept", "batchsize"], "there is no such reason"),
