@@ -22,7 +22,7 @@ from k8sbench.model.errors import InputError, StoreError
 from k8sbench.model.imported import MeasuredLog
 
 MODULE = "k8sbench.app.log_measuring"
-MOST = 16
+MOST = 64
 """Most jobs that are measured by one process."""
 
 

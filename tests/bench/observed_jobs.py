@@ -29,8 +29,8 @@ from tests.harness.cluster.own import OwnCluster
 from tests.tiers import ROOT
 from tests.waiting import wait_until
 
-FEW_MANY = (50, 200)
-"""Numbers of jobs."""
+FEW_MANY = (250, 1000)
+"""Numbers of jobs; of both the lists have several pages."""
 REPLICA_NAMES = ("master-0", "worker-0", "worker-1", "worker-2")
 SECONDS, KILOBYTES = 0.10, 60
 """Limits of a further job: processor time and memory of the operator."""
