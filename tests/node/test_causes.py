@@ -192,7 +192,17 @@ def test_a_restarted_container_of_others_is_an_attempt_of_one_run(programs: Prog
         "spec": {"template": {"spec": {**pod, "restartPolicy": "OnFailure"}}},
     }
     shell.namespace.create(job)
-    shell.run("observe", f"job/{OBSERVED}", "--precision=bf16")
+    import subprocess, time
+    time.sleep(60)
+    for w in (["get","pods","-o","yaml"],["describe","job","others"],["get","events"]):
+        print(shell.namespace.kubectl(*w))
+    try:
+        import tests.harness.cluster.shell as sh
+        sh.SECONDS=60
+        shell.run("observe", f"job/{OBSERVED}", "--precision=bf16")
+    except subprocess.TimeoutExpired as e:
+        print(e.stdout, e.stderr)
+        raise
     (run_id,) = (name for name in shell.run("list", "-o", "name").out.split() if OBSERVED in name)
     assert shell.archived(run_id, "pod-0") == FIRST_LINES
     assert shell.archived(run_id, "pod-0.restart-1") == LINES
