@@ -74,6 +74,8 @@ def observe(options: ObserveOptions, reporter: Reporter, stop: Stop) -> RunRows:
 
     Raises :class:`Interrupted` on a stop request; the job goes on.
     """
+    from k8sbench.adapters.kubernetes import observing as objects
+
     kind, name = observed.parsed(options.job)
     if options.set_name is not None:
         checked_set_name(options.set_name)
@@ -85,6 +87,7 @@ def observe(options: ObserveOptions, reporter: Reporter, stop: Stop) -> RunRows:
         api.check_answers(limits.now.api_answer)
         try:
             facts = _facts(api, kind, name, reporter, stop)
+            objects.check_lists(api, kind, name)
         except Unreachable as error:
             if error.cause_id != "forbidden":
                 raise

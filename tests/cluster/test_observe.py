@@ -292,6 +292,11 @@ def test_what_may_not_be_read_or_is_not_there_is_named(
     nobody = users.sign_in_new(namespace, "nobody", tmp_path / "nobody.kubeconfig")
     refused = Shell(namespace, nobody, tmp_path / "nobody").run("observe", "job/llama", code=6)
     assert "doctor --observe" in refused.err
+    namespace.create(batch_job())
+    submits = Shell(namespace, namespace.user(tmp_path), tmp_path / "submits")
+    refused = submits.run("observe", "job/llama", code=6)
+    assert "may not list jobs.batch" in refused.err
+    assert "doctor --observe" in refused.err
 
 
 def test_doctor_lists_the_rights_that_observing_needs(

@@ -5,10 +5,12 @@ All runs are submitted at once, each by a k8sbench of its own.
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from tests.harness.cluster import users
 from tests.harness.cluster.namespace import ENFORCED, Namespace
 from tests.harness.cluster.shell import Running, Shell, until
 from tests.harness.node import faults
@@ -182,7 +184,9 @@ def test_a_container_is_started_again(programs: Programs) -> None:
     assert programs.shell.archived("again") == expected
 
 
-def test_a_restarted_container_of_others_is_an_attempt_of_one_run(programs: Programs) -> None:
+def test_a_restarted_container_of_others_is_an_attempt_of_one_run(
+    programs: Programs, tmp_path: Path
+) -> None:
     shell = programs.shell
     pod = programs.job(OBSERVED)["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
     job = {
@@ -192,20 +196,12 @@ def test_a_restarted_container_of_others_is_an_attempt_of_one_run(programs: Prog
         "spec": {"template": {"spec": {**pod, "restartPolicy": "OnFailure"}}},
     }
     shell.namespace.create(job)
-    import subprocess, time
-    time.sleep(60)
-    for w in (["get","pods","-o","yaml"],["describe","job","others"],["get","events"]):
-        print(shell.namespace.kubectl(*w))
-    try:
-        import tests.harness.cluster.shell as sh
-        sh.SECONDS=60
-        shell.run("observe", f"job/{OBSERVED}", "--precision=bf16")
-    except subprocess.TimeoutExpired as e:
-        print(e.stdout, e.stderr)
-        raise
-    (run_id,) = (name for name in shell.run("list", "-o", "name").out.split() if OBSERVED in name)
-    assert shell.archived(run_id, "pod-0") == FIRST_LINES
-    assert shell.archived(run_id, "pod-0.restart-1") == LINES
-    found = shell.json("status", run_id)["measurement"]
+    made = users.make(shell.namespace, tmp_path, "observer", sees_nodes=False, file=users.OBSERVER)
+    observer = Shell(shell.namespace, made, tmp_path / "observer")
+    observer.run("observe", f"job/{OBSERVED}", "--precision=bf16")
+    (run_id,) = observer.run("list", "-o", "name").out.split()
+    assert observer.archived(run_id, "pod-0") == FIRST_LINES
+    assert observer.archived(run_id, "pod-0.restart-1") == LINES
+    found = observer.json("status", run_id)["measurement"]
     assert found["restarts"] == 1
     assert found["throughput"] == pytest.approx(56_000)

@@ -26,6 +26,18 @@ def read_job(api: Api, kind: JobKind, name: str) -> KubeObject:
     return found
 
 
+def check_lists(api: Api, kind: JobKind, name: str) -> None:
+    """Raise :class:`BenchError` if a job and its pods may be read, but not listed.
+
+    Watches, which begin with lists, would ask again without end.
+    """
+    selectors = {kind.name: ("", f"metadata.name={name}"), "Pod": (f"{kind.pod_label}={name}", "")}
+    for listed, (labels, fields) in selectors.items():
+        path = kinds.path(listed, api.place.namespace)
+        with api.explaining(f"{kind.singular}/{name} be watched"):
+            api.list(path, labels=labels, fields=fields, keep=lambda _: None)
+
+
 def read_child(api: Api, kind: JobKind, job: KubeObject) -> KubeObject | None:
     """Return the object with a job's list of jobs; None before its controller has created it."""
     path = kinds.path(OBSERVED[kind.child].name, api.place.namespace, name_of(job))
