@@ -204,4 +204,4 @@ def test_a_restarted_container_of_others_is_an_attempt_of_one_run(
     assert observer.archived(run_id, "pod-0.restart-1") == LINES
     found = observer.json("status", run_id)["measurement"]
     assert found["restarts"] == 1
-    assert found["throughput"] == pytest.approx(56_000)
+    assert found["throughput"]["time_weighted"] == pytest.approx(56_000)

@@ -318,6 +318,26 @@ def test_unreadable_logs_are_noted_once_a_cause(pod: Pod, monkeypatch: pytest.Mo
     assert len(pod.notes) == 2
 
 
+def test_a_container_that_was_followed_to_its_end_may_be_forgotten(pod: Pod) -> None:
+    pod.node.now = lines(0, 3)
+    pod.want()
+    pod.until_lines(3)
+    pod.node.do(lambda node: node.now.append(*lines(3, 4)))
+    pod.until_lines(4)
+
+    def restart(node: Node) -> None:
+        node.restart()
+        node.before, node.now = None, lines(10, 12)
+
+    pod.node.do(restart)
+    pod.restarts = 1
+    pod.want()
+    pod.until_lines(6)
+    pod.end()
+    assert pod.lines == texts((0, 4), (10, 12))
+    assert pod.gaps == []
+
+
 def test_a_pod_that_is_gone_is_not_asked_for_by_its_name(pod: Pod) -> None:
     """Another job's pod may bear it by now."""
     pod.node.now = lines(0, 3)
@@ -355,6 +375,7 @@ WORLDS = {
     "broken": World((*PRINTS, *BREAKS)),
     "broken and rotated": World((*PRINTS, *BREAKS, "rotate"), kept=1, shows_begin=False),
     "broken and restarted": World((*PRINTS, *BREAKS, "restart"), kept=2),
+    "broken, restarted and forgotten": World((*PRINTS, *BREAKS, "restart and forget"), kept=1),
 }
 """Fates of a log.
 
@@ -398,10 +419,12 @@ class Story:
                 self.file += 1
             else:
                 node.restart()
+                if what == "restart and forget":
+                    node.before = None
                 self.file += 1
                 self.pod.restarts += 1
             node.changed.notify_all()
-        if what == "restart":
+        if what.startswith("restart"):
             self.pod.want()
 
     def _lines(self) -> Lines:

@@ -87,6 +87,8 @@ class Log(msgspec.Struct, eq=False):
     """True if its stream continues from the mark."""
     is_intact: bool = False
     """True if the last stream began at the mark and ended without fault."""
+    was_intact: bool = False
+    """The same of the stream of the container before this one."""
     is_new: bool = False
     """True if the next answer begins after the mark."""
     previous_read: bool = False
@@ -163,7 +165,9 @@ class LogReader:
         elif end is not End.COMPLETE and log.last[0] not in {"", log.uid}:
             log.gap = None if log.is_intact else _REPLACED
         elif end is not End.COMPLETE:
-            log.gap = log.gap or (_RESTARTED if first else ROTATED)
+            why = _RESTARTED if first else ROTATED
+            # A node may remove a container as soon as the next one has ended.
+            log.gap = None if log.was_intact else log.gap or why
         log.is_new = log.mark is not None
         return End.COMPLETE
 
@@ -261,6 +265,8 @@ class LogReader:
             return End.UNAVAILABLE if is_final else end
         if follow:
             log.is_intact = log.is_intact or (resume.found and container == (log.uid, log.restarts))
+            is_of_last = resume.found and container == (log.uid, log.restarts - 1)
+            log.was_intact = log.was_intact or is_of_last
         elif previous or log.is_over:
             # The container has ended, and so has its last line; this, too, only after two answers.
             is_new = resume.found

@@ -131,8 +131,9 @@ class LogStreams:
                 fresh = True
                 if uid != log.uid:  # what is still served of the pod before hides this one's log
                     self._end_streams([log])
-            # Of what the container before this one has printed its stream says nothing.
-            log.is_intact = log.is_intact and (uid != log.uid or restarts == log.restarts)
+            if uid == log.uid and restarts != log.restarts:
+                log.was_intact = log.is_intact and restarts == log.restarts + 1
+                log.is_intact = False  # of what this container prints that stream says nothing
             log.is_gone = log.is_gone and uid == log.uid
             log.exists = exists
             log.is_split = is_split
