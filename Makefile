@@ -176,7 +176,7 @@ soak: $(ALL_STAMP) soak-kubernetes
 	$(VENV)/bin/python -m tests.simulation 0 100000
 
 # What of the cluster tier depends on Kubernetes most: types, permissions, jobs, chart, operator.
-ON_KUBERNETES := $(patsubst %,tests/cluster/test_%.py,api manifests commands_submit ownership observe chart operator)
+ON_KUBERNETES := $(patsubst %,tests/cluster/test_%.py,api manifests commands_submit doctor ownership observe chart operator)
 
 soak-kubernetes: $(SMALL_STAMP)
 	for one in oldest newest; do

@@ -72,9 +72,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> NodesTogethe
     return NodesTogether(config, log) if config.getoption("dist") == "loadfile" else None
 
 
+def pytest_report_header() -> str:
+    """Name the clusters' Kubernetes, which decides the tests that there are."""
+    return f"Kubernetes {tools.kubernetes()}, without the tests of what came later"
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests of this folder their time and their turn."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose the tests of this folder, and give them their time and their turn."""
+    collection.leave_out_unserved(config, items)
     collection.set_timeouts(items, HERE)
     turns = {path: number for number, path in enumerate(FIRST)}
     last = len(FIRST)

@@ -154,7 +154,7 @@ def test_an_administrator_of_a_namespace_alone_installs_all_but_what_grants_perm
     assert may() == [False, False]
     # An administrator of the cluster adds the rest.
     roles = ("--set=rbac.create=true", "--show-only=templates/rbac/*")
-    told = owner.run("template", *roles, f"--kube-version={tools.KUBERNETES}", values=values)
+    told = owner.run("template", *roles, f"--kube-version={tools.kubernetes()}", values=values)
     namespace.cluster.kubectl("apply", "--filename=-", given=told.out)
     assert may() == [True, True]
     owner.run("upgrade", values=values)

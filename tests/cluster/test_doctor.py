@@ -173,6 +173,7 @@ def test_the_template_that_it_prints_lets_the_workers_in(
     assert "seq 100" in init["command"][-1]
 
 
+@pytest.mark.kubernetes("1.30")
 def test_every_trouble_of_a_namespace_is_its_finding(
     restricted: Namespace, new_namespace: MAKE_NAMESPACE, doctor: Doctor
 ) -> None:

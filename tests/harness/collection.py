@@ -17,6 +17,19 @@ def set_timeouts(items: list[pytest.Item], folder: Path) -> None:
             item.add_marker(pytest.mark.timeout(TEST_SECONDS))
 
 
+def leave_out_unserved(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests of what came with a newer Kubernetes than that of the clusters."""
+    unserved = [item for item in items if not _is_served(item)]
+    if unserved:
+        config.hook.pytest_deselected(items=unserved)
+        items[:] = [item for item in items if _is_served(item)]
+
+
+def _is_served(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("kubernetes")
+    return marker is None or tools.serves(marker.args[0])
+
+
 def will_run(session: pytest.Session, folder: Path) -> bool:
     """Return True if a test of this folder is about to run."""
     return not session.config.option.collectonly and any(

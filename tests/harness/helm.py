@@ -63,14 +63,14 @@ class Helm:
 
     def lint(self, values: Values = NOTHING) -> Told:
         """Check the chart with values, as strictly as Helm can."""
-        kubernetes = f"--kube-version={tools.KUBERNETES}"
+        kubernetes = f"--kube-version={tools.kubernetes()}"
         return self.run("lint", "--strict", kubernetes, CHART, *self.given(values))
 
     def template(
         self, values: Values = NOTHING, *, release: str = RELEASE, namespace: str = NAMESPACE
     ) -> list[dict[str, Any]]:
         """Render the chart without a cluster; returns the objects in Helm's order."""
-        where = (f"--namespace={namespace}", f"--kube-version={tools.KUBERNETES}")
+        where = (f"--namespace={namespace}", f"--kube-version={tools.kubernetes()}")
         told = self.run("template", release, CHART, *where, *self.given(values))
         return [each for each in yaml.safe_load_all(told.out) if each is not None]
 

@@ -45,7 +45,8 @@ def refusing(
 ) -> Iterator[None]:
     """Apply a policy that rejects an operation on jobs unless an expression holds.
 
-    Waits until the API server enforces it, and at the end no longer does.
+    Waits until the API server enforces it, and at the end no longer does. Kubernetes serves such
+    policies from 1.30 on.
     """
     rule = {"apiGroups": ["kubeflow.org"], "apiVersions": ["v1"], "operations": [operation]}
     here = {"matchLabels": {"kubernetes.io/metadata.name": namespace.name}}

@@ -256,6 +256,17 @@ def built(module: Module = CLUSTER, say: Callable[[str], None] = print) -> Progr
     return Programs(target)
 
 
+def kubernetes() -> str:
+    """Return the version of Kubernetes that the tests' clusters run."""
+    asked = GO_ENVIRONMENT.get(ASKED)
+    return OTHERS[asked].version if asked else KUBERNETES
+
+
+def serves(version: str) -> bool:
+    """Return True if the tests' clusters run this Kubernetes, such as 1.30, or a newer one."""
+    return _numbers(kubernetes()) >= _numbers(version)
+
+
 def of_cluster(say: Callable[[str], None] = print) -> Programs:
     """Return a cluster's programs, with the Kubernetes that is asked for; raises BuildFailed."""
     asked = GO_ENVIRONMENT.get(ASKED)
