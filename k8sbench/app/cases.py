@@ -97,7 +97,8 @@ def drop_refused(
             fitting.append(case)
         else:
             refused = error
-            note(f"left out: {error.message}")
+            if len(planned) > 1:
+                note(f"left out: {error.message}")
     if refused is not None and not fitting:
         raise refused
     return tuple(fitting)

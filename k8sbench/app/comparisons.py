@@ -106,10 +106,16 @@ def history(
 
 
 def changes(chosen: GroupFilter, scope: StoresRead, note: Note) -> list[CaseChange]:
-    """Return the changes that the sets of all cases show, the newest first."""
+    """Return the changes that the sets of all cases show, the newest first.
+
+    If there are none, notes why.
+    """
     with _read(scope, note) as known:
         rows = known.groups.rows
-        return over_time.changes(chosen.chosen(rows), known.groups)
+        found = over_time.changes(chosen.chosen(rows), known.groups)
+    if not found:
+        note("No case has changed." if rows else f"There are no runs yet. {FIRST_RUN}")
+    return found
 
 
 def accept_levels(

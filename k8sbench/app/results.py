@@ -121,8 +121,12 @@ def explain(text: str, scope: StoresRead, note: Note) -> list[Row]:
         try:
             return list(explanation.explain(text, groups, benchmarks.spec_finder(store, note)))
         except NotFound as missing:
-            action = did_you_mean(text, ids.ALL) + (missing.action or "")
-            raise NotFound(missing.message, action) from missing
+            if text.startswith("g-"):
+                raise
+            action = (
+                f"{did_you_mean(text, ids.ALL)}{missing.action} k8sbench explain '*' lists ids."
+            )
+            raise NotFound(f"There is no run, group or id {text!r}.", action) from missing
 
 
 def check_accepted(accept: Collection[str], *, of_groups: bool = True) -> None:

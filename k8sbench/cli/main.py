@@ -204,6 +204,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from click.shell_completion import shell_complete
 
         return shell_complete(cli, {}, "k8sbench", COMPLETE, instruction)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+    if sys.stdout is None:
+        return _print_error("The standard output is closed.", "Redirect it: > /dev/null", 1)
     args = list(sys.argv[1:] if argv is None else argv)
     end = args.index("--") if "--" in args else len(args)
     debug = "--debug" in args[:end]
@@ -221,8 +225,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except click.exceptions.NoArgsIsHelpError as error:
         return _print_help(error)
     except click.UsageError as error:
-        where = error.ctx.command_path if error.ctx else "k8sbench"
+        where = error.ctx.command_path if error.ctx else _command(args)
         action = f"See '{where} --help'. {_setting_files(error.format_message())}".rstrip()
+        if where == "k8sbench" and isinstance(error, click.NoSuchOption):
+            action = f"Write a command's options after its name. {action}"
         # A URL at a wrong place.
         return _print_error(without_passwords(error.format_message()), action, 2)
     except click.ClickException as error:
@@ -248,6 +254,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             "Run it again with --debug for the traceback, and report that.",
             1,
         )
+
+
+def _command(args: Sequence[str]) -> str:
+    """Return the command of a line, without its options."""
+    return f"k8sbench {args[0]}" if args and args[0] in COMMANDS else "k8sbench"
 
 
 def _end_silently() -> int:

@@ -191,7 +191,8 @@ class SubmittedBenchmark:
         names = few([run.run_id for run in runs])
         first = runs[0]
         is_one = len(runs) == 1
-        left = f" {not_started} more were not started." if not_started else ""
+        more = f"{not_started} more {'was' if not_started == 1 else 'were'}"
+        left = f" {more} not started." if not_started else ""
         if not self._survives:
             state = f"; it is {first.phase}" if is_one else ""
             message = f"{cause}: the local processes of {names} were ended{state}.{left}"

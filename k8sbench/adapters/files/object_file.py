@@ -29,7 +29,8 @@ def read(file: str) -> list[dict[str, Any]]:
         documents = yaml_text.load_manifests(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         line, problem = yaml_text.broken(error)
-        raise InputError(f"is not YAML: {problem}.", file=where, line=line) from error
+        message = f"is not YAML: {problem}."
+        raise InputError(message, strict_yaml.HOW_TO_WRITE, file=where, line=line) from error
     asked = [one for document in documents for one in _items(document)]
     if not asked:
         raise InputError("holds no Benchmark.", "Is it the right file?", file=where)

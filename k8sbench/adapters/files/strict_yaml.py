@@ -38,6 +38,8 @@ LIMIT = 1024 * 1024
 DEPTH = 50
 """Levels of nesting. The catalog needs 6."""
 
+HOW_TO_WRITE = "Indent with blanks; text that holds ': ' or begins with a mark needs quotes."
+"""Advice for a file that is not YAML."""
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
 """Longer numbers are text: JSON has no room for them."""
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
@@ -128,8 +130,7 @@ class _Document:
                     self.value = self._node(event, ())
         except yaml.YAMLError as error:
             line, problem = yaml_text.broken(error)
-            action = "Indent with blanks; text that holds ': ' or begins with a mark needs quotes."
-            raise self.error(f"is not YAML: {problem}.", action, line) from None
+            raise self.error(f"is not YAML: {problem}.", HOW_TO_WRITE, line) from None
 
     def line_of(self, path: Path) -> int:
         """Return a key's line, or that of its nearest parent in the file."""

@@ -309,5 +309,8 @@ def operator_command(
 
 @operator_command.command()
 def crd() -> None:
-    """Print the CRD of Benchmark objects for ``kubectl apply --server-side -f -``."""
+    """Print the CRD of Benchmark objects.
+
+    Give it to ``kubectl apply --server-side -f -``.
+    """
     click.echo(packaged_texts.crd(), nl=False)

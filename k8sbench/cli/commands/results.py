@@ -394,7 +394,6 @@ def history_command(
             raise UsageError("--since is for one benchmark.", "Name it, or leave --since out.")
         changed = comparisons.changes(chosen, scope, output.note)
         if not changed and output_format in formats.FOR_PEOPLE:
-            output.note("No case has changed.")
             return exit_code(scope)
         table = history.changes_table(changed)
         view: formats.View = {

@@ -171,10 +171,11 @@ def config_command() -> None:
 
 @config_command.command()
 def show() -> None:
-    """Print the options that files and the environment set; all others have defaults.
+    """Print the options that files and the environment set.
 
-    The first of these counts: a flag, the environment, k8sbench.toml in the working folder or the
-    nearest folder above, k8sbench/k8sbench.toml in the user's configuration folder.
+    All others have defaults. The first of these counts: a flag, the environment, k8sbench.toml in
+    the working folder or the nearest folder above, k8sbench/k8sbench.toml in the user's
+    configuration folder.
     """
     files = settings.read()
     configuration.check(files, main.names, main.find)

@@ -241,6 +241,12 @@ def test_names_of_baselines_are_checked(fill: Fill, typed: Typed) -> None:
 # History
 
 
+def test_a_history_without_runs_says_how_to_make_one(root: pathlib.Path, typed: Typed) -> None:
+    code, _, err = typed("history")
+    assert (code, "k8sbench submit BENCHMARK" in err) == (0, True)
+    assert "No case has changed" not in err
+
+
 def test_a_history_marks_the_change(fill: Fill, typed: Typed) -> None:
     fill(sets([*FLAT, *dropped(0.05, 6)]))
     code, out, _ = typed("history", "resnet50")

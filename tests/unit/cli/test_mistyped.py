@@ -77,6 +77,12 @@ WRONG = [
     ("store remove x --yes --store=mistyped", NO_STORE),
     ("store prune --keep-logs-for=90d --store=mistyped", NO_STORE),
     ("store export --store=mistyped x.tar.gz", "nothing to export"),
+    ("--store=mistyped list", "Write a command's options after its name."),
+    ("results --set", "See 'k8sbench results --help'."),
+    ("explain nosuch", "There is no run, group or id 'nosuch'."),
+    ("explain g-0", "There is no group 'g-0'."),
+    ("submit --filename=broken.yaml", "broken.yaml:1: is not YAML"),
+    ("submit --filename=broken.yaml", "\n  Indent with blanks;"),
 ]
 """Command line without a store → its error."""
 WRONG_WITH_RUNS = [
@@ -113,6 +119,7 @@ def _folder(no_cluster: None, root: pathlib.Path) -> None:
     """Work where there is no cluster and no store, beside some files."""
     pathlib.Path("pictures").mkdir()
     pathlib.Path("start.pth").touch()
+    pathlib.Path("broken.yaml").write_text("a: b: c")
     pathlib.Path("wrong.yaml").write_text("pools: [{name: a}]")
 
 

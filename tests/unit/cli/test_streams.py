@@ -1,5 +1,6 @@
-"""Unwritable output: a full disk."""
+"""Unwritable output: a full disk, a closed stream."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -28,6 +29,16 @@ def test_output_onto_a_full_disk_is_no_internal_error(tmp_path: pathlib.Path) ->
     assert done.returncode == 1
     assert "error: The output cannot be written: no space left on device.\n" in done.stderr
     assert "Internal error" not in done.stderr
+
+
+def test_a_closed_output_is_named(tmp_path: pathlib.Path) -> None:
+    done = k8sbench("list -o json", ">&-", tmp_path / "store")
+    assert (done.returncode, "standard output is closed" in done.stderr) == (1, True)
+
+
+def test_no_note_gets_into_the_data_where_nobody_reads_notes(tmp_path: pathlib.Path) -> None:
+    done = k8sbench("results -o json", "2>&-", tmp_path / "store")
+    assert (done.returncode, json.loads(done.stdout)["rows"]) == (0, [])
 
 
 def test_an_error_that_nobody_can_read_keeps_its_exit_code(tmp_path: pathlib.Path) -> None:

@@ -158,7 +158,7 @@ def test_an_expression_that_matches_no_line_is_named(place: Path, cli: Cli) -> N
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["nothing"], "There is no run 'nothing'"),
+        (["nothing"], "There is no run, group or id 'nothing'"),
         (["g-nothing"], "There is no group 'g-nothing'"),
         ([str(foreign.BENCHMARK), "gone.log"], "gone.log: cannot be read"),
         (["nothing", "--accept", "batchsize"], "there is no such reason"),
