@@ -14,8 +14,8 @@ from tests.tiers import ROOT
 
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 RELEASES = re.findall(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)$", CHANGELOG, re.MULTILINE)
-SECTIONS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
-"""Sections of Keep a Changelog, in its order."""
+SECTIONS = ["What scripts notice", "Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+"""Sections of Keep a Changelog, in its order, after what breaks scripts."""
 NOTES = ROOT / ".ci" / "notes.py"
 MOST_ENTRIES, LONGEST, MOST_WORDS = 60, 125, 1_200
 
