@@ -208,6 +208,28 @@ def change(root: Path, statement: str) -> None:
         db.execute(statement)
 
 
+OF_0_4_0 = (
+    "CREATE TABLE schema_migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL)",
+    "CREATE TABLE runs (run_id TEXT PRIMARY KEY, closed BOOLEAN NOT NULL, record TEXT NOT NULL)",
+)
+"""Tables of the index of 0.4.0, with some of their columns."""
+
+
+def test_the_index_of_0_4_0_is_made_anew(root: Path, filled: list[Run]) -> None:
+    (root / "k8sbench.db").unlink()
+    for statement in OF_0_4_0:
+        change(root, statement)
+    assert everything(root) == filled
+
+
+def test_the_tables_of_another_program_are_left(root: Path, filled: list[Run]) -> None:
+    (root / "k8sbench.db").unlink()
+    change(root, "CREATE TABLE theirs (name TEXT)")
+    with pytest.raises(StoreError):
+        everything(root)
+    change(root, "INSERT INTO theirs VALUES ('kept')")
+
+
 @pytest.mark.parametrize("wrong", ["all", "the end", "a version"])
 def test_an_index_that_cannot_be_opened_is_made_anew(
     root: Path, filled: list[Run], wrong: str
