@@ -521,12 +521,13 @@ class Benchmarks:
 
     def _begin_next(self, known: KnownObject) -> None:
         """Record the next run of an object and have its job created, or join it if it exists."""
-        case = known.later.popleft().for_object(known.benchmark.uid)
-        starter = RunStarter(self._executor, known.benchmark.set_name)
+        benchmark = known.benchmark
+        case = known.later.popleft().for_object(benchmark.uid, benchmark.name)
+        starter = RunStarter(self._executor, benchmark.set_name)
         outcome = starter.start(case)
         run = outcome.run
         known.runs[run.run_id] = run
-        self._joined[run.run_id] = known.benchmark.uid
+        self._joined[run.run_id] = benchmark.uid
         if outcome.how is not OutcomeKind.CREATED:
             self.not_begun.append(outcome)
 

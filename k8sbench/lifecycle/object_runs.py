@@ -69,7 +69,7 @@ class Recording(msgspec.Struct, kw_only=True):
     def record_next(self, benchmark: Benchmark, context: RunContext) -> Run:
         """Record the next missing run, which then waits for its turn."""
         assert self.missing is not None
-        case = self.missing.popleft().for_object(benchmark.uid)
+        case = self.missing.popleft().for_object(benchmark.uid, benchmark.name)
         if again := self.broken_off.get(case_key(case.draft)):
             run = again.pop(0)
             run_id = reopened(run, case.like(run.plan), context).run_id
@@ -93,7 +93,7 @@ class Recording(msgspec.Struct, kw_only=True):
                 continue
             is_same = case.draft.trainers_digest == run.plan.trainers_digest
             if not is_same and context.store.kept(run.run_id, run_artifacts.MANIFEST) is None:
-                plan = case.for_object(benchmark.uid).like(run.plan)
+                plan = case.for_object(benchmark.uid, benchmark.name).like(run.plan)
                 at = context.clock()
                 context.store.reopen(
                     plan, at=at, process=context.process, location=context.location

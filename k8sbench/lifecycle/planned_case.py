@@ -36,9 +36,9 @@ class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
         """Return the same case, pinned to a node."""
         return msgspec.structs.replace(self, draft=msgspec.structs.replace(self.draft, node=node))
 
-    def for_object(self, uid: str) -> PlannedCase:
+    def for_object(self, uid: str, name: str) -> PlannedCase:
         """Return the same case, as a Benchmark object's."""
-        draft = msgspec.structs.replace(self.draft, requested_by=uid)
+        draft = msgspec.structs.replace(self.draft, requested_by=uid, object_name=name)
         return msgspec.structs.replace(self, draft=draft)
 
     def like(self, existing: RunPlan) -> RunPlan:

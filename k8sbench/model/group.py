@@ -63,6 +63,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
     run_id: str
     """The run."""
+    object_name: str | None = None
+    """Name of the Benchmark that requested it; None without one."""
     repeat: int
     """Its number in the set, from 1."""
     created_at: float

@@ -346,6 +346,7 @@ NOT_DECIDING = {
     "checkpoints": "a location",
     "max_restarts": "the row shows restarts",
     "requested_by": "a Benchmark object or a command: the same job",
+    "object_name": "names that object",
     "seed": "each repeat has one",
     "secret_env": "credentials",
     "notes": "remarks",

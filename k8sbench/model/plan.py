@@ -227,6 +227,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Restarts from the newest checkpoint after a failure."""
     requested_by: str | None = None
     """uid of the Benchmark that requested the run; None: none did."""
+    object_name: str | None = None
+    """Name of that Benchmark; None in plans of 0.4.0, too."""
     observed: ObservedJob | None = None
     """The observed job; None: k8sbench created the job, or there is none."""
     seed: int | None = None

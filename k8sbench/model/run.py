@@ -130,6 +130,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.plan.run_id
 
     @property
+    def object_name(self) -> str | None:
+        """Name of the Benchmark that requested the run; None without one."""
+        plan = self.plan
+        if plan.object_name is not None or not plan.is_asked_of_operator:
+            return plan.object_name
+        return plan.run_id.rpartition("-")[0]  # an operator of 0.4.0 recorded the uid alone
+
+    @property
     def is_imported(self) -> bool:
         """True if k8sbench only has the run's logs and never ran it."""
         return self.plan.backend == "imported"

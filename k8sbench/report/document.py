@@ -267,6 +267,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     ``status``, ``logs`` and ``--run-id`` take it.
     """
+    object_name: str | None = None
+    """Name of the Benchmark that requested the run; None without one."""
     phase: Phase
     """The present state, one of the phases."""
     cause: str

@@ -16,10 +16,9 @@ from tests.harness import benchmark_files
 from tests.local.jobs import wait_for
 
 PROGRAM = """
-import hashlib, os, pathlib, random, signal
-for step in range(1, 21):
-    print(f"step {step} 8.0 samples/s", flush=True)
-    hashlib.sha256(bytes(random.randrange(10_000_000)))  # a copy of a log has the same times
+import os, pathlib, random, signal
+for step in range(1, 21):  # no log is a copy of another one
+    print(f"step {step} 8.00{random.randrange(1000):03} samples/s", flush=True)
     if step == 10 and pathlib.Path(os.environ["HELD"]).exists():
         signal.pause()  # until its command ends
 """
@@ -57,14 +56,37 @@ def status(store: Path) -> dict[str, Any]:
     return found
 
 
+def names(store: Path) -> set[str]:
+    """Names of the store's objects."""
+    found = {path.name for path in (store / "benchmarks").glob("*.json")}
+    return {name.removesuffix(".json") for name in found if not name.endswith(".status.json")}
+
+
 def test_an_object_of_the_same_set_is_retried_and_says_how_it_ended(store: Path) -> None:
     for line in ("--set=night", "--resume=night"):
         assert main(words(store, line)) == 0
         said = status(store)
         assert (said["phase"], said["summary"]["runs"]) == ("Succeeded", "2/2")
-        assert said["summary"]["throughput"] == 8.0
+        assert said["summary"]["throughput"] == pytest.approx(8.0, abs=0.01)
     assert said["observedRetry"] == 1
     assert list((store / "benchmarks" / "open").iterdir()) == []
+
+
+def test_each_row_of_a_run_names_its_object(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(store, "--set=night")) == 0
+    (object_name,) = names(store)
+
+    def rows(*command: str) -> Any:
+        capsys.readouterr()
+        assert main([*command, "-o", "json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    listed = rows("list")
+    (group,) = rows("results")["rows"]
+    found = [*listed, *group["members"], rows("status", listed[0]["run_id"])]
+    assert [one["object_name"] for one in found] == [object_name] * 5
 
 
 @pytest.mark.parametrize(("number", "phase"), [(signal.SIGKILL, "Lost"), (15, "Cancelled")])

@@ -236,6 +236,7 @@ def _member(candidate: Candidate, estimator: str) -> Member:
     metrics = run.measurement and run.measurement.gpu_metrics
     member = Member(
         run_id=run.run_id,
+        object_name=run.object_name,
         repeat=run.plan.repeat,
         created_at=run.created_at,
         queued_s=run.queued_s(),

@@ -193,7 +193,7 @@ def test_a_job_that_is_found_while_runs_are_recorded_counts(
     uid = objects.create("a", repeats=4)
     operator.benchmarks.step()
     assert list(operator.phases()) == ["a-1"]
-    plan = cases().for_object(uid).plan("a-2", "a", 2)
+    plan = cases().for_object(uid, "a").plan("a-2", "a", 2)
     store.record(plan, at=5.0, process=None, location=played.LOCATION, has_job=True)
     operator.benchmarks.count_anew()
     operator.passes(6)

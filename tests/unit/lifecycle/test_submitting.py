@@ -226,7 +226,7 @@ def test_a_limit_that_is_given_counts_what_other_submits_of_the_set_follow(
 
     folder = str(tmp_path / "store")
     with open_store(folder) as first, open_store(folder) as second:
-        case = planned_case("kubernetes").for_object("stored-other")
+        case = planned_case("kubernetes").for_object("stored-other", "other")
         first.record(case.plan("other", "night"), at=9.0, process=None, location=LOCATION)
         assert first.claims.claim("other")
         assert second.claims.is_taken("other")
