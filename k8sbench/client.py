@@ -30,6 +30,7 @@ import msgspec
 from k8sbench.app import (
     cases,
     comparisons,
+    ending,
     follow,
     imports,
     observe,
@@ -386,7 +387,7 @@ class Client:
             work.end("Cancelled by the client.")
             return
         where = (self._store, self._access)
-        follow.end([run_id], "cancel", *where, _Progress(), Stop())
+        ending.end([run_id], "cancel", *where, _Progress(), Stop())
 
     def status(self, run_id: str) -> RunStatus:
         """Return a run's current status."""

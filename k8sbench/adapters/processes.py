@@ -60,6 +60,16 @@ def alive(process: Process) -> bool | None:
     )
 
 
+def is_elsewhere(process: Process) -> bool:
+    """Return True if a process is not one of this machine, as far as can be known.
+
+    Locks on files exclude the processes of one machine alone.
+    """
+    if process.host != platform.node():
+        return True
+    return process.boot_id != _boot_id() and alive(process) is None
+
+
 def _stat(pid: int) -> list[str] | None:
     """Return ``/proc/PID/stat`` from the state on; None without the process."""
     # The command's name stands in brackets and may itself hold blanks and brackets.

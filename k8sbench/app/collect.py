@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from k8sbench.app import connections, find, results, stores
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from k8sbench.app import connections, find, results, stored_benchmark, stored_objects, stores
 from k8sbench.app.connections import on_cluster
 from k8sbench.app.results import RunRows
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.collecting import CollectResult
-from k8sbench.lifecycle.context import Agree, Note, Reporter, RunContext
+from k8sbench.lifecycle.context import Agree, Reporter, RunContext
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.request import CollectOptions
 from k8sbench.model.run import Location, Run
-from k8sbench.ports import Store
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.store.sql_store import SqlStore
 
 Collected = tuple[CollectResult, RunRows]
 """Collected runs, and the rows of the closed ones."""
 
 
 def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agree) -> Collected:
-    """Collect the named runs, or every run of the namespace that needs it.
+    """Collect the named runs and Benchmarks, or every run of the namespace that needs it.
 
-    Asked to stop it returns early, with the runs that go on. ``agree`` is asked before a job is
-    taken over.
+    The statuses of their Benchmarks are written. Asked to stop it returns early, with the runs that
+    go on. ``agree`` is asked before a job or a Benchmark is taken over.
     """
     results.check_accepted(options.accept)
     result = CollectResult()
     with stores.open_writable(options.store, note=reporter.note) as store:
-        for location, run_ids in _by_location(store, options, result, reporter.note).items():
+        for location, run_ids in _by_location(store, options, result, reporter, agree).items():
             api = connections.connect(options.access, location)
             with on_cluster(store, api, reporter.note, options) as context, stop:
                 for run_id in run_ids if options.take_over else ():
@@ -44,6 +49,8 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
                 result.add(collected)
             if stop.cause is not None:
                 break
+        done = [*result.closed, *result.going_on, *result.followed]
+        stored_objects.write_statuses(store, reporter.note, done if options.runs else None)
         for run_id, error in (stores.damaged(store) if not options.runs else {}).items():
             reporter.note(f"warning: run {run_id} is left out: {error.message} {error.action}")
             result.failed.setdefault(run_id, error)
@@ -61,19 +68,47 @@ def _known(run_id: str, context: RunContext) -> Run:
 
 
 def _by_location(
-    store: Store, options: CollectOptions, result: CollectResult, note: Note
+    store: SqlStore,
+    options: CollectOptions,
+    result: CollectResult,
+    reporter: Reporter,
+    agree: Agree,
 ) -> dict[Location | None, list[str]]:
     """Group the named runs by cluster; runs that the operator alone has are closed.
 
-    The key None stands for the named or current cluster, the only one if no run is named.
+    The key None stands for the named or current cluster, the only one if no run is named. Runs of
+    named Benchmarks that need no cluster are taken as they are.
     """
     locations: dict[Location | None, dict[str, None]] = {} if options.runs else {None: {}}
+    for run in _named(store, options, result, reporter, agree):
+        place = None if options.access.named else run.location
+        locations.setdefault(place, {})[run.run_id] = None
+    return {place: list(names) for place, names in locations.items()}
+
+
+def _named(
+    store: SqlStore,
+    options: CollectOptions,
+    result: CollectResult,
+    reporter: Reporter,
+    agree: Agree,
+) -> Iterator[Run]:
+    """Yield the named runs that are on clusters, and put the others into the result."""
     for text in options.runs:
-        run = find.find_run_to_change(store, text, options.access, note)
+        benchmark = stored_objects.of_store(store).find(text)
+        if benchmark is not None:
+            if options.take_over:
+                stored_benchmark.take_over(store, benchmark, agree, reporter.note)
+            stores.reconcile(store)
+            for run in stored_objects.runs_of(store, benchmark):
+                if run.plan.backend == "kubernetes" and not (options.take_over and run.phase.final):
+                    yield run
+                else:
+                    (result.closed if run.is_closed else result.going_on).append(run)
+            continue
+        run = find.find_run_to_change(store, text, options.access, reporter.note)
         if run.source == stores.SOURCE:
             (result.closed if run.is_closed else result.going_on).append(run)
             continue
         connections.check_on_cluster(run)
-        place = None if options.access.named else run.location
-        locations.setdefault(place, {})[run.run_id] = None
-    return {place: list(names) for place, names in locations.items()}
+        yield run

@@ -10,26 +10,26 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from k8sbench.app import connections, stores
+from k8sbench.app import connections, stored_objects, stores
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import Note, RunContext
 from k8sbench.model.errors import BenchError, NotFound, OwnedElsewhere
 from k8sbench.model.identity import resolve
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run, knows_more, may_know_more
-from k8sbench.ports import FoundJob, Store
+from k8sbench.ports import FoundJob
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
 
 
-def find_recorded(store: Store, text: str) -> Run:
-    """Return the current record of the run with this id prefix."""
-    run_id = resolve(store.ids(), text)
+def find_recorded(store: SqlStore, text: str) -> Run:
+    """Return the current record of the run with this id prefix, or of this Benchmark."""
+    run_id = stored_objects.run_id_of(store, text)
     return stores.reconcile(store).get(run_id) or store.run(run_id)
 
 
-def look_up(store: Store, text: str, access: ClusterAccess, *, records: bool = False) -> Run:
+def look_up(store: SqlStore, text: str, access: ClusterAccess, *, records: bool = False) -> Run:
     """Find a run by id prefix in the store, then the cluster.
 
     With ``records`` a job without a record is recorded here, from its annotations. Raises
@@ -45,7 +45,7 @@ def look_up(store: Store, text: str, access: ClusterAccess, *, records: bool = F
 
 
 def find_run_to_change(
-    store: Store,
+    store: SqlStore,
     text: str,
     access: ClusterAccess,
     note: Note,
@@ -68,7 +68,7 @@ def find_run_to_change(
 
 
 def foreign_job(
-    store: Store, text: str, access: ClusterAccess, missing: NotFound, *, acts: bool
+    store: SqlStore, text: str, access: ClusterAccess, missing: NotFound, *, acts: bool
 ) -> tuple[FoundJob, RunContext]:
     """Find the job of an unrecorded run, and a context to record it.
 

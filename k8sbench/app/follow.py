@@ -1,4 +1,4 @@
-"""``watch``, ``logs``, ``cancel`` and ``delete``: follow runs to their ends, or end them.
+"""``watch`` and ``logs``; following runs to their ends, and ending them.
 
 What is wished is recorded before the cluster is asked: without a store that can be written no job
 is touched.
@@ -13,12 +13,12 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from k8sbench.adapters import processes
-from k8sbench.app import connections, objects, results, stores
+from k8sbench.app import connections, objects, results, stored_objects, stores
 from k8sbench.app.connections import now, on_cluster
 from k8sbench.app.find import find_recorded, find_run_to_change, run_seen
 from k8sbench.app.results import RunRows
@@ -41,8 +41,11 @@ from k8sbench.model.kinds import replica_names
 from k8sbench.model.request import NO_OPTIONS, ClusterAccess, FollowOptions
 from k8sbench.model.run import Run, Wish, by_name
 from k8sbench.model.times import FILE_SECONDS
-from k8sbench.ports import JobEvent, LogLine, Store
+from k8sbench.ports import JobEvent, LogLine
 from k8sbench.report import group_words
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.store.sql_store import SqlStore
 
 LOOK_SECONDS = 0.5
 """Interval of reading the record of a run that another process follows."""
@@ -58,7 +61,7 @@ def watch(
     options: FollowOptions = NO_OPTIONS,
 ) -> RunRows:
     """Follow a run, or a Benchmark object or one of its runs; return rows."""
-    if not stores.is_recorded(where, text):
+    if not stored_objects.is_here(where, text):
         with objects.served(access) as place:
             wanted = None if place is None else objects.named(place[0], text)
             if place is not None and wanted is not None:
@@ -69,73 +72,19 @@ def watch(
         run = find_run_to_change(store, text, access, reporter.note, records=True)
         if run.source != stores.SOURCE:
             run = Follower(store, access, reporter, stop, options).follow(run)
+            stored_objects.write_statuses(store, reporter.note, [run])
         return results.rows(store, [run], reporter.note)
 
 
-def end(
-    runs: Sequence[str],
-    kind: Literal["cancel", "delete"],
-    where: str | None,
-    access: ClusterAccess,
-    reporter: Reporter,
-    stop: Stop,
-) -> None:
-    """Cancel runs, or delete their cluster resources, which cancels active runs first.
-
-    Those of Benchmark objects are the operator's: their objects are changed.
-    """
-    here = [text for text in runs if stores.is_recorded(where, text)]
-    others = [text for text in runs if text not in here]
-    with objects.served(access) if others else contextlib.nullcontext() as place:
-        if place is not None:
-            api, operator = place
-            asked = {text: objects.named(api, text) for text in others}
-            work = objects.cancel if kind == "cancel" else objects.delete
-            for wanted in asked.values():
-                if wanted is not None:
-                    work(api, operator, wanted, reporter.note)
-            runs = [text for text in runs if asked.get(text) is None]
-    if runs:
-        _end_own(runs, kind, where, access, reporter, stop)
-
-
-def _end_own(
-    runs: Sequence[str],
-    kind: Literal["cancel", "delete"],
-    where: str | None,
-    access: ClusterAccess,
-    reporter: Reporter,
-    stop: Stop,
-) -> None:
-    """End runs of this store."""
-    wish = _to_cancel() if kind == "cancel" else by_name(now())
-    with stores.open_writable(where, note=reporter.note) as store:
-        store.check_writable()
-        follower = Follower(store, access, reporter, stop)
-        # All are found before the first one is touched.
-        found = [
-            find_run_to_change(store, text, access, reporter.note, records=True) for text in runs
-        ]
-        for run_id, run in {run.run_id: run for run in found}.items():
-            if run.source == stores.SOURCE and run.is_closed:
-                continue  # which was noted
-            if run.source == stores.SOURCE:
-                raise Unreachable(
-                    f"The operator still follows run {run_id}, whose Benchmark is gone.",
-                    f"It ends by itself; see: k8sbench status {run_id}",
-                )
-            work = follower.cancel if kind == "cancel" else follower.delete
-            work(run, wish)
-
-
-def _to_cancel() -> Wish:
+def to_cancel() -> Wish:
+    """Return the wish of a user to cancel a run."""
     return Wish(kind="cancel", at=now(), cause=CAUSE, cause_id=CAUSE_ID)
 
 
 class Follower(msgspec.Struct, frozen=True):
     """Follows runs of a store, ends them, and deletes their jobs."""
 
-    store: Store
+    store: SqlStore
     access: ClusterAccess
     reporter: Reporter
     stop: Stop
@@ -237,7 +186,7 @@ class Follower(msgspec.Struct, frozen=True):
         connections.check_on_cluster(run)
         run = self.store.wish(run.run_id, wish)
         if not run.phase.final:
-            self._end(run, _to_cancel())
+            self._end(run, to_cancel())
         self._delete_rest(run, wish)
 
     def _end(self, run: Run, wish: Wish) -> None:
@@ -431,7 +380,7 @@ class _LogReader:
             elif not is_found:
                 self._note(f"Run {run_id} has no logs there.")
 
-    def archived(self, store: Store, *, follow: bool) -> Iterator[PrintedLine | None]:
+    def archived(self, store: SqlStore, *, follow: bool) -> Iterator[PrintedLine | None]:
         """Yield what is archived; with ``follow`` until the run is final."""
         from k8sbench.adapters.store import exchange
 
@@ -453,7 +402,7 @@ class _LogReader:
             self._note(f"Run {run.run_id} {left} {what}: {state}")
 
     def _read_files(
-        self, files: Callable[[], Sequence[Path]], followed: Store | None = None
+        self, files: Callable[[], Sequence[Path]], followed: SqlStore | None = None
     ) -> Generator[PrintedLine | None, None, bool]:
         """Yield the lines of files.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from k8sbench.adapters import processes
-from k8sbench.app import objects
+from k8sbench.app import connections, objects, stored_objects
 from k8sbench.app.submission import Submission
+from k8sbench.lifecycle.context import Agree, Note
+from k8sbench.lifecycle.lost_runs import mark_lost
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.model import benchmark_object, stored_object
 from k8sbench.model.benchmark_object import LONGEST_NAME, Benchmark
+from k8sbench.model.errors import UsageError
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.stored_object import ObjectPlace, PrivateOptions
 from k8sbench.ports import Clock
@@ -41,15 +45,19 @@ def held(
     with contextlib.ExitStack() as claims:
 
         def is_ours(name: str) -> bool:
-            claim = f"benchmark {name}"
+            claim = stored_objects.claim_of(name)
             if not store.claims.claim(claim):
                 return False
             claims.callback(store.claims.release, claim)
             return True
 
         benchmark = None
-        for one in _candidates(every, submission.request, name):
+        candidates = _candidates(every, submission.request, name)
+        for one in candidates:
+            _check_place(every, one)
+        for one in candidates:
             if benchmark_object.is_same(asked, one) and not one.spec.cancel and is_ours(one.name):
+                _check_process(every, one)
                 benchmark = _retried(every, one, asked, place)
                 break
         if benchmark is None:
@@ -72,6 +80,68 @@ def _candidates(every: StoredObjects, request: SubmitRequest, name: str) -> Sequ
         return [one for one in every.every() if one.set_name == request.resume]
     found = every.find(name)
     return () if found is None else (found,)
+
+
+def _check_place(every: StoredObjects, one: Benchmark) -> None:
+    """Reject an object that another machine may go on with, whatever the locks of files say."""
+    stored = every.stored(one)
+    if stored is None or one.is_over or not processes.is_elsewhere(stored.place.process):
+        return
+    raise _held_elsewhere(one, f"on {stored.place.process.host}, which cannot be seen from here")
+
+
+def _check_process(every: StoredObjects, one: Benchmark) -> None:
+    """Reject an object whose process lives, although it does not hold it."""
+    stored = every.stored(one)
+    process = None if stored is None else stored.place.process
+    if one.is_over or process is None or process.pid == os.getpid():
+        return
+    if processes.alive(process):
+        raise _held_elsewhere(one, f"as process {process.pid}, which still runs")
+
+
+def _held_elsewhere(one: Benchmark, where: str) -> UsageError:
+    return UsageError(
+        f"Benchmark {one.name} was submitted by k8sbench {where}.",
+        f"Wait for its end there, or go on with it here: k8sbench collect --take-over {one.name}",
+    )
+
+
+def take_over(store: SqlStore, one: Benchmark, agree: Agree, note: Note) -> None:
+    """Make this machine the place of an object, if the user agrees.
+
+    Its local runs on another machine are lost. Raises :class:`UsageError` if the user does not
+    agree, or a process of this machine has the object.
+    """
+    every = stored_objects.of_store(store)
+    stored = every.stored(one)
+    if stored is None or one.is_over:
+        return
+    claim = stored_objects.claim_of(one.name)
+    if not store.claims.claim(claim):
+        raise UsageError(
+            f"A process of this machine runs Benchmark {one.name}.",
+            f"End it with: k8sbench cancel {one.name}",
+        )
+    try:
+        process = stored.place.process
+        if not processes.is_elsewhere(process) and not processes.alive(process):
+            return
+        who = f"k8sbench (pid {process.pid} on {process.host})"
+        if not agree(
+            f"Benchmark {one.name} belongs to {who}. If this machine takes it over while that"
+            " process runs, both go on with it."
+        ):
+            raise UsageError(f"Benchmark {one.name} was not taken over.")
+        here = msgspec.structs.replace(stored.place, process=processes.this_process())
+        if every.place(one, here, before=stored.place) is None:
+            raise UsageError(f"Another k8sbench has taken Benchmark {one.name} over.")
+        for run in stored_objects.runs_of(store, one):
+            if run.process == process and not run.phase.final:
+                mark_lost(store, run, now=connections.now())
+        note(f"Benchmark {one.name} belongs to this machine now.")
+    finally:
+        store.claims.release(claim)
 
 
 def _retried(

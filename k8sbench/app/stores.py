@@ -135,12 +135,6 @@ def open_readonly(where: str | None, note: Note) -> Iterator[SqlStore]:
                 note(f"warning: {why}")
 
 
-def is_recorded(where: str | None, text: str) -> bool:
-    """Return True if a run's id begins with a text."""
-    with open_readonly(where, lambda _: None) as store:
-        return any(run_id.startswith(text) for run_id in store.ids())
-
-
 @contextlib.contextmanager
 def with_operator(scope: StoresRead, note: Note) -> Iterator[tuple[SqlStore, StoredGroups]]:
     """Open a store to read its groups, with those of the operator.

@@ -213,7 +213,7 @@ def _run_without_operator(
                 from k8sbench.app import results  # --detach does not need it
 
                 runs = gathering.finish([*finished, *runs], stop)
-                submitted.end(runs)
+                submitted.end()
                 rows = results.rows(store, runs, reporter.note)
         return msgspec.structs.replace(rows, refusals=tuple(refusals))
 

@@ -72,7 +72,9 @@ class Benchmarks:
         self._objects, self._context, self._executor = objects, context, executor
         self._reporter, self._plan = reporter, plan
         self._serves = executor.rules.serves
-        self._statuses = StatusWriter(objects, context, reporter, lambda: executor.refusal)
+        self._statuses = StatusWriter(
+            objects, context.clock, context.pool, reporter.note, lambda: executor.refusal
+        )
         self._joined: dict[str, str] = {}
         """uid of the object that has joined a run of another one, by run id."""
         self.not_begun: list[Outcome] = []
@@ -95,6 +97,8 @@ class Benchmarks:
         """Turns of the sets, when a run last waited for one."""
         self._has_waiting = False
         """True if runs whose turn has come wait for a place among the requests."""
+        self._begins = True
+        """False if a submitting process begins no further run."""
         self.problem = ""
         """Reason why the objects are not known or not all served; empty without one."""
 
@@ -116,18 +120,25 @@ class Benchmarks:
 
     @property
     def is_begun(self) -> bool:
-        """True if every run of every object has begun, or cannot be planned."""
-        return bool(self._known) and not any(
-            one.later or not one.is_planned for one in self._known.values()
+        """True if every run of every object has begun, is cancelled, or cannot be planned."""
+        is_read = self._seen is not None and not self._unread
+        return is_read and not any(
+            one.later or not (one.is_planned or one.benchmark.spec.cancel)
+            for one in self._known.values()
         )
 
     def begin_no_more(self) -> None:
         """Begin no further run of a submitting process."""
+        self._begins = False
         for known in self._known.values():
             known.later.clear()
+            known.is_left = True
 
     def settle(self) -> None:
-        """Write the statuses as they are now, and wait until they are written."""
+        """Begin no further run, and write the statuses as the store has the runs."""
+        self.begin_no_more()
+        for known in self._known.values():
+            known.runs = {run_id: self._context.store.run(run_id) for run_id in known.runs}
         for _ in range(3):  # a pending one, the present one, and what the store made of it
             for known in self._known.values():
                 known.write_at = self._due = -math.inf
@@ -436,8 +447,12 @@ class Benchmarks:
     def _count(self, known: KnownObject, recording: Recording) -> None:
         """Find which runs of an object are missing."""
         if not self._serves:  # the command has told which
-            known.later = deque(case for case in recording.cases for _ in range(case.repeats))
-            known.planned, known.retried = len(known.runs) + len(known.later), recording.retry
+            cases = [case for case in recording.cases for _ in range(case.repeats)]
+            known.later = deque(cases if self._begins else ())
+            known.is_left = not self._begins
+            new = sum(case.run_id not in known.runs for case in cases)
+            known.planned = len(known.runs) + new
+            known.retried = recording.retry
             known.recording = None
             return
         known.runs |= self._recorded(known.benchmark)  # an attempt that failed may have left some

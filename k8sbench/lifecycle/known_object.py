@@ -33,6 +33,8 @@ class KnownObject(msgspec.Struct, kw_only=True):
     """Value of ``retry`` for which its runs are recorded."""
     problem: BenchError | None = None
     """Reason why its runs cannot be planned."""
+    is_left: bool = False
+    """True if nobody begins those of its runs that are not recorded."""
     work: Future[Sequence[PlannedCase]] | None = None
     """Pending planning."""
     recording: Recording | None = None

@@ -24,11 +24,12 @@ def mark_lost_runs(store: Store, *, alive: Alive, now: float) -> dict[str, Run]:
     for run in store.runs(RunFilter(unfinished=True)):
         process = run.process if run.plan.backend == "local" else None
         if process is not None and alive(process) is False:
-            changed[run.run_id] = _lost(store, run, now=now)
+            changed[run.run_id] = mark_lost(store, run, now=now)
     return changed
 
 
-def _lost(store: Store, run: Run, *, now: float) -> Run:
+def mark_lost(store: Store, run: Run, *, now: float) -> Run:
+    """Mark a local run whose process is gone; return it as it is then."""
     with contextlib.suppress(StoreError):
         # Only now that the process is gone is its folder final: it may have ended in good order
         # since the row was read, or been killed with its last word in the folder alone.

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from k8sbench.lifecycle.context import Reporter, RunContext
+from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.known_object import KnownObject
 from k8sbench.lifecycle.turns import Turns
-from k8sbench.model.benchmark_object import OVER
-from k8sbench.ports import Objects
+from k8sbench.model.benchmark_object import OVER, Benchmark
+from k8sbench.model.run import Run
+from k8sbench.ports import Clock, Objects
 from k8sbench.report import benchmark_status
+from k8sbench.threads import Threads
 
 WRITES = 4
 """Most pending writes of statuses: those of many objects hold up no creation of a job."""
@@ -28,18 +30,37 @@ class StatusWriter:
     def __init__(
         self,
         objects: Objects,
-        context: RunContext,
-        reporter: Reporter,
-        refusal: Callable[[], str],
+        clock: Clock,
+        pool: Threads,
+        note: Note,
+        refusal: Callable[[], str] = lambda: "",
     ) -> None:
         """``refusal`` returns the reason why the place refuses all jobs; empty without one."""
-        self._objects, self._context, self._reporter = objects, context, reporter
+        self._objects = objects
+        self._clock = clock
+        self._pool = pool
+        self._note = note
         self._refusal = refusal
 
     def write(self, every: Collection[KnownObject], turns: Turns, now: float) -> None:
         """Write the statuses that have changed, those that have waited longest first."""
         for known in sorted(every, key=lambda known: known.write_at):
             self._write(known, every, turns, now)
+
+    def write_left(self, benchmark: Benchmark, runs: Sequence[Run]) -> None:
+        """Write the status of an object whose process has ended, with its ``runs`` on record."""
+        planned = benchmark_status.planned_runs(benchmark.status) or benchmark.spec.repeats or 1
+        known = KnownObject(
+            benchmark=benchmark,
+            runs={run.run_id: run for run in runs},
+            planned=max(planned, len(runs)),
+            retried=benchmark.spec.retry,
+            is_left=True,
+        )
+        self.write([known], Turns({}, ()), 0.0)
+        if known.writes is not None:
+            self._pool.join([known.writes])
+        self.write([known], Turns({}, ()), 0.0)  # notes an error of the first
 
     def _write(
         self, known: KnownObject, every: Collection[KnownObject], turns: Turns, now: float
@@ -53,7 +74,7 @@ class StatusWriter:
             if error is not None:
                 known.status = {}
                 known.write_at = now + AGAIN_SECONDS
-                self._reporter.note(f"warning: {error}")
+                self._note(f"warning: {error}")
         benchmark = known.benchmark
         # A final status that came while its runs are planned may be a late answer of ours.
         is_known = known.is_over or known.is_planned or benchmark.spec.cancel
@@ -89,7 +110,7 @@ class StatusWriter:
         if expires_at is None or not known.is_checked:
             return False
         if known.expires is None or known.expires[0] != expires_at:
-            left_s = expires_at - self._context.clock()
+            left_s = expires_at - self._clock()
             most = known.benchmark.spec.ttl_seconds_after_finished or 0
             known.expires = (expires_at, now + min(left_s, most))
         return now >= known.expires[1]
@@ -101,7 +122,8 @@ class StatusWriter:
         planned = known.planned if known.is_planned or known.is_open else None
         refusal = known.delay or self._refusal()
         ahead = turns.holders(known.benchmark.set_name, known.benchmark.uid)
-        facts = known.benchmark, planned, known.retried, known.problem, refusal, ahead, *runs
+        about = known.benchmark, planned, known.retried, known.problem, known.is_left
+        facts = (*about, refusal, ahead, *runs)
         if facts != known.facts or now >= known.make_at:
             known.facts = facts
             known.make_at = now + AGAIN_SECONDS
@@ -111,11 +133,12 @@ class StatusWriter:
                 planned=planned,
                 retried=known.retried,
                 problem=known.problem,
+                is_left=known.is_left,
                 refusal=refusal,
                 ahead=ahead,
-                now=self._context.clock(),
+                now=self._clock(),
             )
         return known.made
 
     def _start_write(self, write: Callable[..., None], *given: Any) -> Future[None]:
-        return self._context.pool.start(partial(write, *given), "write-status")
+        return self._pool.start(partial(write, *given), "write-status")

@@ -112,11 +112,15 @@ class SubmittedBenchmark:
             raise
         finally:
             self._executor.close()
+            self.end()
 
-    def end(self, runs: Sequence[Run]) -> None:
-        """Write the status with the runs as they are at last."""
-        self._benchmarks.take(runs)
-        self._benchmarks.settle()
+    def end(self) -> None:
+        """Write the status with the runs as they are at last.
+
+        Failing that, whoever collects the runs writes it.
+        """
+        with contextlib.suppress(BenchError):
+            self._benchmarks.settle()
 
     def _outcomes(self) -> Iterator[Outcome]:
         """Yield the runs that were begun as they come, then the others."""

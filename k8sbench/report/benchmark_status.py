@@ -31,6 +31,7 @@ def status_of(
     planned: int | None,
     retried: int = 0,
     problem: BenchError | None = None,
+    is_left: bool = False,
     refusal: str = "",
     ahead: Sequence[str] = (),
     now: float,
@@ -39,30 +40,35 @@ def status_of(
 
     ``runs`` are the object's, by number; ``planned`` is their number when all are recorded, None
     before they are planned. ``retried`` is the value of ``retry`` that this answers. With a
-    ``problem`` they cannot be planned. ``refusal`` is why they are not planned yet, or why their
-    place creates no jobs; ``ahead`` are the runs that have the turns of the set.
+    ``problem`` they cannot be planned. If the object ``is_left``, nobody starts the planned runs
+    that are not recorded. ``refusal`` is why they are not planned yet, or why their place creates
+    no jobs; ``ahead`` are the runs that have the turns of the set.
     """
     ended = sum(_has_ended(run, now) for run in runs)
     is_cancelled = benchmark.spec.cancel and ended == len(runs)
-    is_complete = problem is not None or is_cancelled or (planned is not None and ended == planned)
+    total = len(runs) if planned is None else planned
+    not_started = total - len(runs) if is_left or benchmark.spec.cancel else 0
+    is_planned_end = planned is not None and ended + not_started == planned
+    is_complete = problem is not None or is_cancelled or is_planned_end
     groups = grouping.groups(runs) if runs else []
     rows = [_row(group, runs, now) for group in groups]
-    phase = _phase(runs, problem, is_complete=is_complete)
+    phase = _phase(benchmark, runs, problem, is_complete=is_complete, not_started=not_started)
     without_memory = out_of_memory_ids(runs)
     judged = [
         group
         for group in groups
         if not without_memory.issuperset(member.run_id for member in group.members)
     ]
-    total = len(runs) if planned is None else planned
     progress = f"{ended} of {total} runs ended"
+    if not_started:
+        progress += f"; {not_started} {'was' if not_started == 1 else 'were'} not started"
     if planned is None and not is_cancelled:
         recorded = f" {ended} of {total} recorded ones ended." if runs else ""
         progress = f"Its runs are not planned yet{f': {refusal}' if refusal else '.'}{recorded}"
     elif not total:
         progress = "It was cancelled before it had a run."
     message = str(problem) if problem else progress
-    reason = _reason(phase, problem, is_planned=planned is not None)
+    reason = _reason(phase, problem, is_planned=planned is not None, not_started=not_started)
     if refusal and any(map(_lacks_job, runs)):
         message += f"; no job can be created for now: {refusal}"
         reason = "JobsRefused"
@@ -96,6 +102,12 @@ def status_of(
     }
 
 
+def planned_runs(status: Mapping[str, Any]) -> int:
+    """Return the number of runs that a status tells of; 0 before they are planned."""
+    told = (status.get("summary") or {}).get("runs") or ""
+    return int(told.partition("/")[2] or 0)
+
+
 def _lacks_job(run: Run) -> bool:
     """Return True if a run has its turn, and no job that is known."""
     is_begun = not (run.phase.final or creation.waits_for_turn(run))
@@ -108,7 +120,14 @@ def _has_ended(run: Run, now: float) -> bool:
     return run.is_closed and (not run.owes_gpu_metrics or now >= metrics_by)
 
 
-def _phase(runs: Sequence[Run], problem: BenchError | None, *, is_complete: bool) -> ObjectPhase:
+def _phase(
+    benchmark: Benchmark,
+    runs: Sequence[Run],
+    problem: BenchError | None,
+    *,
+    is_complete: bool,
+    not_started: int,
+) -> ObjectPhase:
     without_memory = out_of_memory_ids(runs)
     phases = {run.phase for run in runs if run.run_id not in without_memory}
     if problem is not None:
@@ -116,17 +135,24 @@ def _phase(runs: Sequence[Run], problem: BenchError | None, *, is_complete: bool
     if not is_complete:
         is_begun = any(not creation.waits_for_turn(run) for run in runs)
         return "Running" if is_begun else "Pending"
-    if phases == {Phase.SUCCEEDED}:
+    is_broken_off = benchmark.spec.cancel or Phase.CANCELLED in phases
+    if not_started and not is_broken_off:
+        return "Failed"
+    if phases == {Phase.SUCCEEDED} and not not_started:
         return "Succeeded"
     return "Cancelled" if phases <= {Phase.SUCCEEDED, Phase.CANCELLED} else "Failed"
 
 
-def _reason(phase: ObjectPhase, problem: BenchError | None, *, is_planned: bool) -> str:
+def _reason(
+    phase: ObjectPhase, problem: BenchError | None, *, is_planned: bool, not_started: int
+) -> str:
     """Return the reason of ``Complete``: one word."""
     if problem is not None:
         return "NotPlanned"
     if phase in {"Pending", "Running"}:
         return "RunsActive" if is_planned else "Planning"
+    if phase == "Failed" and not_started:
+        return "NotStarted"
     return {"Succeeded": "RunsSucceeded", "Failed": "RunsFailed"}.get(phase, "Cancelled")
 
 

@@ -22,7 +22,7 @@ from tests.harness.cluster import operator_process, tools, users
 from tests.harness.cluster.cluster import KubectlFailed
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.operator_process import OperatorShell
-from tests.harness.cluster.shell import Running, Shell, until
+from tests.harness.cluster.shell import CASE, ENDLESS, Running, Shell, until
 from tests.tiers import ROOT
 from tests.unit.model import object_examples
 
@@ -388,9 +388,53 @@ def test_a_file_is_submitted_without_an_operator(own_shell: Shell) -> None:
     file = own_shell.folder / "night.json"
     file.write_text(json.dumps(wanted))
     own_shell.run("submit", "-f", str(file), "--namespace=another", code=2)
-    own_shell.logs("night-1").begin()
+    logs = own_shell.logs("night-1").begin()
     own_shell.run("submit", "-f", str(file), "--detach")
     assert own_shell.on_cluster() == ["night-1"]
     (run,) = own_shell.json("list", "--store=local")
     assert (run["run_id"], run["set_name"]) == ("night-1", "night")
+    assert run["object_name"] == "night"
     assert own_shell.run("submit", "-f", str(file), "--replicas=2", code=2).out == ""
+    # Nobody reconciles it any more: who collects its run writes its status.
+    own_shell.run("collect", "--all")
+    assert stored_status(own_shell, "night")["phase"] == "Running"
+    logs.end()
+    own_shell.finish("night-1")
+    own_shell.run("collect", "night", "--follow")
+    found = stored_status(own_shell, "night")
+    assert (found["phase"], found["summary"]["runs"]) == ("Succeeded", "1/1")
+
+
+def stored_status(shell: Shell, name: str) -> dict[str, Any]:
+    """Return the status of an object of the store."""
+    text = (shell.store / "benchmarks" / f"{name}.status.json").read_text()
+    found: dict[str, Any] = json.loads(text)["status"]
+    return found
+
+
+ENDED = {"collect": "Failed", "cancel": "Cancelled", "delete": None}
+"""Phase of an object whose first run is ended by a command, and whose second nobody starts."""
+
+
+@pytest.mark.parametrize("command", ENDED)
+def test_runs_that_a_killed_submit_has_not_begun_are_not_started(
+    own_shell: Shell, command: str
+) -> None:
+    with own_shell.started("submit", *CASE, ENDLESS, "--repeats=2", "--set=two") as submit:
+        until(lambda: len(own_shell.on_cluster()) == 1, "the first job")
+        submit.kill()
+    (run,) = own_shell.json("list", "--set=two")
+    name = run["object_name"]
+    more = []
+    if command == "collect":
+        own_shell.finish(run["run_id"])
+        more = ["--follow"]
+    own_shell.run(command, name, *more, code=None)
+    assert own_shell.on_cluster() == []
+    (run,) = own_shell.json("list", "--set=two")
+    if command == "delete":
+        assert not (own_shell.store / "benchmarks" / f"{name}.json").exists()
+        return
+    found = stored_status(own_shell, name)
+    assert (found["phase"], found["summary"]["runs"]) == (ENDED[command], "1/2")
+    assert [one["name"] for one in found["runs"]] == [run["run_id"]]

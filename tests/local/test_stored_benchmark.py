@@ -1,16 +1,21 @@
 """The Benchmark of a submit lies in the store, and what a process leaves of it is resumed."""
 
+import contextlib
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
+from k8sbench.adapters import processes
 from k8sbench.cli.main import main
 from tests.harness import benchmark_files
 from tests.local.jobs import wait_for
@@ -51,8 +56,15 @@ def words(store: Path, *more: str) -> list[str]:
 
 
 def status(store: Path) -> dict[str, Any]:
-    (path,) = (store / "benchmarks").glob("*.status.json")
-    found: dict[str, Any] = json.loads(path.read_text())["status"]
+    """Return the status of the store's oldest object."""
+    paths = (store / "benchmarks").glob("*.status.json")
+    path = min(paths, key=lambda path: path.name)
+    return status_of(store, path.name.removesuffix(".status.json"))
+
+
+def status_of(store: Path, name: str) -> dict[str, Any]:
+    text = (store / "benchmarks" / f"{name}.status.json").read_text()
+    found: dict[str, Any] = json.loads(text)["status"]
     return found
 
 
@@ -89,26 +101,155 @@ def test_each_row_of_a_run_names_its_object(
     assert [one["object_name"] for one in found] == [object_name] * 5
 
 
-@pytest.mark.parametrize(("number", "phase"), [(signal.SIGKILL, "Lost"), (15, "Cancelled")])
-def test_what_a_process_leaves_is_run_when_it_is_resumed(
-    store: Path, number: int, phase: str
-) -> None:
-    """The object alone tells of the second run."""
-    held = store.parent / "held"
-    held.touch()
-    command = [sys.executable, "-m", "k8sbench", *words(store, "--set=night")]
+def stopped(store: Path, number: int, *more: str) -> str:
+    """Stop a submit of set night in its first run; return the name of its object."""
+    with begun(store, *more) as process:
+        process.send_signal(number)
+    (store.parent / "held").unlink()
+    assert len(list((store / "runs").iterdir())) == 1
+    (name,) = names(store)
+    return name
+
+
+@contextlib.contextmanager
+def begun(store: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Begin a submit of set night, and wait for the first line of its first run."""
+    (store.parent / "held").touch()
+    command = [sys.executable, "-m", "k8sbench", *words(store, "--set=night", *more)]
     with subprocess.Popen(command, env=os.environ, stderr=subprocess.DEVNULL) as process:
         wait_for(lambda: any(store.glob("runs/*/logs/*.log")), "the first line", PATIENCE)
-        process.send_signal(number)
-    held.unlink()
-    assert len(list((store / "runs").iterdir())) == 1
-    assert status(store)["phase"] == "Running"
-    (mark,) = (store / "benchmarks" / "open").iterdir()
+        yield process
+
+
+def complete(store: Path) -> tuple[str, str]:
+    """Return status and reason of ``Complete``."""
+    (found,) = [one for one in status(store)["conditions"] if one["type"] == "Complete"]
+    return found["status"], found["reason"]
+
+
+def stored(store: Path, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((store / "benchmarks" / f"{name}.json").read_text())
+    return found
+
+
+def is_open(store: Path) -> bool:
+    return any((store / "benchmarks" / "open").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("number", "phase", "left"),
+    [(signal.SIGKILL, "Lost", "Running"), (signal.SIGTERM, "Cancelled", "Cancelled")],
+)
+def test_what_a_process_leaves_is_run_when_it_is_resumed(
+    store: Path, number: int, phase: str, left: str
+) -> None:
+    """The object alone tells of the second run; a process that is not killed writes its end."""
+    stopped(store, number)
+    assert status(store)["phase"] == left
+    assert is_open(store) == (left == "Running")
     assert main(words(store, "--resume=night")) == 0
     said = status(store)
     assert sorted(run["phase"] for run in said["runs"]) == [phase, "Succeeded", "Succeeded"]
     assert said["summary"]["runs"] == "3/3"
-    assert not mark.exists()
+    assert not is_open(store)
+
+
+@pytest.mark.parametrize("command", ["watch", "collect", "cancel"])
+def test_who_looks_at_what_a_killed_process_has_left_writes_its_end_and_starts_nothing(
+    store: Path, command: str
+) -> None:
+    name = stopped(store, signal.SIGKILL)
+    assert status(store)["summary"]["runs"] == "0/2"
+    main([command, name])
+    said = status(store)
+    assert [run["phase"] for run in said["runs"]] == ["Lost"]
+    assert (said["phase"], said["summary"]["runs"]) == ("Failed", "1/2")
+    assert complete(store) == ("True", "NotStarted")
+    assert stored(store, name)["object"]["spec"].get("cancel", False) == (command == "cancel")
+    assert len(list((store / "runs").iterdir())) == 1
+    assert not is_open(store)
+    # What is cancelled stays so: another object of the set completes it.
+    assert main(words(store, "--resume=night")) == 0
+    assert len(names(store)) == (2 if command == "cancel" else 1)
+
+
+def test_the_process_of_an_object_cancels_it(store: Path) -> None:
+    with begun(store) as process:
+        (name,) = names(store)
+        assert main(["watch", name, "--store", str(store / "none")]) == 2
+        assert main(["cancel", name]) == 0
+        said = status(store)
+        assert [run["phase"] for run in said["runs"]] == ["Cancelled"]
+    assert process.returncode == 3
+    assert (said["phase"], said["summary"]["runs"]) == ("Cancelled", "1/2")
+    assert complete(store) == ("True", "Cancelled")
+    assert stored(store, name)["object"]["spec"]["cancel"]
+    assert not is_open(store)
+    assert main(["cancel", name]) == 0  # nothing is left to do
+
+
+def test_an_object_is_deleted_and_the_records_of_its_runs_stay(store: Path) -> None:
+    assert main(words(store)) == 0
+    (name,) = names(store)
+    assert main(["delete", name]) == 0
+    assert names(store) == set()
+    assert len(list((store / "runs").iterdir())) == 2
+
+
+@pytest.mark.parametrize("command", ["status", "logs", "watch"])
+def test_the_name_of_an_object_is_that_of_its_only_run(
+    store: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words(store), "--repeats=1"]) == 0
+    (name,) = names(store)
+    assert main([command, name]) == 0
+    assert main(words(store, "--resume=" + stored(store, name)["object"]["spec"]["set"])) == 0
+    (other,) = names(store) - {name}
+    assert main([command, other]) == 0
+    capsys.readouterr()
+    assert main(words(store, "--set=night")) == 0
+    (third,) = names(store) - {name, other}
+    assert main([command, third]) == 2
+    found = {run["name"] for run in status_of(store, third)["runs"]}
+    error = capsys.readouterr().err
+    assert len(found) == 2
+    assert all(run in error.rpartition("error:")[2] for run in found)
+
+
+# -- another machine -------------------------------------------------------------------------------
+
+
+def test_another_machine_goes_on_with_an_object_when_it_has_taken_it_over(
+    store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = stopped(store, signal.SIGKILL)
+    monkeypatch.setattr(platform, "node", lambda: "another")
+    for command in (words(store, "--resume=night"), ["cancel", name]):
+        capsys.readouterr()
+        assert main(command) == 2
+        assert f"k8sbench collect --take-over {name}" in capsys.readouterr().err
+    main(["collect", name])
+    assert status(store)["phase"] == "Running"  # its process may still run there
+    assert len(list((store / "runs").iterdir())) == 1
+    main(["collect", "--take-over", "--yes", name])
+    assert stored(store, name)["place"]["process"]["host"] == "another"
+    assert [run["phase"] for run in status(store)["runs"]] == ["Lost"]
+    assert complete(store) == ("True", "NotStarted")
+    assert main(words(store, "--resume=night")) == 0
+    assert status(store)["summary"]["runs"] == "3/3"
+
+
+def test_an_object_of_a_process_that_lives_is_not_resumed_whatever_the_locks_say(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = stopped(store, signal.SIGKILL)
+    found = stored(store, name)
+    found["place"]["process"] = msgspec.to_builtins(processes.describe(os.getppid()))
+    (store / "benchmarks" / f"{name}.json").write_text(json.dumps(found))
+    capsys.readouterr()
+    assert main(words(store, "--resume=night")) == 2
+    assert f"k8sbench collect --take-over {name}" in capsys.readouterr().err
+    assert len(list((store / "runs").iterdir())) == 1
 
 
 def test_another_benchmark_of_a_name_joins_its_run_and_set(store: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import click
 import msgspec
 
-from k8sbench.app import collect, follow, run_list, run_status
+from k8sbench.app import collect, ending, follow, run_list, run_status
 from k8sbench.app.follow import PrintedLine
 from k8sbench.app.run_list import Listing
 from k8sbench.app.stores import StoresRead
@@ -382,7 +382,7 @@ def cancel_command(runs: tuple[str, ...], **where: Any) -> None:
     ended by the k8sbench that started them. A run that has ended is not changed.
     """
     with reporting() as reporter:
-        follow.end(runs, "cancel", reporter=reporter, stop=SignalStop(), **where)
+        ending.end(runs, "cancel", reporter=reporter, stop=SignalStop(), **where)
 
 
 @click.command()
@@ -396,7 +396,7 @@ def delete_command(runs: tuple[str, ...], **where: Any) -> None:
     and logs in the store stay.
     """
     with reporting() as reporter:
-        follow.end(runs, "delete", reporter=reporter, stop=SignalStop(), **where)
+        ending.end(runs, "delete", reporter=reporter, stop=SignalStop(), **where)
 
 
 # -- collect ---------------------------------------------------------------------------------------

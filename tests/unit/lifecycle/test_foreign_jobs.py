@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import connections, find, run_list, stores
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import RunContext
@@ -132,7 +133,7 @@ def on_cluster(run_id: str, **about: Any) -> FoundJob:
 
 
 def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near(
-    store: Store, answering: Answering
+    store: SqlStore, answering: Answering
 ) -> None:
     store.record(plan("other"), at=NOW, process=None)
     answering(on_cluster("night-2"), on_cluster("night-1"))
@@ -147,7 +148,7 @@ def test_a_name_that_is_nowhere_says_where_it_was_looked_for_and_what_is_near(
         find.look_up(store, "n", NOWHERE)
 
 
-def test_looked_at_it_is_a_run_that_is_not_recorded(store: Store, answering: Answering) -> None:
+def test_looked_at_it_is_a_run_that_is_not_recorded(store: SqlStore, answering: Answering) -> None:
     answering(on_cluster("theirs"))
     run = find.look_up(store, "th", NOWHERE)
     assert (run.run_id, run.location, run.created_at) == ("theirs", LOCATION, NOW)
@@ -176,7 +177,7 @@ def test_its_status_offers_only_what_its_owner_leaves_to_others(
         assert commands == [offered]
 
 
-def test_a_job_without_a_plan_can_be_deleted(store: Store, answering: Answering) -> None:
+def test_a_job_without_a_plan_can_be_deleted(store: SqlStore, answering: Answering) -> None:
     answering(
         on_cluster("night", known_plan=None, unreadable="It is cut.", removal="k8sbench delete it"),
         on_cluster("day"),

@@ -17,6 +17,7 @@ from k8sbench.app import (
     collect,
     comparisons,
     connections,
+    ending,
     find,
     follow,
     objects,
@@ -310,14 +311,14 @@ def test_a_run_that_only_the_operator_has_is_over_for_every_command(store: str) 
         (row,) = shown.report.results
         assert [member.verdict for member in row.group.members] == ["valid"]
     for kind in KINDS:
-        follow.end(["a"], kind, *where, reporter, Stop())
+        ending.end(["a"], kind, *where, reporter, Stop())
     over = "The operator has collected run a: nothing is left to do here."
     assert reporter.reported == [over] * 4
     for kind in KINDS:
         with pytest.raises(Unreachable, match="still follows run z"):
-            follow.end(["z"], kind, *where, reporter, Stop())
+            ending.end(["z"], kind, *where, reporter, Stop())
         with pytest.raises(NotFound):
-            follow.end(["y"], kind, *where, reporter, Stop())
+            ending.end(["y"], kind, *where, reporter, Stop())
 
 
 @pytest.fixture
@@ -359,7 +360,7 @@ def test_an_id_of_several_runs_of_the_operator_is_an_error_of_the_user(
     put(operator.store.root, [run("s-1", Phase.RUNNING), run("s-2", Phase.RUNNING)])
     reporter = Silent()
     asked: list[Callable[[], object]] = [
-        lambda: follow.end(["s"], "cancel", store, HERE, reporter, Stop()),
+        lambda: ending.end(["s"], "cancel", store, HERE, reporter, Stop()),
         lambda: follow.watch("s", store, HERE, reporter, Stop()),
         lambda: run_status.status("s", store, HERE, print),
         lambda: run_status.status("s", "cluster", HERE, print),

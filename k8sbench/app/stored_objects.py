@@ -1,0 +1,139 @@
+"""Benchmark objects of a store as commands find them by name, and the statuses of those left.
+
+The process that reconciles an object holds the claim ``benchmark NAME``. After its end, whoever
+collects or watches the object's runs writes its status.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from k8sbench.adapters import processes
+from k8sbench.app import stores
+from k8sbench.app.connections import now
+from k8sbench.lifecycle.context import Note
+from k8sbench.lifecycle.status_writer import StatusWriter
+from k8sbench.model.benchmark_object import Benchmark
+from k8sbench.model.errors import NotFound, UsageError, few
+from k8sbench.model.identity import resolve
+from k8sbench.model.run import Run
+from k8sbench.ports import RunFilter
+from k8sbench.threads import Inline
+
+if TYPE_CHECKING:
+    from k8sbench.adapters.store.benchmark_objects import StoredObjects
+    from k8sbench.adapters.store.sql_store import SqlStore
+
+WRITE_SECONDS = 5.0
+"""Longest wait for another process that writes the status of an object."""
+LOOK_SECONDS = 0.05
+
+
+def of_store(store: SqlStore) -> StoredObjects:
+    """Return the objects of a store."""
+    from k8sbench.adapters.store.benchmark_objects import StoredObjects  # reads the catalog
+
+    return StoredObjects(store.root, now)
+
+
+def claim_of(name: str) -> str:
+    """Return the claim of the process that reconciles an object."""
+    return f"benchmark {name}"
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def is_here(where: str | None, text: str) -> bool:
+    """Return True if a store has an object of this name, or a run whose id begins so."""
+    with stores.open_readonly(where, lambda _: None) as store:
+        is_run = any(run_id.startswith(text) for run_id in store.ids())
+        return is_run or of_store(store).find(text) is not None
+
+
+def run_id_of(store: SqlStore, text: str) -> str:
+    """Return the id of the run that a text names.
+
+    It is a run's id, the name of an object with one run, or the beginning of an id. Raises
+    :class:`UsageError` for an object with several runs.
+    """
+    ids = store.ids()
+    benchmark = None if text in ids else of_store(store).find(text)
+    if benchmark is None:
+        return resolve(ids, text)
+    runs = [run.run_id for run in runs_of(store, benchmark)]
+    if not runs:
+        raise NotFound(f"Benchmark {text} has no run.", f"End it with: k8sbench cancel {text}")
+    if len(runs) > 1:
+        raise UsageError(
+            f"Benchmark {text} has {len(runs)} runs: {few(runs)}.", "Name one of them."
+        )
+    return runs[0]
+
+
+def runs_of(store: SqlStore, benchmark: Benchmark) -> list[Run]:
+    """Return the runs of an object, oldest first; also those of others that it has joined."""
+    of_set = store.runs(RunFilter(set_name=benchmark.set_name))
+    found = {run.run_id: run for run in of_set if is_of(run, benchmark)}
+    for name in _told(benchmark):
+        with contextlib.suppress(NotFound):
+            found[name] = store.run(name)
+    return sorted(found.values(), key=lambda run: (run.created_at, run.run_id))
+
+
+def is_of(run: Run, benchmark: Benchmark) -> bool:
+    """Return True if an object has requested a run, or joined it."""
+    return run.plan.requested_by == benchmark.uid or run.run_id in _told(benchmark)
+
+
+def _told(benchmark: Benchmark) -> set[str]:
+    """Return the names of the runs that an object's status tells of."""
+    return {run["name"] for run in benchmark.status.get("runs") or ()}
+
+
+# -- statuses --------------------------------------------------------------------------------------
+
+
+def write_statuses(store: SqlStore, note: Note, runs: Sequence[Run] | None = None) -> None:
+    """Write the statuses of the objects that are not over and whose processes have ended.
+
+    With ``runs`` only of those that have one of them.
+    """
+    for benchmark in of_store(store).every(is_open=True):
+        if runs is None or any(is_of(run, benchmark) for run in runs):
+            with held(store, benchmark) as is_ours:
+                if is_ours:
+                    write_status(store, benchmark, note)
+
+
+def write_status(store: SqlStore, benchmark: Benchmark, note: Note) -> Benchmark | None:
+    """Write the status of an object that this process holds; return it, None if it is gone."""
+    stores.reconcile(store)  # a killed process cannot tell the end of its runs
+    objects = of_store(store)
+    current = objects.find(benchmark.name)
+    if current is None or current.uid != benchmark.uid:
+        return None
+    StatusWriter(objects, now, Inline(), note).write_left(current, runs_of(store, current))
+    return objects.find(benchmark.name)
+
+
+@contextlib.contextmanager
+def held(store: SqlStore, benchmark: Benchmark) -> Iterator[bool]:
+    """Hold an object; False if another process reconciles it, perhaps on another machine."""
+    claim = claim_of(benchmark.name)
+    stored = of_store(store).stored(benchmark)
+    is_ours = stored is not None and not processes.is_elsewhere(stored.place.process)
+    until = time.monotonic() + WRITE_SECONDS
+    while is_ours and not store.claims.claim(claim):
+        assert stored is not None
+        # It belongs to its process, or another one just writes its status.
+        is_ours = not processes.alive(stored.place.process) and time.monotonic() < until
+        time.sleep(LOOK_SECONDS)
+    try:
+        yield is_ours
+    finally:
+        if is_ours:
+            store.claims.release(claim)
