@@ -61,23 +61,6 @@ class StoredObject(msgspec.Struct, frozen=True, kw_only=True):
         """Read the object with a status; raises :class:`msgspec.ValidationError`."""
         return benchmark_object.read({**self.object, "status": status or {}})
 
-    def request(self) -> SubmitRequest:
-        """Return what it asks for, with the options of this machine.
-
-        Raises :class:`~k8sbench.model.errors.UsageError`.
-        """
-        own = {
-            name: value
-            for name in PrivateOptions.__struct_fields__
-            if (value := getattr(self.private, name)) is not None
-        }
-        return msgspec.structs.replace(
-            self.benchmark().request(),
-            backend=self.place.backend,
-            access=self.place.access,
-            **own,
-        )
-
 
 class StoredStatus(msgspec.Struct, frozen=True, kw_only=True):
     """``NAME.status.json``: the status; whoever reconciles the object writes it."""

@@ -193,11 +193,11 @@ REPLICAS = (
 def status_command(run: str, output_format: str, access: ClusterAccess, where: str | None) -> None:
     """Show the state, plan and result of a run.
 
-    RUN is a run id or a unique beginning of one, in the store or, if it was submitted from another
-    store, on the cluster. For an unfinished run on a cluster it also shows the present state of its
-    job, and for a run that an operator in the namespace has finished what the operator has
-    recorded; --store cluster asks only the operator. The exit code does not depend on the run's
-    state: it is 0.
+    RUN is a run id, a unique beginning of one, or the name of a Benchmark with one run, in the
+    store or, if it was submitted from another store, on the cluster. For an unfinished run on a
+    cluster it also shows the present state of its job, and for a run that an operator in the
+    namespace has finished what the operator has recorded; --store cluster asks only the operator.
+    The exit code does not depend on the run's state: it is 0.
     """
     status = run_status.status(run, where, access, output.note)
     if output_format == "table":
@@ -320,8 +320,9 @@ def watch_command(
 ) -> int:
     """Follow a run to its end and print its row.
 
-    RUN is a run id or a unique beginning of one. If another k8sbench follows the run, its record is
-    watched. Ctrl-C does not change the run. Exit codes are those of submit.
+    RUN is a run id, a unique beginning of one, or the name of a Benchmark with one run. If another
+    k8sbench follows the run, its record is watched. Ctrl-C does not change the run. Exit codes are
+    those of submit.
     """
     options = FollowOptions(keep=keep, wait=wait, prometheus=prometheus)
     with reporting() as reporter:
@@ -343,11 +344,12 @@ def watch_command(
 def logs_command(run: str, timestamps: bool, since: float | None, **given: Any) -> None:
     """Print the logs of a run.
 
-    RUN is a run id or a unique beginning of one, in the store or, if it was submitted from another
-    store, on the cluster. Lines of several replicas are printed in the order of time, each after
-    its replica's name. If no process of this store follows a run on a cluster, its lines are read
-    from the cluster, and not archived. If an operator in the namespace has finished the run, its
-    lines are read from the operator; --store cluster asks only the operator.
+    RUN is a run id, a unique beginning of one, or the name of a Benchmark with one run, in the
+    store or, if it was submitted from another store, on the cluster. Lines of several replicas are
+    printed in the order of time, each after its replica's name. If no process of this store follows
+    a run on a cluster, its lines are read from the cluster, and not archived. If an operator in the
+    namespace has finished the run, its lines are read from the operator; --store cluster asks only
+    the operator.
     """
     sys.stdout.flush()
     # As bytes, because logs may hold invalid text.
@@ -378,8 +380,9 @@ def line_text(line: PrintedLine, timestamps: bool, is_terminal: bool) -> bytes:
 def cancel_command(runs: tuple[str, ...], **where: Any) -> None:
     """Cancel runs that have not ended.
 
-    The job is deleted from the cluster when its logs are archived; a local run's processes are
-    ended by the k8sbench that started them. A run that has ended is not changed.
+    RUN may be the name of a Benchmark: it and all of its runs are cancelled. The job is deleted
+    from the cluster when its logs are archived; a local run's processes are ended by the k8sbench
+    that started them. A run that has ended is not changed.
     """
     with reporting() as reporter:
         ending.end(runs, "cancel", reporter=reporter, stop=SignalStop(), **where)
@@ -392,7 +395,8 @@ def cancel_command(runs: tuple[str, ...], **where: Any) -> None:
 def delete_command(runs: tuple[str, ...], **where: Any) -> None:
     """Delete the objects of runs on the cluster.
 
-    A run that has not ended is cancelled first. Only what k8sbench created is deleted. The records
+    RUN may be the name of a Benchmark: it is deleted, with the objects of all of its runs. A run
+    that has not ended is cancelled first. Only what k8sbench created is deleted. The records
     and logs in the store stay.
     """
     with reporting() as reporter:
@@ -410,7 +414,8 @@ def delete_command(runs: tuple[str, ...], **where: Any) -> None:
 @click.option(
     "--take-over",
     is_flag=True,
-    help="Make this store the owner of the jobs of RUN; asks first.",
+    help="Make this store the owner of the jobs of RUN, this machine that of its Benchmark; asks"
+    " first.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Take over without asking.")
 @click.option(
@@ -437,11 +442,11 @@ def collect_command(
 ) -> int:
     """Archive, measure and print runs that have ended.
 
-    It also carries out recorded requests to cancel or delete jobs. A job belongs to the store that
-    submitted it; one without an owner becomes this store's when it is named. --take-over changes
-    the owner. The operator collects its own. The command can be repeated. A run that
-    cannot be collected is reported and skipped. Ctrl-C does not change the jobs. Exit codes are
-    those of submit.
+    RUN may be the name of a Benchmark, with all of its runs; its status is written. It also carries
+    out recorded requests to cancel or delete jobs. A job belongs to the store that submitted it;
+    one without an owner becomes this store's when it is named. --take-over changes the owner. The
+    operator collects its own. The command can be repeated. A run that cannot be collected is
+    reported and skipped. Ctrl-C does not change the jobs. Exit codes are those of submit.
     """
     if every == bool(runs):
         raise UsageError("Name runs, or all of them with --all.", "k8sbench list shows the runs.")

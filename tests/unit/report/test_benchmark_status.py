@@ -71,6 +71,26 @@ def test_its_phase_follows_from_those_of_the_runs(
     assert conditions(found)[0] == ("Complete", str(is_over), reason)
 
 
+@pytest.mark.parametrize(
+    ("runs", "spec", "phase", "reason"),
+    [
+        ([a_run(1, Phase.RUNNING)], {}, "Running", "RunsActive"),
+        ([a_run(1, DONE)], {}, "Failed", "NotStarted"),
+        ([a_run(1, CANCELLED)], {}, "Cancelled", "Cancelled"),
+        ([a_run(1, DONE)], {"cancel": True}, "Cancelled", "Cancelled"),
+        ([a_run(1, DONE), a_run(2, DONE), a_run(3, DONE)], {}, "Succeeded", "RunsSucceeded"),
+    ],
+)
+def test_a_left_object_is_over_when_its_recorded_runs_have_ended(
+    runs: list[Run], spec: dict[str, Any], phase: str, reason: str
+) -> None:
+    wanted = msgspec.structs.replace(BENCHMARK.spec, **spec)
+    benchmark = msgspec.structs.replace(BENCHMARK, spec=wanted)
+    found = status(*runs, benchmark=benchmark, planned=3, is_left=True)
+    assert (found["phase"], conditions(found)[0][2]) == (phase, reason)
+    assert benchmark_status.planned_runs(found) == 3
+
+
 @pytest.mark.parametrize(("later", "phase"), [(10, "Running"), (1000, "Succeeded")])
 def test_gpu_metrics_which_may_reject_a_run_are_waited_for_but_not_for_ever(
     later: float, phase: str

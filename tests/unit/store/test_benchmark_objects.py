@@ -261,9 +261,7 @@ def test_what_this_machine_alone_understands_stands_beside_the_object(
     assert "secret" not in file(tmp_path, "night.json").read_text()
     stored = objects.stored(made)
     assert stored is not None
-    again = stored.request()
-    assert (again.data, again.checkpoints) == ("/data/imagenet", "pvc:team/a")
-    assert (again.pools_file, again.access) == ("/etc/pools.yaml", PLACE.access)
+    assert (stored.private, stored.place) == (private, PLACE)
     assert PrivateOptions() == stored_object.split(SubmitRequest(benchmark="a"))[1]
 
 
