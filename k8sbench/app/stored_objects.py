@@ -21,6 +21,7 @@ from k8sbench.model.errors import NotFound, UsageError, few
 from k8sbench.model.identity import resolve
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
+from k8sbench.report import benchmark_status
 from k8sbench.threads import Inline
 
 if TYPE_CHECKING:
@@ -120,12 +121,20 @@ def write_status(store: SqlStore, benchmark: Benchmark, note: Note) -> Benchmark
     return objects.find(benchmark.name)
 
 
+def _has_more(store: SqlStore, benchmark: Benchmark) -> bool:
+    """Return True if runs of an object may still be begun."""
+    planned = benchmark_status.planned_runs(benchmark.status)
+    return not planned or planned > len(runs_of(store, benchmark))
+
+
 @contextlib.contextmanager
 def held(store: SqlStore, benchmark: Benchmark) -> Iterator[bool]:
-    """Hold an object; False if another process reconciles it, perhaps on another machine."""
+    """Hold an object; False if another process reconciles it, or may do so on another machine."""
     claim = claim_of(benchmark.name)
     stored = of_store(store).stored(benchmark)
-    is_ours = stored is not None and not processes.is_elsewhere(stored.place.process)
+    is_ours = stored is not None and not (
+        processes.is_elsewhere(stored.place.process) and _has_more(store, benchmark)
+    )
     until = time.monotonic() + WRITE_SECONDS
     while is_ours and not store.claims.claim(claim):
         assert stored is not None

@@ -239,6 +239,17 @@ def test_another_machine_goes_on_with_an_object_when_it_has_taken_it_over(
     assert status(store)["summary"]["runs"] == "3/3"
 
 
+def test_another_machine_writes_the_end_of_an_object_whose_runs_have_all_begun(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = stopped(store, signal.SIGKILL, "--repeats=1")
+    assert main(["list"]) == 0  # which tells that the run is lost
+    monkeypatch.setattr(platform, "node", lambda: "another")
+    main(["collect", name])
+    assert complete(store) == ("True", "RunsFailed")
+    assert not is_open(store)
+
+
 def test_an_object_of_a_process_that_lives_is_not_resumed_whatever_the_locks_say(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
