@@ -412,7 +412,12 @@ def stored_status(shell: Shell, name: str) -> dict[str, Any]:
     return found
 
 
-ENDED = {"collect": "Failed", "cancel": "Cancelled", "delete": None}
+ENDED = {
+    "collect": "Failed",
+    "collect --take-over": "Failed",
+    "cancel": "Cancelled",
+    "delete": None,
+}
 """Phase of an object whose first run is ended by a command, and whose second nobody starts."""
 
 
@@ -426,10 +431,18 @@ def test_runs_that_a_killed_submit_has_not_begun_are_not_started(
     (run,) = own_shell.json("list", "--set=two")
     name = run["object_name"]
     more = []
-    if command == "collect":
+    if command.startswith("collect"):
         own_shell.finish(run["run_id"])
         more = ["--follow"]
-    own_shell.run(command, name, *more, code=None)
+    if command == "collect --take-over":
+        file = own_shell.store / "benchmarks" / f"{name}.json"
+        found = json.loads(file.read_text())
+        found["place"]["process"]["host"] = "another"
+        file.write_text(json.dumps(found))
+        refused = own_shell.run("submit", *CASE, ENDLESS, "--repeats=2", "--resume=two", code=2)
+        assert f"k8sbench {command} {name}" in refused.err
+        more.append("--yes")
+    own_shell.run(*command.split(), name, *more, code=None)
     assert own_shell.on_cluster() == []
     (run,) = own_shell.json("list", "--set=two")
     if command == "delete":

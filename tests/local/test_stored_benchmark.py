@@ -224,7 +224,8 @@ def test_another_machine_goes_on_with_an_object_when_it_has_taken_it_over(
 ) -> None:
     name = stopped(store, signal.SIGKILL)
     monkeypatch.setattr(platform, "node", lambda: "another")
-    for command in (words(store, "--resume=night"), ["cancel", name]):
+    named = words(store, "--repeats=1", f"--run-id={name}")
+    for command in (words(store, "--resume=night"), named, ["cancel", name]):
         capsys.readouterr()
         assert main(command) == 2
         assert f"k8sbench collect --take-over {name}" in capsys.readouterr().err

@@ -138,7 +138,10 @@ def test_a_process_is_known_by_pid_and_start(change: dict[str, Any], alive: bool
     assert (me.pid, me.started > 0) == (os.getpid(), True)
     assert me.machine
     assert "3d1219c7" not in me.machine
-    assert processes.alive(msgspec.structs.replace(me, **change)) is alive
+    theirs = msgspec.structs.replace(me, **change)
+    assert processes.alive(theirs) is alive
+    # Locks exclude the processes of one machine, containers and earlier boots included.
+    assert processes.is_elsewhere(theirs) == ("host" in change)
 
 
 @pytest.fixture
@@ -158,6 +161,7 @@ def test_a_boot_of_a_namesake_says_nothing(machine_id: Path, other: str | None) 
     else:
         machine_id.write_text(other)
     assert processes.alive(theirs) is None
+    assert processes.is_elsewhere(theirs)
     # Nor does a row of a version that did not know the machine.
     assert processes.alive(msgspec.structs.replace(theirs, machine="")) is None
 
