@@ -50,7 +50,8 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
             if stop.cause is not None:
                 break
         done = [*result.closed, *result.going_on, *result.followed]
-        stored_objects.write_statuses(store, reporter.note, done if options.runs else None)
+        which = done if options.runs else None
+        stored_objects.write_statuses(store, reporter.note, which, options.runs)
         for run_id, error in (stores.damaged(store) if not options.runs else {}).items():
             reporter.note(f"warning: run {run_id} is left out: {error.message} {error.action}")
             result.failed.setdefault(run_id, error)

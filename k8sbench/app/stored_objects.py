@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from k8sbench.adapters import processes
@@ -98,13 +98,19 @@ def _told(benchmark: Benchmark) -> set[str]:
 # -- statuses --------------------------------------------------------------------------------------
 
 
-def write_statuses(store: SqlStore, note: Note, runs: Sequence[Run] | None = None) -> None:
+def write_statuses(
+    store: SqlStore,
+    note: Note,
+    runs: Sequence[Run] | None = None,
+    names: Collection[str] = (),
+) -> None:
     """Write the statuses of the objects that are not over and whose processes have ended.
 
-    With ``runs`` only of those that have one of them.
+    With ``runs`` only of those that have one of them, or one of the ``names``.
     """
     for benchmark in of_store(store).every(is_open=True):
-        if runs is None or any(is_of(run, benchmark) for run in runs):
+        is_meant = runs is None or benchmark.name in names
+        if is_meant or any(is_of(run, benchmark) for run in runs or ()):
             with held(store, benchmark) as is_ours:
                 if is_ours:
                     write_status(store, benchmark, note)

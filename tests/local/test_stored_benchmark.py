@@ -173,6 +173,16 @@ def test_who_looks_at_what_a_killed_process_has_left_writes_its_end_and_starts_n
     assert len(names(store)) == (2 if command == "cancel" else 1)
 
 
+def test_an_object_without_a_run_ends_when_it_is_collected(store: Path) -> None:
+    name = stopped(store, signal.SIGKILL)
+    (run,) = (store / "runs").iterdir()
+    assert main(["store", "remove", run.name, "--yes"]) == 0
+    main(["collect", name])
+    assert (status(store)["phase"], status(store)["summary"]["runs"]) == ("Failed", "0/2")
+    assert complete(store) == ("True", "NotStarted")
+    assert not is_open(store)
+
+
 def test_the_process_of_an_object_cancels_it(store: Path) -> None:
     with begun(store) as process:
         (name,) = names(store)
