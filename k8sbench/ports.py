@@ -252,6 +252,13 @@ class Objects(Protocol):
         An object that cannot be read is None: nothing is to be concluded from it.
         """
 
+    def beside(self, is_live: Callable[[str], bool]) -> Sequence[Benchmark]:  # noqa: ARG002
+        """Return the objects of other processes that are not over, by ``is_live`` of their names.
+
+        Empty where one process has all objects.
+        """
+        return ()
+
     def write(
         self, known: Benchmark, status: Mapping[str, Any], events: Iterable[StatusEvent] = ()
     ) -> None:

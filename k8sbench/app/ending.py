@@ -165,7 +165,7 @@ def _cancel_object(benchmark: Benchmark, follower: Follower) -> None:
 def _await_process(benchmark: Benchmark, follower: Follower) -> None:
     """Wait until no process reconciles an object any more: it cancels the runs."""
     claims = follower.store.claims
-    claim = stored_objects.claim_of(benchmark.name)
+    claim = benchmark_object.claim_of(benchmark.name)
     while claims.is_taken(claim):
         if follower.stop.cause is not None:
             raise Interrupted(

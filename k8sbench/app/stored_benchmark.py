@@ -45,7 +45,7 @@ def held(
     with contextlib.ExitStack() as claims:
 
         def is_ours(name: str) -> bool:
-            claim = stored_objects.claim_of(name)
+            claim = benchmark_object.claim_of(name)
             if not store.claims.claim(claim):
                 return False
             claims.callback(store.claims.release, claim)
@@ -117,7 +117,7 @@ def take_over(store: SqlStore, one: Benchmark, agree: Agree, note: Note) -> None
     stored = every.stored(one)
     if stored is None or one.is_over:
         return
-    claim = stored_objects.claim_of(one.name)
+    claim = benchmark_object.claim_of(one.name)
     if not store.claims.claim(claim):
         raise UsageError(
             f"A process of this machine runs Benchmark {one.name}.",

@@ -40,11 +40,6 @@ def of_store(store: SqlStore) -> StoredObjects:
     return StoredObjects(store.root, now)
 
 
-def claim_of(name: str) -> str:
-    """Return the claim of the process that reconciles an object."""
-    return f"benchmark {name}"
-
-
 # -- names -----------------------------------------------------------------------------------------
 
 
@@ -136,7 +131,7 @@ def _has_more(store: SqlStore, benchmark: Benchmark) -> bool:
 @contextlib.contextmanager
 def held(store: SqlStore, benchmark: Benchmark) -> Iterator[bool]:
     """Hold an object; False if another process reconciles it, or may do so on another machine."""
-    claim = claim_of(benchmark.name)
+    claim = benchmark_object.claim_of(benchmark.name)
     stored = of_store(store).stored(benchmark)
     is_ours = stored is not None and not (
         processes.is_elsewhere(stored.place.process) and _has_more(store, benchmark)

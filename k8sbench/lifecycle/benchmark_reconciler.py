@@ -81,7 +81,7 @@ class Benchmarks:
         """Runs of a submitting process that were over before, or that another one follows."""
         self._known: dict[str, KnownObject] = {}
         """By uid."""
-        self._set_turns = SetTurns(context, executor, self._known, self._joined)
+        self._set_turns = SetTurns(objects, context, executor, self._known, self._joined)
         self._due = -math.inf
         """Time of the next pass, monotonic seconds."""
         self._unread: set[str] = set()

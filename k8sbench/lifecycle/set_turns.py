@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from k8sbench.lifecycle.context import RunContext, Until
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.known_object import KnownObject
 from k8sbench.lifecycle.turns import Turns
-from k8sbench.model.benchmark_object import MOST_RUNS
+from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark, claim_of
 from k8sbench.model.run import Run
-from k8sbench.ports import RunFilter
+from k8sbench.ports import Objects, RunFilter
 
 
 class SetTurns:
@@ -19,13 +19,14 @@ class SetTurns:
 
     def __init__(
         self,
+        objects: Objects,
         context: RunContext,
         executor: Executor,
         known: Mapping[str, KnownObject],
         joined: Mapping[str, str],
     ) -> None:
         """``known`` are objects by uid; ``joined`` is as for :class:`.Turns`."""
-        self._context, self._executor = context, executor
+        self._objects, self._context, self._executor = objects, context, executor
         self._known, self._joined = known, joined
         self._serves = executor.rules.serves
 
@@ -33,12 +34,8 @@ class SetTurns:
         """Return who has the turns of the sets now, and how many each set has."""
         limits: dict[str, int] = {}
         alone = set[str]()
-        for known in self._known.values():
-            benchmark = known.benchmark
+        for benchmark in self._limiting():
             parallel = benchmark.spec.parallel
-            # Who detaches waits for the end of no run to begin another one.
-            if known.is_over or self._executor.rules.until is Until.CREATED:
-                continue
             if parallel is None:
                 alone.add(benchmark.uid)
             else:  # of one that is not planned yet, too
@@ -50,6 +47,20 @@ class SetTurns:
             for run in self._executor.over():  # measuring it would slow another one
                 turns.take(run)
         return turns
+
+    def _limiting(self) -> Iterator[Benchmark]:
+        """Yield the objects that are not over, and those of other processes in their sets.
+
+        Who detaches waits for the end of no run to begin another one.
+        """
+        if self._executor.rules.until is Until.CREATED:
+            return
+        own = [known.benchmark for known in self._known.values() if not known.is_over]
+        yield from own
+        sets = {benchmark.set_name for benchmark in own}
+        claims = self._context.store.claims
+        others = self._objects.beside(lambda name: claims.is_taken(claim_of(name)))
+        yield from (benchmark for benchmark in others if benchmark.set_name in sets)
 
     def _open_runs(self, limited: Iterable[str]) -> Sequence[Run]:
         """Return the runs that may have turns.
@@ -79,13 +90,13 @@ class SetTurns:
         return [run for run in recorded if run.is_at(self._context.location)]
 
     def hold(self, sets: contextlib.ExitStack) -> bool:
-        """Keep other processes from beginning runs of a limited set, until ``sets`` is closed.
+        """Keep other processes from beginning runs of the sets, until ``sets`` is closed.
 
         Counting and recording are one step then. False while another process does so.
         """
         claims = self._context.store.claims
         for known in self._known.values():
-            if known.later and known.benchmark.spec.parallel is not None:
+            if known.later:
                 name = f"turns of {known.benchmark.set_name}"
                 if not claims.claim(name):
                     return False

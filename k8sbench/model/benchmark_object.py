@@ -247,6 +247,11 @@ def is_same(asked: Mapping[str, Any], found: Benchmark) -> bool:
     return is_in_set and all(getattr(spec, one) == getattr(found.spec, one) for one in fixed)
 
 
+def claim_of(name: str) -> str:
+    """Return the claim that the process holds which reconciles a stored object."""
+    return f"benchmark {name}"
+
+
 def spec_of_deleted(spec: ObjectSpec) -> ObjectSpec:
     """Return what an object wants that is deleted while a finalizer holds it."""
     return msgspec.structs.replace(spec, cancel=True, keep=False)

@@ -8,7 +8,7 @@ object may be deleted, is checked here at each write.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -359,6 +359,9 @@ class SimulatedObjects(Connection):
         if self.seen is None:
             return None
         return {uid: None if uid == self._unreadable else one for uid, one in self.seen.items()}
+
+    def beside(self, is_live: Callable[[str], bool]) -> Sequence[Benchmark]:
+        return ()
 
     def check_begin(self, run: Run) -> None:
         """Check that nothing begins for an object that the process sees deleted."""

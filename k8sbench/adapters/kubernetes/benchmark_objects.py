@@ -10,7 +10,7 @@ import contextlib
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -82,6 +82,10 @@ class BenchmarkObjects:
         if fault.status == 404:
             return MISSING
         return str(self._api.explained(fault, "the Benchmark objects be watched"))
+
+    def beside(self, is_live: Callable[[str], bool]) -> Sequence[Benchmark]:  # noqa: ARG002
+        """Return none: an operator has all objects."""
+        return ()
 
     def write(
         self, known: Benchmark, status: Mapping[str, Any], events: Iterable[StatusEvent] = ()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,19 @@ class StoredObjects:
             if self._unreadable.keys() - self._seen.keys():
                 return None
             return dict(self._seen.values())
+
+    def beside(self, is_live: Callable[[str], bool]) -> Sequence[Benchmark]:
+        """Return the objects that are not over and not among ``names``; see the port.
+
+        Damaged ones are left out.
+        """
+        found = []
+        for name in self._open().difference(self._names or ()):
+            with contextlib.suppress(StoreError):
+                one = self.find(name) if is_live(name) else None
+                if one is not None and not one.is_over:
+                    found.append(one)
+        return found
 
     def write(
         self,

@@ -332,6 +332,9 @@ class FakeObjects:
         found = {uid: None if uid in self.unreadable else one for uid, one in self.found.items()}
         return found if self.is_known else None
 
+    def beside(self, is_live: Callable[[str], bool]) -> Sequence[Benchmark]:
+        return ()
+
     def write(
         self, known: Benchmark, status: Mapping[str, Any], events: Iterable[StatusEvent] = ()
     ) -> None:

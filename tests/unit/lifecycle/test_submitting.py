@@ -12,7 +12,9 @@ import pytest
 import yaml
 
 from k8sbench import limits
+from k8sbench.adapters import processes
 from k8sbench.adapters.files import catalog
+from k8sbench.adapters.store.benchmark_objects import StoredObjects
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.connections import run_context
@@ -20,13 +22,16 @@ from k8sbench.lifecycle import set_runs
 from k8sbench.lifecycle.outcome import OutcomeKind
 from k8sbench.lifecycle.run_artifacts import MANIFEST
 from k8sbench.lifecycle.stop import Stop
+from k8sbench.lifecycle.submitting import SubmittedBenchmark
 from k8sbench.model import creation
+from k8sbench.model.benchmark_object import API_VERSION, KIND, Benchmark, claim_of
 from k8sbench.model.errors import Interrupted, NoRoom, StoreError, Unreachable, UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION, WAITS_ANNOTATION
 from k8sbench.model.kube import JobIdentity, JobOwner, annotations_of, attempt_of
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
+from k8sbench.model.stored_object import ObjectPlace
 from k8sbench.ports import JobEvent, Manifest, RunFilter, Store
 from k8sbench.render.trainer_sources import TrainerSources, mounted_by
 from tests.unit.lifecycle.played import (
@@ -34,12 +39,14 @@ from tests.unit.lifecycle.played import (
     FakeCluster,
     Silent,
     at,
+    context,
     detached,
     objects,
     outcomes,
     planned_case,
     submit,
 )
+from tests.unit.model.specs import a_request
 from tests.unit.render import plans
 
 CTRL_C = "Interrupted (Ctrl-C)"
@@ -151,7 +158,7 @@ def test_joining_a_run_that_another_process_follows_is_an_outcome_and_no_error(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (created,) = detached(store, run_id="mine")
-    monkeypatch.setattr(store.claims, "claim", lambda run_id: False)
+    monkeypatch.setattr(store.claims, "claim", lambda what: what != "mine")
     for detach in (False, True):
         cluster = FakeCluster(outlives=True)
         (joined,) = outcomes(store, cluster, run_id="mine", detach=detach)
@@ -234,6 +241,56 @@ def test_a_limit_that_is_given_counts_what_other_submits_of_the_set_follow(
         cluster = cluster_of(passes=20.0, meanwhile=other_ends)
         (one,) = outcomes(second, cluster, parallel=parallel)
     assert (one.run.created_at > 100.0) is waits
+
+
+def stored_object(root: Path, name: str, **spec: Any) -> Benchmark:
+    """Store an object of the set ``night``."""
+    place = ObjectPlace(backend="kubernetes", process=processes.this_process())
+    asked = {"metadata": {"name": name}, "spec": {"benchmark": "seg", "set": "night", **spec}}
+    head = {"apiVersion": API_VERSION, "kind": KIND}
+    return StoredObjects(root, lambda: 5.0).create({**head, **asked}, place)
+
+
+@pytest.mark.parametrize(("parallel", "after"), [(3, 3), (None, 1)])
+def test_a_limit_counts_over_the_set_while_the_process_of_its_object_lives(
+    tmp_path: Path, parallel: int | None, after: int
+) -> None:
+    folder = tmp_path / "store"
+    active: dict[str, set[int]] = {"before": set(), "beside": set(), "after": set()}
+
+    def look() -> None:
+        """Let the only run of the other submit end, and then its process."""
+        stage = "before" if cluster.now < 100.0 else "beside" if cluster.now < 200.0 else "after"
+        active[stage].add(len(cluster.going_on))
+        if stage != "before":
+            first.claims.release("one-1")
+        if stage == "after":
+            first.claims.release(claim_of("one"))
+
+    with open_store(str(folder)) as first, open_store(str(folder)) as second:
+        one = stored_object(folder, "one", parallel=1)
+        limit = {} if parallel is None else {"parallel": parallel}
+        other = stored_object(folder, "other", **limit)
+        case = planned_case("kubernetes")
+        plan = case.for_object(one.uid).plan("one-1", "night")
+        first.record(plan, at=9.0, process=None, location=LOCATION)
+        assert first.claims.claim("one-1")
+        assert first.claims.claim(claim_of("one"))
+        going_on = [at(Phase.RUNNING, str(number)) for number in range(5)]
+        cluster = FakeCluster(*going_on, ENDED, outlives=True, passes=2.0, meanwhile=look)
+        asked = a_request(set_name="night", parallel=parallel)
+        work = SubmittedBenchmark(
+            other,
+            StoredObjects(folder, lambda: 5.0, names={"other"}),
+            [case] * 12,
+            context(second, cluster),
+            Silent(),
+            Stop(),
+            asked,
+        )
+        assert len(list(work.outcomes())) == 12
+    most = {stage: max(seen, default=None) for stage, seen in active.items()}
+    assert most == {"before": 0, "beside": 1, "after": after}
 
 
 # -- quotas -----------------------------------------------------------------------------------

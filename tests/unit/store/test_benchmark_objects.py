@@ -68,6 +68,22 @@ def test_a_created_object_has_what_the_api_server_gives(
         objects.create(asked(repeats=4), PLACE)
 
 
+def test_beside_an_object_are_the_open_ones_of_living_processes(
+    objects: StoredObjects, tmp_path: Path
+) -> None:
+    made = {name: objects.create(asked(name), PLACE) for name in ("mine", "a", "b", "c", "d")}
+    objects.write(made["b"], DONE)
+    file(tmp_path, "c.json").write_text("{")
+    asked_for = set[str]()
+
+    def is_live(name: str) -> bool:
+        asked_for.add(name)
+        return name != "d"
+
+    assert reopened(tmp_path, ("mine",)).beside(is_live) == [made["a"]]
+    assert asked_for == {"a", "c", "d"}, "one that has ended is not read"
+
+
 def test_a_change_of_the_spec_is_another_generation(objects: StoredObjects) -> None:
     made = objects.create(asked(), PLACE)
     assert objects.change(made, lambda _: {}) == made
