@@ -16,7 +16,7 @@ from k8sbench.app import stores
 from k8sbench.app.connections import now
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.status_writer import StatusWriter
-from k8sbench.model.benchmark_object import Benchmark
+from k8sbench.model.benchmark_object import Benchmark, claim_of
 from k8sbench.model.errors import NotFound, UsageError, few
 from k8sbench.model.identity import resolve
 from k8sbench.model.run import Run
@@ -131,7 +131,7 @@ def _has_more(store: SqlStore, benchmark: Benchmark) -> bool:
 @contextlib.contextmanager
 def held(store: SqlStore, benchmark: Benchmark) -> Iterator[bool]:
     """Hold an object; False if another process reconciles it, or may do so on another machine."""
-    claim = benchmark_object.claim_of(benchmark.name)
+    claim = claim_of(benchmark.name)
     stored = of_store(store).stored(benchmark)
     is_ours = stored is not None and not (
         processes.is_elsewhere(stored.place.process) and _has_more(store, benchmark)

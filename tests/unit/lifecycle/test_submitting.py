@@ -19,7 +19,9 @@ from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.connections import run_context
 from k8sbench.lifecycle import set_runs
+from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.outcome import OutcomeKind
+from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.run_artifacts import MANIFEST
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.lifecycle.submitting import SubmittedBenchmark
@@ -251,6 +253,36 @@ def stored_object(root: Path, name: str, **spec: Any) -> Benchmark:
     return StoredObjects(root, lambda: 5.0).create({**head, **asked}, place)
 
 
+def work_on(
+    benchmark: Benchmark,
+    root: Path,
+    cases: Sequence[PlannedCase],
+    here: RunContext,
+    **asked: Any,
+) -> SubmittedBenchmark:
+    """Have a process reconcile a stored object."""
+    kept = StoredObjects(root, lambda: 5.0, names={benchmark.name})
+    request = a_request(set_name="night", **asked)
+    return SubmittedBenchmark(benchmark, kept, cases, here, Silent(), Stop(), request)
+
+
+def test_a_run_that_a_resumption_takes_up_counts_once_in_the_status(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    case = planned_case("kubernetes")
+    with open_store(str(folder)) as store:
+        benchmark = stored_object(folder, "one", repeats=2)
+        here = context(store, cluster_of())
+        first = work_on(benchmark, folder, [case], here, detach=True)
+        (left,) = first.outcomes()
+        objects = StoredObjects(folder, lambda: 5.0)
+        objects.change(benchmark, lambda _: {"retry": 1})
+        same = msgspec.structs.replace(case, run_id=left.run.run_id)
+        again = work_on(benchmark, folder, [same, case], here)
+        again.end([one.run for one in again.outcomes()])
+        (found,) = objects.every()
+    assert (found.status["phase"], found.status["summary"]["runs"]) == ("Succeeded", "2/2")
+
+
 @pytest.mark.parametrize(("parallel", "after"), [(3, 3), (None, 1)])
 def test_a_limit_counts_over_the_set_while_the_process_of_its_object_lives(
     tmp_path: Path, parallel: int | None, after: int
@@ -278,16 +310,7 @@ def test_a_limit_counts_over_the_set_while_the_process_of_its_object_lives(
         assert first.claims.claim(claim_of("one"))
         going_on = [at(Phase.RUNNING, str(number)) for number in range(5)]
         cluster = FakeCluster(*going_on, ENDED, outlives=True, passes=2.0, meanwhile=look)
-        asked = a_request(set_name="night", parallel=parallel)
-        work = SubmittedBenchmark(
-            other,
-            StoredObjects(folder, lambda: 5.0, names={"other"}),
-            [case] * 12,
-            context(second, cluster),
-            Silent(),
-            Stop(),
-            asked,
-        )
+        work = work_on(other, folder, [case] * 12, context(second, cluster), parallel=parallel)
         assert len(list(work.outcomes())) == 12
     most = {stage: max(seen, default=None) for stage, seen in active.items()}
     assert most == {"before": 0, "beside": 1, "after": after}
