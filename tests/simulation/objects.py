@@ -1,8 +1,9 @@
-"""Benchmark objects on the API server, and the port ``Objects``.
+"""Benchmark objects on the API server or on a disk, and the port ``Objects`` of each.
 
-Users change objects by atomic patches. A process sees them late, or does not see one at all; its
-writes of a status fail, or are carried out without an answer. What a status may say, and when an
-object may be deleted, is checked here at each write.
+Users change objects of the API server by atomic patches. A process sees them late, or does not see
+one at all; its writes of a status fail, or are carried out without an answer. An object on a disk
+is one process's, and outlives it. What a status may say, and when an object may be deleted, is
+checked here at each write.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from k8sbench.model.benchmark_object import (
     Benchmark,
     ObjectSpec,
     StatusEvent,
+    claim_of,
 )
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import conditions, is_true
@@ -28,7 +30,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.simulation.cluster import Connection, Namespace
 from tests.simulation.invariants import Invariant, Violation
-from tests.simulation.store import Disk
+from tests.simulation.store import Disk, SimulatedStore
 from tests.simulation.world import BEGIN, Process
 
 LONGEST_LAG = 30.0
@@ -51,13 +53,13 @@ BY_HAND = {
 """Condition that somebody writes into a status; as old as every schedule."""
 
 
-class ObjectServer:
-    """The objects on the API server."""
+class KeptObjects:
+    """The objects of the API server, or of a disk."""
 
     def __init__(self, namespace: Namespace, disk: Disk) -> None:
         self.world, self.namespace = namespace.world, namespace
         self.disk = disk
-        """Store of the operator."""
+        """Store of those who reconcile them."""
         self.most: dict[str, int] = {}
         """Largest limit that the operator ever saw, by set."""
         self.has_lost_store = False
@@ -74,6 +76,8 @@ class ObjectServer:
         self.complete_at: dict[str, float] = {}
         """Time at which a process first wrote that an object is complete, by uid."""
         self.cancelled_runs: set[str] = set()
+        self.ask_again: Callable[[Benchmark], None] = self._retry
+        """Is called when a user retries an object that failed."""
         self.retried: dict[tuple[str, int], float] = {}
         """Time at which somebody retried an object, by uid and value of ``retry``."""
 
@@ -88,11 +92,11 @@ class ObjectServer:
         return next((one for one in self.found.values() if one.name == name), None)
 
     def rows(self, uid: str) -> list[Run]:
-        """Return the runs of an object in the operator's store."""
+        """Return the runs of an object in the store."""
         return [run for run in self.disk.rows.values() if run.plan.requested_by == uid]
 
     def has_open_runs(self, uid: str) -> bool:
-        """Return True if runs of an object are not closed in the operator's store."""
+        """Return True if runs of an object are not closed in the store."""
         return any(not run.is_closed for run in self.rows(uid))
 
     # -- users ----------------------------------------------------------------------------------
@@ -125,6 +129,22 @@ class ObjectServer:
         generation = benchmark.generation + 1
         changed = msgspec.structs.replace(benchmark, spec=wanted, generation=generation)
         self._set({**self.found, benchmark.uid: changed})
+
+    def _retry(self, benchmark: Benchmark) -> None:
+        self.patch(benchmark.name, retry=benchmark.spec.retry + 1)
+
+    def take_up(self, uid: str, parallel: int | None) -> Benchmark:
+        """Have an object on a disk retried by the process that has it now.
+
+        Runs of it that go on are taken up: nobody waits for their ends.
+        """
+        was = self.found[uid]
+        self.world.note(f"Benchmark {was.name} is taken up")
+        self.world.met["what a kill left is resumed"] += not was.is_over
+        wanted = msgspec.structs.replace(was.spec, retry=was.spec.retry + 1, parallel=parallel)
+        changed = msgspec.structs.replace(was, spec=wanted, generation=was.generation + 1)
+        self._set({**self.found, uid: changed})
+        return changed
 
     def replace_status(self, name: str) -> None:
         """Write into the status of an object with runs that it has succeeded."""
@@ -180,7 +200,7 @@ class ObjectServer:
         self._set({**self.found, uid: changed})
         is_new = _is_complete(changed) and not _is_complete(benchmark)
         if is_new and changed.status["phase"] == "Failed" and self.world.happens("hasty"):
-            again = partial(self.patch, benchmark.name, retry=benchmark.spec.retry + 1)
+            again = partial(self.ask_again, benchmark)
             self.world.spawn(again, self.world.dice.random() * 3.0)
 
     def write_late(self, uid: str, status: Mapping[str, Any], disk: Disk) -> None:
@@ -327,11 +347,11 @@ def _merged(known: Any, patch: Any) -> Any:
 
 
 class SimulatedObjects(Connection):
-    """The port as one process has it."""
+    """The port as an operator has it."""
 
     problem = ""
 
-    def __init__(self, server: ObjectServer, process: Process) -> None:
+    def __init__(self, server: KeptObjects, process: Process) -> None:
         super().__init__(server.namespace, process)
         self._server = server
         self._listed_at = self._world.now + self._world.dice.random() * 5.0
@@ -421,3 +441,50 @@ class SimulatedObjects(Connection):
         if is_lost:
             raise Unreachable("The connection broke.")
         self._process.effect("an object is deleted")
+
+
+class ObjectOnDisk:
+    """The port as a process has it that reconciles one object of a store."""
+
+    problem = ""
+
+    def __init__(self, kept: KeptObjects, store: SimulatedStore, uid: str) -> None:
+        self._kept, self._store, self._uid = kept, store, uid
+        self._limits: list[int] = []
+        """Limits of its set in the present pass."""
+
+    def current(self) -> Mapping[str, Benchmark | None] | None:
+        self._store.process.effect("read")
+        self._limits = [self._limit()]
+        return {self._uid: self._kept.found[self._uid]}
+
+    def beside(self, is_live: Callable[[str], bool]) -> Sequence[Benchmark]:
+        self._store.process.effect("read")
+        self._limits.append(self._limit())
+        others = [one for uid, one in self._kept.found.items() if uid != self._uid]
+        return [one for one in others if is_live(one.name) and not one.is_over]
+
+    def limit(self) -> int:
+        """Return the largest limit that its set had in the present pass; many without one."""
+        return max(*self._limits, self._limit())
+
+    def _limit(self) -> int:
+        """Return the smallest limit of the objects of living processes."""
+        asked = [
+            one.spec.parallel
+            for one in self._kept.found.values()
+            if claim_of(one.name) in self._store.disk.claimed and not one.is_over
+        ]
+        return min((one for one in asked if one is not None), default=MOST_RUNS)
+
+    def write(
+        self, known: Benchmark, status: Mapping[str, Any], events: Iterable[StatusEvent] = ()
+    ) -> None:
+        self._store.write("write a status")
+        self._kept.check_status(known, status)
+        self._kept.note_end(known.uid, status)
+        self._kept.write(known.uid, status)
+
+    def delete(self, known: Benchmark) -> None:
+        self._store.write("delete an object")
+        self._kept.expire(known)

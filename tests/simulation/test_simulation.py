@@ -35,10 +35,13 @@ from k8sbench.lifecycle.benchmark_reconciler import Benchmarks
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.decide import JobView, Now, RecordedRun, RunState, View
 from k8sbench.lifecycle.job_requests import JobRequests
+from k8sbench.lifecycle.known_object import KnownObject
+from k8sbench.lifecycle.object_runs import Recording
 from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
 from k8sbench.lifecycle.set_turns import SetTurns
+from k8sbench.lifecycle.submitting import SubmittedBenchmark
 from k8sbench.model import benchmark_object, creation
-from k8sbench.model.benchmark_object import OVER
+from k8sbench.model.benchmark_object import OVER, Benchmark
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.ports import RunFilter
@@ -80,7 +83,8 @@ def test_whatever_goes_wrong_the_invariants_hold() -> None:
     jobs = {job.value for job in JobView}
     assert cells == {(job, wanted) for job in jobs for wanted in ("run", "end")}
     assert statistics.median(steps) >= STEPS
-    all_kinds = (*Faults.__struct_fields__, *ACTS, "a job is taken over")
+    others = ("a job is taken over", "what a kill left is resumed")
+    all_kinds = (*Faults.__struct_fields__, *ACTS, *others)
     assert {kind: met[kind] for kind in all_kinds if met[kind] < TIMES} == {}
 
 
@@ -102,6 +106,7 @@ def test_a_seed_replays() -> None:
 _take_end, _delete, _record = ActiveRun._take_end, job_requests.delete, SimulatedStore.record
 _advance, _runs, _end_orphans = decide.advance, SimulatedStore.runs, Benchmarks._end_orphans
 _see_time = decide.see_time
+_count, _recorded = Benchmarks._count, Benchmarks._recorded
 _claim, _context = SimulatedClaims.claim, Schedule.context
 
 
@@ -164,6 +169,20 @@ def overlook_restarting_runs(
 
 def take_unreadable_for_deleted(self: Benchmarks, current: Mapping[str, Any]) -> bool:
     return _end_orphans(self, {uid: one for uid, one in current.items() if one})
+
+
+def limits_of_own(self: SetTurns) -> list[Benchmark]:
+    return [known.benchmark for known in self._known.values() if not known.is_over]
+
+
+def runs_since_the_kill(self: Benchmarks, benchmark: Benchmark) -> dict[str, Run]:
+    return _recorded(self, benchmark) if self._serves else {}
+
+
+def count_what_is_taken_up_twice(self: Benchmarks, known: KnownObject, some: Recording) -> None:
+    _count(self, known, some)
+    if known.later:
+        known.planned = len(known.runs) + len(known.later)
 
 
 def with_one_clock(self: Schedule, process: Process, disk: Disk, **changes: Any) -> RunContext:
@@ -237,6 +256,18 @@ MUTATIONS = {
         Invariant.LIMIT, [(SimulatedClaims, "is_taken", lambda *_: False)]
     ),
     "two submits count at once": Mutation(Invariant.LIMIT, [(SetTurns, "hold", lambda *_: True)]),
+    "limits of other submits are overlooked": Mutation(
+        Invariant.LIMIT, [(SetTurns, "_limiting", limits_of_own)]
+    ),
+    "a submit ends before its last status": Mutation(
+        Invariant.OBJECTS_COMPLETE, [(SubmittedBenchmark, "end", lambda *_: None)]
+    ),
+    "a run that a resumption takes up counts twice": Mutation(
+        Invariant.OBJECTS_COMPLETE, [(Benchmarks, "_count", count_what_is_taken_up_twice)]
+    ),
+    "a resumption forgets the runs before it": Mutation(
+        Invariant.STATUS, [(Benchmarks, "_recorded", runs_since_the_kill)]
+    ),
     "a copy is taken over": Mutation(
         Invariant.NO_COPY, [(job_requests, "delete", delete_by_name_alone)]
     ),

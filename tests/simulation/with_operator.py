@@ -24,7 +24,7 @@ from k8sbench.model.run import Run
 from k8sbench.operator.controller import SUCCESS_SECONDS
 from tests.simulation.cluster import REFUSED, Connection, Job
 from tests.simulation.invariants import Invariant, Violation
-from tests.simulation.objects import ObjectServer, SimulatedObjects
+from tests.simulation.objects import KeptObjects, SimulatedObjects
 from tests.simulation.schedule import CASE, FAULTY_SECONDS, TRAINING_CASE, Schedule
 from tests.simulation.store import Disk, SimulatedStore
 from tests.simulation.world import BEGIN, Calls, Process
@@ -51,7 +51,7 @@ class WithOperator(Schedule):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self._disk = self.disk(OPERATOR)
-        self.server = ObjectServer(self.namespace, self._disk)
+        self.server = KeptObjects(self.namespace, self._disk)
         self._repeats: dict[str, int] = {}
         """Runs of each case by the object's uid."""
         self._expected: dict[str, int] = {}

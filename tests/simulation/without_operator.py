@@ -1,8 +1,16 @@
-"""Schedules of a namespace without an operator: stores that submit and collect."""
+"""Schedules of a namespace without an operator: stores that submit, resume and collect.
+
+Each submit puts a Benchmark on the disk of its store, where it outlives the process. Each has its
+own case, so that a resumption takes up its object. What these schedules do not check: a resumption
+takes up runs that go on (``RETRY_LAST``), a command ends with the errors of its place
+(``WAITS_FOR_PLACE``), and no submit gives a time after which its object is deleted.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import random
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -10,18 +18,23 @@ import msgspec
 
 from k8sbench.app.submit import resumed
 from k8sbench.lifecycle import collecting, submitting
+from k8sbench.lifecycle.benchmark_reconciler import CANCELLED
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.model.errors import OwnedElsewhere
+from k8sbench.lifecycle.submitting import SubmittedBenchmark
+from k8sbench.model.benchmark_object import Benchmark, ObjectSpec, claim_of
+from k8sbench.model.errors import OwnedElsewhere, UsageError
+from k8sbench.model.plan import STORED
 from k8sbench.model.request import SubmitRequest
-from k8sbench.model.run import TAKEN_OVER, Wish
+from k8sbench.model.run import TAKEN_OVER, Run, Wish
 from tests.simulation.cluster import Job
 from tests.simulation.invariants import Invariant, Violation
+from tests.simulation.objects import KeptObjects, ObjectOnDisk
 from tests.simulation.schedule import CASE, FAULTY_SECONDS, TRAINING_CASE, Schedule
 from tests.simulation.store import Disk, SimulatedStore
 from tests.simulation.world import BEGIN, Process
-from tests.unit.lifecycle.played import Silent, submitted
+from tests.unit.lifecycle.played import Silent
 
 ROUNDS = 6
 """Rounds of ``collect`` that close all runs once faults have stopped."""
@@ -40,24 +53,31 @@ class WithoutOperator(Schedule):
         self.laptop = self.disk("laptop")
         self.other = self.disk("other laptop")
         self._numbers = 0
-        self._limit = self.world.dice.choice([1, 2, 3, None])
-        """``parallel`` of every submit."""
+        self.kept = KeptObjects(self.namespace, self.laptop)
+        self.kept.ask_again = self._ask_again
         self._limited: set[Process] = set()
         """Processes that follow what they submit."""
-        self.namespace.check_new = self._check_new
         trains = random.Random(seed).random() < TRAINS
-        self.case = TRAINING_CASE if trains else CASE
+        case = TRAINING_CASE if trains else CASE
+        self._cases = [
+            msgspec.structs.replace(
+                case, draft=msgspec.structs.replace(case.draft, batch_size=size)
+            )
+            for size in (8, 16)
+        ]
+        """The case of each submit."""
 
     def begin(self) -> None:
         dice, process = self.world.dice, self.process
         self._submits = dice.choice([1, 1, 2])
         self._repeats = dice.randrange(1, 4)
         self.laptop.most = self._submits * self._repeats
-        for _ in range(self._submits):
-            process("submit", self.laptop, self._submit)
+        for case in self._cases[: self._submits]:
+            process("submit", self.laptop, partial(self._submit, case), 30.0 * dice.random())
         for _ in range(dice.randrange(0, 3)):
             latest = dice.choice([30.0, FAULTY_SECONDS])
-            process("resume", self.laptop, self._resume, dice.random() * latest)
+            resume = partial(self._resume, dice.choice(self._cases[: self._submits]))
+            process("resume", self.laptop, resume, dice.random() * latest)
         for _ in range(dice.randrange(1, 5)):
             process("collect", self.laptop, self._collect, dice.random() * FAULTY_SECONDS)
         for _ in range(dice.randrange(0, 3)):
@@ -79,6 +99,11 @@ class WithoutOperator(Schedule):
                 self.process(f"{disk.name} at last", disk, collect_all, 900.0 * number)
         self.world.run(self._is_over)
         self.check_closed()
+        if self.laptop.rows:
+            last = self.process("resume at last", self.laptop, self._resume_all)
+            self.world.run(lambda: last.is_dead and self._is_over())
+            self.check_closed()
+            self.kept.check_the_end(dict.fromkeys(self.kept.found, self._repeats))
 
     def context(self, process: Process, disk: Disk, **changes: Any) -> RunContext:
         def name(_: str) -> str:
@@ -89,42 +114,140 @@ class WithoutOperator(Schedule):
 
     # -- what is done ---------------------------------------------------------------------------
 
-    def _submit(self, context: RunContext) -> None:
-        self._submit_cases([self.case] * self._repeats, context, resumes=False)
+    def _submit(self, case: PlannedCase, context: RunContext) -> None:
+        cases = [case] * self._repeats
+        self._submit_cases(cases, case, context, resumes=False)
 
-    def _resume(self, context: RunContext) -> None:
-        if self.laptop.rows:  # there is no set before
-            self._submit_cases([], context, resumes=True)
+    def _resume(
+        self, case: PlannedCase, context: RunContext, *, detach: bool | None = None
+    ) -> None:
+        if self.laptop.rows and self._alike(case):  # there is no set before
+            self._submit_cases([], case, context, resumes=True, detach=detach)
+
+    def _resume_all(self, context: RunContext) -> None:
+        """Resume each submit, when no other process submits into the set."""
+        cases = self._cases[: self._submits]
+        while cases:
+            try:
+                self._resume(cases[0], context, detach=False)
+                cases = cases[1:]
+            except UsageError:
+                context.pool.wait(COLLECT_SECONDS)
+
+    def _alike(self, case: PlannedCase) -> list[Benchmark]:
+        """Return the objects that a resumption of a submit may take up."""
+        sizes = (case.draft.batch_size,)
+        return [one for one in self.kept.found.values() if one.spec.batch_sizes == sizes]
+
+    def _ask_again(self, benchmark: Benchmark) -> None:
+        """Have a user resume the set of an object that failed."""
+        for case in self._cases:
+            if benchmark.uid in {one.uid for one in self._alike(case)}:
+                self.process("resume", self.laptop, partial(self._resume, case))
 
     def _submit_cases(
-        self, cases: list[PlannedCase], context: RunContext, *, resumes: bool
+        self,
+        cases: list[PlannedCase],
+        case: PlannedCase,
+        context: RunContext,
+        *,
+        resumes: bool,
+        detach: bool | None = None,
     ) -> None:
         dice = self.world.dice
-        request = SubmitRequest(benchmark="seg", set_name=SET, parallel=self._limit, wait=True)
-        request = msgspec.structs.replace(request, detach=dice.random() < 0.3)
-        if not request.detach:
-            self._limited.add(process_of(context))
-        with submitting.held_set(context.store.claims, SET, resumes=resumes):
+        detach = dice.random() < 0.3 if detach is None else detach
+        parallel = None if detach else dice.choice([1, 2, 3, None])
+        request = SubmitRequest(
+            benchmark="seg", set_name=SET, parallel=parallel, wait=True, detach=detach
+        )
+        store = context.store
+        with submitting.held_set(store.claims, SET, resumes=resumes):
             if resumes:
-                wanted = msgspec.structs.replace(self.case, repeats=self.laptop.most)
+                wanted = msgspec.structs.replace(case, repeats=self._repeats)
                 _, cases = resumed([wanted], context, SET, Silent())
-            submitted(cases, context, Silent(), Stop(), request)
+            with self._held(case, request, context, resumes=resumes) as benchmark:
+                self._reconcile(benchmark, cases, request, context)
 
-    def _check_new(self, job: Job) -> None:
-        """Check that no more runs than are allowed go on when a submit has a new job."""
+    @contextlib.contextmanager
+    def _held(
+        self, case: PlannedCase, request: SubmitRequest, context: RunContext, *, resumes: bool
+    ) -> Iterator[Benchmark]:
+        """Keep an object on the disk, or take up that of the case, and claim it."""
+        store = context.store
+        assert isinstance(store, SimulatedStore)
+        alike = self._alike(case)
+        if resumes and alike and store.claims.claim(claim_of(alike[0].name)):
+            store.write("retry an object")
+            benchmark = self.kept.take_up(alike[0].uid, request.parallel)
+        else:
+            self._numbers += 1
+            name = f"object-{self._numbers}"
+            store.claims.claim(claim_of(name))
+            store.write("create an object")
+            spec = ObjectSpec(
+                benchmark="seg",
+                set=SET,
+                batch_sizes=(int(case.draft.batch_size),),
+                repeats=self._repeats,
+                parallel=request.parallel,
+                wait=True,
+            )
+            self.kept.create(name, f"{STORED}{name}", spec)
+            benchmark = self.kept.found[f"{STORED}{name}"]
+        try:
+            yield benchmark
+        finally:
+            store.claims.release(claim_of(benchmark.name))
+
+    def _reconcile(
+        self,
+        benchmark: Benchmark,
+        cases: list[PlannedCase],
+        request: SubmitRequest,
+        context: RunContext,
+    ) -> None:
+        process = process_of(context)
+        process.at_end.append(lambda: self._limited.discard(process))
+        objects = ObjectOnDisk(self.kept, SimulatedStore(self.laptop, process), benchmark.uid)
+        if not request.detach:
+            self._limited.add(process)
+            check = partial(self._check_move, objects)
+            store = SimulatedStore(self.laptop, process, check)
+            context = msgspec.structs.replace(context, store=store)
+        work = SubmittedBenchmark(benchmark, objects, cases, context, Silent(), Stop(), request)
+        outcomes = list(work.outcomes())
+        if not request.detach:
+            work.end([self._followed(one.run, context) for one in outcomes])
+
+    def _followed(self, run: Run, context: RunContext) -> Run:
+        """Wait for the end of a run that another process may follow."""
+        while not (run := context.store.run(run.run_id)).is_closed:
+            collecting.collect([run], context, Silent(), Stop(), follow=True)
+            context.pool.wait(COLLECT_SECONDS)
+        return run
+
+    def _check_move(self, objects: ObjectOnDisk, before: Run | None, after: Run) -> None:
+        """Check that a transition of a run of a submitting process is wanted."""
+        if before is None or (before.phase.final and not after.phase.final):
+            self._check_turn(objects, after)
+        elif after.phase.final and after.history[-1].cause_id == CANCELLED:
+            self.kept.check_is_wanted(after)
+
+    def _check_turn(self, objects: ObjectOnDisk, run: Run) -> None:
+        """Check that no more runs than are allowed go on when a submit begins one."""
         rows, claimed = self.laptop.rows, self.laptop.claimed
-        if job.is_copy or job.by not in self._limited or job.run_id not in rows:
-            return
-        is_ours = {job.by} if self._limit is None else self._limited
-        going_on = [
-            run_id
+        process, limit = claimed[run.run_id], objects.limit()
+        going_on = {
+            run_id: by
             for run_id, by in claimed.items()
-            if by in is_ours
+            if by in self._limited and run_id != run.run_id
             if run_id in rows and not rows[run_id].phase.final
-        ]
-        if len(going_on) > (self._limit or 1):
+        }
+        own = [run_id for run_id, by in going_on.items() if by is process]
+        is_alone = self.kept.found[run.plan.requested_by or ""].spec.parallel is None
+        if len(going_on) >= limit or (is_alone and own):
             raise Violation(
-                Invariant.LIMIT, f"{job.run_id} begins: {going_on}; limit {self._limit}."
+                Invariant.LIMIT, f"{run.run_id} begins beside {going_on}; limit {limit}."
             )
 
     def _collect(self, context: RunContext, *, follow: bool | None = None) -> None:
@@ -156,7 +279,8 @@ class WithoutOperator(Schedule):
         if not runs:
             return
         run_id, now = self.world.dice.choice(runs).run_id, context.clock()
-        wish = Wish(kind="cancel", at=now, cause="Cancelled by hand.", cause_id="cancelled")
+        wish = Wish(kind="cancel", at=now, cause="Cancelled by hand.", cause_id=CANCELLED)
+        self.kept.cancelled_runs.add(run_id)
         if store.wish(run_id, wish).phase.final:
             return
         is_ours = store.claims.claim(run_id)
@@ -169,7 +293,7 @@ class WithoutOperator(Schedule):
         if is_ours:
             collecting.cancel(store.run(run_id), context, Silent(), Stop())
         elif job is not None:
-            context.cluster.cancel(run_id, wish.cause, "cancelled")
+            context.cluster.cancel(run_id, wish.cause, CANCELLED)
 
     # -- how it ends ----------------------------------------------------------------------------
 
