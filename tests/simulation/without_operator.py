@@ -217,7 +217,9 @@ class WithoutOperator(Schedule):
         work = SubmittedBenchmark(benchmark, objects, cases, context, Silent(), Stop(), request)
         outcomes = list(work.outcomes())
         if not request.detach:
-            work.end([self._followed(one.run, context) for one in outcomes])
+            for one in outcomes:
+                self._followed(one.run, context)
+            work.end()
 
     def _followed(self, run: Run, context: RunContext) -> Run:
         """Wait for the end of a run that another process may follow."""

@@ -278,7 +278,8 @@ def test_a_run_that_a_resumption_takes_up_counts_once_in_the_status(tmp_path: Pa
         objects.change(benchmark, lambda _: {"retry": 1})
         same = msgspec.structs.replace(case, run_id=left.run.run_id)
         again = work_on(benchmark, folder, [same, case], here)
-        again.end([one.run for one in again.outcomes()])
+        list(again.outcomes())
+        again.end()
         (found,) = objects.every()
     assert (found.status["phase"], found.status["summary"]["runs"]) == ("Succeeded", "2/2")
 
@@ -304,7 +305,7 @@ def test_a_limit_counts_over_the_set_while_the_process_of_its_object_lives(
         limit = {} if parallel is None else {"parallel": parallel}
         other = stored_object(folder, "other", **limit)
         case = planned_case("kubernetes")
-        plan = case.for_object(one.uid).plan("one-1", "night")
+        plan = case.for_object(one.uid, "one").plan("one-1", "night")
         first.record(plan, at=9.0, process=None, location=LOCATION)
         assert first.claims.claim("one-1")
         assert first.claims.claim(claim_of("one"))
