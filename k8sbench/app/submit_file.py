@@ -96,8 +96,6 @@ def _planned(asked: Mapping[str, Any], given: SubmitRequest, reporter: Reporter)
             "Name a cluster with --context or --kubeconfig.",
         )
     planned = object_cases.plan_on(target, request, benchmark, reporter.note)
-    if sum(case.repeats for case in planned) == 1 and request.resume is None:
-        request = msgspec.structs.replace(request, run_id=benchmark.run_id(1))
     submission = Submission(
         request=request,
         planned=planned,

@@ -9,6 +9,7 @@ on, and is resumed (:mod:`k8sbench.lifecycle.collecting`).
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -60,6 +61,21 @@ def held_set(claims: Claims, set_name: str, *, resumes: bool) -> Iterator[None]:
                 "Wait for its end; 'k8sbench list --set' shows its runs.",
             )
         yield
+
+
+def named(
+    cases: Sequence[PlannedCase], benchmark: Benchmark, before: Iterable[str]
+) -> list[PlannedCase]:
+    """Name the new runs of a user's Benchmark after it and those ``before``, as an operator does.
+
+    Without those the same file means the same runs again.
+    """
+    last = max((benchmark.number_of(run_id) or 0 for run_id in before), default=0)
+    numbers = itertools.count(last + 1)
+    return [
+        msgspec.structs.replace(case, run_id=case.run_id or benchmark.run_id(next(numbers)))
+        for case in cases
+    ]
 
 
 class SubmittedBenchmark:

@@ -56,7 +56,26 @@ def test_the_objects_of_a_file_are_run_one_after_the_other(
     assert main(["submit", "-f", file, "--backend=local", "--yes", "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)["rows"]
     assert {row["set"]: len(row["members"]) for row in found} == {"night-a": 1, "night-b": 2}
-    assert (tmp_path / "store" / "runs" / "night-a-1").is_dir()
+    runs = {"night-a-1", "night-b-1", "night-b-2"}
+    assert {path.name for path in (tmp_path / "store" / "runs").iterdir()} == runs
+
+
+def test_the_same_file_means_the_same_runs_and_a_resumption_the_next_ones(
+    spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def runs_of(*words: str) -> list[str]:
+        submit = ["submit", "-f", file, "--backend=local", "--yes", "-o", "json", *words]
+        assert main(submit) == 0
+        (row,) = json.loads(capsys.readouterr().out)["rows"]
+        return [member["run_id"] for member in row["members"]]
+
+    file = written(tmp_path, {"file": spec, "repeats": 2})
+    first = runs_of()
+    assert first == ["night-a-1", "night-a-2"]
+    assert runs_of() == first
+    assert main(["store", "remove", "night-a-1", "--yes"]) == 0
+    capsys.readouterr()
+    assert runs_of("--resume=night-a") == ["night-a-2", "night-a-3"]
 
 
 def test_a_program_of_a_file_is_not_run_without_consent(spec: str, tmp_path: Path) -> None:
