@@ -49,35 +49,29 @@ def end(
                     work(api, operator, wanted, reporter.note)
             texts = [text for text in texts if asked.get(text) is None]
     if texts:
-        _end_own(texts, kind, where, access, reporter, stop)
+        with stores.open_writable(where, note=reporter.note) as store:
+            store.check_writable()
+            _end_own(texts, kind, Follower(store, access, reporter, stop))
 
 
-def _end_own(
-    texts: Sequence[str],
-    kind: Kind,
-    where: str | None,
-    access: ClusterAccess,
-    reporter: Reporter,
-    stop: Stop,
-) -> None:
+def _end_own(texts: Sequence[str], kind: Kind, follower: Follower) -> None:
     """End runs and objects of this store."""
-    with stores.open_writable(where, note=reporter.note) as store:
-        store.check_writable()
-        follower = Follower(store, access, reporter, stop)
-        # All are found before the first one is touched.
-        found: dict[str, Run | Benchmark] = {}
-        for text in texts:
-            benchmark = _object_of(store, text)
-            if benchmark is not None:
-                found[f"object {benchmark.name}"] = benchmark
-                continue
-            run = find_run_to_change(store, text, access, reporter.note, records=True)
-            found[run.run_id] = run
-        for one in found.values():
-            if isinstance(one, Benchmark):
-                _end_object(one, kind, follower)
-            else:
-                _end_run(one, kind, follower)
+    store = follower.store
+    note = follower.reporter.note
+    # All are found before the first one is touched.
+    found: dict[str, Run | Benchmark] = {}
+    for text in texts:
+        benchmark = _object_of(store, text)
+        if benchmark is not None:
+            found[f"object {benchmark.name}"] = benchmark
+            continue
+        run = find_run_to_change(store, text, follower.access, note, records=True)
+        found[run.run_id] = run
+    for one in found.values():
+        if isinstance(one, Benchmark):
+            _end_object(one, kind, follower)
+        else:
+            _end_run(one, kind, follower)
 
 
 def _object_of(store: SqlStore, text: str) -> Benchmark | None:
