@@ -14,6 +14,7 @@ from k8sbench.lifecycle.context import Agree, Reporter, RunContext
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.request import CollectOptions
 from k8sbench.model.run import Location, Run
+from k8sbench.ports import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore
@@ -77,14 +78,23 @@ def _by_location(
 ) -> dict[Location | None, list[str]]:
     """Group the named runs by cluster; runs that the operator alone has are closed.
 
-    The key None stands for the named or current cluster, the only one if no run is named. Runs of
-    named Benchmarks that need no cluster are taken as they are.
+    The key None stands for the named or current cluster, the only one if no run is named; where
+    none is configured, runs of clusters that are not over ask for it. Runs of named Benchmarks that
+    need no cluster are taken as they are.
     """
-    locations: dict[Location | None, dict[str, None]] = {} if options.runs else {None: {}}
+    locations: dict[Location | None, dict[str, None]] = {}
+    if not options.runs and (connections.configured(options.access) or _has_jobs(store)):
+        locations[None] = {}
     for run in _named(store, options, result, reporter, agree):
         place = None if options.access.named else run.location
         locations.setdefault(place, {})[run.run_id] = None
     return {place: list(names) for place, names in locations.items()}
+
+
+def _has_jobs(store: SqlStore) -> bool:
+    """Return True if runs that are not over may have jobs on a cluster."""
+    unfinished = store.runs(RunFilter(unfinished=True))
+    return any(run.plan.backend == "kubernetes" for run in unfinished)
 
 
 def _named(

@@ -75,9 +75,10 @@ def held(
 
 
 def _candidates(every: StoredObjects, request: SubmitRequest, name: str) -> Sequence[Benchmark]:
-    """Return the objects that a submit may ask to be retried."""
+    """Return the objects that a submit may ask to be retried, those that are not over first."""
     if request.resume is not None:
-        return [one for one in every.every() if one.set_name == request.resume]
+        of_set = (one for one in every.every() if one.set_name == request.resume)
+        return sorted(of_set, key=lambda one: one.is_over)
     found = every.find(name)
     return () if found is None else (found,)
 

@@ -173,6 +173,31 @@ def test_who_looks_at_what_a_killed_process_has_left_writes_its_end_and_starts_n
     assert len(names(store)) == (2 if command == "cancel" else 1)
 
 
+def test_without_a_cluster_all_that_is_collected_is_local(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(store.parent))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    stopped(store, signal.SIGKILL)
+    assert main(["collect", "--all"]) == 0
+    assert complete(store) == ("True", "NotStarted")
+
+
+def test_an_object_that_is_not_over_is_resumed_before_one_that_is(store: Path) -> None:
+    assert main(words(store, "--set=night")) == 0
+    (over,) = names(store)
+    for name in (store / "benchmarks").glob(f"{over}*"):
+        text = name.read_text().replace(over, "rest")
+        (name.parent / name.name.replace(over, "rest")).write_text(text)
+    said = json.loads((store / "benchmarks" / "rest.status.json").read_text())
+    said["status"]["phase"], said["status"]["conditions"] = "Running", []
+    (store / "benchmarks" / "rest.status.json").write_text(json.dumps(said))
+    (store / "benchmarks" / "open" / "rest").touch()
+    assert main(words(store, "--resume=night")) == 0
+    assert stored(store, "rest")["object"]["spec"]["retry"] == 1
+    assert "retry" not in stored(store, over)["object"]["spec"]
+
+
 def test_an_object_without_a_run_ends_when_it_is_collected(store: Path) -> None:
     name = stopped(store, signal.SIGKILL)
     (run,) = (store / "runs").iterdir()
