@@ -114,6 +114,10 @@ def phrase(lang: str, text: str) -> str:
     return text
 
 
+_PART = "[^,]+?"
+"""Text of the placeholder ``{d}``: longer lists are the user's own words."""
+
+
 @functools.cache
 def _patterns() -> list[tuple[re.Pattern[str], str]]:
     """Return the phrases with placeholders, the longest first."""
@@ -122,7 +126,7 @@ def _patterns() -> list[tuple[re.Pattern[str], str]]:
         if "{" in english:
             parts = re.split(r"\{(\w)\}", english)
             text = "".join(
-                f"(?P<{part}>.+?)" if place % 2 else re.escape(part)
+                f"(?P<{part}>{_PART if part == 'd' else '.+?'})" if place % 2 else re.escape(part)
                 for place, part in enumerate(parts)
             )
             made.append((re.compile(text), chinese))

@@ -25,6 +25,8 @@ from k8sbench.model.spec import BenchmarkSpec, Variant
 
 _ID = {"batch_size": "batch", "gpu_model": "gpu-model"}
 """Field of the case → id of a difference, if not the field's name."""
+_OF_RECIPE = "eval_accuracy"
+"""AI-Rank's name for whatever accuracy a recipe has."""
 
 
 def deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation, ...]:
@@ -149,7 +151,8 @@ def _unlike_trained(
     theirs = planned is None or planned.start is not None
     if group.plan.impl != "upstream" and (weights is None or (weights != SCRATCH) != theirs):
         unlike.append("weights")
-    if accuracy is None or group.accuracy is None or group.accuracy.metric != accuracy.metric:
+    metrics = {_OF_RECIPE, None if accuracy is None else accuracy.metric}
+    if accuracy is None or group.accuracy is None or group.accuracy.metric not in metrics:
         unlike.append("metric")
     return unlike
 

@@ -54,7 +54,7 @@ TSM = Family(
         rule("first_conv_weight", program="temporal-shift-module"),
     ),
     records=(RecordRule("Epoch: [", _TSM_RECORD, _TSM_SHAPE, first_iteration=0),),
-    evaluations=(EvaluationRule("Testing Results:", _TSM_RESULT, "Prec@1", "%"),),
+    evaluations=(EvaluationRule("Testing Results:", _TSM_RESULT, "top-1", "%"),),
     marks=(
         MarkRule("Test: [", "evaluation"),
         MarkRule("Testing Results:", "evaluation"),

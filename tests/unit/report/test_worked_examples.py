@@ -377,6 +377,14 @@ def test_a_report_has_the_points_of_the_published_page(
     assert {point: parts for point, parts in found.items() if parts} == {}
 
 
+@pytest.mark.parametrize("title", ["DeepLabV3+ on PyTorch", "TSM on PyTorch"])
+def test_an_accuracy_of_logs_is_the_published_one_by_its_name(
+    title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = written(EXAMPLES[title], title, tmp_path, monkeypatch)
+    assert not re.search(r"not compared with.*[:,] metric", text)
+
+
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
