@@ -23,7 +23,6 @@ from k8sbench.model.identity import (
     TOKEN_LENGTH,
     TOKEN_LETTERS,
     WAITS_ANNOTATION,
-    draw_run_id,
     draw_set_name,
 )
 from k8sbench.model.kube import OPERATOR, JobIdentity, JobOwner, annotations_of
@@ -186,7 +185,6 @@ def run_context(
         clock=api.time if api else steady_clock.steady,
         process=None if cluster.jobs_outlive_us else processes.this_process(),
         alive=processes.alive,
-        draw_run_id=lambda benchmark: draw_run_id(benchmark, at=time.time(), token=_token()),
         measure=partial(measure_run, store, accept, apart=is_operator),
         measures=Threads() if is_operator else Inline(),
         objects=partial(_objects, store),

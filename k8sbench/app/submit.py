@@ -197,11 +197,9 @@ def _run_without_operator(
         reporter.note(target.why)
         gathering = GpuMetricsFetcher(context, reporter)
         with stored_benchmark.held(store, submission, context.clock) as (known, benchmark):
-            if submission.asked is not None:
-                before = store.ids() if request.resume else ()
-                cases_to_run = submitting.named(cases_to_run, benchmark, before)
+            before = store.ids() if request.resume else ()
             submitted = SubmittedBenchmark(
-                benchmark, known, cases_to_run, context, reporter, stop, request, gathering
+                benchmark, known, cases_to_run, context, reporter, stop, request, before, gathering
             )
             if request.detach:
                 return _detached(submitted.outcomes(), stop)

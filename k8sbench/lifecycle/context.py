@@ -60,8 +60,6 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     process: Process | None
     """The process that local runs live and die with; None on a cluster."""
     alive: Alive
-    draw_run_id: Callable[[str], str]
-    """Benchmark name → a new run id."""
     measure: Callable[[Run, Sequence[LogGap]], Measurement | None]
     """Measures a finished run from its archived logs, given their gaps.
 

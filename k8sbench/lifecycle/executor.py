@@ -367,6 +367,8 @@ class Executor:
                 self._requests.cancel(active, action.cause, action.cause_id)
             case ActionKind.RESTART:
                 active.restart()
+            case ActionKind.DONE if active.run.phase.final:
+                outcome = active.outcome(OutcomeKind.FOLLOWED_ELSEWHERE)  # that has ended it
         if action.until < math.inf:
             heapq.heappush(self._due, (action.until, run_id))
         if action.kind not in {ActionKind.CREATE, ActionKind.WAIT}:

@@ -63,7 +63,7 @@ class Recording(msgspec.Struct, kw_only=True):
                 f"One object has at most {MOST_RUNS}: create several.",
             )
         # Runs of an earlier object of this name keep theirs.
-        self.number = max((benchmark.number_of(run_id) or 0 for run_id in ids), default=0)
+        self.number = benchmark.last_number(ids)
         self.missing = missing
 
     def record_next(self, benchmark: Benchmark, context: RunContext) -> Run:

@@ -26,7 +26,7 @@ class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
     benchmark_file: str = ""
     """Text of the user's benchmark file; empty for a built-in benchmark."""
     run_id: str | None = None
-    """Id of its run, which is joined if it exists; None: one is drawn."""
+    """Id of its run, which is joined if it exists; None: the run is named after its object."""
 
     def plan(self, run_id: str, set_name: str, repeat: int = 1) -> RunPlan:
         """Return the plan of one run of this case."""

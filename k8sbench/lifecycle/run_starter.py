@@ -28,13 +28,15 @@ class RunStarter:
         ``CREATED`` if the executor has it now. Raises :class:`UsageError` for a run of the name
         that is another case.
         """
-        existing = self._existing(case)
+        run_id = case.run_id
+        assert run_id is not None
+        existing = self._existing(run_id, case)
         if existing is None:
             try:
-                run = self._record(case)
+                run = self._record(run_id, case)
             except UsageError:
                 # Another process may have recorded it meanwhile.
-                existing = self._existing(case)
+                existing = self._existing(run_id, case)
                 if existing is None:
                     raise
             else:
@@ -42,14 +44,13 @@ class RunStarter:
                 return Outcome(run, OutcomeKind.CREATED)
         return self._join(existing, case)
 
-    def _existing(self, case: PlannedCase) -> Run | None:
-        """Find the run of a case's name, in the store or on the cluster."""
-        context, run_id = self._context, case.run_id
-        if run_id is None:
-            return None
+    def _existing(self, run_id: str, case: PlannedCase) -> Run | None:
+        """Find the run of a name, in the store or on the cluster."""
+        context = self._context
         try:
-            mark_lost_runs(context.store, alive=context.alive, now=context.clock())
             run = context.store.run(run_id)
+            lost = mark_lost_runs(context.store, alive=context.alive, now=context.clock())
+            run = lost.get(run_id, run)
         except NotFound:
             if not self._survives or (job := collecting.own_job(run_id, context)) is None:
                 return None
@@ -114,9 +115,8 @@ class RunStarter:
         self._reporter.note(f"run {run.run_id} {what}")
         return run
 
-    def _record(self, case: PlannedCase) -> Run:
+    def _record(self, run_id: str, case: PlannedCase) -> Run:
         context = self._context
-        run_id = case.run_id or context.draw_run_id(case.draft.benchmark)
         # Claimed before it is visible: no other process resumes it before its job exists.
         if not context.store.claims.claim(run_id):
             raise UsageError(

@@ -63,21 +63,6 @@ def held_set(claims: Claims, set_name: str, *, resumes: bool) -> Iterator[None]:
         yield
 
 
-def named(
-    cases: Sequence[PlannedCase], benchmark: Benchmark, before: Iterable[str]
-) -> list[PlannedCase]:
-    """Name the new runs of a user's Benchmark after it and those ``before``, as an operator does.
-
-    Without those the same file means the same runs again.
-    """
-    last = max((benchmark.number_of(run_id) or 0 for run_id in before), default=0)
-    numbers = itertools.count(last + 1)
-    return [
-        msgspec.structs.replace(case, run_id=case.run_id or benchmark.run_id(next(numbers)))
-        for case in cases
-    ]
-
-
 class SubmittedBenchmark:
     """A Benchmark of this process: its outcomes, and what a user is told of its end."""
 
@@ -90,9 +75,14 @@ class SubmittedBenchmark:
         reporter: Reporter,
         stop: Stop,
         request: SubmitRequest,
+        before: Iterable[str],
         gathering: GpuMetricsFetcher | None = None,
     ) -> None:
-        """Take a Benchmark whose ``cases`` are to run once each; it is one of ``objects``."""
+        """Take a Benchmark whose ``cases`` are to run once each; it is one of ``objects``.
+
+        New runs are named after it and those ``before``, as an operator does. Without those the
+        same Benchmark means the same runs again.
+        """
         spec = benchmark.spec
         until = Until.CREATED if request.detach else Until.OVER
         rules = Rules(keep=spec.keep, wait=spec.wait, until=until)
@@ -101,8 +91,13 @@ class SubmittedBenchmark:
         self._executor = Executor(context, reporter, rules, gathering)
         self._survives = context.cluster.jobs_outlive_us
         self._is_single = len(cases) == 1
+        numbers = itertools.count(benchmark.last_number(before) + 1)
         each = [
-            msgspec.structs.replace(case, repeats=1, run_id=case.run_id or request.run_id)
+            msgspec.structs.replace(
+                case,
+                repeats=1,
+                run_id=case.run_id or request.run_id or benchmark.run_id(next(numbers)),
+            )
             for case in cases
         ]
         self._benchmarks = Benchmarks(objects, context, self._executor, reporter, lambda _: each)

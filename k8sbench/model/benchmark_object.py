@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -130,6 +130,10 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
         """Return the number in a run's name; None for another's name."""
         found = re.fullmatch(rf"{re.escape(self.name)}-([1-9][0-9]*)", run_id)
         return int(found[1]) if found else None
+
+    def last_number(self, run_ids: Iterable[str]) -> int:
+        """Return the highest number of its runs among these; 0 if none is its."""
+        return max((self.number_of(run_id) or 0 for run_id in run_ids), default=0)
 
     def request(self) -> SubmitRequest:
         """Return what it asks for.

@@ -1,7 +1,6 @@
 """Run ids, set names, case keys, group keys and labels.
 
-A *run id* is drawn once per run from a clock reading and random text that the caller passes in,
-and names the job, its pods and its folder. A *case key* identifies the case of a plan;
+A *run id* names the job, its pods and its folder. A *case key* identifies the case of a plan;
 ``(set, case key, repeat)`` is unique. A *group key* identifies the measurements that may be taken
 together, and needs what only the run itself reports (GPU model, precision in effect). Both, and
 every other comparison of runs, follow from one list: :data:`CASE_FIELDS`.
@@ -47,8 +46,6 @@ LONGEST_SUFFIX = "-worker-9999"
 """Longest suffix that the operator appends to a job's name."""
 NAME_LIMIT = 63 - len(LONGEST_SUFFIX)
 """Longest name of a job: the DNS-1035 label limit, less the suffix."""
-DRAWN_LIMIT = 47
-"""Longest drawn name: short enough for the pods of every job kind."""
 RUN_ID = re.compile(r"^[a-z]([a-z0-9-]*[a-z0-9])?$")
 SET_NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$")
 TOKEN_LETTERS = "bcdfghjkmnpqrstvwxz23456789"
@@ -59,16 +56,6 @@ Without vowels, so that no words appear, and without letters that read alike.
 TOKEN_LENGTH = 6
 UNKNOWN = "unknown"
 """GPU model of runs that report none."""
-
-
-def draw_run_id(benchmark: str, *, at: float, token: str) -> str:
-    """Build a run id from benchmark, time and random text.
-
-    DNS-1035, and short enough for every replica's suffix: ``deeplabv3p-261120-081500-x7k2qd``.
-    """
-    stamp = _stamp(at)
-    length = DRAWN_LIMIT - len(stamp) - len(token) - 2
-    return f"{benchmark[:length].rstrip('-')}-{stamp}-{token}"
 
 
 def draw_set_name(*, at: float, token: str) -> str:

@@ -99,6 +99,7 @@ def test_each_row_of_a_run_names_its_object(
     (group,) = rows("results")["rows"]
     found = [*listed, *group["members"], rows("status", listed[0]["run_id"])]
     assert [one["object_name"] for one in found] == [object_name] * 5
+    assert listed[0]["run_id"] == f"{object_name}-1"
 
 
 def stopped(store: Path, number: int, *more: str) -> str:

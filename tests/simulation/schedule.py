@@ -97,7 +97,6 @@ class Schedule:
             monotonic=lambda: self.world.now,
             process=None,
             alive=lambda _: None,
-            draw_run_id=lambda benchmark: benchmark,
             measure=lambda _, gaps: msgspec.structs.replace(MEASURED, records=len(gaps)),
             objects=objects,
             pool=Calls(process),

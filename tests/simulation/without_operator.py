@@ -12,7 +12,6 @@ import contextlib
 import random
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -32,7 +31,7 @@ from tests.simulation.cluster import Job
 from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.objects import KeptObjects, ObjectOnDisk
 from tests.simulation.schedule import CASE, FAULTY_SECONDS, TRAINING_CASE, Schedule
-from tests.simulation.store import Disk, SimulatedStore
+from tests.simulation.store import SimulatedStore
 from tests.simulation.world import BEGIN, Process
 from tests.unit.lifecycle.played import Silent
 
@@ -104,13 +103,6 @@ class WithoutOperator(Schedule):
             self.world.run(lambda: last.is_dead and self._is_over())
             self.check_closed()
             self.kept.check_the_end(dict.fromkeys(self.kept.found, self._repeats))
-
-    def context(self, process: Process, disk: Disk, **changes: Any) -> RunContext:
-        def name(_: str) -> str:
-            self._numbers += 1
-            return f"run-{self._numbers}"
-
-        return super().context(process, disk, draw_run_id=name, **changes)
 
     # -- what is done ---------------------------------------------------------------------------
 
@@ -214,7 +206,9 @@ class WithoutOperator(Schedule):
             check = partial(self._check_move, objects)
             store = SimulatedStore(self.laptop, process, check)
             context = msgspec.structs.replace(context, store=store)
-        work = SubmittedBenchmark(benchmark, objects, cases, context, Silent(), Stop(), request)
+        work = SubmittedBenchmark(
+            benchmark, objects, cases, context, Silent(), Stop(), request, context.store.ids()
+        )
         outcomes = list(work.outcomes())
         if not request.detach:
             for one in outcomes:

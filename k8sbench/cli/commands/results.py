@@ -183,7 +183,7 @@ def explain_command(target: str, log: str | None, **given: Any) -> int:
 
     \b
     k8sbench explain gpu-count
-    k8sbench explain resnet50-261120-081500-x7k2qd
+    k8sbench explain resnet50-261120-081500-x7k2qd-1
     k8sbench explain mine.yaml train.log
     """
     scope = StoresRead(**given)

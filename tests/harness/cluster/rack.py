@@ -9,10 +9,10 @@ from tests.harness.cluster.trainer_logs import STEP_SECONDS, TrainerLogs
 
 NUMBERED = """
 import itertools, os, runpy
-from k8sbench.app import connections
+from k8sbench.model.benchmark_object import Benchmark
 
 numbers = itertools.count(int(os.environ.get("FIRST_RUN", 1)))
-connections.draw_run_id = lambda benchmark, *, at, token: f"{benchmark}-{next(numbers)}"
+Benchmark.run_id = lambda one, _: f"{one.spec.benchmark}-{next(numbers)}"
 """
 """Prelude that makes run ids ``resnet50-1`` etc.; the command follows."""
 ENDLESS = """

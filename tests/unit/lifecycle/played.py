@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -208,7 +207,6 @@ def planned_case(backend: Backend = "local", **asked: Any) -> PlannedCase:
 
 
 def context(store: Store, cluster: FakeCluster, **changes: Any) -> RunContext:
-    numbers = itertools.count(1)
     here = RunContext(
         store=store,
         cluster=cluster,
@@ -216,7 +214,6 @@ def context(store: Store, cluster: FakeCluster, **changes: Any) -> RunContext:
         monotonic=lambda: cluster.now,
         process=None,
         alive=lambda _: None,
-        draw_run_id=lambda benchmark: f"{benchmark}-{next(numbers)}",
         measure=lambda run, gaps: measurement(records=len(gaps)),
         objects=objects,
         pool=Threads() if cluster.answers_late else AtOnce(),
@@ -259,13 +256,16 @@ def submitted(
     names = ("parallel", "keep", "wait")
     uid = f"{STORED}{len(here.store.ids())}-{here.clock()}"
     objects.create(
-        wanted.run_id or wanted.joined_set,
+        wanted.run_id or "seg",
         uid,
         set=wanted.joined_set,
         **{name: getattr(wanted, name) for name in names},
     )
     benchmark = objects.found[uid]
-    work = SubmittedBenchmark(benchmark, objects, cases, here, reporter, stop, wanted, gathering)
+    before = here.store.ids()
+    work = SubmittedBenchmark(
+        benchmark, objects, cases, here, reporter, stop, wanted, before, gathering
+    )
     return list(work.outcomes())
 
 

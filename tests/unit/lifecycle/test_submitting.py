@@ -263,7 +263,9 @@ def work_on(
     """Have a process reconcile a stored object."""
     kept = StoredObjects(root, lambda: 5.0, names={benchmark.name})
     request = a_request(set_name="night", **asked)
-    return SubmittedBenchmark(benchmark, kept, cases, here, Silent(), Stop(), request)
+    return SubmittedBenchmark(
+        benchmark, kept, cases, here, Silent(), Stop(), request, here.store.ids()
+    )
 
 
 def test_a_run_that_a_resumption_takes_up_counts_once_in_the_status(tmp_path: Path) -> None:

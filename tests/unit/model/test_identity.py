@@ -3,14 +3,18 @@
 import re
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from k8sbench.app.objects import drawn_name
 from k8sbench.model import identity
+from k8sbench.model.benchmark_object import LONGEST_NAME, MOST_RUNS
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import make_plan
+from tests.unit.model.benchmark_objects import an_object
 from tests.unit.model.specs import CLUSTER, a_request, loaded
 
 DNS_1035 = re.compile(r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
@@ -28,15 +32,13 @@ def plan(run_id: str = "seg-1", set_name: str = "s", repeat: int = 1, **asked: A
     )
 
 
-@example(name="a" * 40, at=0.0, token="x7k2qd")
-@given(
-    name=st.from_regex(r"\A[a-z][a-z0-9-]{0,39}\Z"),
-    at=st.floats(0, 4e9),
-    token=st.text(identity.TOKEN_LETTERS, min_size=6, max_size=6),
-)
-def test_run_ids_name_jobs_with_room_for_replicas(name: str, at: float, token: str) -> None:
-    run_id = identity.draw_run_id(name, at=at, token=token)
+@example(name="a" * 40)
+@given(name=st.from_regex(r"\A[a-z][a-z0-9-]{0,39}\Z"))
+def test_run_ids_name_jobs_with_room_for_replicas(name: str) -> None:
+    drawn = drawn_name(name)
+    run_id = msgspec.structs.replace(an_object(), name=drawn).run_id(MOST_RUNS)
     assert DNS_1035.match(run_id)
+    assert len(drawn) <= LONGEST_NAME
     assert len(run_id + identity.LONGEST_SUFFIX) <= 63
     assert identity.checked_run_id(run_id) == run_id
 
