@@ -16,7 +16,7 @@ import jinja2
 import msgspec
 
 from k8sbench.model.group import Group, Member, Parity
-from k8sbench.model.measurement import ESTIMATORS
+from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement
 from k8sbench.model.plain_text import ABSENT
 from k8sbench.model.training import in_words
 from k8sbench.report import (
@@ -138,10 +138,10 @@ class _Rows(ReportRows):
                 "last": [one.last_iteration for one in windows],
                 "iterations": [one.iterations for one in measured],
                 "records": [one.records for one in measured],
-                "warmup": [one.warmup_iterations for one in measured],
                 "interval": [round(one.iterations / max(one.records, 1)) for one in measured],
             }
-            parts.append(say("measured", **{name: _range(some) for name, some in ranges.items()}))
+            shown = {name: _range(some) for name, some in ranges.items()}
+            parts.append(say("measured", **shown, warmup=self._warmup(measured, windows)))
             if evaluated := [one.accuracy.evaluations for one in measured if one.accuracy]:
                 parts[-1] += self.say("evaluated", number=_range(evaluated))
             every = {one.environment.get("evaluated_every") for one in measured if one.accuracy}
@@ -153,6 +153,14 @@ class _Rows(ReportRows):
         if training is not None:
             parts.append(say("training", length=in_words(training), warmup=window.warmup))
         return " ".join(parts) or None
+
+    def _warmup(self, measured: list[Measurement], windows: list[MeasuredWindow]) -> str:
+        """Write where the warm-up ends; nothing without any."""
+        ends = [window.first_iteration - 1 for window in windows]
+        if not any(ends):
+            return ""
+        warmup = _range([one.warmup_iterations for one in measured])
+        return self.say("after_warmup", warmup=warmup, last=_range(ends))
 
     def _in_epochs(self, group: Group, iterations: int) -> str:
         """Write how many epochs iterations are, where the log states the data; else nothing."""

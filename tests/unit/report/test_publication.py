@@ -11,6 +11,7 @@ from k8sbench.measure import rules as run_rules
 from k8sbench.measure.group import rejections
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import Finding
+from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.model.run import Run
 from k8sbench.report import layout, own_notes, publication, readme
 from k8sbench.report.chart import BarChart
@@ -175,3 +176,15 @@ def test_a_fact_of_some_rows_alone_names_them_and_contradictions_are_named() -> 
     assert "| Python | 3.10 (gpu1_fp32_bs128, cpu2_fp32_bs2, gpu8_fp32_bs128) |" in text
     assert "| GPU driver | 470 | environment.yaml |" in text
     assert "state different values of: GPU driver, operating system.\n" in text
+
+
+def test_the_method_names_the_last_iteration_of_the_warmup_if_there_is_one() -> None:
+    def method(first: int) -> str:
+        window = MeasuredWindow(first_iteration=first, last_iteration=151, seconds=9.0)
+        measured = {"window": window, "warmup_iterations": first // 2}
+        text = readme.text(made([run(5.0, measured=measured)]))
+        return text.partition(f"## {WORDS['method'][0]}\n")[2].partition("\n- ")[2]
+
+    assert "iterations 52 to 151" in method(52)
+    assert "26 iterations or more, ends with iteration 51;" in method(52).partition("\n")[0]
+    assert "ends with" not in method(1).partition("\n")[0]
