@@ -96,6 +96,7 @@ def text(made: Publication) -> str:
         units=words.join(made.lang, dict.fromkeys(group.unit for group in groups)),
         speedup_example=rows.speedup_example(),
         has_time_to_train=any(group.time_to_train_s is not None for group in groups),
+        targets=rows.targets(),
         left_out=runs - sum(group.counted for group in groups),
         report_tables=tables.markdown(report_tables.tables(made.results, made.lang)).strip("\n"),
         without_table=rows.rows_by(report_tables.why_left_out),
@@ -225,6 +226,19 @@ class _Rows(ReportRows):
         many, one_gpu = map(formats.rate, rates)
         ratio_text = formats.ratio(ratio)
         return self.say("speedup_example", row=row, many=many, one=one_gpu, ratio=ratio_text)
+
+    def targets(self) -> list[str]:
+        """Write the targets of imported trainings, with their sources."""
+        trained = [group for group in self.groups if group.accuracy and group.plan.is_of_others]
+        found = []
+        for name in dict.fromkeys(group.key.benchmark for group in trained):
+            spec = self.made.specs.get(name)
+            if spec is None or (aim := spec.target_accuracy) is None:
+                continue
+            said = {"benchmark": name, "metric": aim.metric, "value": f"{aim.percent:g}"}
+            note = words.original(self.made.lang, tables.escaped(aim.note or ""))
+            found.append(self.say("catalog_target", **said, note=note).rstrip())
+        return found
 
     def gains(self) -> list[tuple[str, ...]]:
         """Return lines on AMP against FP32."""

@@ -122,7 +122,6 @@ def _program(
     address = repository if "://" in repository else f"https://github.com/{repository}"
     folder = address.rpartition("/")[2].removesuffix(".git")
     checkout = f"git clone {address}\ngit -C {folder} checkout {upstream.commit}"
-    container = _container(upstream, is_several=any(r.group.plan.replicas > 1 for r in results))
     data = variant.data_set
     checksum = []
     if data is not None and data.file and data.md5:
@@ -133,6 +132,12 @@ def _program(
         for r in results
         if (found := words[names[r.group.key.id]])
     ]
+    used = dict.fromkeys(_VARIABLE.findall("\n".join(commands)))
+    container = _container(
+        upstream,
+        is_several=any(r.group.plan.replicas > 1 for r in results),
+        has_data="DATA" in used,
+    )
     added = (
         option for r in results if words[names[r.group.key.id]] for option in _added(upstream, r)
     )
@@ -143,7 +148,6 @@ def _program(
             unstated.append(row)
         elif not _is_of(stated[row], upstream.commit):
             others.setdefault(stated[row], []).append(row)
-    used = dict.fromkeys(_VARIABLE.findall("\n".join(commands)))
     explained = {name: f"variable_{name.lower()}" for name in used}
     known = [(name, word) for name, word in explained.items() if word in texts()["readme"]]
     facts = [
@@ -180,7 +184,7 @@ def _data(variant: Variant, upstream: Upstream, lang: Lang) -> str | None:
     return f"{phrase(lang, data.name)}{size}"
 
 
-def _container(upstream: Upstream, *, is_several: bool) -> str | None:
+def _container(upstream: Upstream, *, is_several: bool, has_data: bool) -> str | None:
     """Write the start of the container with its limits; None without an image."""
     image = _image(upstream)
     if not image:
@@ -195,7 +199,7 @@ def _container(upstream: Upstream, *, is_several: bool) -> str | None:
     words += ["--device /dev/infiniband"] if is_several else []
     if upstream.workdir:
         words.append(f'-v "$PWD/{_clone(upstream)}:{upstream.workdir}"')
-    words += ['-v "$DATA:$DATA"'] if upstream.data == "real" else []
+    words += ['-v "$DATA:$DATA"'] if has_data else []
     return " ".join([*words, image])
 
 

@@ -156,6 +156,7 @@ mpirun --allow-run-as-root
         "8 commands": ("# gpu1_fp32_bs16", "# gpu8_amp_bs16", "# gpu32_amp_bs16"),
         "9 dates": ("date not stated",),
         "9 throughput": ("| 32 | - | 1380.046 (published 1380.045", "samples/s"),
+        "10 target": ("target of tsm is top-1 71.1 %. AI-Rank's rules since 28 May 2021",),
         "10 top-1": ("| 8 | 30 (unfinished) | 48.436 (unfinished) |", "| 32 | - | 71.199 |"),
         "11 logs": ("(logs/gpu32_amp_bs16/rank0.log)",),
     },
