@@ -96,7 +96,10 @@ def test_a_report_has_no_placeholder_no_dead_link_and_names_no_program_twice(
     assert VAGUE.findall(text) == []
     links = re.findall(r"\]\((?!https?:)([^)]+)\)", text)
     assert [link for link in links if not (tmp_path / "report" / link).is_file()] == []
-    variables = {*re.findall(r"\$([A-Z_]+)", "".join(re.findall(r"```.*?```", text, re.DOTALL)))}
+    code = "".join(re.findall(r"```.*?```", text, re.DOTALL))
+    own = {path.name for path in (tmp_path / "report").iterdir()}
+    assert own.isdisjoint(code.split()), "a published command reads a file of the report"
+    variables = {*re.findall(r"\$([A-Z_]+)", code)}
     assert variables - {"PWD"} == {*re.findall(r"^- `\$(\w+)`", text, re.MULTILINE)}
     of_files = re.findall(r"`([\w.-]+\.(?:json|yaml|sh)|SHA256SUMS)`", text)
     assert [name for name in of_files if not (tmp_path / "report" / name).is_file()] == []

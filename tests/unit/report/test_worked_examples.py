@@ -334,7 +334,12 @@ NCCL is installed from its package.
         "2 framework": ("paddlepaddle-gpu 1.8.5",),
         "3 features": ("| several nodes | yes |",),
         "4 program": ("checkout 9bba9c90", "ends the run at batch 150", "PLSC 9bba9c90"),
-        "5 environment": ("NCCL is installed from its package.", "sudo dpkg -i nccl-repo"),
+        "5 environment": (
+            "NCCL is installed from its package.",
+            "sudo dpkg -i nccl-repo",
+            "conda env create -f PLSC/environment.yaml",
+            "conda activate plsc",
+        ),
         "6 data": ("synthetic, 112 × 112",),
         "7 nodes": ("`$HOSTS`: addresses of all nodes", "| 4 | 32 |"),
         "8 commands": (
