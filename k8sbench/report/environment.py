@@ -49,7 +49,9 @@ USUAL = (
 """Facts that the published reports state."""
 OF_CPUS = ("cpu", "ram_gib", "os")
 """The same without a GPU."""
-EQUAL = {"network": ("transport", "infiniband")}
+OF_NODES = ("nodes",)
+"""The same of rows of several nodes."""
+EQUAL = {"network": ("transport", "infiniband"), "nodes": ("machine",)}
 """Facts that stand for another one."""
 Facts = dict[str, dict[str, list[str]]]
 """Name → value → names of the rows that have it."""
@@ -142,7 +144,8 @@ def by_file(given: Given, groups: Sequence[Group], names: Mapping[str, str]) -> 
 
 def lacking(groups: Sequence[Group], *stated: Facts) -> list[str]:
     """Return the usual facts that nobody states."""
-    usual = OF_CPUS if all(group.on_cpu for group in groups) else USUAL
+    usual: tuple[str, ...] = OF_CPUS if all(group.on_cpu for group in groups) else USUAL
+    usual += OF_NODES if any(group.plan.replicas > 1 for group in groups) else ()
     has_images = all(g.key.image != "-" or g.plan.backend == "local" for g in groups)
     known = {name for facts in stated for name in facts} | ({"container"} if has_images else set())
     return [name for name in usual if known.isdisjoint((name, *EQUAL.get(name, ())))]

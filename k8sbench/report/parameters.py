@@ -31,8 +31,10 @@ def of(
     measured: Mapping[str, Measurement],
     names: Mapping[str, str],
     lang: Lang,
+    *,
+    nccl: str,
 ) -> Parameters:
-    """Return the parameters of rows; ``measured`` by group id."""
+    """Return the parameters of rows; ``measured`` by group id, ``nccl``: its stated versions."""
     columns: dict[str, Callable[[Group], str]] = {
         "row": lambda group: names[group.key.id],
         "nodes": lambda group: str(group.plan.replicas),
@@ -57,7 +59,7 @@ def of(
         rows=[tuple(row[n] for n in kept) for row in rows],
         batch_titles=("precision", *frameworks) if has_batches else (),
         batches=batches if has_batches else [],
-        features=_features(groups, measured, lang),
+        features=_features(groups, measured, lang, nccl=nccl),
     )
 
 
@@ -99,7 +101,7 @@ def _batches(groups: Sequence[Group], framework: str, precision: str) -> str:
 
 
 def _features(
-    groups: Sequence[Group], measured: Mapping[str, Measurement], lang: Lang
+    groups: Sequence[Group], measured: Mapping[str, Measurement], lang: Lang, *, nccl: str
 ) -> list[Row]:
     """Return what the rows of the report use."""
     plans = [group.plan for group in groups]
@@ -112,4 +114,5 @@ def _features(
     stated = (one.environment.get("data_backend") for one in measured.values())
     loaders = ", ".join(sorted({str(name) for name in stated if name}))
     rows = [(say(lang, name), say(lang, "yes" if used else "no")) for name, used in uses.items()]
-    return [*rows, *([(say(lang, "data_loader"), loaders)] if loaders else [])]
+    more = {"nccl": nccl, "data_loader": loaders}
+    return [*rows, *((say(lang, name), text) for name, text in more.items() if text)]

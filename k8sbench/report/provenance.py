@@ -119,7 +119,10 @@ class Provenance(ReportRows):
             for member in group.members
             if (one := self.made.runs[member.run_id].measurement) is not None
         }
-        return parameters.of(self.groups, measured, self.names, self.made.lang)
+        logs = environment.by_logs(self.counted(self.groups), self.names)
+        file = environment.by_file(self.made.given, self.groups, self.names)
+        nccl = ", ".join({**logs.get("nccl", {}), **file.get("nccl", {})})
+        return parameters.of(self.groups, measured, self.names, self.made.lang, nccl=nccl)
 
     def program(self, group: Group) -> tuple[str, ...]:
         """Return benchmark, image and program of a row."""

@@ -88,13 +88,15 @@ class PublishedRows(ReportRows):
         return f"{figure}, {self.say('corrected', figure=_exact(one, one.corrected))}"
 
     def _cited(self, one: Deviation) -> str:
-        """Cite a source with its place; Chinese pages name its place alone."""
+        """Cite a source with its place and remarks; Chinese pages name no title."""
         sources = (spec.sources.get(one.source) for spec in self.made.specs.values())
         source = next(filter(None, sources), None)
         if source is None or source.repository is None:
             return tables.escaped(one.title)
         place = place_of(source)
-        return place if self.made.lang == "zh" else f"{tables.escaped(one.title)}: {place}"
+        cited = place if self.made.lang == "zh" else f"{tables.escaped(one.title)}: {place}"
+        note = words.original(self.made.lang, tables.escaped(source.note or ""))
+        return self.say("source_note", source=cited, note=note) if note else cited
 
 
 def place_of(source: Citation) -> str:

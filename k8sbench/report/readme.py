@@ -92,6 +92,7 @@ def text(made: Publication) -> str:
         with_rows=rows.with_rows,
         list_rows=rows.list_rows,
         windows=rows.windows(),
+        valid_runs=rows.valid_runs(measured),
         estimators=rows.explain(estimators),
         units=words.join(made.lang, dict.fromkeys(group.unit for group in groups)),
         speedup_example=rows.speedup_example(),
@@ -171,7 +172,9 @@ class _Rows(ReportRows):
             return ""
         epochs = iterations * group.plan.batch_size * group.plan.world_size / known.samples
         size = {"iterations": iterations, "samples": known.samples}
-        return self.say("in_epochs", epochs=f"{epochs:.1f}", **size) if epochs >= 1 else ""
+        if epochs < 1:
+            return self.say("in_first_epoch", samples=known.samples)
+        return self.say("in_epochs", epochs=f"{epochs:.1f}", **size)
 
     def parities(self) -> str:
         """Write Paddle beside PyTorch; reasons against all ratios once, in place of a column."""
@@ -226,6 +229,11 @@ class _Rows(ReportRows):
         many, one_gpu = map(formats.rate, rates)
         ratio_text = formats.ratio(ratio)
         return self.say("speedup_example", row=row, many=many, one=one_gpu, ratio=ratio_text)
+
+    def valid_runs(self, measured: Sequence[Group]) -> str:
+        """Write how many runs a row's figure is of; nothing without figures."""
+        runs = [group.counted for group in measured]
+        return self.say("valid_runs", runs=_range(runs)) if runs else ""
 
     def targets(self) -> list[str]:
         """Write the targets of imported trainings, with their sources."""

@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from k8sbench.model.choices import parse_case
 from k8sbench.model.group import Result
 from k8sbench.model.planning import filled, placeholders
 from k8sbench.model.program import Upstream
 from k8sbench.model.spec import BenchmarkSpec, Variant
 from k8sbench.model.spec_values import Mode
-from k8sbench.report import columns
+from k8sbench.report import columns, publication
 from k8sbench.report.words import Lang, phrase, say, texts
 
 HOST = ("GPU", "CPU", "memory", "system", "driver")
@@ -68,7 +69,7 @@ class PublishedProgram(msgspec.Struct, frozen=True, kw_only=True):
     added: list[str]
     """Options that k8sbench adds to the published commands, or sets to values of its own."""
     commands: list[str]
-    """Launch command of each row, headed by the row's name."""
+    """Launch command of each row, headed by the row's name, and of published cases without one."""
     variables: list[str]
     """Explanations of the variables in the commands."""
     without_command: list[str]
@@ -132,6 +133,10 @@ def _program(
         for r in results
         if (found := words[names[r.group.key.id]])
     ]
+    for result in _not_run(variant, results):
+        name = publication.names([result.group])[result.group.key.id]
+        row = say(lang, "not_in_these_runs", row=name)
+        commands.append(_headed(row, _words(variant, upstream, result), result, upstream, lang))
     used = dict.fromkeys(_VARIABLE.findall("\n".join(commands)))
     container = _container(
         upstream,
@@ -173,6 +178,27 @@ def _program(
         without_command=[row for row, found in words.items() if not found],
         note=" ".join(filter(None, (upstream.note, variant.note))),
     )
+
+
+def _not_run(variant: Variant, results: Sequence[Result]) -> list[Result]:
+    """Return rows of published cases that nobody ran.
+
+    They have the precision and batch of a row, and no more nodes than the rows.
+    """
+    ran = {(r.group.plan.precision, r.group.plan.batch_size, r.group.key.case) for r in results}
+    most = max(r.group.plan.replicas for r in results)
+    found = {}
+    for figure in variant.published:
+        like = (figure.precision, figure.batch_size)
+        alike = [r for r in results if (r.group.plan.precision, r.group.plan.batch_size) == like]
+        replicas, processes = parse_case(figure.case)
+        if not alike or replicas > most or (*like, figure.case) in ran:
+            continue
+        shape = {"replicas": replicas, "processes_per_replica": processes}
+        group = alike[-1].group
+        group = msgspec.structs.replace(group, plan=msgspec.structs.replace(group.plan, **shape))
+        found[*like, figure.case] = msgspec.structs.replace(alike[-1], group=group)
+    return [*found.values()]
 
 
 def _data(variant: Variant, upstream: Upstream, lang: Lang) -> str | None:

@@ -144,7 +144,12 @@ mpirun --allow-run-as-root
         "2 image": ("ngc-pytorch-1.7", "PyTorch 1.7.0", "| CUDA | 10.1", "7.6.5"),
         "3 dependencies": ("| torchvision | 0.8.0 |",),
         "4 program": ("temporal-shift-module", "git -C temporal-shift-module checkout"),
-        "5 changes": ("AMP by autocast", "the report's two changes (AMP; several nodes"),
+        "5 changes": (
+            "AMP by autocast",
+            "git -C AI-Rank checkout 81a5c0c5",
+            "temporal-shift-module/main.py temporal-shift-module/",
+            "initial scale of AMP is 1",
+        ),
         "6 InfiniBand and MPI": ("mpirun --allow-run-as-root",),
         "7 parameters": (
             "--lr 0.02",
@@ -153,7 +158,10 @@ mpirun --allow-run-as-root
             "--epochs 50",
             "--dropout 0.5",
         ),
-        "8 commands": ("# gpu1_fp32_bs16", "# gpu8_amp_bs16", "# gpu32_amp_bs16"),
+        "8 commands": (
+            *("# gpu1_fp32_bs16\n", "# gpu8_amp_bs16\n", "# gpu32_amp_bs16: "),
+            "# gpu32_fp32_bs16 (published, not in these runs): on each of the 4 nodes",
+        ),
         "9 dates": ("date not stated",),
         "9 throughput": ("| 32 | - | 1380.046 (published 1380.045", "samples/s"),
         "10 target": ("target of tsm is top-1 71.1 %. AI-Rank's rules since 28 May 2021",),
@@ -253,17 +261,9 @@ Python: 3.6.9
 program: DeepLearningExamples 5cc03caa
 """,
     notes="""
-## Features
+# Set-up
 
-| feature | here |
-| --- | --- |
-| multi-GPU | yes |
-| DALI | yes |
-| AMP | no |
-
-## Links
-
-The maker's own results: NVIDIA/DeepLearningExamples.
+DALI reads ImageNet from a local disk.
 """,
     points={
         "1 hardware and host": ("440.33.01", "Ubuntu 16.04 (host)", "| cuDNN | 7.6.5"),
@@ -273,7 +273,11 @@ The maker's own results: NVIDIA/DeepLearningExamples.
             "DALI 0.19, OpenMPI",
             "| Python | 3.6.9",
         ),
-        "3 features": ("## Features", "| DALI | yes |"),
+        "3 features": (
+            "| several GPUs | yes |",
+            "| data loader | dali-cpu |",
+            "| mixed precision (AMP) | no |",
+        ),
         "4 program": ("DeepLearningExamples 5cc03caa", "checkout 5cc03caa153f"),
         "5 data": ("ImageNet (ILSVRC 2012)",),
         "6 image": (
@@ -283,12 +287,15 @@ The maker's own results: NVIDIA/DeepLearningExamples.
         ),
         "7 nodes": ("gpu-node-1",),
         "8 commands": ("/workspace/rn50/multiproc.py --nnodes 1", "--nproc_per_node 8"),
-        "9 method": ("iterations 21 to 120", "with 100 iterations", "the median of the valid runs"),
+        "9 method": (
+            *("iterations 21 to 120", "with 100 iterations", "the median of the valid runs"),
+            *("Valid runs of a row: 5.", "of the first epoch (1281167 samples)"),
+        ),
         "10 every run": ("366.54 366.27 365.81 366.14 365.51", "2806.66 2833.72 2800.71"),
         "11 mean and median": ("| 2806.66 | 2810.55 |", "| 366.14 | 366.05 |"),
         "12 table": ("| 1 | 128 | 366.14 ", "| 4 | 128 | 1448.06 ", "| 3.95 |", "| 7.67 |"),
         "12 wrong figure": ("2802.14", "logs of side runs in the same folder"),
-        "13 links": ("The maker's own results",),
+        "13 links": ("/PyTorch/Classification/ConvNets/resnet50v1.5#results",),
         "14 logs": ("(logs/gpu8_fp32_bs128/run5/rank0.log)",),
     },
 )
@@ -324,15 +331,11 @@ data: synthetic, 112 × 112
 # Set-up
 
 NCCL is installed from its package.
-
-| feature | here |
-| --- | --- |
-| several nodes | yes |
 """,
     points={
         "1 system": ("Ubuntu 16.04.4", "440.33.01", "| NCCL | 2.7.3", "| CUDA | 10.2"),
         "2 framework": ("paddlepaddle-gpu 1.8.5",),
-        "3 features": ("| several nodes | yes |",),
+        "3 features": ("| several nodes | yes |", "| NCCL | 2.7.3 |\n"),
         "4 program": ("checkout 9bba9c90", "ends the run at batch 150", "PLSC 9bba9c90"),
         "5 environment": (
             "NCCL is installed from its package.",
@@ -341,7 +344,7 @@ NCCL is installed from its package.
             "conda activate plsc",
         ),
         "6 data": ("synthetic, 112 × 112",),
-        "7 nodes": ("`$HOSTS`: addresses of all nodes", "| 4 | 32 |"),
+        "7 nodes": ("Not stated: nodes.", "`$HOSTS`: addresses of all nodes", "| 4 | 32 |"),
         "8 commands": (
             "--cluster_node_ips=$HOSTS --node_ip=$HOST",
             "0,1,2,3 train.py",
@@ -349,7 +352,10 @@ NCCL is installed from its package.
         ),
         "9 every run": ("11165.17 11109.91 11084.53 11077.58 10997.67",),
         "10 mean and median": ("| 11084.53 | 11086.97 |", "| 2545.30 | 2548.18 |"),
-        "11 two ways": ("### Ways to compute", "timestamps |"),
+        "11 two ways": (
+            *("mean of the qps that its log prints", "150 iterations each, the first 50 left out"),
+            *("### Ways to compute", "timestamps |"),
+        ),
         "11 left out": ("iterations 52 to 151 of the log, counted from 1", "with iteration 51;"),
         "12 speedup": ("Speedup: the median", "11084.53 ÷ 397.78 = 27.87"),
         "13 table": (
