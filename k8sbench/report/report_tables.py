@@ -7,7 +7,6 @@ column for each precision, Paddle beside PyTorch, or DLPerf's. A cell without a 
 
 from __future__ import annotations
 
-import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -136,13 +135,12 @@ def why_left_out(group: Group) -> str | None:
 # Cells
 
 
-def _throughput(rows: Rows, gpus: int, precision: str, decimals: int | None = None) -> str:
+def _throughput(rows: Rows, gpus: int, precision: str) -> str:
     """Write a throughput; if requested with published figure and deviation."""
     result = rows.find(gpus, precision)
     if result is None or result.group.spread is None:
         return NONE
-    median = result.group.spread.median
-    text = formats.seconds(median) if decimals is None else f"{median:.{decimals}f}"
+    text = formats.rate(result.group.spread.median)
     one = nearest(result, "throughput")
     if one is None or not is_of_case(one, result):
         return text
@@ -173,7 +171,7 @@ def _speedup(rows: Rows, gpus: int, precision: str) -> str:
     result = rows.find(gpus, precision)
     if result is None or result.speedup.value is None:
         return NONE
-    return str(round(result.speedup.value, 2))
+    return formats.ratio(result.speedup.value)
 
 
 def _accuracy(rows: Rows, gpus: int, precision: str) -> str:
@@ -256,14 +254,14 @@ def _by_quantity(quantities: Mapping[str, ReportCell], *, has_batches: bool = Fa
 
 
 def _dlperf(unit: str, *identity: str) -> Form:
-    """Build DLPerf's tables: row, samples/s with two decimals, speedup."""
+    """Build DLPerf's tables: row, samples/s, speedup."""
 
     def form(rows: Rows) -> list[Table]:
         # A report of one node has no column of them; more nodes need it.
         many = any(r.group.plan.replicas > 1 for r in rows.results)
         fields = dict.fromkeys((*(("node_num",) if many else ()), *identity))
         columns = {name: _read_plan(_IDENTITY[name]) for name in fields}
-        columns |= {unit: functools.partial(_throughput, decimals=2), "speedup": _speedup}
+        columns |= {unit: _throughput, "speedup": _speedup}
         return _by_precision(columns, is_english=True)(rows)
 
     return form

@@ -112,7 +112,7 @@ def test_sets_have_tables_of_their_own_with_the_other_framework_of_their_set() -
         for row in table.rows
         if row[0].text == "GPU=8,BS=2"
     }
-    assert beside == {"a": ["40", "40"], "b": ["80", "80"]}
+    assert beside == {"a": ["40.00", "40.00"], "b": ["80.00", "80.00"]}
 
 
 def test_another_benchmark_has_no_column_that_none_of_its_rows_fills() -> None:
@@ -124,5 +124,5 @@ def test_another_benchmark_has_no_column_that_none_of_its_rows_fills() -> None:
         "throughput (images/s)",
         "speedup",
     ]
-    assert [row[-1].text for row in table.rows] == ["1.0", "7.33"]
+    assert [row[-1].text for row in table.rows] == ["1.00", "7.33"]
     assert report_tables.NONE not in {cell.text for row in table.rows for cell in row}

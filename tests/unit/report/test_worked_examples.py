@@ -91,9 +91,9 @@ os: Ubuntu 18.04
         "8 commands": ("python3 tools/train.py", "--nnodes=4", "--node_rank=$RANK"),
         "9 log interval and evaluations": ("one each 50.", "10 evaluations."),
         "9 epochs": ("80000 iterations are 860.5 epochs of 2975 samples",),
-        "10 table of FP32": ("| 32 | - | 81.013 (published 81.01", "| 16 | - | 49.231 "),
+        "10 table of FP32": ("| 32 | - | 81.01 (published 81.01", "| 16 | - | 49.23 "),
         "11 table of AMP": (
-            "| 8 | 44338.456 | 46.388 (published 58.2, ai-rank-2021-04, −20",
+            "| 8 | 44338.456 | 46.39 (published 58.2, ai-rank-2021-04, −20",
             "| 78.5 |",
             "77.3",
             "182.07",
@@ -163,7 +163,7 @@ mpirun --allow-run-as-root
             "# gpu32_fp32_bs16 (published, not in these runs): on each of the 4 nodes",
         ),
         "9 dates": ("date not stated",),
-        "9 throughput": ("| 32 | - | 1380.046 (published 1380.045", "samples/s"),
+        "9 throughput": ("| 32 | - | 1380.05 (published 1380.045", "samples/s"),
         "10 target": ("target of tsm is top-1 71.1 %. AI-Rank's rules since 28 May 2021",),
         "10 top-1": ("| 8 | 30 (unfinished) | 48.436 (unfinished) |", "| 32 | - | 71.199 |"),
         "11 logs": ("(logs/gpu32_amp_bs16/rank0.log)",),
@@ -223,9 +223,9 @@ Place it in data/cityscapes.
             "Cityscapes, in the log: cityscapes",
         ),
         "7 options": ("--data_format NHWC --fp16", "--batch_size 2"),
-        "8 table of Paddle": ("| 8 | 46 ", "| 99.2 (published 99.2"),
+        "8 table of Paddle": ("| 8 | 46.00 ", "| 99.20 (published 99.2"),
         "9 Paddle and PyTorch": (
-            "| GPU=8,BS=2 | 46 | 29.74 (published 29.74",
+            "| GPU=8,BS=2 | 46.00 | 29.74 (published 29.74",
             "(26.79 M and 43.59 M",
         ),
         "10 logs": ("(logs/deeplabv3p_paddle/gpu32_amp_bs4/rank0.log)",),
@@ -396,6 +396,20 @@ def test_an_accuracy_of_logs_is_the_published_one_by_its_name(
 ) -> None:
     text = written(EXAMPLES[title], title, tmp_path, monkeypatch)
     assert not re.search(r"not compared with.*[:,] metric", text)
+
+
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_one_quantity_of_a_row_has_the_same_digits_in_all_tables(
+    title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report's own tables have the throughput and speedup of the table of all rows."""
+    text = written(EXAMPLES[title], title, tmp_path, monkeypatch)
+    own, _, every = text.partition("\n## Results\n")[2].partition("\n### All rows\n")
+    figure = re.compile(r"(?<=\| )\d+\.\d+(?= [|(])")
+    cells = figure.findall(own.partition("\n### ")[0])
+    of_rows = {*figure.findall(every.partition("\n### ")[0])}
+    assert cells
+    assert {*cells} - of_rows == set()
 
 
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
