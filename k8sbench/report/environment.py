@@ -170,7 +170,7 @@ def _stated(group: Group, run: Run, measured: Measurement) -> dict[str, object]:
     facts["ram_gib"] = stated.get("ram_gib") and f"{stated['ram_gib']} GiB"
     if version := stated.get("framework_version"):
         facts["framework_version"] = named_version(plan.framework, version)
-    facts["backend"] = plan.backend
+    facts["backend"] = None if plan.backend == "imported" else plan.backend
     if group.on_cpu:
         facts["transport"] = None  # gloo's, not NCCL's
     if plan.backend == "kubernetes":

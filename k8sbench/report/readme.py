@@ -109,7 +109,7 @@ def text(made: Publication) -> str:
         every_run=rows.every_run(),
         measured_estimators=measured_estimators,
         by_estimator=rows.by_estimator(measured, measured_estimators),
-        apart=formats.percent(max((_apart(group) for group in measured), default=0.0)),
+        apart=formats.percent(max(0.0001, *map(_apart, measured))),
         other_estimators=rows.explain(others),
         published=PublishedRows(made).published(),
         analysis=analysis.analysis(made.results, rows.names, made.lang),

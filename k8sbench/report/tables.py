@@ -315,7 +315,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """True if values common to all rows stand above a plain table."""
     complete: str = "-o wide"
     """Format that has the columns without room."""
-    counts: tuple[str, str] = ("{count} of {rows} rows", "all {rows} rows")
+    counts: tuple[str, str] = ("{count} of {rows} rows", "all rows")
     """Words for a note of some rows and of all."""
 
 

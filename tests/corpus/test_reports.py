@@ -41,7 +41,7 @@ def test_public_logs_make_a_report_of_their_own_facts(
         assert known not in facts
     assert "Cityscapes, in the log: CityscapesDataset" in facts
     assert "iterations 51 to 750 of the log" in rest
-    assert "449900 iterations, one each 100. 90 evaluations." in rest
+    assert "449900 iterations, one every 100 iterations. 90 evaluations." in rest
     assert "76.63" in rest
     assert "48.188 (unfinished)" in rest
     assert "date not stated" in rest

@@ -161,7 +161,7 @@ def report_command(
     """
     scope = StoresRead(where=where, access=access, accept=accept)
     made = reports.publish(sets, Path(folder), scope, output.note, **given)
-    output.note(f"{folder}: {made.valid}.")
+    output.note(f"{folder} is written. {made.valid}.")
     output.note("Before you publish it: logs and manifests hold names of hosts, users and folders.")
     return exit_code(scope)
 

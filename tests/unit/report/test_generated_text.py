@@ -101,6 +101,7 @@ def test_a_report_has_no_placeholder_no_dead_link_and_names_no_program_twice(
     assert own.isdisjoint(code.split()), "a published command reads a file of the report"
     variables = {*re.findall(r"\$([A-Z_]+)", code)}
     assert variables - {"PWD"} == {*re.findall(r"^- `\$(\w+)`", text, re.MULTILINE)}
+    assert UNPLAIN.findall(text) == [], "all rows need no number"
     of_files = re.findall(r"`([\w.-]+\.(?:json|yaml|sh)|SHA256SUMS)`", text)
     assert [name for name in of_files if not (tmp_path / "report" / name).is_file()] == []
     heading = texts()["readme"]["programs"][lang == "zh"]
@@ -114,6 +115,11 @@ def test_a_report_has_no_placeholder_no_dead_link_and_names_no_program_twice(
         assert len(rows) == len({*rows}), option
 
 
+UNPLAIN = re.compile(
+    r"\ball \d+ rows|\b1 rows? are|one each 1\b|\| imported \||0\.000"
+    r"|(?<![\w.])\d{1,3} \d{3}\b(?!\.)"
+)
+"""Counts that plain words replace, and numbers with a space in them."""
 COUNTED = (
     "runs|rows|lines|records|logs|sets|cases|nodes|GPUs|iterations|evaluations|epochs|processes"
     "|replicas|ranks|groups|figures|steps|samples|images|files|checkpoints|points|jobs|pods|errors"

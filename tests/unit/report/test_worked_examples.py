@@ -89,7 +89,7 @@ os: Ubuntu 18.04
         "6 hardware": ("Tesla V100-SXM2-32GB", "4 nodes with 8 GPUs each"),
         "7 parameters": ("gpu1_fp32_bs2", "gpu32_amp_bs4"),
         "8 commands": ("python3 tools/train.py", "--nnodes=4", "--node_rank=$RANK"),
-        "9 log interval and evaluations": ("one each 50.", "10 evaluations."),
+        "9 log interval and evaluations": ("one every 50 iterations.", "10 evaluations."),
         "9 epochs": ("80000 iterations are 860.5 epochs of 2975 samples",),
         "10 table of FP32": ("| 32 | - | 81.01 (published 81.01", "| 16 | - | 49.23 "),
         "11 table of AMP": (
