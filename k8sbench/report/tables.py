@@ -437,6 +437,7 @@ def causes(table: Table, most: int | None = None) -> tuple[list[list[int]], list
         (some.index(note) + 1 if note in some else None, _cause_line(note, found[note], table))
         for note in listed
     ]
+    lines.sort(key=lambda line: (line[0] is None, line[0] or 0))  # the numbered ones first
     if left_out:
         lines.append((None, f"and {left_out} more causes: k8sbench explain RUN names all of a run"))
     marks = [

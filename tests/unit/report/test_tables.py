@@ -101,3 +101,10 @@ def test_no_figure_is_ever_broken(width: int, value: float) -> None:
     made = table(("1x1", "a", figure, "x" * 30), ("1x8", "b", f"{value + 1:.2f}", "y z"))
     assert folded("2810.91 ± 0.3 %", 9) == ["2810.91", "± 0.3 %"]
     assert re.search(rf"(^|\s){re.escape(figure)}(\s|$)", text([made], width=width), re.MULTILINE)
+
+
+def test_numbered_causes_stand_together_in_their_order_before_those_of_all_rows() -> None:
+    made = noted(("first: x", "every: y", "second: z"), ("every: y", "third: w"))
+    for shown in (text([made]), markdown([made])):
+        lines = re.findall(r"^\\?(?:\[(\d)\] )?(first|second|third|every)\b", shown, re.MULTILINE)
+        assert lines == [("1", "first"), ("2", "second"), ("3", "third"), ("", "every")]
