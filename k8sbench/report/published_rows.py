@@ -81,8 +81,9 @@ class PublishedRows(ReportRows):
     def _published_figure(self, one: Deviation) -> str:
         quantity = one.quantity.replace("_", " ")
         rule = self.say("unknown_rule") if one.estimator == "unknown" else one.estimator
-        named = [quantity] if one.quantity == "time_to_train" else [quantity, rule]
-        figure = f"{_exact(one, one.published)} ({self.join(map(self.phrase, named))})"
+        named = [self.phrase(quantity)]
+        named += [] if one.quantity == "time_to_train" else [rule]
+        figure = f"{_exact(one, one.published)} ({self.join(named)})"
         if one.corrected is None:
             return figure
         return f"{figure}, {self.say('corrected', figure=_exact(one, one.corrected))}"

@@ -452,6 +452,14 @@ def written(
     return Path("report/README.md").read_text("utf-8")
 
 
+def test_a_chinese_comparison_names_averaging_rules_by_their_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = written(ARCFACE, "ArcFace", tmp_path, monkeypatch, "--lang", "zh")
+    rules = re.findall(r"^\| gpu\w+ \| dlperf\S+ \| [\d.]+ \(.*?、(.*?)\)", text, re.MULTILINE)
+    assert {*rules} == {"arithmetic"}
+
+
 CODE = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)|https?://\S+", re.DOTALL)
 NAMES = re.compile(
     r"\b(?:pytorch|paddle|tsm|arcface|deeplabv3p|resnet50|dle|mmseg|paddleseg|plsc|kinetics)\b"
