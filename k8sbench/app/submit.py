@@ -199,7 +199,16 @@ def _run_without_operator(
         with stored_benchmark.held(store, submission, context.clock) as (known, benchmark):
             before = store.ids() if request.resume else ()
             submitted = SubmittedBenchmark(
-                benchmark, known, cases_to_run, context, reporter, stop, request, before, gathering
+                benchmark,
+                known,
+                cases_to_run,
+                context,
+                reporter,
+                stop,
+                request,
+                before,
+                is_drawn=submission.asked is None and request.run_id is None,
+                gathering=gathering,
             )
             if request.detach:
                 return _detached(submitted.outcomes(), stop)

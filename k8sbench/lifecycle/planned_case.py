@@ -27,6 +27,8 @@ class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
     """Text of the user's benchmark file; empty for a built-in benchmark."""
     run_id: str | None = None
     """Id of its run, which is joined if it exists; None: the run is named after its object."""
+    is_new: bool = False
+    """True if the id was drawn, so that no run can have it yet."""
 
     def plan(self, run_id: str, set_name: str, repeat: int = 1) -> RunPlan:
         """Return the plan of one run of this case."""

@@ -47,6 +47,8 @@ class RunStarter:
     def _existing(self, run_id: str, case: PlannedCase) -> Run | None:
         """Find the run of a name, in the store or on the cluster."""
         context = self._context
+        if case.is_new:
+            return None
         try:
             run = context.store.run(run_id)
             lost = mark_lost_runs(context.store, alive=context.alive, now=context.clock())

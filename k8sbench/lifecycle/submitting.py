@@ -76,12 +76,14 @@ class SubmittedBenchmark:
         stop: Stop,
         request: SubmitRequest,
         before: Iterable[str],
+        *,
+        is_drawn: bool = False,
         gathering: GpuMetricsFetcher | None = None,
     ) -> None:
         """Take a Benchmark whose ``cases`` are to run once each; it is one of ``objects``.
 
         New runs are named after it and those ``before``, as an operator does. Without those the
-        same Benchmark means the same runs again.
+        same Benchmark means the same runs again. ``is_drawn``: no other store has its name.
         """
         spec = benchmark.spec
         until = Until.CREATED if request.detach else Until.OVER
@@ -97,6 +99,7 @@ class SubmittedBenchmark:
                 case,
                 repeats=1,
                 run_id=case.run_id or request.run_id or benchmark.run_id(next(numbers)),
+                is_new=is_drawn and case.run_id is None,
             )
             for case in cases
         ]

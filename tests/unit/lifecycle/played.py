@@ -264,7 +264,7 @@ def submitted(
     benchmark = objects.found[uid]
     before = here.store.ids()
     work = SubmittedBenchmark(
-        benchmark, objects, cases, here, reporter, stop, wanted, before, gathering
+        benchmark, objects, cases, here, reporter, stop, wanted, before, gathering=gathering
     )
     return list(work.outcomes())
 
