@@ -1,12 +1,15 @@
 """The Benchmark of a submit lies in the store, and what a process leaves of it is resumed."""
 
 import contextlib
+import fcntl
 import json
 import os
 import platform
+import pty
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +19,9 @@ import pytest
 import yaml
 
 from k8sbench.adapters import processes
+from k8sbench.adapters.store.opening import open_store
 from k8sbench.cli.main import main
-from tests.harness import benchmark_files
+from tests.harness import benchmark_files, hosts, old_store
 from tests.local.jobs import wait_for
 
 PROGRAM = """
@@ -118,8 +122,12 @@ def begun(store: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
     (store.parent / "held").touch()
     command = [sys.executable, "-m", "k8sbench", *words(store, "--set=night", *more)]
     with subprocess.Popen(command, env=os.environ, stderr=subprocess.DEVNULL) as process:
-        wait_for(lambda: any(store.glob("runs/*/logs/*.log")), "the first line", PATIENCE)
-        yield process
+        try:
+            wait_for(lambda: any(store.glob("runs/*/logs/*.log")), "the first line", PATIENCE)
+            yield process
+        except BaseException:
+            process.kill()  # its first run waits for ever
+            raise
 
 
 def complete(store: Path) -> tuple[str, str]:
@@ -153,6 +161,36 @@ def test_what_a_process_leaves_is_run_when_it_is_resumed(
     assert sorted(run["phase"] for run in said["runs"]) == [phase, "Succeeded", "Succeeded"]
     assert said["summary"]["runs"] == "3/3"
     assert not is_open(store)
+
+
+@pytest.mark.parametrize("how", ["Ctrl-C", "closed"])
+def test_a_terminal_that_is_interrupted_or_lost_ends_the_run_and_a_resumption_goes_on(
+    store: Path, how: str
+) -> None:
+    ours, theirs = pty.openpty()
+    (store.parent / "held").touch()
+    command = [sys.executable, "-m", "k8sbench", *words(store, "--set=night")]
+    with subprocess.Popen(
+        command,
+        env=os.environ,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+    ) as process:
+        os.close(theirs)
+        wait_for(lambda: any(store.glob("runs/*/logs/*.log")), "the first line", PATIENCE)
+        if how == "Ctrl-C":
+            os.write(ours, b"\x03")
+            process.wait(PATIENCE)
+        os.close(ours)
+    (store.parent / "held").unlink()
+    assert process.returncode == 130
+    assert [run["phase"] for run in status(store)["runs"]] == ["Cancelled"]
+    assert not is_open(store)
+    assert main(words(store, "--resume=night")) == 0
+    assert status(store)["summary"]["runs"] == "3/3"
 
 
 @pytest.mark.parametrize("command", ["watch", "collect", "cancel"])
@@ -207,6 +245,15 @@ def test_an_object_without_a_run_ends_when_it_is_collected(store: Path) -> None:
     assert (status(store)["phase"], status(store)["summary"]["runs"]) == ("Failed", "0/2")
     assert complete(store) == ("True", "NotStarted")
     assert not is_open(store)
+
+
+@pytest.mark.parametrize("option", ["--keep", "--detach", "--parallel=2"])
+def test_what_only_jobs_of_a_cluster_have_is_refused_before_anything_is_stored(
+    store: Path, option: str
+) -> None:
+    assert main(words(store, option)) == 2
+    assert main(["nodes", str(store.parent / "mine.yaml"), "--backend=local"]) == 2
+    assert not store.exists()
 
 
 def test_the_process_of_an_object_cancels_it(store: Path) -> None:
@@ -310,3 +357,164 @@ def test_another_benchmark_of_a_name_joins_its_run_and_set(store: Path) -> None:
     assert [one["status"]["phase"] for one in found] == ["Succeeded"] * 2
     kept = [json.loads(path.read_text()) for path in (store / "benchmarks").glob("*[!s].json")]
     assert {one["object"]["spec"]["set"] for one in kept} == {"mine"}
+
+
+def elsewhere(store: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command on another host, which sees this store and none of its claims."""
+    command = hosts.entering("another", store, [sys.executable, "-m", "k8sbench", *words])
+    return subprocess.run(
+        command, env=os.environ, capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
+
+
+def files(store: Path) -> dict[Path, bytes]:
+    """All that is on record of objects and runs."""
+    found = [*store.glob("benchmarks/**/*"), *store.glob("runs/*/*.json*")]
+    return {path: path.read_bytes() for path in found if path.is_file()}
+
+
+def test_another_host_whose_locks_say_yes_leaves_what_a_process_here_runs(store: Path) -> None:
+    with begun(store) as process:
+        (name,) = names(store)
+        (run,) = (store / "runs").iterdir()
+        told = store / "benchmarks" / f"{name}.status.json"
+        wait_for(lambda: told.exists() and '"Running"' in told.read_text(), "its status")
+        before = files(store)
+        again = words(store, "--resume=night")
+        for command in (again, ["cancel", name], ["collect", "--take-over", name]):
+            refused = elsewhere(store, *command)
+            assert refused.returncode == 2
+            assert name in refused.stderr
+        assert f"k8sbench collect --take-over {name}" in elsewhere(store, *again).stderr
+        assert elsewhere(store, "cancel", run.name).returncode == 2
+        for command in (["collect", name], ["collect", "--all"], ["list"]):
+            assert elsewhere(store, *command).returncode == 0
+        assert files(store) == before
+        assert process.poll() is None
+        process.kill()
+    (store.parent / "held").unlink()
+    assert "Running" in elsewhere(store, "list").stdout  # what it cannot see may run
+    elsewhere(store, "collect", "--take-over", "--yes", name)
+    assert stored(store, name)["place"]["process"]["host"] == "another"
+    assert [run["phase"] for run in status(store)["runs"]] == ["Lost"]
+    assert complete(store) == ("True", "NotStarted")
+    assert elsewhere(store, *again).returncode == 0
+    assert status(store)["summary"]["runs"] == "3/3"
+    assert main(again) == 0  # it is over, and anybody's
+    assert len(list((store / "runs").iterdir())) == 3
+
+
+# -- runs of no object -----------------------------------------------------------------------------
+
+
+def as_of_0_4_0(store: Path) -> str:
+    """Make a store with one run a store of 0.4.0; return the run's id."""
+    old_store.make(store)
+    (run,) = (store / "runs").iterdir()
+    return run.name
+
+
+def test_an_open_run_of_0_4_0_is_collected_and_what_its_set_lacks_is_submitted_by_a_resumption(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped(store, signal.SIGKILL)
+    run = as_of_0_4_0(store)
+    for command in (["collect", "--all"], ["watch", run], ["cancel", run]):
+        main(command)
+        assert [path.name for path in (store / "runs").iterdir()] == [run]
+        assert names(store) == set()
+    capsys.readouterr()
+    assert main(["status", run, "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["phase"] == "Lost"
+    assert main(words(store, "--resume=night")) == 0
+    said = status(store)
+    assert said["summary"]["runs"] == "2/2"  # its own: what was lost is no run of the object
+    assert run not in {one["name"] for one in said["runs"]}
+    assert len(list((store / "runs").iterdir())) == 3
+
+
+def test_a_run_of_0_4_0_that_a_process_follows_takes_no_place_of_its_set(store: Path) -> None:
+    stopped(store, signal.SIGKILL)
+    run = as_of_0_4_0(store)
+    file = store / "runs" / run / "run.json"
+    found = json.loads(file.read_text())
+    found["owner"] = msgspec.to_builtins(processes.describe(os.getppid()))
+    file.write_text(json.dumps(found))
+    with open_store(str(store)) as other:
+        assert other.claims.claim(run)
+        assert main(words(store, "--set=night", "--parallel=1")) == 0
+        assert str(other.run(run).phase) == "Running"
+    assert status(store)["summary"]["runs"] == "2/2"
+
+
+# -- several submits of a set ----------------------------------------------------------------------
+
+CROWD = """
+import json, os, pathlib, random, time
+crowd, me = pathlib.Path(os.environ["CROWD"]), pathlib.Path.cwd().parents[1].name
+(crowd / "now" / me).touch()
+print("begun", flush=True)
+while True:
+    now = sorted(path.name for path in (crowd / "now").iterdir())
+    if len(now) >= int((crowd / "wanted").read_text() or 99):
+        (crowd / "met").touch()
+    if (crowd / "met").exists():
+        break
+    time.sleep(0.01)
+for step in range(1, 21):  # no log is a copy of another one
+    print(f"step {step} 8.00{random.randrange(1000):03} samples/s", flush=True)
+now = sorted(path.name for path in (crowd / "now").iterdir())
+(crowd / "seen" / me).write_text(json.dumps(now))
+(crowd / "now" / me).unlink()
+"""
+"""Run that begins its steps when as many as are wanted have met, and tells who was there."""
+
+
+@pytest.mark.parametrize(
+    ("limits", "wanted", "most"),
+    [
+        (("--parallel=1", "--parallel=1", "--parallel=1"), 1, 1),
+        (("--parallel=1", None), 1, 1),
+        ((None, None, None), 3, 3),  # each object runs one job at a time, and limits no other
+    ],
+)
+def test_a_limit_that_is_given_counts_over_all_submits_of_a_set_at_once(
+    store: Path, limits: tuple[str | None, ...], wanted: int, most: int
+) -> None:
+    crowd = store.parent / "crowd"
+    for name in ("now", "seen"):
+        (crowd / name).mkdir(parents=True)
+    (crowd / "wanted").write_text("99")
+    (store.parent / "train.py").write_text(CROWD)
+    spec = yaml.safe_load((store.parent / "mine.yaml").read_text())
+    spec["variants"][0]["env"] = {"CROWD": str(crowd)}
+    (store.parent / "mine.yaml").write_text(yaml.safe_dump(spec))
+    with contextlib.ExitStack() as stack:
+        submits: list[subprocess.Popen[bytes]] = []
+        for limit in limits:
+            given = () if limit is None else (limit,)
+            command = [sys.executable, "-m", "k8sbench", *words(store, "--set=night", *given)]
+            submit = subprocess.Popen(command, env=os.environ, stderr=subprocess.DEVNULL)
+            submits.append(stack.enter_context(submit))
+            stack.callback(submit.kill)
+            # The limit of an object counts from when it is stored.
+            wait_for(lambda: len(opened(store)) == len(submits), "its object", PATIENCE)
+        # Each has counted the runs of the set, and begun those that it may.
+        wait_for(lambda: all(is_planned(store, name) for name in names(store)), "plans", PATIENCE)
+        (crowd / "wanted").write_text(str(wanted))
+        assert {one.wait(PATIENCE) for one in submits} == {0}
+    seen = [json.loads(path.read_text()) for path in (crowd / "seen").iterdir()]
+    assert len(seen) == 2 * len(limits)
+    assert max(len(now) for now in seen) == most
+    assert {status_of(store, name)["summary"]["runs"] for name in names(store)} == {"2/2"}
+
+
+def is_planned(store: Path, name: str) -> bool:
+    """Return True if an object's runs are planned, and those that may have begun."""
+    path = store / "benchmarks" / f"{name}.status.json"
+    return path.exists() and '"RunsActive"' in path.read_text()
+
+
+def opened(store: Path) -> set[str]:
+    """Names of the objects; of a store that does not exist yet, too."""
+    return names(store) if store.exists() else set()

@@ -18,7 +18,7 @@ from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports import RunFilter
-from tests.harness import children
+from tests.harness import children, old_store
 from tests.harness.cluster.limits import shorten
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import (
@@ -208,16 +208,9 @@ def change(root: Path, statement: str) -> None:
         db.execute(statement)
 
 
-OF_0_4_0 = (
-    "CREATE TABLE schema_migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL)",
-    "CREATE TABLE runs (run_id TEXT PRIMARY KEY, closed BOOLEAN NOT NULL, record TEXT NOT NULL)",
-)
-"""Tables of the index of 0.4.0, with some of their columns."""
-
-
 def test_the_index_of_0_4_0_is_made_anew(root: Path, filled: list[Run]) -> None:
     (root / "k8sbench.db").unlink()
-    for statement in OF_0_4_0:
+    for statement in old_store.TABLES:
         change(root, statement)
     assert everything(root) == filled
 
