@@ -28,7 +28,7 @@ from k8sbench.model.kube import ServingOperator, conditions, is_true
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent
+from k8sbench.ports import JobEvent, RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
@@ -105,7 +105,7 @@ def begin(
     from k8sbench.adapters.kubernetes import benchmark_objects
 
     if request.resume is not None:
-        benchmark = _retried(api, asked, request.resume, note)
+        benchmark = _retried(api, asked, request.resume, request.store, note)
     else:
         benchmark = benchmark_objects.create(api, asked)
     note(f"Benchmark {benchmark.name} in namespace {api.place.namespace}: the operator runs it.")
@@ -158,12 +158,20 @@ def drawn_name(benchmark: str) -> str:
     return f"{benchmark[: LONGEST_NAME - 1 - len(name)].rstrip('-')}-{name}"
 
 
-def _retried(api: Api, asked: Mapping[str, Any], set_name: str, note: Note) -> Benchmark:
+def _retried(
+    api: Api, asked: Mapping[str, Any], set_name: str, where: str | None, note: Note
+) -> Benchmark:
     """Retry the object of a set, or create it."""
     from k8sbench.adapters.kubernetes import benchmark_objects
 
     every = benchmark_objects.every(api)
-    check_set(set_name, [one.set_name for one in reversed(every)])
+    sets = [one.set_name for one in reversed(every)]
+    if set_name not in sets and _is_of_store(set_name, where):
+        raise UsageError(
+            f"Set {set_name} is this store's: it was submitted without the operator.",
+            "Resume it from here with --no-operator.",
+        )
+    check_set(set_name, sets)
     for one in every:
         if not benchmark_object.is_same(asked, one):
             continue
@@ -179,6 +187,13 @@ def _retried(api: Api, asked: Mapping[str, Any], set_name: str, note: Note) -> B
             note(f"Benchmark {one.name} runs again what is missing or failed.")
             return changed
     return benchmark_objects.create(api, asked)
+
+
+def _is_of_store(set_name: str, where: str | None) -> bool:
+    """Return True if a store has runs of a set that no operator was asked for."""
+    with stores.open_readonly(where, lambda _: None) as store:
+        runs = store.runs(RunFilter(set_name=set_name))
+        return any(not run.plan.is_asked_of_operator for run in runs)
 
 
 # -- find -----------------------------------------------------------------------------------------

@@ -501,6 +501,7 @@ def test_a_limit_that_is_given_counts_over_all_submits_of_a_set_at_once(
             wait_for(lambda: len(opened(store)) == len(submits), "its object", PATIENCE)
         # Each has counted the runs of the set, and begun those that it may.
         wait_for(lambda: all(is_planned(store, name) for name in names(store)), "plans", PATIENCE)
+        assert len(list((store / "runs").iterdir())) == most
         (crowd / "wanted").write_text(str(wanted))
         assert {one.wait(PATIENCE) for one in submits} == {0}
     seen = [json.loads(path.read_text()) for path in (crowd / "seen").iterdir()]
