@@ -143,7 +143,7 @@ def resolve(
         if request.run_id is not None and sum(case.repeats for case in planned) > 1:
             raise UsageError("--run-id names one run.", "Ask for one case without repeats.")
         if request.detach:
-            _check_detached(request)
+            _check_detached(request, sum(case.repeats for case in planned))
         if request.resume is not None:
             _check_resumed(request, request.resume)
         if request.resume is None and request.set_name is None:
@@ -289,11 +289,11 @@ def _check_resumed(request: SubmitRequest, set_name: str) -> None:
     check_set(set_name, sets)
 
 
-def _check_detached(request: SubmitRequest) -> None:
+def _check_detached(request: SubmitRequest, runs: int) -> None:
     """Reject what would come after the end of a command that detaches."""
-    is_parallel = (request.parallel or 1) > 1
+    is_limited = (request.parallel or runs) < runs
     for option, is_given, way in (
-        ("parallel", is_parallel, "Without an operator all jobs are created at once."),
+        ("parallel", is_limited, "Without an operator all jobs are created at once."),
         ("keep", request.keep, "Give it to the command that ends the run: collect RUN --keep."),
     ):
         if is_given:

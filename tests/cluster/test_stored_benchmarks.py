@@ -14,6 +14,7 @@ import yaml
 
 from tests.harness import benchmark_files, hosts, old_store
 from tests.harness.cluster import operator_process
+from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.operator_process import OperatorShell
 from tests.harness.cluster.shell import CASE, ENDLESS, Running, Shell, until
 
@@ -85,6 +86,79 @@ def test_a_users_own_program_is_created_by_submit_alone(
     own_shell.run(*words, "--resume=night", "--detach")
     assert len(own_shell.on_cluster()) == 2
     assert names(own_shell) == {name}
+
+
+WORDS = 'User "a" cannot create resource "pytorchjobs" in API group "kubeflow.org"'
+
+
+def test_a_refusal_of_the_place_ends_the_command_and_no_run_that_has_a_job(
+    own_shell: Shell, proxy: FaultProxy
+) -> None:
+    head = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403}
+    more = ("--repeats=4", "--parallel=2", "--set=night")
+    with own_shell.started(*SUBMIT, *more) as submit:
+        until(lambda: len(own_shell.on_cluster()) == 2, "two jobs")
+        first, second = own_shell.on_cluster()
+        jobs = f"/{own_shell.kind.plural}"
+        with proxy.answer(403, jobs, body={**head, "message": WORDS}, method="POST") as refused:
+            own_shell.finish(first)
+            refused.wait()
+            submit.until("are not started")
+        assert own_shell.on_cluster() == [second]
+        own_shell.finish(second)
+        submit.ends(6)
+    assert "--resume night" in submit.err
+    phases = {run["run_id"]: run["phase"] for run in own_shell.json("list")}
+    assert (phases.pop(first), phases.pop(second)) == ("Succeeded", "Succeeded")
+    assert list(phases.values()) == ["Failed"]  # the one that was refused; no other has begun
+    (name,) = names(own_shell)
+    assert complete(own_shell, name) == ("True", "NotStarted")
+
+
+def test_who_detaches_creates_all_jobs_and_limits_nobody(own_shell: Shell) -> None:
+    words = (*TWO, "--set=night", "--detach")
+    own_shell.run(*words, "--parallel=1", code=2)
+    assert own_shell.on_cluster() == []
+    own_shell.run(*words, "--parallel=2")
+    until(lambda: len(own_shell.on_cluster()) == 2, "two jobs")
+    with own_shell.started("collect", "--all", "--follow") as collect:
+        collect.until("Running")
+        # Somebody follows its runs, and nobody would begin others of it.
+        with own_shell.started(*SUBMIT, "--set=night") as submit:
+            until(lambda: len(own_shell.on_cluster()) == 3, "the job of the submit")
+            submit.interrupt().ends(130)
+
+
+# -- another store --------------------------------------------------------------------------------
+
+
+def test_a_process_whose_job_another_store_takes_over_leaves_it_and_goes_on_with_its_others(
+    own_shell: Shell,
+) -> None:
+    namespace = own_shell.namespace
+
+    def owner(job: str) -> str:
+        annotations = namespace.get(namespace.job(job))["metadata"]["annotations"]
+        return str(json.loads(annotations[OWNER])["store"])
+
+    colleague = own_shell.colleague()
+    with own_shell.started(*TWO, "--set=night") as submit:
+        first = only(own_shell)
+        (name,) = names(own_shell)
+        colleague.run("collect", "--take-over", "--yes", first)
+        until(lambda: len(own_shell.on_cluster()) == 2, "the job of the second run")
+        (second,) = set(own_shell.on_cluster()) - {first}
+        assert (owner(first), owner(second)) == (colleague.identity, own_shell.identity)
+        own_shell.finish(second)
+        submit.ends(3, 5)
+    assert own_shell.on_cluster() == [first]
+    (taken,) = [one for one in status(own_shell, name)["runs"] if one["name"] == first]
+    assert taken["phase"] == "Lost"
+    # The other store has no object of it: it collects the run, and creates none.
+    own_shell.finish(first)
+    colleague.run("collect", first, "--follow", code=5)
+    assert own_shell.on_cluster() == []
+    assert not (colleague.store / "benchmarks").exists()
 
 
 # -- another host ---------------------------------------------------------------------------------
@@ -176,6 +250,7 @@ def test_an_operator_that_is_installed_meanwhile_leaves_the_benchmarks_of_a_stor
 def test_an_open_run_of_0_4_0_is_collected_and_neither_counted_nor_created(
     own_shell: Shell,
 ) -> None:
+    own_shell.limits = {"creation_settle": 1.0}
     logs = own_shell.printing("old", "--set=night")
     own_shell.printing("never", "--set=night")
     namespace = own_shell.namespace

@@ -247,15 +247,6 @@ def test_an_object_without_a_run_ends_when_it_is_collected(store: Path) -> None:
     assert not is_open(store)
 
 
-@pytest.mark.parametrize("option", ["--keep", "--detach", "--parallel=2"])
-def test_what_only_jobs_of_a_cluster_have_is_refused_before_anything_is_stored(
-    store: Path, option: str
-) -> None:
-    assert main(words(store, option)) == 2
-    assert main(["nodes", str(store.parent / "mine.yaml"), "--backend=local"]) == 2
-    assert not store.exists()
-
-
 def test_the_process_of_an_object_cancels_it(store: Path) -> None:
     with begun(store) as process:
         (name,) = names(store)
