@@ -5,12 +5,14 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from tests.cluster.exposing import expose
 from tests.docs import pages
-from tests.harness.cluster import metric_source, rack
+from tests.harness.cluster import metric_source, operator_process, rack
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell
 from tests.tiers import ROOT
@@ -72,6 +74,39 @@ def test_each_node_has_its_run_and_the_slow_and_the_faulty_one_are_named(checkin
     assert "rack-2 is slow: It is 7." in again.out
     assert len(checking.json("list")) == NODES + 2
     assert checking.run(*CASE, "--resume=july", "--output=name", code=7).out == "rack-2\nrack-4\n"
+
+
+NAMED = """
+import itertools, runpy
+from k8sbench.app import connections
+
+connections.new_set_name = iter("ab").__next__
+runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
+"""
+"""Program whose objects are ``resnet50-a`` and ``resnet50-b``."""
+
+
+def test_an_operator_runs_the_case_on_each_node_and_once_more_on_one_that_may_be_slow(
+    own_cluster: OwnCluster, checking: Shell, tmp_path: Path
+) -> None:
+    operator = operator_process.make(checking.namespace, tmp_path / "machine")
+    operator.pools.write_text(rack.pools("rack"))
+    checking.program = ("-c", NAMED)
+    # Number 3 is of rack-2, and slow; its second run is as fast as the others.
+    rack.logs(checking, range(1, NODES + 1), {3: 0.08}, name="resnet50-a")
+    rack.logs(checking, (1, 2), {}, name="resnet50-b")
+    with operator.collecting() as running:
+        expose(own_cluster, checking, running)
+        done = checking.run(*CASE, "--set=july", "--output=json", code=None)
+        operator_process.end(running)
+    asked = {name: checking.namespace.get("benchmark", f"resnet50-{name}")["spec"] for name in "ab"}
+    every = [f"rack-{one}" for one in range(NODES)]
+    assert {name: spec["nodes"] for name, spec in asked.items()} == {"a": every, "b": ["rack-2"]}
+    assert sorted(row["node"] for row in json.loads(done.out)["rows"]) == every
+    runs = operator.json("list", "--store=local")
+    plans = [operator.json("status", run["run_id"])["plan"] for run in runs]
+    assert sorted(plan["node"] for plan in plans) == sorted([*every, "rack-2"])
+    assert not (checking.store / "runs").exists()
 
 
 def test_the_commands_of_the_page_run_in_its_order(checking: Shell) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -129,6 +130,39 @@ def test_ctrl_c_detaches_and_a_cancel_is_done_when_the_api_server_has_taken_it(
             shell.namespace.get("benchmark", "gone")
         until_jobs(shell)
         until(lambda: operator.phase("gone-1") == "Cancelled", "the record of gone-1")
+
+
+def test_a_lost_terminal_changes_nothing_and_a_resumption_retries_the_object(
+    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
+) -> None:
+    shell = own_shell
+
+    def spec() -> dict[str, Any]:
+        found: dict[str, Any] = shell.namespace.get("benchmark", "day")["spec"]
+        return found
+
+    words = ("submit", *CASE, ENDLESS, "--repeats=2")
+    with serving(operator, own_cluster, shell):
+        with shell.started(*words, "--run-id=day", "--set=night") as submit:
+            submit.until("run day-1")
+            asked = spec()
+            submit.process.send_signal(signal.SIGHUP)
+            submit.ends(130)
+        assert spec() == asked
+        for run_id in ("day-1", "day-2"):
+            until_jobs(shell, run_id)
+            shell.finish(run_id)
+        shell.namespace.wait("condition=Complete", "benchmark/day")
+        until_jobs(shell)
+        assert "nothing is left to do here" in shell.run("collect", "day-1", code=None).err
+        # What was measured is no figure: both are run again.
+        with shell.started(*words, "--resume=night") as submit:
+            until_jobs(shell, "day-3")
+            assert spec() == {**asked, "retry": 1}
+            refused = shell.run("collect", "--take-over", "--yes", "day-3", code=2)
+            assert "k8sbench cancel day-3" in refused.err
+            submit.interrupt().ends(130)
+    assert not (shell.store / "benchmarks").exists()
 
 
 def test_an_operator_that_is_away_is_named_and_its_objects_wait_for_it(

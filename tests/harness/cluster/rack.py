@@ -66,7 +66,7 @@ def logs(
         lack = (lacking or {}).get(number, 0.001 * number)
         log = TrainerLogs(
             shell.namespace,
-            f"resnet50-{number}",
+            f"{more.get('name', 'resnet50')}-{number}",
             shell.folder,
             replicas=1,
             preset=more.get("preset", "full"),
