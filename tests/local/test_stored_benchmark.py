@@ -163,15 +163,12 @@ def test_what_a_process_leaves_is_run_when_it_is_resumed(
     assert not is_open(store)
 
 
-@pytest.mark.parametrize("how", ["Ctrl-C", "closed"])
-def test_a_terminal_that_is_interrupted_or_lost_ends_the_run_and_a_resumption_goes_on(
-    store: Path, how: str
-) -> None:
+@contextlib.contextmanager
+def in_terminal(*command: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Run k8sbench in a terminal of its own; yields it and the terminal's other side."""
     ours, theirs = pty.openpty()
-    (store.parent / "held").touch()
-    command = [sys.executable, "-m", "k8sbench", *words(store, "--set=night")]
     with subprocess.Popen(
-        command,
+        [sys.executable, "-m", "k8sbench", *command],
         env=os.environ,
         stdin=theirs,
         stdout=theirs,
@@ -180,17 +177,56 @@ def test_a_terminal_that_is_interrupted_or_lost_ends_the_run_and_a_resumption_go
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
     ) as process:
         os.close(theirs)
+        try:
+            yield process, ours
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            os.close(ours)
+
+
+def shown(terminal: int, until: bytes | None = None) -> bytes:
+    """Read what is shown, until a text or the end."""
+    read = b""
+    with contextlib.suppress(OSError):  # which is how the other side ends
+        while until is None or until not in read:
+            read += os.read(terminal, 4096)
+    return read
+
+
+@pytest.mark.parametrize("how", ["Ctrl-C", "closed"])
+def test_a_terminal_that_is_interrupted_or_lost_ends_the_run_and_a_resumption_goes_on(
+    store: Path, how: str
+) -> None:
+    (store.parent / "held").touch()
+    with in_terminal(*words(store, "--set=night")) as (process, terminal):
         wait_for(lambda: any(store.glob("runs/*/logs/*.log")), "the first line", PATIENCE)
         if how == "Ctrl-C":
-            os.write(ours, b"\x03")
+            os.write(terminal, b"\x03")
             process.wait(PATIENCE)
-        os.close(ours)
     (store.parent / "held").unlink()
     assert process.returncode == 130
     assert [run["phase"] for run in status(store)["runs"]] == ["Cancelled"]
     assert not is_open(store)
     assert main(words(store, "--resume=night")) == 0
     assert status(store)["summary"]["runs"] == "3/3"
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_a_program_of_ones_own_is_asked_for_once_for_all_of_its_runs(
+    store: Path, answer: str
+) -> None:
+    unasked = [word for word in words(store, "--set=night") if word != "--yes"]
+    with in_terminal(*unasked) as (process, terminal):
+        said = shown(terminal, until=b"[y/N]")
+        assert not store.exists()
+        os.write(terminal, f"{answer}\n".encode())
+        said += shown(terminal)
+        assert process.wait(PATIENCE) == (0 if answer == "y" else 2)
+    assert said.count(b"[y/N]") == 1
+    assert store.exists() == (answer == "y")
+    assert answer == "n" or status(store)["summary"]["runs"] == "2/2"
 
 
 @pytest.mark.parametrize("command", ["watch", "collect", "cancel"])
