@@ -165,6 +165,21 @@ def test_a_lost_terminal_changes_nothing_and_a_resumption_retries_the_object(
     assert not (shell.store / "benchmarks").exists()
 
 
+def test_a_job_that_is_kept_stays_until_its_object_keeps_it_no_longer(
+    own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
+) -> None:
+    shell = own_shell
+    with serving(operator, own_cluster, shell):
+        with shell.started("submit", *CASE, ENDLESS, "--run-id=kept", "--keep") as submit:
+            until_jobs(shell, "kept-1")
+            shell.finish("kept-1")
+            submit.ends(5)  # its pods print nothing
+        assert shell.on_cluster() == ["kept-1"]
+        patch = '--patch={"spec": {"keep": false}}'
+        shell.namespace.kubectl("patch", "benchmark", "kept", "--type=merge", patch)
+        until_jobs(shell)
+
+
 def test_an_operator_that_is_away_is_named_and_its_objects_wait_for_it(
     own_cluster: OwnCluster, own_shell: Shell, operator: OperatorShell
 ) -> None:

@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.harness.cluster.shell import Shell
+from tests.harness.cluster.shell import CASE, ENDLESS, Shell, until
 
 OWNER = "k8sbench.io/owner"
 
@@ -65,3 +66,30 @@ def test_a_job_is_collected_where_it_is_taken_over_and_nowhere_else(own_shell: S
     assert "left" not in shell.on_cluster()
     # Nobody knows any more who has taken it over: the job is gone.
     assert "run-lost" in shell.run("collect", "left", code=3).out
+
+
+# -- no owner -------------------------------------------------------------------------------------
+
+
+def test_a_rendered_job_belongs_to_nobody_until_a_store_collects_it_by_its_name(
+    own_shell: Shell,
+) -> None:
+    shell = own_shell
+    logs = shell.logs("loose").begin().end()
+    rendered = shell.run("render", *CASE, ENDLESS, "--run-id=loose", "--with-trainers").out
+    shell.namespace.create(*yaml.safe_load_all(rendered))
+    assert OWNER not in written(shell, "loose")
+    # Nor does it take a place of its set.
+    with shell.started("submit", *CASE, ENDLESS, "--set=loose", "--parallel=1") as submit:
+        until(lambda: len(shell.on_cluster()) == 2, "the job of the submit")
+        (job,) = set(shell.on_cluster()) - {"loose"}
+        shell.finish(job)
+        submit.ends(5)
+    shell.finish("loose")
+    shell.namespace.wait_for_success("loose")
+    shell.run("collect", "--all")
+    assert shell.on_cluster() == ["loose"]
+    assert " ok (smoke)" in shell.run("collect", "loose").out
+    assert shell.archived("loose") == logs.expected[shell.replicas[0]]
+    assert shell.on_cluster() == []
+    assert shell.json("status", "loose")["plan"]["object_name"] is None

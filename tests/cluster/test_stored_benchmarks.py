@@ -129,6 +129,20 @@ def test_who_detaches_creates_all_jobs_and_limits_nobody(own_shell: Shell) -> No
             submit.interrupt().ends(130)
 
 
+def test_a_benchmark_that_keeps_its_jobs_has_them_until_it_is_deleted(own_shell: Shell) -> None:
+    with own_shell.started(*SUBMIT, "--keep") as submit:
+        job = only(own_shell)
+        own_shell.finish(job)
+        submit.ends(5)  # its pods print nothing
+    (name,) = names(own_shell)
+    own_shell.run("collect", "--all")
+    assert own_shell.on_cluster() == [job]
+    own_shell.run("delete", name)
+    assert own_shell.on_cluster() == []
+    assert names(own_shell) == set()
+    assert own_shell.phase(job) == "Succeeded"
+
+
 # -- another store --------------------------------------------------------------------------------
 
 
