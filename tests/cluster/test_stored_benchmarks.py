@@ -75,6 +75,12 @@ def test_a_users_own_program_is_created_by_submit_alone(
         submit.process.send_signal(number)
         submit.ends(130, -number)
     assert own_shell.on_cluster() == [job]
+    stored = json.loads((own_shell.store / "benchmarks" / f"{name}.json").read_text())
+    place, private = stored["place"], stored["private"]
+    assert (place["backend"], private["benchmark"]) == ("kubernetes", str(file))
+    assert place["access"]["namespace"] == own_shell.namespace.name
+    assert place["process"]["pid"] == submit.process.pid
+    assert str(file) not in json.dumps(stored["object"])
     which = () if "--all" in command else (name,)
     with own_shell.started(*command, *which) as later:
         own_shell.finish(job)
@@ -221,19 +227,19 @@ def operator(own_shell: Shell, tmp_path: Path) -> OperatorShell:
     return operator_process.make(own_shell.namespace, tmp_path / "machine")
 
 
+def has_operator(shell: Shell) -> bool:
+    return "k8sbench-operator" in shell.namespace.kubectl("get", "leases", "--output=name")
+
+
 def test_an_operator_that_is_installed_meanwhile_leaves_the_benchmarks_of_a_store_to_it(
     own_shell: Shell, operator: OperatorShell
 ) -> None:
     namespace = own_shell.namespace
-
-    def serves() -> bool:
-        return "k8sbench-operator" in namespace.kubectl("get", "leases", "--output=name")
-
     with own_shell.started(*TWO, "--set=night") as submit:
         first = only(own_shell)
         (name,) = names(own_shell)
         with operator.collecting() as running:
-            until(serves, "the operator's Lease")
+            until(lambda: has_operator(own_shell), "the operator's Lease")
             own_shell.finish(first)
             # The process creates the next job, and not the operator.
             until(lambda: own_shell.on_cluster() not in ([first], []), "the second job")
@@ -299,11 +305,12 @@ def is_planned(shell: Shell, name: str) -> bool:
 
 
 def spans(shell: Shell) -> list[tuple[float, float]]:
-    """Return the times at which each run of the store was recorded and ended."""
+    """Return the times at which each run of the store had its job created, and ended."""
     found = []
     for run in (shell.store / "runs").iterdir():
-        lines = (run / "events.jsonl").read_text().splitlines()
-        found.append((json.loads(lines[0])["at"], json.loads(lines[-1])["at"]))
+        steps = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+        created = [step["at"] for step in steps if step["cause_id"] == "job-created"]
+        found += [(at, steps[-1]["at"]) for at in created[:1]]
     return found
 
 
@@ -333,7 +340,7 @@ def test_a_limit_that_is_given_counts_over_all_submits_of_a_set_at_once(
             until(lambda: len(names(own_shell)) == len(running), "its object")
         # Each has counted the runs of the set, and begun those that it may.
         until(lambda: all(is_planned(own_shell, name) for name in names(own_shell)), "plans")
-        assert len(spans(own_shell)) == most
+        assert len(list((own_shell.store / "runs").iterdir())) == most
         done: set[str] = set()
         while len(done) < 2 * len(limits):
             until(lambda: set(own_shell.on_cluster()) - done, "a job")
@@ -344,3 +351,29 @@ def test_a_limit_that_is_given_counts_over_all_submits_of_a_set_at_once(
             one.ends(5)  # the pods print nothing
     assert len(spans(own_shell)) == 2 * len(limits)
     assert most_at_once(own_shell) == most
+
+
+@pytest.mark.parametrize(
+    ("limits", "most"), [((2, None, 2), 2), ((None, None, None), 3)], ids=["given", "not given"]
+)
+def test_an_operator_counts_a_limit_that_is_given_over_all_objects_of_a_set(
+    own_shell: Shell, operator: OperatorShell, limits: Sequence[int | None], most: int
+) -> None:
+    with operator.collecting() as running:
+        until(lambda: has_operator(own_shell), "the operator's Lease")
+        for letter, limit in zip("abc", limits, strict=True):
+            given = () if limit is None else (f"--parallel={limit}",)
+            own_shell.run(*TWO, "--set=night", f"--run-id={letter}", "--detach", *given)
+        recorded = operator.store / "runs"
+        until(lambda: len(list(recorded.iterdir())) == 6, "the records of all runs")
+        until(lambda: len(own_shell.on_cluster()) == most, f"{most} jobs")
+        done: set[str] = set()
+        while len(done) < 6:
+            until(lambda: set(own_shell.on_cluster()) - done, "a job")
+            job = min(set(own_shell.on_cluster()) - done)
+            own_shell.finish(job)
+            done.add(job)
+        own_shell.until_nothing_is_left()
+        operator_process.end(running)
+    assert len(spans(operator)) == 6
+    assert most_at_once(operator) == most
