@@ -394,6 +394,12 @@ def elsewhere(store: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def phases(store: Path, name: str) -> list[str]:
+    """Phases of the runs that an object's status tells of; none before it is written."""
+    is_told = (store / "benchmarks" / f"{name}.status.json").exists()
+    return [run["phase"] for run in status_of(store, name).get("runs", ())] if is_told else []
+
+
 def files(store: Path) -> dict[Path, bytes]:
     """All that is on record of objects and runs."""
     found = [*store.glob("benchmarks/**/*"), *store.glob("runs/*/*.json*")]
@@ -404,8 +410,7 @@ def test_another_host_whose_locks_say_yes_leaves_what_a_process_here_runs(store:
     with begun(store) as process:
         (name,) = names(store)
         (run,) = (store / "runs").iterdir()
-        told = store / "benchmarks" / f"{name}.status.json"
-        wait_for(lambda: told.exists() and '"Running"' in told.read_text(), "its status")
+        wait_for(lambda: phases(store, name) == ["Running"], "the last status", PATIENCE)
         before = files(store)
         again = words(store, "--resume=night")
         for command in (again, ["cancel", name], ["collect", "--take-over", name]):
