@@ -130,7 +130,7 @@ def test_the_role_is_enough_and_it_changes_nothing_and_never_lists_all_pods(
     assert report.ids("warning") == {"gpu-metrics"}
     assert report.level("permissions") == "ok"
     asked = audit.requests(own_cluster.layout.audit_log)
-    account = f"system:serviceaccount:{namespace.name}:user"
+    account = users.account(namespace, "user")
     ours = [one for one in asked if one["user"].get("username") == account]
     assert ours
     for one in ours:

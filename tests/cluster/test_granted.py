@@ -98,7 +98,7 @@ class Account:
         }
 
     def _requests(self) -> list[dict[str, Any]]:
-        name = f"system:serviceaccount:{self.namespace.name}:{self.name}"
+        name = users.account(self.namespace, self.name)
         cluster = self.namespace.cluster
         assert isinstance(cluster, OwnCluster)
         asked = audit.requests(cluster.layout.audit_log)

@@ -41,15 +41,15 @@ def make(
     return sign_in(namespace, name, folder / f"{name}.kubeconfig")
 
 
-def sign_in_new(namespace: Namespace, account: str, path: Path) -> Path:
+def sign_in_new(namespace: Namespace, name: str, path: Path) -> Path:
     """Write a kubeconfig of a new service account without permissions."""
-    namespace.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}})
-    return sign_in(namespace, account, path)
+    namespace.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
+    return sign_in(namespace, name, path)
 
 
-def sign_in(namespace: Namespace, account: str, path: Path) -> Path:
+def sign_in(namespace: Namespace, name: str, path: Path) -> Path:
     """Write a kubeconfig that signs in as a service account."""
-    token = namespace.kubectl("create", "token", account, f"--duration={LIFETIME}").strip()
+    token = namespace.kubectl("create", "token", name, f"--duration={LIFETIME}").strip()
     return write_kubeconfig(namespace, path, {"token": token})
 
 
@@ -58,9 +58,14 @@ def grant(namespace: Namespace, name: str, what: str, rules: list[Any]) -> None:
     namespace.create(*_granted("Role", namespace, name, rules, {}, what=f"-{what}"))
 
 
+def account(namespace: Namespace, name: str) -> str:
+    """Return the name by which the API server knows a user."""
+    return f"system:serviceaccount:{namespace.name}:{name}"
+
+
 def may(namespace: Namespace, name: str, verb: str, resource: str) -> bool:
     """Return True if the API server currently allows a user's request."""
-    who = f"--as=system:serviceaccount:{namespace.name}:{name}"
+    who = f"--as={account(namespace, name)}"
     try:
         namespace.kubectl("auth", "can-i", verb, resource, who)
     except KubectlFailed:
