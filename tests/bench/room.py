@@ -17,11 +17,12 @@ REPLICAS, GPUS, SPARE = 4, 32, 4
 
 
 @contextlib.contextmanager
-def cluster_for(jobs: int) -> Iterator[tuple[OwnCluster, Path]]:
+def cluster_for(jobs: int, *, has_kueue: bool = False) -> Iterator[tuple[OwnCluster, Path]]:
     """Start a cluster with enough nodes; yields it and a folder, and ends it."""
+    options = bringup.Options(has_kueue=has_kueue)
     count = bringup.NODES + math.ceil(jobs * REPLICAS / GPUS) + SPARE
     with tempfile.TemporaryDirectory(prefix="k8sb-") as name:
-        own = bringup.start(Path(name) / "k", say=lambda _: None)
+        own = bringup.start(Path(name) / "k", options, say=lambda _: None)
         try:
             room = nodes.fake_nodes(count, GPUS)[bringup.NODES :]
             own.create(*room)

@@ -14,6 +14,7 @@ from tests.harness.cluster import tools
 from tests.harness.cluster.fixture import (
     cluster,
     monitoring,
+    more_nodes,
     namespace,
     new_namespace,
     own_cluster,
@@ -28,6 +29,7 @@ __all__ = [
     "cluster",
     "common",
     "monitoring",
+    "more_nodes",
     "namespace",
     "new_namespace",
     "own_cluster",

@@ -2,63 +2,22 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.bench import observed_jobs
 from tests.cluster.test_benchmark_objects import body, phases, serving, usual
+from tests.cluster.test_scale import PRINTED, asked_by
 from tests.harness.cluster import fixture, operator_process, pod_logs
 from tests.harness.cluster.bringup import Options
-from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.namespace import Namespace
+from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.queues import QUEUE, kueue, queue_of, stop
 from tests.harness.cluster.shell import ENDLESS, Shell, until
 from tests.harness.cluster.trainer_logs import TrainerLogs
-
-QUEUE = "team-queue"
-"""The LocalQueue that :func:`queue_of` makes."""
-_PLENTY = {"cpu": "10k", "memory": "100Ti"}
-"""Ample quota; a resource without quota would block the jobs that request it."""
-
-
-def kueue(kind: str, name: str, **fields: Any) -> dict[str, Any]:
-    """Make an object of Kueue's."""
-    metadata = {"name": name}
-    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata, **fields}
-
-
-def local_queue(name: str, cluster_queue: str) -> dict[str, Any]:
-    """Make a queue of a namespace."""
-    return kueue("LocalQueue", name, spec={"clusterQueue": cluster_queue})
-
-
-@contextlib.contextmanager
-def queue_of(
-    namespace: Namespace, gpus: int, labels: Mapping[str, str] | None = None, **spec: Any
-) -> Iterator[str]:
-    """Create the queue :data:`QUEUE` in a namespace with a GPU quota.
-
-    Yields the name of its ClusterQueue and ResourceFlavor, which is the namespace's.
-    """
-    name = namespace.name
-    quota = {"nvidia.com/gpu": str(gpus), **_PLENTY}
-    resources = [{"name": each, "nominalQuota": amount} for each, amount in quota.items()]
-    group = {"coveredResources": [*quota], "flavors": [{"name": name, "resources": resources}]}
-    only_here = {"matchLabels": {"kubernetes.io/metadata.name": name}}
-    queue_spec = {"namespaceSelector": only_here, "resourceGroups": [group], **spec}
-    flavor = {"nodeLabels": labels} if labels else {}
-    namespace.cluster.create(
-        kueue("ResourceFlavor", name, spec=flavor), kueue("ClusterQueue", name, spec=queue_spec)
-    )
-    namespace.create(local_queue(QUEUE, name))
-    namespace.wait("condition=Active", f"localqueue/{QUEUE}")
-    try:
-        yield name
-    finally:
-        # Without waiting: their finalizers go when the last workload of the namespace has gone.
-        words = ("clusterqueue,resourceflavor", name, "--wait=false", "--ignore-not-found")
-        namespace.cluster.kubectl("delete", *words)
 
 
 @contextlib.contextmanager
@@ -86,7 +45,7 @@ GPU_NODES = "--selector=nvidia.com/gpu.present=true"
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCluster]:
     """Give a cluster with both operators and Kueue."""
     options = Options(has_trainer=True, has_kueue=True)
     yield from fixture.with_operators(tmp_path_factory, options)
@@ -204,12 +163,6 @@ def test_a_preempted_run_waits_and_its_last_attempt_counts(own_shell: Shell, kin
 
 
 def test_a_stopped_queue_is_named_and_a_drained_one_stops_the_run(own_shell: Shell) -> None:
-    def stop(name: str, policy: str) -> None:
-        patch = json.dumps({"spec": {"stopPolicy": policy}})
-        own_shell.namespace.cluster.kubectl(
-            "patch", "clusterqueue", name, "--type=merge", f"--patch={patch}"
-        )
-
     def ended(run_id: str) -> tuple[str, str]:
         latest = own_shell.json("status", run_id)["history"][-1]
         return latest["phase"], latest["cause_id"]
@@ -219,19 +172,19 @@ def test_a_stopped_queue_is_named_and_a_drained_one_stops_the_run(own_shell: She
         own_shell.submitted("run", IN_QUEUE, TRAINJOB) as submit,
     ):
         submit.until("Running: All 2 replicas run.")
-        stop(name, "Hold")
+        stop(own_shell.namespace.cluster, name, "Hold")
         with own_shell.submitted("held", IN_QUEUE, TRAINJOB) as later:
             later.until(f"ClusterQueue {name} is inactive")
             assert ended("held") == ("Queued", "queue-unusable")
             own_shell.run("cancel", "held")
             later.ends(3)
         assert own_shell.phase("run") == "Running"
-        stop(name, "HoldAndDrain")
+        stop(own_shell.namespace.cluster, name, "HoldAndDrain")
         submit.until("Queue team-queue does not take the job")
         assert ended("run") == ("Queued", "queue-unusable")
         checks = own_shell.json("doctor", IN_QUEUE, ENDLESS, code=6)["checks"]
         assert {one["id"] for one in checks if one["level"] == "failure"} == {"queue"}
-        stop(name, "None")
+        stop(own_shell.namespace.cluster, name, "None")
         until(lambda: own_shell.phase("run") == "Running", "the run to run again")
         own_shell.run("cancel", "run")
         submit.ends(3)
@@ -288,6 +241,23 @@ def test_a_queue_of_other_nodes_is_refused_before_creation(own_shell: Shell) -> 
         assert own_shell.json("list") == []
         checks = own_shell.json("doctor", IN_QUEUE, ENDLESS, code=6)["checks"]
         assert {one["id"] for one in checks if one["level"] == "failure"} == {"queue-nodes"}
+
+
+# --- jobs of others -----------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("more_nodes")
+def test_labelled_jobs_of_all_shapes_share_watches_and_lose_no_line_unnamed(
+    cluster: OwnCluster, tmp_path: Path
+) -> None:
+    observed_jobs.play(cluster, tmp_path, 2 * len(observed_jobs.SHAPES), [PRINTED])
+    (namespace,) = {
+        json.loads(path.read_text())["plan"]["observed"]["namespace"]
+        for path in tmp_path.glob("*/runs/*/run.json")
+    }
+    _, watches = asked_by(cluster.layout.audit_log, namespace)
+    kinds_of_jobs, pods_and_events, of_operator = 5, 2, 4
+    assert watches <= kinds_of_jobs + pods_and_events + of_operator
 
 
 # --- without a queue ----------------------------------------------------------------------------

@@ -5,28 +5,20 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bench import observed_jobs
 from tests.harness import benchmark_files
-from tests.harness.cluster import audit, bringup, nodes, operator_process
+from tests.harness.cluster import audit, nodes, operator_process
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.readings import wait_for_nodes
 from tests.harness.cluster.shell import POOLS, Shell, until
 from tests.tiers import ROOT
 
 JOBS, REPLICAS = 8, 4
 """kwok takes one of a machine's 128 inotify instances per followed log."""
-MORE_NODES, GPUS = 2, 32
-"""Room for twice all pods, so that all run at once.
-
-Other tests may leave pods. The master of a job that waits for a node would end without it.
-"""
 RUN_FOR = "4s"
 REQUESTS_PER_LOG = 15
 """Upper limit.
@@ -61,17 +53,6 @@ def asked_by(log: Path, namespace: str) -> tuple[Counter[str], int]:
     return found, max(open_at_once)
 
 
-@pytest.fixture
-def more_nodes(own_cluster: OwnCluster) -> Iterator[None]:
-    """Give the cluster room for many pods for the time of a test."""
-    more = nodes.fake_nodes(bringup.NODES + MORE_NODES, GPUS)[bringup.NODES :]
-    own_cluster.create(*more)
-    names = [node["metadata"]["name"] for node in more]
-    wait_for_nodes(own_cluster, *names)
-    yield
-    own_cluster.kubectl("delete", "nodes", *names)
-
-
 @pytest.mark.usefixtures("more_nodes")
 def test_jobs_share_watches(own_cluster: OwnCluster, namespace: Namespace, tmp_path: Path) -> None:
     store, benchmark, pools = (tmp_path / name for name in ("store", "small.yaml", "pools.yaml"))
@@ -96,20 +77,6 @@ def test_jobs_share_watches(own_cluster: OwnCluster, namespace: Namespace, tmp_p
     rest = [number for what, number in requests.items() if not what.startswith("watch ")]
     assert sum(rest) <= JOBS * REQUESTS_PER_JOB
     assert not namespace.get("pytorchjobs")
-
-
-@pytest.mark.usefixtures("more_nodes")
-def test_labelled_jobs_of_all_shapes_share_watches_and_lose_no_line_unnamed(
-    own_cluster: OwnCluster, tmp_path: Path
-) -> None:
-    observed_jobs.play(own_cluster, tmp_path, 2 * len(observed_jobs.SHAPES), [PRINTED])
-    (namespace,) = {
-        json.loads(path.read_text())["plan"]["observed"]["namespace"]
-        for path in tmp_path.glob("*/runs/*/run.json")
-    }
-    _, watches = asked_by(own_cluster.layout.audit_log, namespace)
-    kinds_of_jobs, pods_and_events, of_operator = 5, 2, 4
-    assert watches <= kinds_of_jobs + pods_and_events + of_operator
 
 
 MANY = 600

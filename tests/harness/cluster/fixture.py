@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.harness.cluster import bringup, tools
+from tests.harness.cluster import bringup, nodes, tools
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.namespace import ENFORCED, Namespace
 from tests.harness.cluster.own import OwnCluster
+from tests.harness.cluster.readings import wait_for_nodes
 
 
 @pytest.fixture(scope="session")
@@ -92,3 +93,21 @@ def monitoring(own_cluster: OwnCluster) -> Iterator[None]:
     own_cluster.until(both, lambda: "kube-apiserver")
     yield
     own_cluster.kubectl("delete", *(f"--filename={file}" for file in files))
+
+
+MORE_NODES, MORE_GPUS = 2, 32
+"""Room for 64 pods, so that all of a test run at once.
+
+Other tests may leave pods. The master of a job that waits for a node would end without it.
+"""
+
+
+@pytest.fixture
+def more_nodes(cluster: OwnCluster) -> Iterator[None]:
+    """Give the cluster room for many pods for the time of a test."""
+    more = nodes.fake_nodes(bringup.NODES + MORE_NODES, MORE_GPUS)[bringup.NODES :]
+    cluster.create(*more)
+    names = [node["metadata"]["name"] for node in more]
+    wait_for_nodes(cluster, *names)
+    yield
+    cluster.kubectl("delete", "nodes", *names)

@@ -56,6 +56,21 @@ def make(namespace: Namespace, folder: Path) -> OperatorShell:
     return OperatorShell(namespace, kubeconfig, folder / "operator")
 
 
+def may_observe(namespace: Namespace, folder: Path) -> Path:
+    """Make an operator's user that observes and may write its Lease alone; returns its kubeconfig.
+
+    The Secret of its token is there.
+    """
+    folder.mkdir(exist_ok=True)
+    kubeconfig = users.make(namespace, folder, "operator", sees_nodes=True, file=users.OBSERVER)
+    secret = {"metadata": {"name": "dlperf-operator-token"}, "stringData": {"token": "given"}}
+    namespace.create({"apiVersion": "v1", "kind": "Secret", **secret})
+    reading = ["get", "list", "watch"]
+    seen = [{**rule, "verbs": reading} for rule in (TOKENS, BENCHMARKS[0])]
+    users.grant(namespace, "operator", "leases", [LEASES, *seen])
+    return kubeconfig
+
+
 def given(shell: Shell, name: str, **spec: Any) -> TrainerLogs:
     """Create an object with one run, ``NAME-1``, whose pods print."""
     logs = shell.logs(f"{name}-1").begin()
