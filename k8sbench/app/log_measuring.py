@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -40,12 +40,37 @@ waiting: list[_Waiting] = []
 """Tasks of which no child knows, and their answers."""
 TURN = threading.Lock()
 """Held while a child measures; whoever gets it measures for all that wait."""
+_coming: set[str] = set()
+"""Runs whose tasks the next child shall have, too."""
+_ARRIVAL = threading.Condition()
+"""Notified when a run is no longer among them."""
 
 
-def measure_run(files: Mapping[str, str], first: str, *, options: MeasureOptions) -> MeasuredLog:
+def expect(run_ids: Iterable[str]) -> None:
+    """Have the next child wait for the tasks of these runs.
+
+    Each needs a thread of its own, which measures it or calls :func:`arrived`.
+    """
+    with _ARRIVAL:
+        _coming.update(run_ids)
+
+
+def arrived(run_id: str) -> None:
+    """Have no child wait for the task of a run: it waits itself, or never comes."""
+    with _ARRIVAL:
+        _coming.discard(run_id)
+        _ARRIVAL.notify_all()
+
+
+def measure_run(
+    files: Mapping[str, str], first: str, *, options: MeasureOptions, run_id: str = ""
+) -> MeasuredLog:
     """Measure the logs of one run as :func:`.imports.measure_run`; blocks until it is done."""
     answer: Future[Any] = Future()
     waiting.append((Task(files=files, first=first, options=options), answer))
+    arrived(run_id)
+    with _ARRIVAL:
+        _ARRIVAL.wait_for(lambda: not _coming)
     while not answer.done():
         with TURN:
             batch = waiting[:MOST]

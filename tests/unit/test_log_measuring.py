@@ -70,3 +70,19 @@ def test_logs_that_wait_are_measured_by_one_child(sent: list[int]) -> None:
             wait_until(lambda: len(log_measuring.waiting) == 3, "three tasks")
         assert all(isinstance(one, MeasuredLog) for one in answer.result())
     assert len(sent) == 1
+
+
+def test_a_child_waits_for_all_runs_that_are_expected(sent: list[int]) -> None:
+    def one(run_id: str) -> MeasuredLog:
+        files = {str(LOG): LOG.stem}
+        return log_measuring.measure_run(files, run_id, options=OPTIONS, run_id=run_id)
+
+    log_measuring.expect(["first", "last", "never"])
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(one, "first")
+        wait_until(lambda: len(log_measuring.waiting) == 1, "the first task")
+        log_measuring.arrived("never")
+        assert not sent
+        last = pool.submit(one, "last")
+        assert all(isinstance(found.result(), MeasuredLog) for found in (first, last))
+    assert len(sent) == 1
