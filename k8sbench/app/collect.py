@@ -44,6 +44,9 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
                 for run in runs:
                     if run.needs_collection:
                         collecting.check_place(run, context.cluster, context.location)
+                        if options.runs:
+                            stored_objects.check_place(store, run)
+                runs = _left_here(store, runs, result, reporter)
                 collected = collecting.collect(
                     runs, context, reporter, stop, options, follow=options.until_over
                 )
@@ -57,6 +60,24 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
             reporter.note(f"warning: run {run_id} is left out: {error.message} {error.action}")
             result.failed.setdefault(run_id, error)
         return result, results.rows(store, result.closed, reporter.note, accept=options.accept)
+
+
+def _left_here(
+    store: SqlStore, runs: list[Run], result: CollectResult, reporter: Reporter
+) -> list[Run]:
+    """Return the runs without those that another machine may go on with."""
+    here = []
+    errors = {}
+    for run in runs:
+        error = stored_objects.held_elsewhere(store, run) if run.needs_collection else None
+        if error is None:
+            here.append(run)
+        else:
+            result.followed.append(run)
+            errors[error.message] = error
+    for error in errors.values():
+        reporter.note(f"{error.message} {error.action}")
+    return here
 
 
 def _known(run_id: str, context: RunContext) -> Run:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from k8sbench.adapters import processes
 from k8sbench.app import objects, stored_objects, stores
 from k8sbench.app.connections import now
 from k8sbench.app.find import find_run_to_change
@@ -121,10 +120,8 @@ def _end_object(benchmark: Benchmark, kind: Kind, follower: Follower) -> None:
 def _check_reachable(store: SqlStore, benchmark: Benchmark) -> None:
     """Reject an object whose local runs only another machine can end."""
     stored = stored_objects.of_store(store).stored(benchmark)
-    if stored is None or benchmark.is_over or stored.place.backend != "local":
-        return
-    process = stored.place.process
-    if processes.is_elsewhere(process):
+    process = stored_objects.process_elsewhere(store, benchmark)
+    if stored is not None and stored.place.backend == "local" and process is not None:
         raise UsageError(
             f"Benchmark {benchmark.name} runs on another machine ({process.host}).",
             f"End it there; if that machine is gone: k8sbench collect --take-over {benchmark.name}",

@@ -108,6 +108,8 @@ class Follower(msgspec.Struct, frozen=True):
         closed raises :class:`Interrupted`; the run goes on.
         """
         store, stop, note = self.store, self.stop, self.reporter.note
+        if run.plan.backend == "kubernetes" and not run.is_closed:
+            stored_objects.check_place(store, run)
         owes = bool(run.wishes)
         is_ours = False
         with stop:
@@ -184,6 +186,8 @@ class Follower(msgspec.Struct, frozen=True):
     def delete(self, run: Run, wish: Wish) -> None:
         """Delete what is left of a run; cancel an active one first."""
         connections.check_on_cluster(run)
+        if not run.is_closed:
+            stored_objects.check_place(self.store, run)
         run = self.store.wish(run.run_id, wish)
         if not run.phase.final:
             self._end(run, to_cancel())
@@ -198,7 +202,8 @@ class Follower(msgspec.Struct, frozen=True):
         else:
             with self._on_record(run_id, wish):
                 run = store.wish(run_id, wish)
-                is_ours = store.claims.claim(run_id)
+                elsewhere = stored_objects.held_elsewhere(store, run)
+                is_ours = elsewhere is None and store.claims.claim(run_id)
                 with self.opened(run) as here:
                     job = collecting.own_job(run_id, here)
                     if is_ours:
@@ -209,6 +214,10 @@ class Follower(msgspec.Struct, frozen=True):
                         run = closed
                     elif job is not None:
                         here.cluster.cancel(run_id, CAUSE, CAUSE_ID)
+                if elsewhere is not None:
+                    self.reporter.note(f"Run {run_id} is cancelled. {elsewhere.message}")
+                    self.reporter.note(elsewhere.action)
+                    return
                 if not is_ours:
                     # The process that follows it archives its logs and closes it.
                     run = self.follow(run)

@@ -18,7 +18,7 @@ from k8sbench.lifecycle.lost_runs import mark_lost
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.model import benchmark_object, stored_object
 from k8sbench.model.benchmark_object import LONGEST_NAME, Benchmark
-from k8sbench.model.errors import UsageError
+from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.stored_object import ObjectPlace, PrivateOptions
 from k8sbench.ports import Clock
@@ -54,7 +54,7 @@ def held(
         benchmark = None
         candidates = _candidates(every, submission.request, name)
         for one in candidates:
-            _check_place(every, one)
+            _check_place(store, one)
         for one in candidates:
             if benchmark_object.is_same(asked, one) and not one.spec.cancel and is_ours(one.name):
                 _check_process(every, one)
@@ -71,7 +71,21 @@ def held(
                 "spec": {**asked["spec"], "set": submission.request.joined_set},
             }
             benchmark = every.create(asked, place, private)
-        yield StoredObjects(store.root, clock, names={benchmark.name}), benchmark
+        try:
+            yield StoredObjects(store.root, clock, names={benchmark.name}), benchmark
+        finally:
+            with contextlib.suppress(BenchError):  # as if this process were killed
+                _leave(every, benchmark)
+
+
+def _leave(every: StoredObjects, one: Benchmark) -> None:
+    """Record that no process reconciles an object any more, so that any machine may collect it."""
+    current, stored = every.find(one.name), every.stored(one)
+    if current is None or stored is None or current.is_over:
+        return
+    if stored.place.process == processes.this_process():
+        left = msgspec.structs.replace(stored.place, process=None)
+        every.place(one, left, before=stored.place)
 
 
 def _candidates(every: StoredObjects, request: SubmitRequest, name: str) -> Sequence[Benchmark]:
@@ -83,12 +97,12 @@ def _candidates(every: StoredObjects, request: SubmitRequest, name: str) -> Sequ
     return () if found is None else (found,)
 
 
-def _check_place(every: StoredObjects, one: Benchmark) -> None:
+def _check_place(store: SqlStore, one: Benchmark) -> None:
     """Reject an object that another machine may go on with, whatever the locks of files say."""
-    stored = every.stored(one)
-    if stored is None or one.is_over or not processes.is_elsewhere(stored.place.process):
-        return
-    raise _held_elsewhere(one, f"on {stored.place.process.host}, which cannot be seen from here")
+    process = stored_objects.process_elsewhere(store, one)
+    if process is not None:
+        where = f"on {process.host}, which cannot be seen from here"
+        raise stored_objects.error_of(one, where)
 
 
 def _check_process(every: StoredObjects, one: Benchmark) -> None:
@@ -98,14 +112,7 @@ def _check_process(every: StoredObjects, one: Benchmark) -> None:
     if one.is_over or process is None or process.pid == os.getpid():
         return
     if processes.alive(process):
-        raise _held_elsewhere(one, f"as process {process.pid}, which still runs")
-
-
-def _held_elsewhere(one: Benchmark, where: str) -> UsageError:
-    return UsageError(
-        f"Benchmark {one.name} was submitted by k8sbench {where}.",
-        f"Wait for its end there, or go on with it here: k8sbench collect --take-over {one.name}",
-    )
+        raise stored_objects.error_of(one, f"as process {process.pid}, which still runs")
 
 
 def take_over(store: SqlStore, one: Benchmark, agree: Agree, note: Note) -> None:
@@ -126,7 +133,7 @@ def take_over(store: SqlStore, one: Benchmark, agree: Agree, note: Note) -> None
         )
     try:
         process = stored.place.process
-        if not processes.is_elsewhere(process) and not processes.alive(process):
+        if process is None or not (processes.is_elsewhere(process) or processes.alive(process)):
             return
         who = f"k8sbench (pid {process.pid} on {process.host})"
         if not agree(

@@ -19,7 +19,7 @@ from k8sbench.lifecycle.status_writer import StatusWriter
 from k8sbench.model.benchmark_object import Benchmark, claim_of
 from k8sbench.model.errors import NotFound, UsageError, few
 from k8sbench.model.identity import resolve
-from k8sbench.model.run import Run
+from k8sbench.model.run import Process, Run
 from k8sbench.ports import RunFilter
 from k8sbench.report import benchmark_status
 from k8sbench.threads import Inline
@@ -90,6 +90,41 @@ def _told(benchmark: Benchmark) -> set[str]:
     return {run["name"] for run in benchmark.status.get("runs") or ()}
 
 
+# -- places ----------------------------------------------------------------------------------------
+
+
+def held_elsewhere(store: SqlStore, run: Run) -> UsageError | None:
+    """Return the error for a run whose object another machine may go on with; None without one.
+
+    Locks on files exclude the processes of one machine alone, so what they say does not count.
+    """
+    for one in of_store(store).every(is_open=True):
+        if is_of(run, one) and (process := process_elsewhere(store, one)) is not None:
+            return error_of(one, f"on {process.host}, which cannot be seen from here")
+    return None
+
+
+def check_place(store: SqlStore, run: Run) -> None:
+    """Reject a run whose object another machine may go on with."""
+    if (error := held_elsewhere(store, run)) is not None:
+        raise error
+
+
+def process_elsewhere(store: SqlStore, one: Benchmark) -> Process | None:
+    """Return the process of another machine that may go on with an object."""
+    stored = of_store(store).stored(one)
+    process = None if stored is None or one.is_over else stored.place.process
+    return process if process is not None and processes.is_elsewhere(process) else None
+
+
+def error_of(one: Benchmark, where: str) -> UsageError:
+    """Return the error for an object that another process has."""
+    return UsageError(
+        f"Benchmark {one.name} was submitted by k8sbench {where}.",
+        f"Wait for its end there, or go on with it here: k8sbench collect --take-over {one.name}",
+    )
+
+
 # -- statuses --------------------------------------------------------------------------------------
 
 
@@ -134,13 +169,15 @@ def held(store: SqlStore, benchmark: Benchmark) -> Iterator[bool]:
     claim = claim_of(benchmark.name)
     stored = of_store(store).stored(benchmark)
     is_ours = stored is not None and not (
-        processes.is_elsewhere(stored.place.process) and _has_more(store, benchmark)
+        process_elsewhere(store, benchmark) and _has_more(store, benchmark)
     )
     until = time.monotonic() + WRITE_SECONDS
     while is_ours and not store.claims.claim(claim):
         assert stored is not None
         # It belongs to its process, or another one just writes its status.
-        is_ours = not processes.alive(stored.place.process) and time.monotonic() < until
+        process = stored.place.process
+        is_alive = process is not None and processes.alive(process)
+        is_ours = not is_alive and time.monotonic() < until
         time.sleep(LOOK_SECONDS)
     try:
         yield is_ours

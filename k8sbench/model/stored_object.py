@@ -25,8 +25,8 @@ class ObjectPlace(msgspec.Struct, frozen=True, kw_only=True):
     backend: Literal["kubernetes", "local"]
     access: ClusterAccess = ClusterAccess()
     """Namespace, context and kubeconfig of the cluster."""
-    process: Process
-    """Process that reconciles the object, with its host and boot."""
+    process: Process | None = None
+    """Process that reconciles the object, with its host and boot; None: it has ended."""
 
 
 class PrivateOptions(msgspec.Struct, frozen=True, kw_only=True):

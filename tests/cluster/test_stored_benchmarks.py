@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from k8sbench.model.creation import WAITS_FOR_TURN
 from tests.harness import benchmark_files, hosts, old_store
 from tests.harness.cluster import operator_process
 from tests.harness.cluster.fault_proxy import FaultProxy
@@ -79,7 +80,8 @@ def test_a_users_own_program_is_created_by_submit_alone(
     place, private = stored["place"], stored["private"]
     assert (place["backend"], private["benchmark"]) == ("kubernetes", str(file))
     assert place["access"]["namespace"] == own_shell.namespace.name
-    assert place["process"]["pid"] == submit.process.pid
+    process = place["process"] or {"pid": None}  # one that could record its end has done so
+    assert process["pid"] == (submit.process.pid if number == signal.SIGKILL else None)
     assert str(file) not in json.dumps(stored["object"])
     which = () if "--all" in command else (name,)
     with own_shell.started(*command, *which) as later:
@@ -203,20 +205,26 @@ def test_another_host_whose_locks_say_yes_creates_nothing_until_it_takes_over(
         again = (*TWO, "--resume=night")
         refused = there.run(*again, code=2)
         assert f"k8sbench collect --take-over {name}" in refused.err
-        assert "goes on" in there.run("collect", name).err
-        there.run("collect", "--all")
+        # Two that follow one run would each archive its lines.
+        for command in ("collect", "watch"):
+            assert f"collect --take-over {name}" in there.run(command, name, code=2).err
+        assert f"collect --take-over {name}" in there.run("collect", "--all").err
         assert own_shell.on_cluster() == [job]
         assert submit.process.poll() is None
         submit.kill()
     own_shell.finish(job)
-    there.run("collect", name, "--follow", code=5)  # its pods print nothing
+    there.run("collect", name, code=2)  # nothing there tells a killed process
+    assert own_shell.on_cluster() == [job]
+    there.run("collect", "--take-over", "--yes", name, code=5)  # its pods print nothing
     assert own_shell.on_cluster() == []
-    assert status(own_shell, name)["phase"] == "Running"  # its process may begin the other run
-    there.run(*again, code=2)
-    there.run("collect", "--take-over", "--yes", name, code=5)
     assert complete(own_shell, name) == ("True", "NotStarted")
     there.run(*again, "--detach")
-    assert len(own_shell.on_cluster()) == 2
+    jobs = own_shell.on_cluster()
+    assert len(jobs) == 2
+    # A process that has ended in good order leaves its jobs to any machine.
+    assert "take-over" not in own_shell.run("collect", "--all").err
+    there.run("cancel", name)
+    assert own_shell.on_cluster() == []
 
 
 # -- an operator comes ----------------------------------------------------------------------------
@@ -305,12 +313,12 @@ def is_planned(shell: Shell, name: str) -> bool:
 
 
 def spans(shell: Shell) -> list[tuple[float, float]]:
-    """Return the times at which each run of the store had its job created, and ended."""
+    """Return the times at which each run of the store had its turn, and ended."""
     found = []
     for run in (shell.store / "runs").iterdir():
         steps = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
-        created = [step["at"] for step in steps if step["cause_id"] == "job-created"]
-        found += [(at, steps[-1]["at"]) for at in created[:1]]
+        begun = [step["at"] for step in steps[1:] if step["cause_id"] != WAITS_FOR_TURN]
+        found += [(at, steps[-1]["at"]) for at in begun[:1]]
     return found
 
 
@@ -350,7 +358,7 @@ def test_a_limit_that_is_given_counts_over_all_submits_of_a_set_at_once(
         for one in running:
             one.ends(5)  # the pods print nothing
     assert len(spans(own_shell)) == 2 * len(limits)
-    assert most_at_once(own_shell) == most
+    assert most_at_once(own_shell) <= most
 
 
 @pytest.mark.parametrize(
@@ -376,4 +384,4 @@ def test_an_operator_counts_a_limit_that_is_given_over_all_objects_of_a_set(
         own_shell.until_nothing_is_left()
         operator_process.end(running)
     assert len(spans(operator)) == 6
-    assert most_at_once(operator) == most
+    assert most_at_once(operator) <= most
