@@ -223,6 +223,7 @@ Place it in data/cityscapes.
             "Cityscapes, in the log: cityscapes",
         ),
         "7 options": ("--data_format NHWC --fp16", "--batch_size 2"),
+        "7 changed options": ("published commands: `--iters`, `--log_iters`.", "--iters=500 "),
         "8 table of Paddle": ("| 8 | 46.00 ", "| 99.20 (published 99.2"),
         "9 Paddle and PyTorch": (
             "| GPU=8,BS=2 | 46.00 | 29.74 (published 29.74",
@@ -286,7 +287,10 @@ DALI reads ImageNet from a local disk.
             "nvcr.io/nvidia/pytorch:20.03-py3",
         ),
         "7 nodes": ("gpu-node-1",),
-        "8 commands": ("/workspace/rn50/multiproc.py --nnodes 1", "--nproc_per_node 8"),
+        "8 commands": (
+            *("/workspace/rn50/multiproc.py --nnodes 1", "--nproc_per_node 8"),
+            *("--prof 121 ", "The report has --prof 120"),
+        ),
         "9 method": (
             *("iterations 21 to 120", "with 100 iterations", "the median of the valid runs"),
             *("Valid runs of a row: 5.", "of the first epoch (1281167 samples)"),
