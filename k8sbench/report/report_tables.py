@@ -149,7 +149,7 @@ def _throughput(rows: Rows, gpus: int, precision: str) -> str:
     # As in all comparisons, both sides are by one estimator.
     is_other = one.ratio is not None and one.estimator != result.group.estimator
     deviation += say(rows.lang, "by_rule", rule=one.estimator) if is_other else ""
-    words = ("公布值", "更正值") if rows.lang == "zh" else ("published", "published, corrected")
+    words = ("公开值", "更正值") if rows.lang == "zh" else ("published", "published, corrected")
     word = words[one.corrected is not None]
     figure = formats.seconds(one.corrected or one.published)
     return f"{text} ({word} {figure}, {one.source}, {deviation})"

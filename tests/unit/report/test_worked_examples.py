@@ -13,6 +13,7 @@ import pytest
 
 from k8sbench.adapters.files import catalog
 from k8sbench.cli.main import main
+from k8sbench.report import words
 from tests.unit.report import published_logs as logs
 
 CASES = {1: "1x1", 4: "1x4", 8: "1x8", 16: "2x8", 32: "4x8"}
@@ -462,6 +463,30 @@ def test_a_chinese_comparison_names_averaging_rules_by_their_ids(
     text = written(ARCFACE, "ArcFace", tmp_path, monkeypatch, "--lang", "zh")
     rules = re.findall(r"^\| gpu\w+ \| dlperf\S+ \| [\d.]+ \(.*?、(.*?)\)", text, re.MULTILINE)
     assert {*rules} == {"arithmetic"}
+
+
+def test_a_chinese_report_has_one_word_for_a_thing_and_keeps_its_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = written(PADDLE, "DeepLabV3P", tmp_path, monkeypatch, "--lang", "zh")
+    assert "公布值" not in text
+    assert "| container |" not in text
+    advice = words.phrase("zh", "import more logs of the case")
+    assert "import" not in advice
+    assert advice in text
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The batch is not in the log; an option or its name says 16 per GPU, 16 per step of the job.",
+        "The log does not state its batch; the benchmark's is 16 per GPU, 16 per step of the job.",
+    ],
+)
+def test_a_chinese_note_tells_what_its_batches_are(sentence: str) -> None:
+    found = words.note("zh", f"batch-unverified: {sentence}")
+    assert "每GPU 16" in found
+    assert "每步 16" in found
 
 
 CODE = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)|https?://\S+", re.DOTALL)
