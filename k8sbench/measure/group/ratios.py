@@ -174,7 +174,7 @@ def _deviation(
         notes.append(unsaid if data == "unknown" else f"data {data}")
     notes += option_words(group.plan.options)
     if figure.aggregate == "mean":
-        notes.append("published mean of runs, our median")
+        notes.append("published mean of runs, here the median")
     if figure.corrected is not None:
         wrong, corrected = figure.throughput, figure.corrected
         notes.append(f"published {wrong:.7g} is wrong by its own logs ({corrected:.7g})")

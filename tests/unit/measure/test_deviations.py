@@ -83,7 +83,7 @@ def test_an_unknown_averaging_rule_gives_the_range_over_all_rules() -> None:
 def test_what_is_special_of_a_published_figure_stands_beside_the_deviation() -> None:
     odd = deviation(run(2900.0), anomalous=True)
     assert "the published figure is odd by its own report" in odd.notes
-    assert "published mean of runs, our median" in deviation(run(1.0), aggregate="mean").notes
+    assert "published mean of runs, here the median" in deviation(run(1.0), aggregate="mean").notes
     assert deviation(run(2900.0), note="Wrong by its own logs.").remark == "Wrong by its own logs."
 
 

@@ -163,3 +163,9 @@ def test_everything_said_of_one_run_is_in_the_singular(
     assert [PLURAL.findall(text) for text in said if PLURAL.search(text)] == []
     assert "1 run of set `a`" in "".join(said)
     assert "error: " not in "".join(said)
+
+
+def test_a_text_of_the_catalog_does_not_call_k8sbenchs_things_ours() -> None:
+    """A reader of a report would take them for the report's or the program's."""
+    found = [place for place, text in of_the_catalog().items() if re.search(r"\bours?\b", text)]
+    assert found == []
