@@ -105,7 +105,9 @@ def _explain_row(result: Result, lang: Lang) -> Iterator[str]:
         yield say(lang, "do_not_count", number=left, runs=len(group.members), ids=ids)
     if (waited := group.data_fraction) is not None and waited >= WAITED:
         yield say(lang, "waited", share=formats.percent(waited))
-    own = group.by_estimator.get(group.estimator)
+    # Of another way to compute the first sentences tell, with the published figure.
+    is_told = any(standing_out.other_estimator(result, "", lang))
+    own = None if is_told else group.by_estimator.get(group.estimator)
     for name in ("median", "time_weighted", "timestamps"):
         other = group.by_estimator.get(name)
         if own and other and name != group.estimator and abs(other / own - 1) >= APART:
@@ -120,6 +122,9 @@ def _explain_row(result: Result, lang: Lang) -> Iterator[str]:
     one = nearest(result, "throughput")
     ratios = [] if one is None else [one.ratio, *(one.ratios or ())]
     is_far = any(ratio is not None and abs(ratio) >= APART for ratio in ratios)
-    if one is not None and is_far and is_of_case(one, result) and (text := formats.deviation(one)):
+    if is_told or one is None or not is_far or not is_of_case(one, result):
+        return
+    if text := formats.deviation(one):
         figure = formats.plain(one.corrected or one.published, 7)
-        yield say(lang, "against", deviation=text, figure=figure, source=one.source)
+        word = "against_any" if one.ratio is None else "against"
+        yield say(lang, word, deviation=text, figure=figure, source=one.source)

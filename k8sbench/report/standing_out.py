@@ -27,7 +27,7 @@ def sentences(results: Sequence[Result], names: Mapping[str, str], lang: Lang) -
     for result in results:
         row = names[result.group.key.id]
         yield from _slow_lines(result, row, lang)
-        yield from _other_estimator(result, row, lang)
+        yield from other_estimator(result, row, lang)
 
 
 def _odd_scaling(results: Sequence[Result], lang: Lang) -> Iterator[str]:
@@ -40,12 +40,14 @@ def _odd_scaling(results: Sequence[Result], lang: Lang) -> Iterator[str]:
             by_program.setdefault(program, []).append(result)
     for some in by_program.values():
         some.sort(key=lambda result: result.group.plan.world_size)
+        told: set[str] = set()
         for few, many in itertools.pairwise(some):
             rises = (many.efficiency.value or 0) - (few.efficiency.value or 0) > RISES
             if rises and few.group.plan.world_size < many.group.plan.world_size:
+                told.add(few.group.key.id)
                 yield say(lang, "rises", **_pair(few, many)) + _published(few, many, lang)
         for result in some:
-            if (value := result.efficiency.value or 0) < POOR:
+            if result.group.key.id not in told and (value := result.efficiency.value or 0) < POOR:
                 gpus = result.group.plan.world_size
                 precision = result.group.plan.precision.upper()
                 share = formats.percent(value)
@@ -54,6 +56,7 @@ def _odd_scaling(results: Sequence[Result], lang: Lang) -> Iterator[str]:
 
 def _pair(few: Result, many: Result) -> dict[str, object]:
     return {
+        "precision": few.group.plan.precision.upper(),
         "few": few.group.plan.world_size,
         "many": many.group.plan.world_size,
         "low": formats.percent(few.efficiency.value or 0),
@@ -88,7 +91,7 @@ def _slow_lines(result: Result, row: str, lang: Lang) -> Iterator[str]:
         yield f"{place}: {phrase(lang, found[0])}"
 
 
-def _other_estimator(result: Result, row: str, lang: Lang) -> Iterator[str]:
+def other_estimator(result: Result, row: str, lang: Lang) -> Iterator[str]:
     """Yield a published figure that is near another estimator of ours than the row's."""
     group = result.group
     own = group.by_estimator.get(group.estimator)

@@ -100,7 +100,10 @@ os: Ubuntu 18.04
             "182.07",
         ),
         "12 logs": ("(logs/gpu8_amp_bs4/rank0.log)",),
-        "13 analysis": ("of the time waited for data; the median step gives 58.7",),
+        "13 analysis": (
+            *("of the time waited for data\n", "near `median` 58.72"),
+            "8 GPUs reach 69.6 % of linear scaling in AMP, 16 reach",
+        ),
     },
 )
 TSM = Example(
@@ -465,6 +468,13 @@ def test_a_chinese_comparison_names_averaging_rules_by_their_ids(
     assert {*rules} == {"arithmetic"}
 
 
+def test_an_analysis_tells_each_cause_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = written(DEEPLAB, "DeepLabV3+", tmp_path, monkeypatch)
+    told = text.partition("\n## Analysis\n")[2].partition("\n## ")[0]
+    assert [told.count(figure) for figure in ("58.72", "…+0.9 %")] == [1, 0]
+    assert told.count("8 GPUs reach 69.6 %") == 1
+
+
 def test_a_chinese_report_has_one_word_for_a_thing_and_keeps_its_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -479,7 +489,8 @@ def test_a_chinese_report_has_one_word_for_a_thing_and_keeps_its_advice(
 @pytest.mark.parametrize(
     "sentence",
     [
-        "The batch is not in the log; an option or its name says 16 per GPU, 16 per step of the job.",
+        "The batch is not in the log; an option or its name says 16 per GPU, "
+        "16 per step of the job.",
         "The log does not state its batch; the benchmark's is 16 per GPU, 16 per step of the job.",
     ],
 )
