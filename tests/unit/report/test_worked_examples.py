@@ -489,8 +489,10 @@ def test_a_chinese_report_has_one_word_for_a_thing_and_keeps_its_advice(
 @pytest.mark.parametrize(
     "sentence",
     [
-        "The batch is not in the log; an option or its name says 16 per GPU, "
-        "16 per step of the job.",
+        (
+            "The batch is not in the log; an option or its name says 16 per GPU, "
+            "16 per step of the job."
+        ),
         "The log does not state its batch; the benchmark's is 16 per GPU, 16 per step of the job.",
     ],
 )
