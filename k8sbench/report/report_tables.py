@@ -92,10 +92,13 @@ def tables(results: Sequence[Result], lang: str = "en") -> list[Table]:
         alike = {of: rs for of, rs in theirs.items() if of[5:] == program[5:]}
         beside = [r for rs in (alike or theirs).values() for r in rs]
         rows = Rows(some, beside, gpus, lang)
-        for table in (table for form in forms for table in form(rows)):
-            words = (*program, table.title)
-            title = " · ".join(word for word in words if word and word not in ("-", "unknown"))
-            made.append(msgspec.structs.replace(table, title=title))
+        for form in forms:
+            # The table beside PyTorch has rows of both frameworks.
+            head = (benchmark, *program[4:]) if form is _beside_pytorch else program
+            for table in form(rows):
+                words = (*head, table.title)
+                title = " · ".join(word for word in words if word and word not in ("-", "unknown"))
+                made.append(msgspec.structs.replace(table, title=title))
     return made
 
 

@@ -460,6 +460,15 @@ def written(
     return Path("report/README.md").read_text("utf-8")
 
 
+def test_a_table_of_two_frameworks_is_not_headed_by_one_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = written(PADDLE, "DeepLabV3P", tmp_path, monkeypatch)
+    heads = re.findall(r"^(.+)\n\n\| case \| PaddlePaddle \|", text, re.MULTILINE)
+    assert len(heads) == 2
+    assert [head for head in heads if "paddle" in head.lower()] == []
+
+
 def test_a_chinese_comparison_names_averaging_rules_by_their_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
