@@ -138,3 +138,11 @@ def test_each_trainer_has_a_benchmark_and_each_benchmark_its_trainer() -> None:
         )
     }
     assert {found.trainer_module for _, found in OURS} == programs
+
+
+def test_the_environment_of_mmseg_has_only_facts_of_its_page() -> None:
+    """The page names neither a driver nor NVLink."""
+    upstream = variant("deeplabv3p", "mmseg").upstream
+    assert upstream is not None
+    assert "driver" not in upstream.environment
+    assert not any("NVLink" in text for text in upstream.environment.values())
