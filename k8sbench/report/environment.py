@@ -142,6 +142,23 @@ def by_file(given: Given, groups: Sequence[Group], names: Mapping[str, str]) -> 
     return found
 
 
+def at_odds(logs: Facts, file: Facts) -> list[str]:
+    """Return the facts of which logs and file state different values for one row.
+
+    Dependencies are lists of which each side names a part.
+    """
+    return [
+        name
+        for name in file
+        if name != "dependencies"
+        and any(
+            value != other and not set(rows).isdisjoint(others)
+            for value, rows in logs.get(name, {}).items()
+            for other, others in file[name].items()
+        )
+    ]
+
+
 def lacking(groups: Sequence[Group], *stated: Facts) -> list[str]:
     """Return the usual facts that nobody states."""
     usual: tuple[str, ...] = OF_CPUS if all(group.on_cpu for group in groups) else USUAL

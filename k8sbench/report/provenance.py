@@ -60,7 +60,7 @@ class Provenance(ReportRows):
             },
             differing=[name for name in environment.MACHINE if len(logs.get(name, ())) > 1],
             at_odds=[
-                *(n for n in file if n in logs and file[n].keys() != logs[n].keys()),
+                *environment.at_odds(logs, file),
                 *(["program"] if any(map(self._is_other_program, self.groups)) else []),
             ],
             lacking=[*environment.lacking(self.groups, logs, file), *self._unstated()],

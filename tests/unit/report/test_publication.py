@@ -188,3 +188,14 @@ def test_the_method_names_the_last_iteration_of_the_warmup_if_there_is_one() -> 
     assert "iterations 52 to 151" in method(52)
     assert "26 iterations or more, ends with iteration 51;" in method(52).partition("\n")[0]
     assert "ends with" not in method(1).partition("\n")[0]
+
+
+def test_a_fact_that_the_file_states_of_other_rows_contradicts_no_log() -> None:
+    silent = run(5.0, case="1x4", run_id="four", measured={"environment": {}})
+    mmcv = run(5.0, case="1x2", run_id="two", measured={"environment": {"mmcv": "1.2.7"}})
+    rows = {"gpu4_fp32_bs128": {"driver": "470", "python": "3.8"}}
+    given = Given(everywhere={"dependencies": "yapf 0.31"}, rows=rows)
+    text = readme.text(made([*some_runs(), silent, mmcv], given=given))
+    assert "mmcv 1.2.7 (gpu2_fp32_bs128)" in text
+    assert "| Python | 3.8 (gpu4_fp32_bs128) | environment.yaml |" in text
+    assert "state different values of" not in text
