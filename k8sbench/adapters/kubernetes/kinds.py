@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from k8sbench.diagnose.job.causes import FREQUENT_SILENT_EVENTS
 from k8sbench.model.benchmark_object import API_VERSION as BENCHMARK_VERSION
@@ -136,44 +139,48 @@ class JobSelection(Selection):
 # commands, the plan's annotation, addresses.
 
 
+class _Shared(NamedTuple):
+    """The shape of data that many objects have alike, and share."""
+
+    shape: Any
+
+
 def _all(*keys: str) -> dict[str, Any]:
-    """Make the shape of what has these keys, whatever they hold."""
+    """Make the shape of what has these keys, whatever they hold; many objects have their texts."""
     return dict.fromkeys(keys, ...)
 
 
-_METADATA = _all(
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "finalizers",
-    "labels",
-    "ownerReferences",
+def _own(*keys: str) -> dict[str, Any]:
+    """Make the shape of what has these keys, whose texts no other object has."""
+    return dict.fromkeys(keys)
+
+
+_METADATA = _own("name", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp") | _all(
+    "namespace", "deletionGracePeriodSeconds", "finalizers", "labels", "ownerReferences"
 )
-_CONTAINER = _all("name", "image", "resources", "restartPolicy")
+_CONTAINER = _Shared(_all("name", "image", "resources", "restartPolicy"))
 _STATUS = _all("name", "image", "imageID", "restartCount", "state", "lastState")
-_REPLICAS = _all("replicas", "restartPolicy") | {"template": {"spec": {"containers": _CONTAINER}}}
+_REPLICAS = _Shared(
+    _all("replicas", "restartPolicy") | {"template": {"spec": {"containers": _CONTAINER.shape}}}
+)
 _POD = {
     "metadata": _METADATA
     | {"labels": _all(RUN_LABEL, *{kind.pod_label for kind in OBSERVED.values()})}
     | {"ownerReferences": _all("uid")},
-    "spec": _all("nodeName", "nodeSelector", "schedulerName")
-    | {"containers": _CONTAINER, "initContainers": _all("name", "image")}
-    | {"volumes": _all("persistentVolumeClaim")},
+    "spec": _all("nodeName", "schedulerName")
+    | {"nodeSelector": _Shared(...), "volumes": _all("persistentVolumeClaim")}
+    | {"containers": _CONTAINER, "initContainers": _Shared(_all("name", "image"))},
     "status": _all("phase", "reason", "message")
     | {"containerStatuses": _STATUS, "initContainerStatuses": _STATUS}
-    | {"conditions": _all("type", "status", "reason", "message", "lastTransitionTime")},
+    | {"conditions": _all("type", "status", "reason", "message") | _own("lastTransitionTime")},
 }
 _POD_CONDITIONS = frozenset({"PodScheduled", "Ready", "DisruptionTarget"})
 """Types of the conditions that are kept."""
 _EVENT = {
-    "metadata": _all("name", "uid", "resourceVersion", "creationTimestamp"),
+    "metadata": _own("name", "uid", "resourceVersion", "creationTimestamp"),
     "involvedObject": _all("kind", "name", "uid"),
     **_all("reason", "message", "type", "count", "series", "source", "reportingComponent"),
-    **_all("firstTimestamp", "lastTimestamp", "eventTime"),
+    **_own("firstTimestamp", "lastTimestamp", "eventTime"),
 }
 
 
@@ -239,6 +246,10 @@ def _kept(found: Any, shape: Any) -> Any:
     if shape is ...:
         # The pods of a job have most of their texts in common.
         return sys.intern(found) if type(found) is str else found
+    if shape is None:
+        return found
+    if isinstance(shape, _Shared):
+        return _equal(msgspec.json.encode(_kept(found, shape.shape)))
     if isinstance(found, list):
         return [kept for one in found if (kept := _kept(one, shape))]
     return {
@@ -246,3 +257,9 @@ def _kept(found: Any, shape: Any) -> Any:
         for key, inner in shape.items()
         if (value := found.get(key)) is not None
     }
+
+
+@functools.lru_cache(maxsize=4096)
+def _equal(text: bytes) -> Any:
+    """Return the one object of all whose text this is."""
+    return msgspec.json.decode(text)

@@ -94,7 +94,7 @@ def test_a_report_has_an_operators_runs_and_their_logs(
     archive(operator.store, "two", replica="worker-0")
     archive(operator.store, "one")
     words = ("report", run.plan.set_name, "-o", str(folder), "--namespace=team")
-    assert "1 row" in cli(*words, "--store=cluster").err
+    assert "1 of 1" in cli(*words, "--store=cluster").err
     copies = sorted(folder.glob("logs/*/rank*.log"))
     theirs = operator.store.log_files("seg-1")
     assert len(copies) == 2
