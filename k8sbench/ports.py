@@ -59,6 +59,13 @@ class LogMark(msgspec.Struct, frozen=True):
     """
 
 
+KnownPods = Mapping[str, Mapping[str, bool]]
+"""The pods of each replica of an observed job by uid, in the order of their numbers.
+
+False: its log exists, and is not read to its end.
+"""
+
+
 class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event of one job: one field after ``run_id`` is set."""
 
@@ -75,6 +82,8 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     Each maps names in a run's environment to texts. Absent if the user may not read nodes.
     """
+    pods: KnownPods | None = None
+    """Pods of an observed job, before the first line of a new one."""
     note: str | None = None
     """Message for the user that is no state of the job.
 

@@ -43,7 +43,7 @@ from k8sbench.model import observed
 from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
 from k8sbench.model.identity import case_key
-from k8sbench.model.kinds import replica_names
+from k8sbench.model.kinds import replica_names, replica_of_log
 from k8sbench.model.kube import KubeObject, name_of
 from k8sbench.model.observed import JobFacts
 from k8sbench.model.phase import Phase, Transition
@@ -285,10 +285,11 @@ class LabelledJobs:
         self._followed[run_id] = seen, store.archive(run_id)
         self._selection.add(known)
         marks = store.log_marks(run_id)
+        pods = run_artifacts.read_pods(store, run_id)
         if job is None:
-            self._cluster.resume(run, marks)
+            self._cluster.resume(run, marks, pods)
         else:
-            self._cluster.follow_found(run, marks, job)
+            self._cluster.follow_found(run, marks, pods, job)
         return True
 
     def _new(self, run: Run) -> Run:
@@ -324,6 +325,8 @@ class LabelledJobs:
         if event.gap is not None:
             gaps = self._jobs[run_id].seen.gaps
             run_artifacts.keep_value(self._store, run_id, run_artifacts.GAPS, gaps)
+        elif event.pods is not None:
+            run_artifacts.keep_value(self._store, run_id, run_artifacts.PODS, event.pods)
         elif step is not None and step.phase.final:
             if step.cause_id == JOB_GONE:
                 self._name_gaps(run_id)
@@ -365,10 +368,12 @@ class LabelledJobs:
         if seen.run.history[-1].cause_id == JOB_GONE:
             return  # named already
         # An operator before this one may have read some.
-        logs = Counter(name.partition(".")[0] for name in self._store.log_marks(known.run_id))
+        ends = {name: mark.at for name, mark in self._store.log_marks(known.run_id).items()}
+        pods = run_artifacts.read_pods(self._store, known.run_id)
+        logs = Counter(map(replica_of_log, ends)) | Counter({one: len(pods[one]) for one in pods})
         for replica, attempts in logs.items():
             seen.restarts[replica] = max(seen.restarts.get(replica, 0), attempts - 1)
-        seen.gaps += observer.unread(seen)
+        seen.gaps += [*observed.left_pods(pods, ends, seen.gaps), *observer.unread(seen)]
 
     def _measure_ended(self) -> None:
         """Have the jobs measured that have ended since the last time, by one process."""

@@ -9,7 +9,7 @@ import msgspec
 from k8sbench.json_decoders import decoder
 from k8sbench.model.errors import BenchError
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import Store
+from k8sbench.ports import KnownPods, Store
 
 T = TypeVar("T")
 MANIFEST = "manifest.yaml"
@@ -18,6 +18,8 @@ BENCHMARK = "benchmark.yaml"
 """Artifact of a run: the user's benchmark file at submit."""
 GAPS = "log-gaps.json"
 """Artifact of a run: the gaps in its archived logs."""
+PODS = "log-pods.json"
+"""Artifact of an observed run: the pods of its replicas, whose numbers its logs bear."""
 NODES = "nodes.json"
 """Artifact of a run: facts about its nodes, if they could be read."""
 
@@ -25,6 +27,11 @@ NODES = "nodes.json"
 def read_gaps(store: Store, run_id: str) -> list[LogGap]:
     """Read the gaps in a run's archived logs."""
     return read_value(store, run_id, GAPS, list[LogGap]) or []
+
+
+def read_pods(store: Store, run_id: str) -> KnownPods:
+    """Read the pods of an observed run; none without a file."""
+    return read_value(store, run_id, PODS, dict[str, dict[str, bool]]) or {}
 
 
 def read_nodes(store: Store, run_id: str) -> dict[str, dict[str, str]]:

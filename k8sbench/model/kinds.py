@@ -293,6 +293,11 @@ def log_name(replica: str, *, pod: int = 1, restarts: int = 0) -> str:
     return f"{of_pod}.restart-{restarts}" if restarts else of_pod
 
 
+def log_of_pod(name: str) -> str:
+    """Return the name of the log of the pod whose container's log has a name."""
+    return name.partition(".restart-")[0]
+
+
 def replica_of_log(name: str) -> str:
     """Return the replica whose log has a name."""
     return name.partition(".")[0]

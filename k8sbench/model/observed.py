@@ -17,7 +17,7 @@ import msgspec
 from k8sbench.model import times
 from k8sbench.model.errors import UsageError, did_you_mean
 from k8sbench.model.identity import LABEL_DOMAIN, NAME_LIMIT
-from k8sbench.model.kinds import OBSERVED, TRAINS, JobKind, replica_name
+from k8sbench.model.kinds import OBSERVED, TRAINS, JobKind, log_name, log_of_pod, replica_name
 from k8sbench.model.kube import KubeObject, annotations_of, labels_of, moment, name_of
 from k8sbench.model.plain_text import without_passwords
 from k8sbench.model.plan import ObservedJob
@@ -260,8 +260,26 @@ def unread(
         yield _gap(f"{first}{UNSEEN}{number}", why)
 
 
-def _gap(replica: str, why: str) -> LogGap:
-    return LogGap(replica=replica, after=None, before=None, why=why)
+def left_pods(
+    pods: Mapping[str, Mapping[str, bool]], ends: Mapping[str, float], known: Iterable[LogGap]
+) -> Iterator[LogGap]:
+    """Yield what is missing of recorded pods that were gone before their logs were read.
+
+    ``pods`` has those of each replica by uid, in order, and whether the log is read to its end;
+    ``ends`` the times of the last lines of the archived logs.
+    """
+    named = {gap.replica for gap in known if gap.before is None}
+    for replica, of_replica in pods.items():
+        for number, is_read in enumerate(of_replica.values(), 1):
+            name = log_name(replica, pod=number)
+            if not is_read and name not in named:
+                own = [at for log, at in ends.items() if log_of_pod(log) == name]
+                why = "Its pod was gone before its log was read to the end."
+                yield _gap(name, why, max(own, default=None))
+
+
+def _gap(replica: str, why: str, after: float | None = None) -> LogGap:
+    return LogGap(replica=replica, after=after, before=None, why=why)
 
 
 def progress(job: KubeObject) -> str | None:

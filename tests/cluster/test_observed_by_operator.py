@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,7 @@ class Job:
         name: str,
         labels: dict[str, str] | None = None,
         annotations: dict[str, str] | None = None,
+        policy: str = "Never",
         **pod: Any,
     ) -> None:
         self.namespace, self.name, self.log = namespace, name, folder / f"{name}.log"
@@ -80,6 +82,8 @@ class Job:
         pods = {f"{name}-master-0": self.log, f"{name}-worker-0": other}
         pod_logs.serve_pods(namespace, pods)
         self.object = pytorch_job(name, workers=1, gpus=4, run_for=None, pod=pod)
+        for role in self.object["spec"]["pytorchReplicaSpecs"].values():
+            role["restartPolicy"] = policy
         self.object["metadata"] |= {
             "labels": LABELS if labels is None else labels,
             "annotations": STATED if annotations is None else annotations,
@@ -183,6 +187,51 @@ def test_one_that_is_killed_in_the_middle_goes_on_and_reads_each_line_once(
     assert ended["measurement"]["verdict"] == "valid", ended["measurement"]["reasons"]
     assert len(rows(operator)) == 1
     assert run_ids(operator) == [run_id]
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_pod_that_replaced_another_is_the_second_one_for_an_operator_started_since(
+    operator: OperatorShell, own_shell: Shell, tmp_path: Path, is_read: bool
+) -> None:
+    namespace = own_shell.namespace
+    third = len(LINES) // 3
+    first, unread, second = LINES[:third], LINES[third : 2 * third], LINES[2 * third :]
+    again = tmp_path / "again.log"
+    again.touch()
+
+    def reads_ended() -> list[bool]:
+        pods = operator.store / "runs" / run_id / "log-pods.json"
+        return [*json.loads(pods.read_text())["master-0"].values()]
+
+    def replace(job: Job) -> None:
+        namespace.kubectl("delete", "pod", "llama-master-0", "--force", "--grace-period=0")
+        pod_logs.serve_again(namespace, "llama-master-0", again)
+        namespace.wait_for_pods(2)
+        job.log = again
+
+    with operator.collecting("--observe") as killed:
+        job = Job(namespace, tmp_path, "llama", policy="OnFailure")
+        (run_id,) = until_recorded(operator)
+        job.prints(first)
+        until_read(operator, run_id, first)
+        if is_read:
+            replace(job)
+            until(lambda: reads_ended() == [True, False], "a record of both pods")
+        killed.kill()
+    if not is_read:
+        job.prints(unread)
+        replace(job)
+    with observing(operator):
+        job.prints(second)
+        until(lambda: operator.archived(run_id, "master-0.pod-2") == second, "the second pod's log")
+        job.finish()
+        ended = until_measured(operator, run_id)
+    assert operator.archived(run_id, "master-0") == first
+    assert operator.archived(run_id, "master-0.pod-2") == second
+    assert ended["measurement"]["restarts"] == 1
+    gaps = operator.store / "runs" / run_id / "log-gaps.json"
+    named = [gap["replica"] for gap in json.loads(gaps.read_text())] if gaps.exists() else []
+    assert named == ([] if is_read else ["master-0"])
 
 
 def test_a_deleted_job_is_lost_with_its_lines_and_one_of_its_name_is_another_run(

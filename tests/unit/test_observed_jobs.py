@@ -13,6 +13,7 @@ from k8sbench.model import observed
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.kinds import OBSERVED
+from k8sbench.model.sample import LogGap
 from tests.unit.render.plans import plan
 
 UID = "0b5f6c1e-8f3c-4d64-9a53-0d5d6a7a4e11"
@@ -223,6 +224,14 @@ def test_attempts_that_a_job_counts_and_nobody_saw_are_named() -> None:
     of_set = facts(job_set(replicated("worker", 2, 4)), "jobset")
     assert lacking(of_set, {"restarts": 1}, worker_0=1, worker_1=1) == []
     assert lacking(of_set, {"restarts": 1}, worker_0=0) == ["worker-1", "worker-0.attempt-1"]
+
+
+def test_a_recorded_pod_that_was_gone_before_its_log_was_read_is_named() -> None:
+    pods = {"pod-0": {"a": False, "b": True, "c": False}, "pod-1": {"d": False}}
+    ends = {"pod-0": 1.0, "pod-0.restart-1": 3.0, "pod-0.pod-2": 5.0, "pod-1": 7.0}
+    cut = LogGap(replica="pod-1", after=7.0, before=None, why="named before")
+    gaps = list(observed.left_pods(pods, ends, [cut]))
+    assert [(gap.replica, gap.after) for gap in gaps] == [("pod-0", 3.0), ("pod-0.pod-3", None)]
 
 
 def test_an_observed_run_is_another_case_than_a_run_of_ours() -> None:

@@ -39,7 +39,7 @@ from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.kube import JobOwner, KubeObject, Ownership
 from k8sbench.model.phase import WAIT_TIMEOUT, Phase, Transition
 from k8sbench.model.run import Run
-from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
+from k8sbench.ports import FoundJob, JobEvent, KnownPods, LogLine, LogMark, Manifest
 from k8sbench.render.trainer_sources import mounted_by
 from k8sbench.threads import Threads, internal
 
@@ -203,17 +203,24 @@ class KubernetesCluster:
         """Delete an earlier attempt's job; returns when every object is gone."""
         job_changes.clear(self.api, run, self.owner, lambda: self._is_closed)
 
-    def resume(self, run: Run, marks: Mapping[str, LogMark]) -> None:
-        """Follow an existing job; the end of a missing job is reported."""
-        followed = Followed(run, reported=run.history[-1], marks=marks, since=time.monotonic())
+    def resume(self, run: Run, marks: Mapping[str, LogMark], pods: KnownPods | None = None) -> None:
+        """Follow an existing job; the end of a missing job is reported.
+
+        ``pods`` are on record of an observed job.
+        """
+        reported = run.history[-1]
+        followed = Followed(run, reported=reported, marks=marks, pods=pods, since=time.monotonic())
         self._runs.add(run.run_id)
         self.followed[run.run_id] = followed
         self._reads.add([run.run_id])
         self._watches.list_again()
 
-    def follow_found(self, run: Run, marks: Mapping[str, LogMark], job: KubeObject) -> None:
+    def follow_found(
+        self, run: Run, marks: Mapping[str, LogMark], pods: KnownPods, job: KubeObject
+    ) -> None:
         """Follow a job that its watch has found: only its own pods are listed."""
-        followed = Followed(run, reported=run.history[-1], marks=marks, since=time.monotonic())
+        reported = run.history[-1]
+        followed = Followed(run, reported=reported, marks=marks, pods=pods, since=time.monotonic())
         self._runs.add(run.run_id)
         self.followed[run.run_id] = followed
         followed.take_created(job)

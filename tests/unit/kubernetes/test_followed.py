@@ -14,14 +14,15 @@ from k8sbench.adapters.kubernetes.watch_events import ObjectChanged, ObjectDelet
 from k8sbench.adapters.kubernetes.watching.end_detector import logs_to_wait_for
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
-from k8sbench.model import creation
+from k8sbench.model import creation, observed
 from k8sbench.model.creation import created
 from k8sbench.model.identity import WAITS_ANNOTATION
+from k8sbench.model.kinds import OBSERVED
 from k8sbench.model.kube import JobOwner, KubeObject
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent, LogLine, LogMark
-from tests.unit.kubernetes.objects import JOB, PLAN, START, condition, ended, job, pod, waits
+from k8sbench.ports import JobEvent, KnownPods, LogLine, LogMark
+from tests.unit.kubernetes.objects import JOB, PLAN, START, condition, ended, job, pod, stamp, waits
 from tests.unit.local.exits import torchrun
 from tests.unit.presence import present
 
@@ -99,6 +100,80 @@ def test_a_pod_that_still_ends_while_another_replaces_it_is_one_restart() -> Non
         one.take(ObjectChanged("Pod", seen))
     (replica,) = (one for one in one.read(START + LATER)[1] if one.restarts)
     assert (replica.restarts, replica.meta["uid"]) == (1, "new")
+
+
+# -- the pods of an observed job ------------------------------------------------------------------
+
+
+TRAINER = {"template": {"spec": {"containers": [{"name": "pytorch", "image": "i"}]}}}
+OBSERVED_JOB = msgspec.structs.replace(
+    observed.facts(OBSERVED["job"], {**job(), "spec": TRAINER}).job,
+    kind="PyTorchJob",
+    replicas=("master-0", "worker-0"),
+)
+OF_OTHERS = msgspec.structs.replace(PLAN, observed=OBSERVED_JOB)
+
+
+def of_others(pods: KnownPods | None = None) -> Followed:
+    """Follow a running job of somebody else; ``pods`` are on record."""
+    run = msgspec.structs.replace(a_run("job-1", 1), plan=OF_OTHERS)
+    reported = Transition(phase=Phase.RUNNING, at=START, cause="")
+    one = Followed(run, reported=reported, since=0.0, marks={}, pods=pods)
+    one.take(ObjectChanged("PyTorchJob", job(condition("Running"))))
+    return one
+
+
+def worker(uid: str, at: float = 1) -> KubeObject:
+    return pod(metadata={**OURS, "uid": uid, "creationTimestamp": stamp(at)})
+
+
+def logs(one: Followed) -> dict[str, str]:
+    """Return the pods' uids by the names of their logs."""
+    _, replicas = one.read(START + LATER)
+    found = [pair for replica in replicas for pair in one.logs_of(replica)]
+    return {name: replica.meta["uid"] for name, replica in found}
+
+
+def recorded(one: Followed) -> KnownPods | None:
+    """Return what is to be recorded of the pods as another process reads it."""
+    known = [event.pods for event in one.new_pods()]
+    return msgspec.json.decode(msgspec.json.encode(known[0])) if known else None
+
+
+def test_a_pod_keeps_its_number_when_another_process_follows_its_job() -> None:
+    first = of_others()
+    first.take(ObjectChanged("Pod", worker("one")))
+    assert logs(first) == {"worker-0": "one"}
+    first.set_log_read("one", is_read=False)
+    assert recorded(first) == {"worker-0": {"one": False}}
+    assert recorded(first) is None
+    second = of_others({"worker-0": {"one": False}})
+    second.take(ObjectChanged("Pod", worker("two", 9)))
+    assert logs(second) == {"worker-0.pod-2": "two"}
+    assert recorded(second) == {"worker-0": {"one": False, "two": True}}
+    third = of_others({"worker-0": {"one": False, "two": True}})
+    for uid, at in (("two", 9), ("three", 20)):
+        third.take(ObjectChanged("Pod", worker(uid, at)))
+    assert logs(third) == {"worker-0.pod-2": "two", "worker-0.pod-3": "three"}
+    third.set_log_read("two", is_read=True)
+    assert recorded(third) == {"worker-0": {"one": False, "two": True, "three": True}}
+
+
+def test_the_pods_of_a_run_without_a_record_are_numbered_as_they_are_seen() -> None:
+    one = of_others({})
+    one.take(ObjectChanged("Pod", worker("two", 9)))
+    assert logs(one) == {"worker-0": "two"}
+
+
+def test_a_deleted_pod_that_was_never_seen_is_one_of_the_attempts() -> None:
+    one = of_others()
+    one.take(ObjectChanged("Pod", worker("three", 20)))
+    one.take(ObjectDeleted("Pod", f"{JOB}-worker-0", "two", worker("two", 9)))
+    one.take(ObjectDeleted("Pod", f"{JOB}-worker-0", "old", worker("old", -9)))
+    assert set(logs(one).values()) == {"two", "three"}
+    ours = followed()
+    ours.take(ObjectDeleted("Pod", f"{JOB}-worker-0", "two", worker("two")))
+    assert [one.restarts for one in ours.read(START + LATER)[1]] == [0, 0]
 
 
 # -- logs that cannot be read ---------------------------------------------------------------------

@@ -72,8 +72,9 @@ class LogStreams:
 
     ``sink`` may block: nothing is read faster than it takes. It is called by many threads, for one
     replica by one at a time and in order. ``when_drained`` gets a run's id, at least once, when the
-    last line of the last of its logs was handed over. ``is_away`` says whether it is known already
-    that the API server does not answer: that its logs cannot be read need not be said then.
+    last line of the last of its logs was handed over; with ``is_split`` that of each. ``is_away``
+    says whether it is known already that the API server does not answer: that its logs cannot be
+    read need not be said then.
     """
 
     def __init__(
@@ -165,6 +166,12 @@ class LogStreams:
         """Return True if all requested logs of a run ended and were delivered."""
         with self._lock:
             return all(log.is_done for log in self._runs.get(run_id, {}).values())
+
+    def is_read(self, run_id: str, replica: str) -> bool:
+        """Return True if a requested log ended and was delivered."""
+        with self._lock:
+            log = self._runs.get(run_id, {}).get(replica)
+            return log is not None and log.is_done
 
     def failing(self, run_id: str) -> Failing | None:
         """Return the faults that keep a run from draining; None if readable."""
@@ -283,7 +290,7 @@ class LogStreams:
                     self._fetch(log, again)
                 continue
             self._end_streams([log])
-            if log.run_id in self._runs and self.drained(log.run_id):
+            if log.run_id in self._runs and (log.is_split or self.drained(log.run_id)):
                 self._when_drained(log.run_id)
 
     def _is_due(self) -> bool:

@@ -84,7 +84,7 @@ class EndDetector:
         if reading.phase is Phase.CREATED and followed.reported.phase is not Phase.CREATED:
             return events  # the same before its events have arrived
         self._follow_logs(followed, replicas, all_over=False)
-        events += followed.changes(reading, now)
+        events += [*followed.new_pods(), *followed.changes(reading, now)]
         if not reading.phase.final:
             followed.ended_at = None
             again = reading.look_again_s
@@ -123,8 +123,10 @@ class EndDetector:
         if moment >= logs_at:
             self._follow_logs(followed, replicas, all_over=True)
             if self._logs.drained(run_id):
-                return self._end(followed, reading, now)
-        events = list(followed.ending(reading, now)) if moment >= report_at else []
+                return [*followed.new_pods(), *self._end(followed, reading, now)]
+        events = list(followed.new_pods())
+        if moment >= report_at:
+            events += followed.ending(reading, now)
         look_at = [at for at in (logs_at, report_at) if at > moment]
         if moment >= logs_at:
             failing = self._logs.failing(run_id)
@@ -190,12 +192,14 @@ class EndDetector:
             followed.look_at = followed.read_nodes_until
             return []
         followed.is_over = True
+        for uid, _, _ in followed.logs.values():
+            followed.set_log_read(uid, is_read=True)  # or its gap is named
         if reading.cause_id == JOB_GONE and followed.plan.observed is None:
             discard = partial(job_changes.discard, self._api, followed.run)
             self._start(discard)
         nodes = followed.node_facts
         known = [JobEvent(run_id=followed.plan.run_id, nodes=nodes)] if nodes else []
-        return [*known, followed.end(reading, now)]
+        return [*known, *followed.new_pods(), followed.end(reading, now)]
 
     def _waits_for_nodes(self, followed: Followed, reading: JobState) -> bool:
         """Return True while a successful job's nodes are being read.
@@ -241,6 +245,19 @@ class EndDetector:
                     self._follow_log(followed, name, one, rank)
                     if all_over or one.ended or one.gone or one.on_lost_node:
                         self._logs.ended(followed.plan.run_id, name, gone=one.gone)
+                    self._note_read(followed, name)
+
+    def _note_read(self, followed: Followed, name: str) -> None:
+        """Note that a log is read to its end, when what is before in the queue was taken."""
+        given = followed.logs[name]
+        is_read = self._logs.is_read(followed.plan.run_id, name)
+        if is_read and not followed.log_is_read(given[0]):
+            self._queue(partial(self._take_read, followed, name, given))
+
+    def _take_read(self, followed: Followed, name: str, given: tuple[str, int, bool]) -> None:
+        if followed.logs[name] == given and not followed.log_is_read(given[0]):
+            followed.set_log_read(given[0], is_read=True)
+            self._reread({followed.plan.run_id})
 
     def _follow_log(self, followed: Followed, name: str, replica: facts.Replica, rank: int) -> None:
         uid = replica.meta["uid"]
@@ -249,6 +266,7 @@ class EndDetector:
         if followed.logs.get(name) == given:
             return
         followed.logs[name] = given
+        followed.set_log_read(uid, is_read=False)
         followed.logs_given += 1
         self._logs.want(
             followed.plan.run_id,

@@ -30,7 +30,7 @@ from k8sbench.model.kube import (
 )
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, ReplicaState, Transition
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent, LogLine, LogMark
+from k8sbench.ports import JobEvent, KnownPods, LogLine, LogMark
 
 EVENTS = 200
 """Maximum kept Kubernetes events of a job, the newest ones."""
@@ -76,21 +76,42 @@ class _Progress:
 class _ReplacedPods:
     """The pods of a job that others have replaced."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: KnownPods) -> None:
+        """``known`` has the pods that are on record: they keep their numbers."""
         self.pods: dict[str, KubeObject] = {}
         """By uid."""
         self.replicas: Sequence[facts.Replica] = ()
         """The job's replicas with these pods, oldest first."""
-        self._numbers: dict[str, dict[str, int]] = {}
-        """Numbers of all pods, by replica and uid."""
+        self._known = {name: dict(pods) for name, pods in known.items()}
+        """All pods by replica and uid, oldest first; False: its log is being read."""
+        self._reported = {name: dict(pods) for name, pods in known.items()}
+        """The same when they were last reported."""
 
     def logs_of(self, replica: facts.Replica) -> Iterator[tuple[str, facts.Replica]]:
         """Yield the name of each pod's log, and the replica with that pod."""
-        numbers = self._numbers.setdefault(replica.name, {})
         for one in (*self.replicas, replica):
             if one.name == replica.name and one.pod is not None:
-                number = numbers.setdefault(one.meta["uid"], len(numbers) + 1)
+                known = self._known.setdefault(replica.name, {})
+                known.setdefault(one.meta["uid"], True)
+                number = list(known).index(one.meta["uid"]) + 1
                 yield log_name(replica.name, pod=number), one
+
+    def is_read(self, uid: str) -> bool:
+        """Return True if a pod has no log, or it is read to its end."""
+        return all(pods.get(uid, True) for pods in self._known.values())
+
+    def set_read(self, uid: str, *, is_read: bool) -> None:
+        """Note whether the log of a pod is read to its end."""
+        for pods in self._known.values():
+            if uid in pods:
+                pods[uid] = is_read
+
+    def news(self) -> KnownPods | None:
+        """Return all pods if they are not as they were reported; None if they are."""
+        if self._known == self._reported:
+            return None
+        self._reported = {name: dict(pods) for name, pods in self._known.items()}
+        return self._reported
 
 
 class Followed:
@@ -102,8 +123,10 @@ class Followed:
         *,
         reported: Transition,
         marks: Mapping[str, LogMark] | None = None,
+        pods: KnownPods | None = None,
         since: float,
     ) -> None:
+        """``marks`` and ``pods`` are on record of a job that was followed before."""
         self.run, self.plan = run, run.plan
         self._of = kind_of(run.plan)
         self.marks = dict(marks or {})
@@ -158,7 +181,7 @@ class Followed:
         self._job: KubeObject | None = None
         self._is_deleted = False
         self._pods: dict[str, KubeObject] = {}
-        self._replaced = _ReplacedPods()
+        self._replaced = _ReplacedPods(pods or {})
         self._events: dict[str, KubeObject] = {}
         self._lines: dict[str, list[str]] = {}
         self._reports: dict[str, exits.TorchrunReport] = {}
@@ -255,11 +278,21 @@ class Followed:
                     self._pods[name] = {**(change.object or pod), DELETED: True}
             if (replaced := self._replaced.pods.get(change.uid)) is not None:
                 self._replaced.pods[change.uid] = {**(change.object or replaced), DELETED: True}
+            self._take_unknown(change)
         elif self.uid is None and self._attempt > 1:
             return  # what was not seen yet cannot be gone: it is of the attempt before
         elif change.kind == self.kind and self.uid in {None, change.uid}:
             self._is_deleted = True
             self._job = change.object or self._job
+
+    def _take_unknown(self, change: ObjectDeleted) -> None:
+        """Take a deleted pod that was never seen: of an observed job it may have had a log."""
+        known = {pod["metadata"]["uid"] for pod in self._pods.values()} | {*self._replaced.pods}
+        pod = change.object
+        if self.plan.observed is None or self._job is None or pod is None or change.uid in known:
+            return
+        if self._owns(pod) and _created(pod) >= _created(self._job):
+            self._take_pod({**pod, DELETED: True})
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -299,6 +332,20 @@ class Followed:
             yield replica.name, replica
             return
         yield from self._replaced.logs_of(replica)
+
+    def log_is_read(self, uid: str) -> bool:
+        """Return True if a pod's log is read to its end, or need not be noted as such."""
+        return self.plan.observed is None or self._replaced.is_read(uid)
+
+    def set_log_read(self, uid: str, *, is_read: bool) -> None:
+        """Note whether the log of a pod of an observed job is read to its end."""
+        if self.plan.observed is not None:
+            self._replaced.set_read(uid, is_read=is_read)
+
+    def new_pods(self) -> Iterator[JobEvent]:
+        """Yield the pods of an observed job if they have changed, or what is read of them."""
+        if self.plan.observed is not None and (known := self._replaced.news()) is not None:
+            yield JobEvent(run_id=self.plan.run_id, pods=known)
 
     def is_queued(self) -> bool:
         """Return True if the job waits in a queue."""

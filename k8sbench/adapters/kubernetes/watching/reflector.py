@@ -178,7 +178,9 @@ class Reflector:
             name, uid = metadata["name"], metadata["uid"]
             kept = self._keep(found)
             if type_ == "DELETED":
-                if self._known.pop(name, None) is not None:
+                # A pod of a job that is followed since the pod was created was not kept.
+                is_new = self._kind == "Pod" and kept is not None
+                if self._known.pop(name, None) is not None or is_new:
                     self._on_event(ObjectDeleted(self._kind, name, uid, kept))
             elif kept is None:
                 self._known.pop(name, None)
