@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from k8sbench.app import connections, find, results, stored_benchmark, stored_objects, stores
@@ -12,6 +12,7 @@ from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Agree, Reporter, RunContext
 from k8sbench.lifecycle.stop import Stop
+from k8sbench.model.errors import UsageError
 from k8sbench.model.request import CollectOptions
 from k8sbench.model.run import Location, Run
 from k8sbench.ports import RunFilter
@@ -44,9 +45,15 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
                 for run in runs:
                     if run.needs_collection:
                         collecting.check_place(run, context.cluster, context.location)
-                        if options.runs:
-                            stored_objects.check_place(store, run)
-                runs = _left_here(store, runs, result, reporter)
+                away = _away(store, runs)
+                if away and options.runs:
+                    raise next(iter(away.values()))
+                for message in dict.fromkeys(
+                    f"{one.message} {one.action}" for one in away.values()
+                ):
+                    reporter.note(message)
+                result.followed += [run for run in runs if run.run_id in away]
+                runs = [run for run in runs if run.run_id not in away]
                 collected = collecting.collect(
                     runs, context, reporter, stop, options, follow=options.until_over
                 )
@@ -62,22 +69,15 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
         return result, results.rows(store, result.closed, reporter.note, accept=options.accept)
 
 
-def _left_here(
-    store: SqlStore, runs: list[Run], result: CollectResult, reporter: Reporter
-) -> list[Run]:
-    """Return the runs without those that another machine may go on with."""
-    here = []
-    errors = {}
-    for run in runs:
-        error = stored_objects.held_elsewhere(store, run) if run.needs_collection else None
-        if error is None:
-            here.append(run)
-        else:
-            result.followed.append(run)
-            errors[error.message] = error
-    for error in errors.values():
-        reporter.note(f"{error.message} {error.action}")
-    return here
+def _away(store: SqlStore, runs: Iterable[Run]) -> dict[str, UsageError]:
+    """Return the errors for the runs that another machine may go on with, by run id."""
+    objects = stored_objects.elsewhere(store)
+    return {
+        run.run_id: error
+        for run in runs
+        for one, error in objects
+        if run.needs_collection and stored_objects.is_of(run, one)
+    }
 
 
 def _known(run_id: str, context: RunContext) -> Run:

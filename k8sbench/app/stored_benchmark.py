@@ -54,7 +54,8 @@ def held(
         benchmark = None
         candidates = _candidates(every, submission.request, name)
         for one in candidates:
-            _check_place(store, one)
+            if (error := stored_objects.error_elsewhere(store, one)) is not None:
+                raise error
         for one in candidates:
             if benchmark_object.is_same(asked, one) and not one.spec.cancel and is_ours(one.name):
                 _check_process(every, one)
@@ -95,14 +96,6 @@ def _candidates(every: StoredObjects, request: SubmitRequest, name: str) -> Sequ
         return sorted(of_set, key=lambda one: one.is_over)
     found = every.find(name)
     return () if found is None else (found,)
-
-
-def _check_place(store: SqlStore, one: Benchmark) -> None:
-    """Reject an object that another machine may go on with, whatever the locks of files say."""
-    process = stored_objects.process_elsewhere(store, one)
-    if process is not None:
-        where = f"on {process.host}, which cannot be seen from here"
-        raise stored_objects.error_of(one, where)
 
 
 def _check_process(every: StoredObjects, one: Benchmark) -> None:

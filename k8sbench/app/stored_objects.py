@@ -93,21 +93,32 @@ def _told(benchmark: Benchmark) -> set[str]:
 # -- places ----------------------------------------------------------------------------------------
 
 
-def held_elsewhere(store: SqlStore, run: Run) -> UsageError | None:
-    """Return the error for a run whose object another machine may go on with; None without one.
+def elsewhere(store: SqlStore) -> list[tuple[Benchmark, UsageError]]:
+    """Return the objects that other machines may go on with, and the error for each.
 
     Locks on files exclude the processes of one machine alone, so what they say does not count.
     """
-    for one in of_store(store).every(is_open=True):
-        if is_of(run, one) and (process := process_elsewhere(store, one)) is not None:
-            return error_of(one, f"on {process.host}, which cannot be seen from here")
-    return None
+    every = of_store(store).every(is_open=True)
+    return [(one, error) for one in every if (error := error_elsewhere(store, one)) is not None]
+
+
+def held_elsewhere(store: SqlStore, run: Run) -> UsageError | None:
+    """Return the error for a run whose object another machine may go on with; None without one."""
+    return next((error for one, error in elsewhere(store) if is_of(run, one)), None)
 
 
 def check_place(store: SqlStore, run: Run) -> None:
     """Reject a run whose object another machine may go on with."""
     if (error := held_elsewhere(store, run)) is not None:
         raise error
+
+
+def error_elsewhere(store: SqlStore, one: Benchmark) -> UsageError | None:
+    """Return the error for an object that another machine may go on with; None without one."""
+    process = process_elsewhere(store, one)
+    if process is None:
+        return None
+    return error_of(one, f"on {process.host}, which cannot be seen from here")
 
 
 def process_elsewhere(store: SqlStore, one: Benchmark) -> Process | None:
