@@ -165,6 +165,18 @@ def test_the_pods_of_a_run_without_a_record_are_numbered_as_they_are_seen() -> N
     assert logs(one) == {"worker-0": "two"}
 
 
+def test_a_log_continues_behind_the_archived_lines_of_its_newest_container() -> None:
+    first = LogMark(at=1.0, lines=1)
+    third = LogMark(at=3.0, lines=1)
+    one = watched(Phase.RUNNING, marks={"master-0": first, "master-0.restart-2": third})
+    assert [one.mark_of("master-0", restarts) for restarts in range(4)] == [
+        *(first, first),
+        *(third, third),
+    ]
+    assert one.mark_of("worker-0", 2) is None
+    assert watched(Phase.RUNNING).mark_of("master-0", 1) is None
+
+
 def test_a_deleted_pod_that_was_never_seen_is_one_of_the_attempts() -> None:
     one = of_others()
     one.take(ObjectChanged("Pod", worker("three", 20)))

@@ -277,7 +277,7 @@ class EndDetector:
             rank=rank,
             restarts=restarts,
             exists=replica.has_log,
-            mark=followed.marks.get(name),
+            mark=followed.mark_of(name, restarts),
             is_split=followed.plan.observed is not None,
         )
 

@@ -333,6 +333,14 @@ class Followed:
             return
         yield from self._replaced.logs_of(replica)
 
+    def mark_of(self, name: str, restarts: int) -> LogMark | None:
+        """Return the archived end of a pod's log: that of its newest container with lines.
+
+        The log of a job of ours has one name, whichever container writes it.
+        """
+        names = (log_name(name, restarts=number) for number in range(restarts, -1, -1))
+        return next((self.marks[one] for one in names if one in self.marks), None)
+
     def log_is_read(self, uid: str) -> bool:
         """Return True if a pod's log is read to its end, or need not be noted as such."""
         return self.plan.observed is None or self._replaced.is_read(uid)
