@@ -199,7 +199,9 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
 
     def replica_of(self, pod: str, job: str) -> str:
         """Name the replica of a job, given its pod's name."""
-        match = re.fullmatch(re.escape(job) + self.pod_suffix, pod)
+        # Not one pattern with the job's name in it: it would be compiled for each job.
+        own = pod.removeprefix(job)
+        match = re.fullmatch(self.pod_suffix, own) if own != pod else None
         parts = {} if match is None else match.groupdict()
         rank = parts.get("rank")
         if "role" in parts:

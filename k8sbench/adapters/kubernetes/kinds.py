@@ -32,6 +32,8 @@ _API_PATHS = {kind.name: f"/apis/{kind.api_version}" for kind in OBSERVED.values
     "SelfSubjectAccessReview": "/apis/authorization.k8s.io/v1",
 }
 """Kind → path of its API group and version; others: the core API."""
+JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
+"""Label of a Workload: its job's uid."""
 _EVENT_FIELDS = ",".join(f"reason!={reason}" for reason in FREQUENT_SILENT_EVENTS)
 _AFTER_JOB = re.compile(f"(?:{'|'.join(kind.pod_suffix for kind in KINDS.values())})$")
 _RUNTIMES = {kind.runtime.name: kind for kind in KINDS.values() if kind.runtime is not None}
@@ -155,11 +157,22 @@ def _own(*keys: str) -> dict[str, Any]:
     return dict.fromkeys(keys)
 
 
-_METADATA = _own("name", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp") | _all(
-    "namespace", "deletionGracePeriodSeconds", "finalizers", "labels", "ownerReferences"
+_METADATA = (
+    _own("name", "uid", "resourceVersion")
+    | _all("namespace", "finalizers", "labels", "ownerReferences")
+    | _all("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 )
 _CONTAINER = _Shared(_all("name", "image", "resources", "restartPolicy"))
-_STATUS = _all("name", "image", "imageID", "restartCount", "state", "lastState")
+_STATE = {
+    "running": {},
+    "waiting": _all("reason", "message"),
+    "terminated": _all("exitCode", "reason", "message", "finishedAt"),
+}
+_STATUS = _Shared(
+    _all("name", "image", "imageID", "restartCount") | {"state": _STATE, "lastState": _STATE}
+)
+"""The status of a container: those that run have most of it in common."""
+_CONDITION = _Shared(_all("type", "status", "reason", "message", "lastTransitionTime"))
 _REPLICAS = _Shared(
     _all("replicas", "restartPolicy") | {"template": {"spec": {"containers": _CONTAINER.shape}}}
 )
@@ -172,15 +185,22 @@ _POD = {
     | {"containers": _CONTAINER, "initContainers": _Shared(_all("name", "image"))},
     "status": _all("phase", "reason", "message")
     | {"containerStatuses": _STATUS, "initContainerStatuses": _STATUS}
-    | {"conditions": _all("type", "status", "reason", "message") | _own("lastTransitionTime")},
+    | {"conditions": _CONDITION},
 }
 _POD_CONDITIONS = frozenset({"PodScheduled", "Ready", "DisruptionTarget"})
 """Types of the conditions that are kept."""
+_WORKLOAD = {
+    "metadata": _own("name") | _all("creationTimestamp") | {"labels": _own(JOB_UID_LABEL)},
+    "spec": _all("priority", "queueName"),
+    "status": {"conditions": _CONDITION},
+}
+"""Without the templates of the job's pods, and without their admission."""
 _EVENT = {
-    "metadata": _own("name", "uid", "resourceVersion", "creationTimestamp"),
+    "metadata": _own("name", "uid", "resourceVersion") | _all("creationTimestamp"),
     "involvedObject": _all("kind", "name", "uid"),
-    **_all("reason", "message", "type", "count", "series", "source", "reportingComponent"),
-    **_own("firstTimestamp", "lastTimestamp", "eventTime"),
+    "source": _Shared(_all("component")),
+    **_all("reason", "message", "type", "count", "series", "reportingComponent"),
+    **_all("firstTimestamp", "lastTimestamp", "eventTime"),
 }
 
 
@@ -196,7 +216,7 @@ def trimmed_job(found: KubeObject) -> dict[str, Any]:
             spec[kind.replicas_key] = {role: _kept(one, _REPLICAS) for role, one in roles.items()}
     return _trimmed(found, {"metadata": _METADATA}) | {
         "spec": spec,
-        "status": found.get("status") or {},
+        "status": _interned(found.get("status") or {}),
     }
 
 
@@ -209,6 +229,11 @@ def trimmed_pod(found: KubeObject) -> dict[str, Any]:
             one for one in status["conditions"] if one["type"] in _POD_CONDITIONS
         ]
     return kept
+
+
+def trimmed_workload(found: KubeObject) -> dict[str, Any]:
+    """Keep of a Workload its job, queue, priority, age and conditions."""
+    return dict(_kept(found, _WORKLOAD))
 
 
 def trimmed_event(found: KubeObject) -> dict[str, Any]:
@@ -244,19 +269,29 @@ def _trimmed(found: KubeObject, shape: Mapping[str, Any]) -> dict[str, Any]:
 def _kept(found: Any, shape: Any) -> Any:
     """Trim plain data to a shape; a list's shape is its items'."""
     if shape is ...:
-        # The pods of a job have most of their texts in common.
-        return sys.intern(found) if type(found) is str else found
+        return _interned(found)
     if shape is None:
         return found
-    if isinstance(shape, _Shared):
-        return _equal(msgspec.json.encode(_kept(found, shape.shape)))
     if isinstance(found, list):
         return [kept for one in found if (kept := _kept(one, shape))]
+    if isinstance(shape, _Shared):
+        return _equal(msgspec.json.encode(_kept(found, shape.shape)))
     return {
         key: _kept(value, inner)
         for key, inner in shape.items()
         if (value := found.get(key)) is not None
     }
+
+
+def _interned(found: Any) -> Any:
+    """Return plain data whose texts are one object each: many objects have them in common."""
+    if type(found) is str:
+        return sys.intern(found)
+    if isinstance(found, list):
+        return [_interned(one) for one in found]
+    if isinstance(found, dict):
+        return {key: _interned(value) for key, value in found.items()}
+    return found
 
 
 @functools.lru_cache(maxsize=4096)

@@ -36,8 +36,6 @@ from k8sbench.ports import FoundJob
 
 POOLS, POOLS_KEY = "dlperf-pools", "pools.yaml"
 _ROOTS = ("/apis/kueue.x-k8s.io/v1beta2", "/apis/kueue.x-k8s.io/v1beta1")
-_JOB = "kueue.x-k8s.io/job-uid"
-"""Label of a Workload: its job's uid."""
 MOST_NODES = 20
 """Maximum nodes that are read one by one."""
 _READ = ("name", "uid", "creationTimestamp", "labels", "annotations")
@@ -214,20 +212,16 @@ def workloads(api: Api) -> Mapping[str, KubeObject]:
     for root in _ROOTS:
         path = f"{root}/namespaces/{api.place.namespace}/workloads"
         with contextlib.suppress(ApiFault):
-            found, _ = api.list(path, labels=_JOB, keep=_without_pods)
+            found, _ = api.list(path, labels=kinds.JOB_UID_LABEL, keep=kinds.trimmed_workload)
             jobs = {}
             numbers = Counter[str]()
             for one in sorted(found, key=_turn):
                 waits = not is_true(conditions(one).get("QuotaReserved", {}))
                 numbers[queue := one["spec"].get("queueName", "")] += waits
                 place = f", number {numbers[queue]} there" if waits else ""
-                jobs[labels_of(one)[_JOB]] = {**one, "place": place}
+                jobs[labels_of(one)[kinds.JOB_UID_LABEL]] = {**one, "place": place}
             return jobs
     return {}
-
-
-def _without_pods(workload: KubeObject) -> KubeObject:
-    return {**workload, "spec": {**workload["spec"], "podSets": ()}}
 
 
 def _turn(workload: KubeObject) -> tuple[int, str]:

@@ -84,14 +84,15 @@ class _ReplacedPods:
         """The job's replicas with these pods, oldest first."""
         self._known = {name: dict(pods) for name, pods in known.items()}
         """All pods by replica and uid, oldest first; False: its log is being read."""
-        self._reported = {name: dict(pods) for name, pods in known.items()}
-        """The same when they were last reported."""
+        self._is_reported = True
+        """False if a pod has come, or its log is read, since they were last reported."""
 
     def logs_of(self, replica: facts.Replica) -> Iterator[tuple[str, facts.Replica]]:
         """Yield the name of each pod's log, and the replica with that pod."""
         for one in (*self.replicas, replica):
             if one.name == replica.name and one.pod is not None:
                 known = self._known.setdefault(replica.name, {})
+                self._is_reported = self._is_reported and one.meta["uid"] in known
                 known.setdefault(one.meta["uid"], True)
                 number = list(known).index(one.meta["uid"]) + 1
                 yield log_name(replica.name, pod=number), one
@@ -103,15 +104,16 @@ class _ReplacedPods:
     def set_read(self, uid: str, *, is_read: bool) -> None:
         """Note whether the log of a pod is read to its end."""
         for pods in self._known.values():
-            if uid in pods:
+            if pods.get(uid, is_read) != is_read:
                 pods[uid] = is_read
+                self._is_reported = False
 
     def news(self) -> KnownPods | None:
         """Return all pods if they are not as they were reported; None if they are."""
-        if self._known == self._reported:
+        if self._is_reported:
             return None
-        self._reported = {name: dict(pods) for name, pods in self._known.items()}
-        return self._reported
+        self._is_reported = True
+        return {name: dict(pods) for name, pods in self._known.items()}
 
 
 class Followed:
