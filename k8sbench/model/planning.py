@@ -284,6 +284,7 @@ def _values(draft: RunPlan) -> dict[str, int | float | str]:
         hosts=",".join(HERE if is_here else host for host in hosts),
         host=HERE if is_here else kind.own_host.format(job=draft.run_id),
         data=training.seen(draft.data, training.DATA_MOUNT),
+        evaluate_every=0 if draft.training is None else draft.training.evaluate_every,
     )
 
 
@@ -362,6 +363,7 @@ def placeholders(
     hosts: str,
     host: str,
     data: str,
+    evaluate_every: int,
 ) -> dict[str, int | float | str]:
     """Return the values of :data:`.program.PLACEHOLDERS` for one case.
 
@@ -380,6 +382,7 @@ def placeholders(
         "total_iterations": warmup + iterations,
         "stop_iteration": warmup + iterations + 1,
         "log_interval": log_interval,
+        "evaluate_every": evaluate_every,
         "gpu_ids": ",".join(str(index) for index in range(processes)),
         "hosts": hosts,
         "host": host,

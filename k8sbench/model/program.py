@@ -31,6 +31,7 @@ PLACEHOLDERS: dict[str, str] = {
     "total_iterations": "both",
     "stop_iteration": "the one after them, of a program that stops before it prints that one",
     "log_interval": "iterations per log line",
+    "evaluate_every": "iterations or epochs between evaluations of a training; 0 without one",
     "gpu_ids": "a node's GPUs, as 0,1,2,3",
     "hosts": "host names of all replicas, the first first, separated by commas",
     "host": "this replica's own host name, one of those",
@@ -102,6 +103,8 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     They replace edits of files, or stopping the run by hand, in the report. ``--mode train`` needs
     its list here, empty if the command is already the training.
     """
+    changed: tuple[Text, ...] = ()
+    """Words of the commands that the report's own lack or have with another value. For readers."""
     numbers: dict[NumberName, Scaled] = {}
     """Placeholders of this file, such as a learning rate by GPUs."""
     environment: dict[str, str]

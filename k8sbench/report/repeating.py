@@ -9,6 +9,7 @@ import functools
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -21,7 +22,7 @@ from k8sbench.model.spec_values import Mode
 from k8sbench.report import columns, publication
 from k8sbench.report.words import Lang, phrase, say, texts
 
-HOST = ("GPU", "CPU", "memory", "system", "driver")
+HOST = ("GPU", "CPU", "memory", "system", "driver", "CUDA of the host", "cuDNN of the host")
 """Facts of a program's environment that are of its machine; the others are of the container."""
 ONE_NODE = {"RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 """Variables of a launcher that have one value where there is one node."""
@@ -137,14 +138,17 @@ def _program(
         name = publication.names([result.group])[result.group.key.id]
         row = say(lang, "not_in_these_runs", row=name)
         commands.append(_headed(row, _words(variant, upstream, result), result, upstream, lang))
-    used = dict.fromkeys(_VARIABLE.findall("\n".join(commands)))
+    used = dict.fromkeys(_VARIABLE.findall("\n".join([*upstream.install, *commands])))
     container = _container(
         upstream,
         is_several=any(r.group.plan.replicas > 1 for r in results),
         has_data="DATA" in used,
     )
     added = (
-        option for r in results if words[names[r.group.key.id]] for option in _added(upstream, r)
+        option
+        for r in results
+        if (found := words[names[r.group.key.id]])
+        for option in _added(upstream, r, found)
     )
     others: dict[str, list[str]] = {}
     unstated = []
@@ -252,9 +256,11 @@ def _mode(upstream: Upstream, result: Result) -> Mode:
     return "train" if columns.trains(result) and "train" in upstream.added else "throughput"
 
 
-def _added(upstream: Upstream, result: Result) -> list[str]:
-    """Return the options that k8sbench adds to a row's launch command."""
-    return [name for name, _ in _pairs(upstream.added.get(_mode(upstream, result), ()))]
+def _added(upstream: Upstream, result: Result, words: Sequence[str]) -> list[str]:
+    """Return the options that a row's launch command has not from the published one."""
+    text = " ".join(words)
+    changed = (one for one in upstream.changed if re.search(rf"(?<!\S){re.escape(one)}\b", text))
+    return [*changed, *(n for n, _ in _pairs(upstream.added.get(_mode(upstream, result), ())))]
 
 
 def _words(variant: Variant, upstream: Upstream, result: Result) -> list[str]:
@@ -263,7 +269,8 @@ def _words(variant: Variant, upstream: Upstream, result: Result) -> list[str]:
     if plan.precision not in upstream.command:
         return []
     mode = _mode(upstream, result)
-    interval = window.log_interval["one_gpu" if plan.world_size == 1 else "many_gpus"]
+    gpus: Literal["one_gpu", "many_gpus"] = "one_gpu" if plan.world_size == 1 else "many_gpus"
+    interval = window.log_interval[gpus]
     is_alone = plan.replicas == 1
     values = upstream.values(
         placeholders(
@@ -274,6 +281,7 @@ def _words(variant: Variant, upstream: Upstream, result: Result) -> list[str]:
             hosts="127.0.0.1" if is_alone else "$HOSTS",
             host="127.0.0.1" if is_alone else "$HOST",
             data="$DATA",
+            evaluate_every=variant.train.evaluate_every[gpus] if variant.train else 0,
         )
     )
     fill = functools.partial(filled, values=values)
@@ -319,7 +327,8 @@ def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for place, word in enumerate(words):
         name, is_whole, value = word.partition("=")
-        if not word.startswith("-") or word in ("-m", "-1"):
+        of_python = place > 0 and words[place - 1].startswith("python")
+        if not word.startswith("-") or of_python or word == "-1":
             is_assigned = is_whole and re.fullmatch(r"[a-z_.]+", name)
             found += [(name, value)] if is_assigned else []
         elif is_whole:
