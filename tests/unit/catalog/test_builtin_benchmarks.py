@@ -3,6 +3,7 @@
 import ast
 import importlib
 import pathlib
+import re
 import statistics
 from collections.abc import Iterator
 from typing import Any, NoReturn
@@ -140,9 +141,46 @@ def test_each_trainer_has_a_benchmark_and_each_benchmark_its_trainer() -> None:
     assert {found.trainer_module for _, found in OURS} == programs
 
 
-def test_the_environment_of_mmseg_has_only_facts_of_its_page() -> None:
-    """The page names neither a driver nor NVLink."""
-    upstream = variant("deeplabv3p", "mmseg").upstream
-    assert upstream is not None
-    assert "driver" not in upstream.environment
-    assert not any("NVLink" in text for text in upstream.environment.values())
+UPSTREAM = [(name, found) for name, found in EVERY if found.upstream is not None]
+
+
+def commands(found: Variant) -> list[str]:
+    """Return the launch commands of a published program with their variables, by precision."""
+    upstream = present(found.upstream)
+    some = [*upstream.command.values(), *upstream.command_one_gpu.values()]
+    return [" ".join([*upstream.env, *words]) for words in some]
+
+
+@pytest.mark.parametrize(("benchmark", "found"), UPSTREAM, ids=ids(UPSTREAM))
+def test_an_environment_has_no_link_that_no_page_names(benchmark: str, found: Variant) -> None:
+    """The pages name no NVLink; InfiniBand is optional on TSM's and of a later ResNet-50's."""
+    environment = present(found.upstream).environment
+    links = [text for text in environment.values() if re.search("NVLink|InfiniBand", text)]
+    assert links == []
+    if found.name == "mmseg":
+        assert "driver" not in environment
+
+
+@pytest.mark.parametrize(("benchmark", "found"), UPSTREAM, ids=ids(UPSTREAM))
+def test_a_word_that_differs_from_the_published_command_is_in_a_command(
+    benchmark: str, found: Variant
+) -> None:
+    changed = present(found.upstream).changed
+    assert [one for one in changed if not any(one in text for text in commands(found))] == []
+
+
+@pytest.mark.parametrize(("benchmark", "found"), UPSTREAM, ids=ids(UPSTREAM))
+def test_what_k8sbench_changed_in_a_published_command_is_listed(
+    benchmark: str, found: Variant
+) -> None:
+    own = {"--use_env": "--use_env", "{stop_iteration}": "--prof", "python3 -c": "python3 -c"}
+    text = " ".join(commands(found))
+    expected = {name for word, name in own.items() if found.published and word in text}
+    assert expected <= {*present(found.upstream).changed}
+
+
+def test_each_command_of_arcface_has_the_loss_head_of_its_number_of_gpus() -> None:
+    """The published train.py has dist_arcface."""
+    upstream = present(variant("arcface", "plsc").upstream)
+    assert "arcface" in " ".join(upstream.command_one_gpu["fp32"])
+    assert "arcface" not in " ".join(upstream.command["fp32"])

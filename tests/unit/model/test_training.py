@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench.adapters.files import catalog
 from k8sbench.model import identity
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
@@ -196,6 +197,19 @@ def test_upstream_s_program_trains_by_its_own_words() -> None:
     assert plan.training is not None
     assert (plan.training.length, plan.training.target) == (80_000, 78.5)
     assert not plan.training.stop_at_target
+
+
+@pytest.mark.parametrize(("gpus", "every"), [(1, 4000), (8, 8000)])
+def test_the_published_program_evaluates_and_saves_as_often_as_planned(
+    gpus: int, every: int
+) -> None:
+    """Its configuration file has other intervals."""
+    plan = trained(of=catalog.find("deeplabv3p").spec, **UPSTREAM, gpus=gpus)
+    assert plan.training is not None
+    assert plan.training.evaluate_every == every
+    assert {f"evaluation.interval={every}", f"checkpoint_config.interval={every}"} <= {
+        *plan.command
+    }
 
 
 @pytest.mark.parametrize("name", ["epochs", "iterations"])

@@ -37,6 +37,7 @@ def mmseg(
     """
     start = START + 86_400 * day
     visible = ",".join(map(str, range(min(gpus, 8))))
+    evaluated = "evaluation = dict(interval=8000, metric='mIoU')\n" if accuracies else ""
     head = f"""{_comma(start)} - mmseg - INFO - Environment info:
 ------------------------------------------------------------
 sys.platform: linux
@@ -57,7 +58,7 @@ MMSegmentation: 0.11.0+d0a71c1
 data = dict(
     samples_per_gpu={batch},
 {"optimizer_config = dict(type='Fp16OptimizerHook', loss_scale=512.0)" if amp else ""}
-log_config = dict(
+{evaluated}log_config = dict(
     interval=50,
 gpu_ids = range(0, 1)
 

@@ -67,6 +67,37 @@ def test_a_note_of_the_catalog_has_no_mark_of_markdown() -> None:
     assert [place for place, text in notes.items() if "`" in text] == []
 
 
+VERB = re.compile(
+    r"\b(?:is|are|was|were|be|has|have|had|does|do|did|can|may|must|would|adds|averages|begins|calls|changed"
+    r"|comes|computes|counts?|depend|downloads|edits|ends|equal|evaluates?|fills|gather|gave|gets?"
+    r"|gives?|grows|held|holds|lets|lie|lists|looks|makes?|means|names?|prints?|published|ran|reached"
+    r"|read|refers|run|runs (?:another|this)|says?|sets?|share|starts?|stays|takes?|took|trained"
+    r"|updates|wants|writes)\b"
+)
+"""Finite verbs of the catalog's notes; a new one is added here."""
+REMARK = re.compile(r"\.(?:note|notes\.\d+|case_notes\.\w+)$")
+
+
+def test_a_note_of_the_catalog_consists_of_whole_sentences() -> None:
+    broken = {}
+    for place, text in of_the_catalog().items():
+        if not REMARK.search(place):
+            continue
+        plain = re.sub(r"\([^()]*\)", "", text)
+        parts = re.split(r"(?<=[.;])\s+", plain)
+        wrong = [part for part in parts if not VERB.search(part)]
+        if not re.search(r"(?:\.|https?://\S+)$", text):
+            wrong.append(text[-20:])
+        if wrong:
+            broken[place] = wrong
+    assert broken == {}
+
+
+def test_a_text_of_the_catalog_is_free_of_the_catalogs_own_jargon() -> None:
+    jargon = re.compile(r"never merged|source of its own")
+    assert [place for place, text in of_the_catalog().items() if jargon.search(text)] == []
+
+
 def test_a_reference_leads_to_a_command_or_a_page_that_is_there() -> None:
     assert isinstance(cli, click.Group)
     commands = {*cli.list_commands(click.Context(cli))}

@@ -70,9 +70,9 @@ DEEPLAB = Example(
         _mmseg(32, 182.07, 4, amp=True, accuracies={600: 77.3}),
     ),
     environment="""
-machine: 4 nodes with 8 GPUs each, NVLink
+machine: 4 nodes with 8 GPUs each
 network: InfiniBand, 100 Gbit/s
-container: NVIDIA/DeepLearningExamples 99b1c898, PyTorch/Segmentation
+container: NVIDIA/DeepLearningExamples 99b1c898, PyTorch/LanguageModeling/BERT
 driver: 450.80.02
 os: Ubuntu 18.04
 """,
@@ -89,8 +89,14 @@ os: Ubuntu 18.04
         "5 data": (MD5, "dataset/cityscapes.tar", "Cityscapes lies on a local disk."),
         "6 hardware": ("Tesla V100-SXM2-32GB", "4 nodes with 8 GPUs each"),
         "7 parameters": ("gpu1_fp32_bs2", "gpu32_amp_bs4"),
-        "8 commands": ("python3 tools/train.py", "--nnodes=4", "--node_rank=$RANK"),
-        "9 log interval and evaluations": ("one every 50 iterations.", "10 evaluations."),
+        "8 commands": (
+            *("python3 tools/train.py", "--nnodes=4", "--node_rank=$RANK"),
+            "/deeplabv3plus/code/mmsegmentation/. mmsegmentation/",
+        ),
+        "9 log interval and evaluations": (
+            *("one every 50 iterations.", "10 evaluations. One evaluation every 8000 iterations."),
+            "evaluation.interval=8000 checkpoint_config.interval=8000",
+        ),
         "9 epochs": ("80000 iterations are 860.5 epochs of 2975 samples",),
         "10 table of FP32": ("| 32 | - | 81.01 (published 81.01", "| 16 | - | 49.23 "),
         "11 table of AMP": (
@@ -154,7 +160,11 @@ mpirun --allow-run-as-root
             "temporal-shift-module/main.py temporal-shift-module/",
             "initial scale of AMP is 1",
         ),
-        "6 InfiniBand and MPI": ("mpirun --allow-run-as-root",),
+        "6 InfiniBand and MPI": (
+            "mpirun --allow-run-as-root",
+            "$mpirun bash run_benchmark.sh 4 8 True",
+        ),
+        "6 data": ("ln -s $DATA /ssd/video/kinetics", '-v "$DATA:$DATA"'),
         "7 parameters": (
             "--lr 0.02",
             "--wd 1e-4",
@@ -168,7 +178,7 @@ mpirun --allow-run-as-root
         ),
         "9 dates": ("date not stated",),
         "9 throughput": ("| 32 | - | 1380.05 (published 1380.045", "samples/s"),
-        "10 target": ("target of tsm is top-1 71.1 %. AI-Rank's rules since 28 May 2021",),
+        "10 target": ("target of tsm is top-1 71.1 %. AI-Rank's rules name it since 28 May",),
         "10 top-1": ("| 8 | 30 (unfinished) | 48.436 (unfinished) |", "| 32 | - | 71.199 |"),
         "11 logs": ("(logs/gpu32_amp_bs16/rank0.log)",),
     },
@@ -221,13 +231,16 @@ Place it in data/cityscapes.
             "| cuDNN | 8.0",
             "| CUDA | 11.0 |",
         ),
-        "5 start": ("docker run", "pip install -r requirements.txt"),
+        "5 start": ("docker run", "cd /workspace/models && pip install -r requirements.txt"),
         "6 data": (
             *(MD5, "dataset/cityscapes.tar", "Place it in data/cityscapes."),
             "Cityscapes, in the log: cityscapes",
         ),
         "7 options": ("--data_format NHWC --fp16", "--batch_size 2"),
-        "7 changed options": ("published commands: `--iters`, `--log_iters`.", "--iters=500 "),
+        "7 changed options": (
+            "published commands: `--iters`, `--log_iters`, `-m paddle",
+            "--iters=500 ",
+        ),
         "8 table of Paddle": ("| 8 | 46.00 ", "| 99.20 (published 99.2"),
         "9 Paddle and PyTorch": (
             "| GPU=8,BS=2 | 46.00 | 29.74 (published 29.74",
@@ -249,7 +262,7 @@ RESNET50 = Example(
         for number, rate in enumerate(rates)
     ),
     environment="""
-machine: 1 node with 8 GPUs, NVLink
+machine: 1 node with 8 GPUs
 nodes: gpu-node-1
 os: Ubuntu 16.04 (host), Ubuntu 18.04 (container)
 CPU: Xeon Gold 6148
@@ -258,10 +271,9 @@ driver: 440.33.01
 cuda: 10.2.89
 cudnn: 7.6.5
 nccl: 2.5.6
-network: NVLink
 container: nvcr.io/nvidia/pytorch:20.03-py3
 framework: PyTorch 1.5.0a0+8f84ded
-dependencies: DALI 0.19, OpenMPI 3.1.6
+dependencies: DALI 0.19, OpenMPI 3.1.4
 Python: 3.6.9
 program: DeepLearningExamples 5cc03caa
 """,
@@ -271,7 +283,10 @@ program: DeepLearningExamples 5cc03caa
 DALI reads ImageNet from a local disk.
 """,
     points={
-        "1 hardware and host": ("440.33.01", "Ubuntu 16.04 (host)", "| cuDNN | 7.6.5"),
+        "1 hardware and host": (
+            *("440.33.01", "Ubuntu 16.04 (host)", "| cuDNN | 7.6.5"),
+            *("| CUDA of the host | 10.2 |", "| cuDNN of the host | 7.6.5 |"),
+        ),
         "2 container": (
             "| NCCL | 2.5.6",
             "1.5.0a0+8f84ded",
@@ -284,7 +299,7 @@ DALI reads ImageNet from a local disk.
             "| mixed precision (AMP) | no |",
         ),
         "4 program": ("DeepLearningExamples 5cc03caa", "checkout 5cc03caa153f"),
-        "5 data": ("ImageNet (ILSVRC 2012)",),
+        "5 data": ("ImageNet (ILSVRC 2012)", "886,372 files from 698 directories"),
         "6 image": (
             "--shm-size=16g",
             "/PyTorch/Classification/ConvNets:/workspace/rn50",
@@ -293,7 +308,7 @@ DALI reads ImageNet from a local disk.
         "7 nodes": ("gpu-node-1",),
         "8 commands": (
             *("/workspace/rn50/multiproc.py --nnodes 1", "--nproc_per_node 8"),
-            *("--prof 121 ", "The report has --prof 120"),
+            *("--prof 121 ", "`--master_port`, `--prof`."),
         ),
         "9 method": (
             *("iterations 21 to 120", "with 100 iterations", "the median of the valid runs"),
@@ -344,7 +359,10 @@ NCCL is installed from its package.
         "1 system": ("Ubuntu 16.04.4", "440.33.01", "| NCCL | 2.7.3", "| CUDA | 10.2"),
         "2 framework": ("paddlepaddle-gpu 1.8.5",),
         "3 features": ("| several nodes | yes |", "| NCCL | 2.7.3 |\n"),
-        "4 program": ("checkout 9bba9c90", "ends the run at batch 150", "PLSC 9bba9c90"),
+        "4 program": (
+            *("checkout 9bba9c90", "ends the run at batch 150", "PLSC 9bba9c90"),
+            "if batch_id == 150: exit()' PLSC/plsc/entry.py",
+        ),
         "5 environment": (
             "NCCL is installed from its package.",
             "sudo dpkg -i nccl-repo",
@@ -356,7 +374,7 @@ NCCL is installed from its package.
         "8 commands": (
             "--cluster_node_ips=$HOSTS --node_ip=$HOST",
             "0,1,2,3 train.py",
-            "cd PLSC && ",
+            *("cd PLSC && ", 'train.LOSS_TYPE = "arcface"'),
         ),
         "9 every run": ("11165.17 11109.91 11084.53 11077.58 10997.67",),
         "10 mean and median": ("| 11084.53 | 11086.97 |", "| 2545.30 | 2548.18 |"),
@@ -364,7 +382,10 @@ NCCL is installed from its package.
             *("mean of the qps that its log prints", "150 iterations each, the first 50 left out"),
             *("### Ways to compute", "timestamps |"),
         ),
-        "11 left out": ("iterations 52 to 151 of the log, counted from 1", "with iteration 51;"),
+        "11 left out": (
+            *("iterations 52 to 151 of the log, counted from 1", "with iteration 51;"),
+            *("its batches 51 to 150 are iterations 52 to 151", "takes those of batches 60 to 150"),
+        ),
         "12 speedup": ("Speedup: the median", "11084.53 ÷ 397.78 = 27.87"),
         "13 table": (
             "| 1 | 8 | 2545.30 ",
@@ -372,7 +393,7 @@ NCCL is installed from its package.
             "| 4 | 32 | 11084.53 ",
             "| 27.87 |",
         ),
-        "14 remarks": ("Another loss head (arcface) than on several GPUs",),
+        "14 remarks": ("The loss head is arcface, on several GPUs dist_arcface",),
         "15 logs": ("(logs/gpu32_fp32_bs128/run5/rank0.log)",),
     },
 )
