@@ -125,17 +125,17 @@ TSM = Example(
         )
     ),
     environment="""
-os: Ubuntu 18.04
-CPU: 2 × Xeon Gold 6148
-cpus: 80
-memory: 376 GiB
-driver: 418.39
+os: CentOS 6.3
+CPU: Intel Xeon Gold 6271C, 2.6 GHz
+cpus: 48
+memory: 502 GB
+driver: 450.80.02
 container: ngc-pytorch-1.7
 framework: PyTorch 1.7.0
 cuda: "10.1"
 cudnn: 7.6.5
 nccl: 2.4.7
-network: InfiniBand, one device per node
+network: InfiniBand (optional)
 """,
     notes="""
 ## Set-up
@@ -150,7 +150,7 @@ mpirun --allow-run-as-root
 ```
 """,
     points={
-        "1 machine": ("Ubuntu 18.04", "2 × Xeon Gold 6148", "376 GiB", "418.39"),
+        "1 machine": ("CentOS 6.3", "Xeon Gold 6271C", "502 GB", "450.80.02"),
         "2 image": ("ngc-pytorch-1.7", "PyTorch 1.7.0", "| CUDA | 10.1", "7.6.5"),
         "3 dependencies": ("| torchvision | 0.8.0 |",),
         "4 program": ("temporal-shift-module", "git -C temporal-shift-module checkout"),
@@ -204,12 +204,11 @@ PADDLE = Example(
     ),
     environment="""
 machine: one node and four nodes, 8 GPUs each
-os: Ubuntu 16.04
-CPU: Xeon Gold 6148
-memory: 502 GiB
+os: CentOS 6.3
+CPU: Intel Xeon Gold 6271C, 2.6 GHz
+memory: 502 GB
 driver: 450.80.02
 nccl: "2.8"
-network: InfiniBand
 container: paddlepaddle/paddle-benchmark:cuda11.0-cudnn8-runtime-ubuntu16.04-gcc82
 dependencies: pip install -r requirements.txt
 program: PaddleSeg, branch benchmark, 318dd24c
@@ -223,7 +222,7 @@ Place it in data/cityscapes.
     points={
         "1 measure": ("The measure is throughput", "Throughput: the median"),
         "2 dimensions": ("FP32(BS=2)", "AMP(BS=4)", "gpu32_amp_bs4"),
-        "3 machine": ("Ubuntu 16.04", "Xeon Gold 6148", "450.80.02", "502 GiB"),
+        "3 machine": ("CentOS 6.3", "Xeon Gold 6271C", "450.80.02", "502 GB"),
         "4 image": (
             "paddle-benchmark:cuda11.0",
             "318dd24c",
