@@ -85,7 +85,7 @@ def publish(
             for path, name in ((environment, given.FILE), (notes, publication.NOTES))
         )
         logs, files = _files_of_runs(store, rows, copied)
-        names = publication.names([row.group for row in rows]).values()
+        names = publication.names([row.group for row in rows])
         plans = {row.group.key.benchmark: row.group.plan for row in rows}
         made = publication.Publication(
             results=rows,
@@ -101,7 +101,10 @@ def publish(
             lang=lang,
             given_text=given_text,
             given=given.read(
-                given_text or "", str(environment or folder / given.FILE), sets, names
+                given_text or "",
+                str(environment or folder / given.FILE),
+                sets,
+                {names[row.group.key.id]: row.group for row in rows},
             ),
             notes=notes_text,
         )

@@ -51,6 +51,8 @@ OF_CPUS = ("cpu", "ram_gib", "os")
 """The same without a GPU."""
 OF_NODES = ("nodes",)
 """The same of rows of several nodes."""
+OF_PROGRAM = (*CONTAINER, "program")
+"""Facts of one program or its image, which rows of another framework do not share."""
 EQUAL = {"network": ("transport", "infiniband"), "nodes": ("machine",)}
 """Facts that stand for another one."""
 Facts = dict[str, dict[str, list[str]]]
@@ -65,17 +67,20 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     sets: Mapping[str, Mapping[str, str]] = {}
     """Facts by set."""
     rows: Mapping[str, Mapping[str, str]] = {}
-    """Facts by name of a row."""
+    """Facts by name of a row, or of a program, which all its rows have in their names."""
 
     def facts_for(self, set_name: str, row: str) -> dict[str, str]:
-        """Return the facts of a row, its own before its set's."""
-        return {**self.everywhere, **self.sets.get(set_name, {}), **self.rows.get(row, {})}
+        """Return the facts of a row: its own before its program's, these before its set's."""
+        of_set = self.sets.get(set_name, {})
+        of_program = self.rows.get(_program_of(row), {})
+        return {**self.everywhere, **of_set, **of_program, **self.rows.get(row, {})}
 
 
-def read(text: str, file: str, sets: Iterable[str], rows: Iterable[str]) -> Given:
-    """Read an environment file: facts of all rows, of ``sets`` and of ``rows``.
+def read(text: str, file: str, sets: Iterable[str], rows: Mapping[str, Group]) -> Given:
+    """Read an environment file: facts of all rows, of ``sets`` and of ``rows`` by their names.
 
-    Raises :class:`InputError` for an unknown set or row and for values that are no text.
+    Raises :class:`InputError` for an unknown set or row, for values that are no text, and for facts
+    of one program that rows of several frameworks would get.
     """
     try:
         found = yaml_text.load_texts(text)
@@ -84,14 +89,38 @@ def read(text: str, file: str, sets: Iterable[str], rows: Iterable[str]) -> Give
         raise InputError(f"is no YAML: {problem}.", file=file, line=line) from error
     found = _mapping(found or {}, "the file", file)
     parts = {}
-    for part, known in (("sets", list(sets)), ("rows", list(rows))):
+    programs = dict.fromkeys(filter(None, map(_program_of, rows)))
+    for part, known in (("sets", list(sets)), ("rows", [*programs, *rows])):
         values = _mapping(found.pop(part, {}), part, file)
         if unknown := next((name for name in values if name not in known), None):
             near = did_you_mean(unknown, known)
             action = f"{near}There are: {', '.join(known)}."
             raise InputError(f"{part}: the report has no {unknown}.", action, file=file)
         parts[part] = {name: _facts_of(_mapping(v, name, file), file) for name, v in values.items()}
-    return Given(everywhere=_facts_of(found, file), **parts)
+    given = Given(everywhere=_facts_of(found, file), **parts)
+    _check_programs(given, file, rows)
+    return given
+
+
+def _check_programs(given: Given, file: str, rows: Mapping[str, Group]) -> None:
+    """Refuse facts of one program where rows of several frameworks would get them."""
+    shared = [("all rows", given.everywhere, [*rows])]
+    for name, facts in given.sets.items():
+        of_set = [row for row, group in rows.items() if group.key.set_name == name]
+        shared.append((f"set {name}", facts, of_set))
+    for whose, facts, its_rows in shared:
+        stated = [name for name in facts if name in OF_PROGRAM]
+        frameworks = sorted({rows[row].key.framework for row in its_rows})
+        if stated and len(frameworks) > 1:
+            names = dict.fromkeys(_program_of(row) or row for row in its_rows)
+            what = f"{', '.join(stated)}: stated of {whose}, which are of {', '.join(frameworks)}."
+            action = f"State it under rows: of its own rows: {', '.join(names)}."
+            raise InputError(what, action, file=file)
+
+
+def _program_of(row: str) -> str:
+    """Return the program in a row's name; empty where the report has one program."""
+    return row.rpartition("/")[0]
 
 
 def _mapping(value: object, what: str, file: str) -> dict[str, object]:

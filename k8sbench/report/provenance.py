@@ -121,7 +121,12 @@ class Provenance(ReportRows):
         }
         logs = environment.by_logs(self.counted(self.groups), self.names)
         file = environment.by_file(self.made.given, self.groups, self.names)
-        nccl = ", ".join({**logs.get("nccl", {}), **file.get("nccl", {})})
+        versions: dict[str, list[str]] = {}
+        for facts in (logs, file):
+            for version, rows in facts.get("nccl", {}).items():
+                named = versions.setdefault(version, [])
+                named += [row for row in rows if row not in named]
+        nccl = self.with_rows(versions)
         return parameters.of(self.groups, measured, self.names, self.made.lang, nccl=nccl)
 
     def program(self, group: Group) -> tuple[str, ...]:

@@ -183,6 +183,8 @@ mpirun --allow-run-as-root
         "11 logs": ("(logs/gpu32_amp_bs16/rank0.log)",),
     },
 )
+PADDLE_IMAGE = "paddlepaddle/paddle-benchmark:cuda11.0-cudnn8-runtime-ubuntu16.04-gcc82"
+PYTORCH_IMAGE = "nvcr.io/nvidia/pytorch:20.06-py3"
 PADDLE = Example(
     benchmark="deeplabv3p",
     imports=(
@@ -208,10 +210,15 @@ os: CentOS 6.3
 CPU: Intel Xeon Gold 6271C, 2.6 GHz
 memory: 502 GB
 driver: 450.80.02
-nccl: "2.8"
-container: paddlepaddle/paddle-benchmark:cuda11.0-cudnn8-runtime-ubuntu16.04-gcc82
-dependencies: pip install -r requirements.txt
-program: PaddleSeg, branch benchmark, 318dd24c
+rows:
+  deeplabv3p_paddle:
+    nccl: "2.8"
+    container: paddlepaddle/paddle-benchmark:cuda11.0-cudnn8-runtime-ubuntu16.04-gcc82
+    dependencies: pip install -r requirements.txt
+    program: PaddleSeg, branch benchmark, 318dd24c
+  deeplabv3p_pytorch:
+    container: nvcr.io/nvidia/pytorch:20.06-py3
+    program: mmsegmentation d0a71c15
 """,
     notes="""The measure is throughput: what an hour of a GPU costs.
 
@@ -229,6 +236,12 @@ Place it in data/cityscapes.
             "branch benchmark",
             "| cuDNN | 8.0",
             "| CUDA | 11.0 |",
+        ),
+        "4 image of each side": (
+            f"{PADDLE_IMAGE} | PaddleSeg, branch benchmark, 318dd24c | all deeplabv3p_paddle |",
+            f"{PYTORCH_IMAGE} | mmsegmentation d0a71c15, 0.11.0+d0a71c1 | all deeplabv3p_pytorch |",
+            f"{PADDLE_IMAGE} (all deeplabv3p_paddle); {PYTORCH_IMAGE} (all deeplabv3p_pytorch) |",
+            "| NCCL | 2.8 (all deeplabv3p_paddle) |",
         ),
         "5 start": ("docker run", "cd /workspace/models && pip install -r requirements.txt"),
         "6 data": (
@@ -478,6 +491,26 @@ def written(
     Path("notes.md").write_text(example.notes)
     assert main(["report", "ours", "-o", "report", "--title", title, *GIVEN, *words]) == 0
     return Path("report/README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("start", ["", "sets:\n  ours:\n    "])
+@pytest.mark.parametrize("fact", ["container", "program", "nccl", "dependencies", "framework"])
+def test_a_fact_of_one_program_is_not_joined_to_rows_of_two_frameworks(
+    fact: str,
+    start: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    imports = (PADDLE.imports[0], PADDLE.imports[6])
+    example = msgspec.structs.replace(PADDLE, imports=imports, environment="os: Ubuntu")
+    written(example, "DeepLabV3P", tmp_path, monkeypatch)
+    Path("environment.yaml").write_text(f"{start}{fact}: one of both")
+    before = Path("report/README.md").read_text()
+    assert main(["report", "ours", "-o", "report", *GIVEN]) == 2
+    error = capsys.readouterr().err
+    assert all(word in error for word in ("rows:", "deeplabv3p_paddle", "deeplabv3p_pytorch"))
+    assert Path("report/README.md").read_text() == before
 
 
 def test_a_table_of_two_frameworks_is_not_headed_by_one_of_them(
