@@ -188,6 +188,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Choices of the benchmark's own rule: its loss ``head``, its ``norm`` layer."""
     data_md5: str | None = None
     """MD5 of the data's archive, as the logs state it; None unless all runs agree."""
+    data_name: str | None = None
+    """Name of the data set in the logs; None unless all runs agree."""
     program_version: str | None = None
     """Version of another program, as the logs state it; None unless all runs agree."""
     layout: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from k8sbench.measure.group.ratios import DATA_UNSTATED
 from k8sbench.model.group import Deviation, Result
 from k8sbench.model.plain_text import ABSENT
 from k8sbench.model.published import Citation
@@ -49,7 +50,7 @@ class PublishedRows(ReportRows):
                 source = one.source + (f" ({self.say('same_version')})" if one.same_version else "")
                 figure = self._published_figure(one)
                 for note in one.notes:
-                    noted.setdefault(self.phrase(note), {})[row] = None
+                    noted.setdefault(self._note(result, note), {})[row] = None
                 lines.append((row, source, figure, _our_figure(result, one), deviation))
                 sources[one.source] = self._cited(one)
                 if one.remark:
@@ -70,6 +71,13 @@ class PublishedRows(ReportRows):
                 for row, cases in others.items()
             ],
         )
+
+    def _note(self, result: Result, note: str) -> str:
+        """Write a note; where no log names the data, what the user states of it."""
+        given = self.given(result.group).get("data")
+        if note == DATA_UNSTATED and given is not None:
+            return self.say("given_data", data=given)
+        return self.phrase(note)
 
     def _unlike(self, one: Deviation) -> str:
         """Write a published figure of the row's case that cannot be compared."""

@@ -124,6 +124,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
             is not None
         },
         data_md5=_stated(measured, "data_md5"),
+        data_name=_stated(measured, "dataset"),
         program_version=_stated(measured, "program_version"),
         layout=_layout(measured),
         by_estimator=_by_estimator(counted),

@@ -25,6 +25,8 @@ from k8sbench.model.spec import BenchmarkSpec, Variant
 
 _ID = {"batch_size": "batch", "gpu_model": "gpu-model"}
 """Field of the case → id of a difference, if not the field's name."""
+DATA_UNSTATED = "the log does not say whether data was real or synthetic"
+"""Note of a figure whose logs name no data."""
 _OF_RECIPE = "eval_accuracy"
 """AI-Rank's name for whatever accuracy a recipe has."""
 
@@ -170,8 +172,7 @@ def _deviation(
     if group.plan.data == "synthetic-host":
         notes.append("data synthetic-host")  # also where theirs is synthetic: loaders cost time
     elif data != figure.data:
-        unsaid = "the log does not say whether data was real or synthetic"
-        notes.append(unsaid if data == "unknown" else f"data {data}")
+        notes.append(_logged_data(group) if data == "unknown" else f"data {data}")
     notes += option_words(group.plan.options)
     if figure.aggregate == "mean":
         notes.append("published mean of runs, here the median")
@@ -238,6 +239,13 @@ def _is_published_data(group: Group, variant: Variant) -> bool:
     """True if the logs state the checksum of the archive that was published."""
     archive = variant.data_set and variant.data_set.md5
     return archive is not None and group.data_md5 == archive
+
+
+def _logged_data(group: Group) -> str:
+    """Tell which data the logs name, whose source they do not say."""
+    if group.data_name is not None:
+        return f"data in the log: {group.data_name}"
+    return DATA_UNSTATED if group.data_md5 is None else f"data in the log: MD5 {group.data_md5}"
 
 
 def data_source(data: str) -> str:

@@ -342,7 +342,7 @@ def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:
     if figures is not None and figures.time_weighted and figures.median:
         ratio = figures.time_weighted / figures.median
         apart = f"{100 * abs(ratio - 1):.1f} %"
-        text = f"The mean is {apart} below the median: {_slow_lines(rank)}."
+        text = f"The time-weighted mean is {apart} below the median: {_slow_lines(rank)}."
         if ratio > 1:
             text = f"Steps differ much: the time-weighted mean is {apart} above the median."
         # What an evaluation or a checkpoint took is known, and no error.

@@ -6,6 +6,7 @@ import pytest
 
 from k8sbench.adapters.files import catalog as files
 from k8sbench.measure.group.grouping import groups
+from k8sbench.measure.group.ratios import DATA_UNSTATED
 from k8sbench.measure.group.speedup import results
 from k8sbench.model.group import Deviation
 from k8sbench.model.phase import Phase
@@ -42,6 +43,21 @@ def test_loaders_and_speed_options_are_named_beside_a_deviation() -> None:
     assert deviation(quick).notes == ("impl k8sbench", "data synthetic-host", "compile")
     # As ours, theirs is synthetic; what loading costs is in ours alone.
     assert "data synthetic-host" in deviation(quick, data="synthetic").notes
+
+
+@pytest.mark.parametrize(
+    ("environment", "note"),
+    [
+        ({"dataset": "imagenet"}, "data in the log: imagenet"),
+        ({"data_md5": "37724b"}, "data in the log: MD5 37724b"),
+        ({}, DATA_UNSTATED),
+    ],
+)
+def test_a_note_says_that_data_is_not_known_only_where_the_log_names_none(
+    environment: dict[str, str], note: str
+) -> None:
+    one = run(2900.0, data="unknown", measured={"environment": environment}, **OTHERS)
+    assert deviation(one).notes == (note,)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 
 from k8sbench.adapters.files import catalog
 from k8sbench.cli.main import main
+from k8sbench.measure.group import ratios
 from k8sbench.report import words
 from tests.unit.report import published_logs as logs
 
@@ -528,6 +529,24 @@ def test_a_chinese_comparison_names_averaging_rules_by_their_ids(
     text = written(ARCFACE, "ArcFace", tmp_path, monkeypatch, "--lang", "zh")
     rules = re.findall(r"^\| gpu\w+ \| dlperf\S+ \| [\d.]+ \(.*?、(.*?)\)", text, re.MULTILINE)
     assert {*rules} == {"arithmetic"}
+
+
+@pytest.mark.parametrize(
+    ("title", "named"),
+    [
+        ("ResNet-50 on PyTorch", "data in the log: imagenet"),
+        ("DeepLabV3P on Paddle", "data in the log: cityscapes"),
+        ("ArcFace on Paddle", "data by environment.yaml: synthetic, 112 × 112"),
+        ("TSM on PyTorch", ratios.DATA_UNSTATED),
+    ],
+)
+def test_a_comparison_names_the_data_where_log_or_user_name_it(
+    title: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = written(EXAMPLES[title], title, tmp_path, monkeypatch)
+    told = text.partition("\n## Comparison with")[2].partition("\n## ")[0]
+    assert named in told
+    assert (ratios.DATA_UNSTATED in told) is (named == ratios.DATA_UNSTATED)
 
 
 def test_an_analysis_tells_each_cause_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
