@@ -23,7 +23,7 @@ class Comparison(NamedTuple):
     remarks: list[str]
     """Remarks of the catalog on these figures, in English."""
     others: list[str]
-    """Published figures of other cases, a sentence for each row."""
+    """Published figures that are not compared, a sentence for each row."""
 
 
 class PublishedRows(ReportRows):
@@ -43,9 +43,8 @@ class PublishedRows(ReportRows):
                 deviation = formats.deviation(one)
                 if "no-figure" in one.not_comparable and result.group.spread is None:
                     continue  # the row's own reasons say why
-                if deviation is None and {"batch", "precision"}.isdisjoint(one.not_comparable):
-                    others.setdefault(row, []).append(self._unlike(one))
                 if deviation is None:
+                    others.setdefault(row, []).append(self._not_compared(one))
                     continue
                 source = one.source + (f" ({self.say('same_version')})" if one.same_version else "")
                 figure = self._published_figure(one)
@@ -67,8 +66,8 @@ class PublishedRows(ReportRows):
                 ),
             ],
             others=[
-                self.say("other_cases", row=row, cases=", ".join(dict.fromkeys(cases)))
-                for row, cases in others.items()
+                self.say("not_compared", row=row, figures="; ".join(dict.fromkeys(figures)))
+                for row, figures in others.items()
             ],
         )
 
@@ -79,10 +78,12 @@ class PublishedRows(ReportRows):
             return self.say("given_data", data=given)
         return self.phrase(note)
 
-    def _unlike(self, one: Deviation) -> str:
-        """Write a published figure of the row's case that cannot be compared."""
+    def _not_compared(self, one: Deviation) -> str:
+        """Write a published figure of the row's case, and why it cannot be compared."""
         figure = _exact(one, one.corrected or one.published)
-        why = ", ".join(self.phrase(formats.unlike([name])) for name in one.not_comparable)
+        own = {"batch": self.say("its_batch", batch=one.batch_size)}
+        own |= {"estimator": self.say("unknown_rule")} if one.estimator == "unknown" else {}
+        why = self.join(own.get(name) or self.unlike(name) for name in one.not_comparable)
         quantity = self.phrase(one.quantity.replace("_", " "))
         return f"{quantity} {figure} ({one.source}: {why})"
 

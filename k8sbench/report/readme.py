@@ -184,7 +184,8 @@ class _Rows(ReportRows):
             return self.markdown(layout.tables((), pairs, "report"))
         found: dict[str, list[str]] = {}
         for pair in pairs:
-            why = self.join(self._unlike_pair(pair, name) for name in pair.not_comparable)
+            semicolon = "；" if self.made.lang == "zh" else "; "
+            why = semicolon.join(self._unlike_pair(pair, name) for name in pair.not_comparable)
             of = f"{pair.paddle.key.case} {pair.paddle.key.precision}"
             found.setdefault(why, []).append(of)
         (table,) = layout.tables((), pairs, "report")
@@ -202,9 +203,11 @@ class _Rows(ReportRows):
         if name == "model" and sides[0] is not None and sides[1] is not None:
             paddle, pytorch = map(formats.millions, (sides[0], sides[1]))
             return self.say("models_differ", paddle=paddle, pytorch=pytorch)
-        if name == "arithmetic":
-            return self.say("types_unknown")
-        return self.phrase("no valid figure" if name == "no-figure" else formats.unlike([name]))
+        types = {"Paddle": pair.paddle.arithmetic, "PyTorch": pair.pytorch.arithmetic}
+        silent = [side for side, stated in types.items() if stated is None]
+        if name == "arithmetic" and silent:
+            return self.say("types_unknown", sides=self.join(silent))
+        return self.unlike(name)
 
     def explain(self, estimators: Iterable[str]) -> list[str]:
         """Return a sentence on each estimator."""

@@ -96,6 +96,10 @@ class ReportRows:
         is_logged = self.phrase(known.name) in (self.logged_data(group) or "")
         return is_logged or known.name.split()[0].lower() in given
 
+    def unlike(self, name: str) -> str:
+        """Write in words what forbids a ratio; ``name`` is its id."""
+        return self.say(f"unlike_{name}")
+
     def counted(self, groups: Sequence[Group]) -> Iterator[tuple[Group, Run, Measurement]]:
         """Yield the runs that count, or all measured runs if none counts."""
         some = any(group.counted for group in groups)

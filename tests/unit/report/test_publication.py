@@ -166,7 +166,14 @@ def test_the_readme_keeps_every_note_of_the_terminal() -> None:
     assert len(notes) > 5
     assert {note for note in notes if note not in text} == set()
     assert any(pair.ratio is None for pair in shown.parities)
-    assert "No Paddle ÷ PyTorch" in text
+    assert "\nPaddle ÷ PyTorch is not computed for " in text
+
+
+def test_each_difference_that_forbids_a_ratio_has_words_in_both_languages() -> None:
+    page = Path("docs/results.md").read_text().partition("## Why there is no ratio\n")[2]
+    ids = re.findall(r"^\| `([\w-]+)` \|", page.partition("\n## ")[0], re.MULTILINE)
+    assert len(ids) > 15
+    assert [name for name in ids if name != "benchmark" and f"unlike_{name}" not in WORDS] == []
 
 
 def test_a_fact_of_some_rows_alone_names_them_and_contradictions_are_named() -> None:

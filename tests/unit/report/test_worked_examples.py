@@ -3,6 +3,7 @@
 Each example has the points of its published page. A report has the texts of each point.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from k8sbench.adapters.files import catalog
 from k8sbench.cli.main import main
 from k8sbench.measure.group import ratios
 from k8sbench.report import words
+from k8sbench.report.words import Lang
 from tests.unit.report import published_logs as logs
 
 CASES = {1: "1x1", 4: "1x4", 8: "1x8", 16: "2x8", 32: "4x8"}
@@ -437,7 +439,7 @@ def test_an_accuracy_of_logs_is_the_published_one_by_its_name(
     title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = written(EXAMPLES[title], title, tmp_path, monkeypatch)
-    assert not re.search(r"not compared with.*[:,] metric", text)
+    assert words.say("en", "unlike_metric") not in text
 
 
 @pytest.mark.parametrize("title", EXAMPLES)
@@ -529,6 +531,29 @@ def test_a_chinese_comparison_names_averaging_rules_by_their_ids(
     text = written(ARCFACE, "ArcFace", tmp_path, monkeypatch, "--lang", "zh")
     rules = re.findall(r"^\| gpu\w+ \| dlperf\S+ \| [\d.]+ \(.*?、(.*?)\)", text, re.MULTILINE)
     assert {*rules} == {"arithmetic"}
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_each_row_is_compared_or_the_report_says_why_not(
+    title: str, lang: Lang, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reasons are words: no id of a difference stands alone."""
+    text = written(EXAMPLES[title], title, tmp_path, monkeypatch, "--lang", lang)
+    told = text.partition(f"\n## {words.say(lang, 'published')}\n")[2].partition("\n## ")[0]
+    rows = json.loads(Path("report/results.json").read_text())["rows"]
+    unlike = [
+        one
+        for row in rows
+        for one in row["published"]
+        if (one["case"], one["precision"]) == (row["case"], row["precision"])
+        and one["ratio"] is one["ratios"] is None
+    ]
+    said = Counter(re.findall(r" \(([a-z0-9-]+): ", told))
+    assert said == Counter(one["source"] for one in unlike)
+    ids = {name for one in unlike for name in one["not_comparable"]}
+    alone = [name for name in ids if re.search(rf"[:,、] {name}[,、)]", told)]
+    assert alone == []
 
 
 @pytest.mark.parametrize(
