@@ -15,8 +15,6 @@ from k8sbench.report import formats, standing_out
 from k8sbench.report.columns import is_of_case, nearest
 from k8sbench.report.words import Lang, note, phrase, say
 
-WAITED = 0.05
-"""Share of the time waiting for data from which it is named."""
 APART = 0.02
 """Relative difference between two estimators from which both are named."""
 THROTTLED = 0.01
@@ -103,8 +101,6 @@ def _explain_row(result: Result, lang: Lang) -> Iterator[str]:
     if left := len(group.members) - group.counted:
         ids = ", ".join(f"`{name}`" for name in group.ids("reject")) or group.state
         yield say(lang, "do_not_count", number=left, runs=len(group.members), ids=ids)
-    if (waited := group.data_fraction) is not None and waited >= WAITED:
-        yield say(lang, "waited", share=formats.percent(waited))
     # Of another way to compute the first sentences tell, with the published figure.
     is_told = any(standing_out.other_estimator(result, "", lang))
     own = None if is_told else group.by_estimator.get(group.estimator)

@@ -19,19 +19,32 @@ FAR = 0.05
 """Distance of our figure from a published one from which another estimator is looked at."""
 NEAR = 0.015
 """Distance of that estimator's figure from the published one."""
+WAITED = 0.05
+"""Share of the time waiting for data from which it is named."""
 
 
 def sentences(results: Sequence[Result], names: Mapping[str, str], lang: Lang) -> Iterator[str]:
     """Yield what stands out in the rows of one program."""
-    yield from _odd_scaling(results, lang)
+    causes = {}
+    for result in results:
+        row = names[result.group.key.id]
+        if (share := result.group.data_fraction) is not None and share >= WAITED:
+            waited = say(lang, "waited", row=row, share=formats.percent(share))
+            causes[result.group.key.id] = waited
+    yield from _odd_scaling(results, causes, lang)
+    yield from causes.values()
     for result in results:
         row = names[result.group.key.id]
         yield from _slow_lines(result, row, lang)
         yield from other_estimator(result, row, lang)
 
 
-def _odd_scaling(results: Sequence[Result], lang: Lang) -> Iterator[str]:
-    """Yield where more GPUs are more efficient than fewer, and poor efficiency."""
+def _odd_scaling(results: Sequence[Result], causes: dict[str, str], lang: Lang) -> Iterator[str]:
+    """Yield where more GPUs are more efficient than fewer, and poor efficiency.
+
+    ``causes`` has a sentence by group id. What is told with the efficiency of its row is taken out.
+    """
+    space = "" if lang == "zh" else " "
     by_program: dict[tuple[object, ...], list[Result]] = {}
     for result in results:
         if result.efficiency.value is not None and result.group.plan.world_size > 1:
@@ -45,13 +58,17 @@ def _odd_scaling(results: Sequence[Result], lang: Lang) -> Iterator[str]:
             rises = (many.efficiency.value or 0) - (few.efficiency.value or 0) > RISES
             if rises and few.group.plan.world_size < many.group.plan.world_size:
                 told.add(few.group.key.id)
-                yield say(lang, "rises", **_pair(few, many)) + _published(few, many, lang)
+                risen = say(lang, "rises", **_pair(few, many)) + _published(few, many, lang)
+                cause = causes.pop(few.group.key.id, "")
+                yield space.join(filter(None, (risen, cause)))
         for result in some:
             if result.group.key.id not in told and (value := result.efficiency.value or 0) < POOR:
                 gpus = result.group.plan.world_size
                 precision = result.group.plan.precision.upper()
                 share = formats.percent(value)
-                yield say(lang, "poor", gpus=gpus, precision=precision, share=share)
+                poor = say(lang, "poor", gpus=gpus, precision=precision, share=share)
+                cause = causes.pop(result.group.key.id, "")
+                yield space.join(filter(None, (poor, cause)))
 
 
 def _pair(few: Result, many: Result) -> dict[str, object]:
