@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from k8sbench.measure.group.ratios import DATA_UNSTATED
 from k8sbench.model.group import Deviation, Result
 from k8sbench.model.plain_text import ABSENT
 from k8sbench.model.published import Citation
-from k8sbench.report import formats, tables, words
-from k8sbench.report.columns import is_of_case
+from k8sbench.report import formats, report_tables, tables, words
+from k8sbench.report.columns import is_of_case, nearest
 from k8sbench.report.report_rows import ReportRows
 
 
@@ -18,6 +19,10 @@ class Comparison(NamedTuple):
 
     lines: list[tuple[str, ...]]
     """Lines of the table."""
+    range_rule: str
+    """Meaning of a deviation with two ends; empty without any, or where the tables have told it."""
+    speedups: list[tuple[str, ...]]
+    """Lines of the table of speedups."""
     sources: list[str]
     """Sources of the figures in the table."""
     remarks: list[str]
@@ -32,6 +37,7 @@ class PublishedRows(ReportRows):
     def published(self) -> Comparison:
         """Compare rows with published figures of their case, those of the same version first."""
         lines: list[tuple[str, ...]] = []
+        speedups: list[tuple[str, ...]] = []
         sources: dict[str, str] = {}
         remarks: dict[tuple[str, str], dict[str, None]] = {}
         noted: dict[str, dict[str, None]] = {}
@@ -50,13 +56,18 @@ class PublishedRows(ReportRows):
                 figure = self._published_figure(one)
                 for note in one.notes:
                     noted.setdefault(self._note(result, note), {})[row] = None
-                lines.append((row, source, figure, _our_figure(result, one), deviation))
+                window = self._window(result) if one.quantity == "throughput" else ABSENT
+                lines.append((row, source, figure, _our_figure(result, one), window, deviation))
+                if one.quantity == "throughput":
+                    speedups += _speedups(row, result, one)
                 sources[one.source] = self._cited(one)
                 if one.remark:
                     remark = words.original(self.made.lang, tables.escaped(one.remark))
                     remarks.setdefault((one.source, remark), {})[row] = None
         return Comparison(
             lines=lines,
+            range_rule=self._range_rule([line[-1] for line in lines], self._in_tables()),
+            speedups=speedups,
             sources=[f"`{key}`: {cited}" for key, cited in sources.items()],
             remarks=[
                 *(f"{self.list_rows([*rows])}: {note}" for note, rows in noted.items()),
@@ -70,6 +81,38 @@ class PublishedRows(ReportRows):
                 for row, figures in others.items()
             ],
         )
+
+    def tables_rule(self) -> str:
+        """Write what the brackets of the reports' tables hold; empty without any."""
+        shown = self._in_tables()
+        return self.say("brackets_rule") + self._range_rule(shown) if shown else ""
+
+    def _in_tables(self) -> list[str]:
+        """Return the deviations that the reports' tables show."""
+        near = (
+            (result, nearest(result, "throughput"))
+            for result in self.made.results
+            if report_tables.why_left_out(result.group) is None
+        )
+        shown = (formats.deviation(one) for result, one in near if one and is_of_case(one, result))
+        return [*filter(None, shown)]
+
+    def _range_rule(self, deviations: Sequence[str], told: Sequence[str] = ()) -> str:
+        """Write what a deviation with two ends is, by the first; empty where it has been told."""
+        if any(map(_is_range, told)):
+            return ""
+        example = next(filter(_is_range, deviations), None)
+        return self.say("range_rule", example=example) if example else ""
+
+    def _window(self, result: Result) -> str:
+        """Write the measured iterations of a row's runs."""
+        counted = [one.window for _, _, one in self.counted([result.group])]
+        windows = [window for window in counted if window is not None]
+        if not windows:
+            return ABSENT
+        first = min(window.first_iteration for window in windows)
+        last = max(window.last_iteration for window in windows)
+        return self.say("window_iterations", first=first, last=last)
 
     def _note(self, result: Result, note: str) -> str:
         """Write a note; where no log names the data, what the user states of it."""
@@ -107,6 +150,20 @@ class PublishedRows(ReportRows):
         cited = place if self.made.lang == "zh" else f"{tables.escaped(one.title)}: {place}"
         note = words.original(self.made.lang, tables.escaped(source.note or ""))
         return self.say("source_note", source=cited, note=note) if note else cited
+
+
+def _is_range(deviation: str) -> bool:
+    return "…" in deviation
+
+
+def _speedups(row: str, result: Result, one: Deviation) -> list[tuple[str, ...]]:
+    """Return the line of a row's speedup and its source's; none without both."""
+    gpus = result.group.plan.world_size
+    theirs = result.published_speedups.get(one.source, {}).get(gpus)
+    ours = result.speedup.value
+    if gpus == 1 or theirs is None or ours is None:
+        return []
+    return [(row, one.source, formats.ratio(theirs), formats.ratio(ours))]
 
 
 def place_of(source: Citation) -> str:

@@ -52,6 +52,7 @@ def text(made: Publication) -> str:
     """Write the README."""
     rows = _Rows(made)
     origin = Provenance(made)
+    published = PublishedRows(made)
     groups = rows.groups
     measured = [group for group in groups if group.spread is not None]
     members = [member for group in measured for member in group.members]
@@ -112,7 +113,8 @@ def text(made: Publication) -> str:
         by_estimator=rows.by_estimator(measured, measured_estimators),
         apart=formats.percent(max(0.0001, *map(_apart, measured))),
         other_estimators=rows.explain(others),
-        published=PublishedRows(made).published(),
+        published=published.published(),
+        tables_rule=published.tables_rule(),
         analysis=analysis.analysis(made.results, rows.names, made.lang),
         logs=rows.logs(),
     )

@@ -108,6 +108,11 @@ os: Ubuntu 18.04
             "77.3",
             "182.07",
         ),
+        "11 interval": ("A deviation such as −20.6…+0.9 % has two ends",),
+        "11 published speedup": (
+            "| gpu32_fp32_bs2 | ai-rank-2021-04 | 19.89 | 19.89 |\n",
+            "| gpu32_amp_bs4 | perf-2021-06 | 24.39 | 21.86 |\n",
+        ),
         "12 logs": ("(logs/gpu8_amp_bs4/rank0.log)",),
         "13 analysis": (
             "near `median` 58.72",
@@ -403,6 +408,10 @@ NCCL is installed from its package.
             *("iterations 52 to 151 of the log, counted from 1", "with iteration 51;"),
             *("its batches 51 to 150 are iterations 52 to 151", "takes those of batches 60 to 150"),
         ),
+        "11 windows": (
+            "| 397.78 (arithmetic) | iterations 52–151 | ±0.0 % |",
+            words.say("en", "windows_rule"),
+        ),
         "12 speedup": ("Speedup: the median", "11084.53 ÷ 397.78 = 27.87"),
         "13 table": (
             "| 1 | 8 | 2545.30 ",
@@ -556,6 +565,17 @@ def test_each_row_is_compared_or_the_report_says_why_not(
     ids = {name for one in unlike for name in one["not_comparable"]}
     alone = [name for name in ids if re.search(rf"[:,、] {name}[,、)]", told)]
     assert alone == []
+
+
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_a_deviation_of_two_ends_is_explained_once_where_it_stands_first(
+    title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = written(EXAMPLES[title], title, tmp_path, monkeypatch)
+    chapters = re.split(r"^## .*\n", text, flags=re.MULTILINE)
+    with_ranges = [part for part in chapters if re.search(r"[+−±][\d.]+…[+−±]", part)]
+    explained = [part for part in chapters if "such as" in part and "two ends" in part]
+    assert explained == with_ranges[:1]
 
 
 @pytest.mark.parametrize(
