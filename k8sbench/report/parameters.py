@@ -80,9 +80,13 @@ def _planned(measured: Measurement | None, lang: Lang) -> str:
 
 
 def _model(measured: Measurement | None, lang: Lang) -> str:
-    """Write the model that the log names, its classes, and the share of them in a step."""
+    """Write the model that the log names, its classes, and the share of them in a step.
+
+    Of OpenMMLab's programs it is the head, of which several models may have the same.
+    """
     stated = {} if measured is None else measured.environment
-    parts = [str(stated["model"])] if stated.get("model") else []
+    name = str(stated.get("model") or "")
+    parts = [say(lang, "model_head", name=name) if name.endswith("Head") else name] if name else []
     parts += [
         say(lang, f"model_{name}", number=number)
         for name in ("classes", "sample_ratio")
@@ -113,6 +117,16 @@ def _features(
     }
     stated = (one.environment.get("data_backend") for one in measured.values())
     loaders = ", ".join(sorted({str(name) for name in stated if name}))
-    rows = [(say(lang, name), say(lang, "yes" if used else "no")) for name, used in uses.items()]
+    gpus = sorted({plan.world_size for plan in plans})
+    precisions = dict.fromkeys(map(group_words.precision, groups))
+    mixed = [group for group in groups if group.plan.precision == "amp"]
+    # Programs call both fp16: AMP, and a model whose operations are all FP16.
+    is_unstated = any(group.arithmetic is None for group in mixed)
+    rows = [
+        (say(lang, "gpus_of_rows"), ", ".join(map(str, gpus))),
+        (say(lang, "precision"), ", ".join(phrase(lang, each) for each in precisions)),
+        *((say(lang, name), say(lang, "yes" if used else "no")) for name, used in uses.items()),
+        (say(lang, "all_fp16"), say(lang, "unknown" if is_unstated else "no")),
+    ]
     more = {"nccl": nccl, "data_loader": loaders}
     return [*rows, *((say(lang, name), text) for name, text in more.items() if text)]

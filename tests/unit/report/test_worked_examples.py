@@ -91,7 +91,10 @@ os: Ubuntu 18.04
         "4 container": ("--shm-size=1g", "--ulimit memlock=-1", '-v "$DATA:$DATA"'),
         "5 data": (MD5, "dataset/cityscapes.tar", "Cityscapes lies on a local disk."),
         "6 hardware": ("Tesla V100-SXM2-32GB", "4 nodes with 8 GPUs each"),
-        "7 parameters": ("gpu1_fp32_bs2", "gpu32_amp_bs4"),
+        "7 parameters": (
+            *("gpu1_fp32_bs2", "gpu32_amp_bs4"),
+            "| DepthwiseSeparableASPPHead (its head) |",
+        ),
         "8 commands": (
             *("python3 tools/train.py", "--nnodes=4", "--node_rank=$RANK"),
             "/deeplabv3plus/code/mmsegmentation/. mmsegmentation/",
@@ -238,7 +241,11 @@ Place it in data/cityscapes.
 """,
     points={
         "1 measure": ("The measure is throughput", "Throughput: the median"),
-        "2 dimensions": ("FP32(BS=2)", "AMP(BS=4)", "gpu32_amp_bs4"),
+        "2 dimensions": (
+            *("FP32(BS=2)", "AMP(BS=4)", "gpu32_amp_bs4"),
+            *("| GPUs | 1, 8, 32 |\n", "| precision | fp32, amp (fp16) |\n"),
+            *("| all operations in FP16 | not stated |\n", "| FP32 | 2 | 2 |\n| AMP | 4 | 4 |\n"),
+        ),
         "3 machine": ("CentOS 6.3", "Xeon Gold 6271C", "450.80.02", "502 GB"),
         "4 image": (
             "paddle-benchmark:cuda11.0",
@@ -316,6 +323,7 @@ DALI reads ImageNet from a local disk.
             "| Python | 3.6.9",
         ),
         "3 features": (
+            "| all operations in FP16 | no |",
             "| several GPUs | yes |",
             "| data loader | dali-cpu |",
             "| mixed precision (AMP) | no |",
