@@ -183,7 +183,8 @@ class _Rows(ReportRows):
         """Write Paddle beside PyTorch; reasons against all ratios once, in place of a column."""
         pairs = self.made.parities
         if not pairs or any(pair.ratio is not None for pair in pairs):
-            return self.markdown(layout.tables((), pairs, "report"))
+            text = self.markdown(layout.tables((), pairs, "report"))
+            return "\n\n".join([text, *self._parameters_of_catalog()])
         found: dict[str, list[str]] = {}
         for pair in pairs:
             semicolon = "；" if self.made.lang == "zh" else "; "
@@ -197,7 +198,18 @@ class _Rows(ReportRows):
         reasons = [
             self.say("no_ratio", cases=self.join(cases), why=why) for why, cases in found.items()
         ]
-        return "\n\n".join([self.markdown([shown]), *reasons])
+        return "\n\n".join([self.markdown([shown]), *self._parameters_of_catalog(), *reasons])
+
+    def _parameters_of_catalog(self) -> list[str]:
+        """Tell of which rows beside each other the catalog states the parameters, not the logs."""
+        sides = [side for pair in self.made.parities for side in (pair.paddle, pair.pytorch)]
+        rows = [
+            self.names[group.key.id]
+            for group in {group.key.id: group for group in sides}.values()
+            if group.parameters is not None
+            and all(one.parameters is None for _, _, one in self.counted([group]))
+        ]
+        return [self.say("parameters_of_catalog", names=self.list_rows(rows))] if rows else []
 
     def _unlike_pair(self, pair: Parity, name: str) -> str:
         """Write what forbids the ratio of a pair."""

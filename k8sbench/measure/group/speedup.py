@@ -126,7 +126,7 @@ def _speedup_notes(group: Group, base: Group) -> tuple[str, ...]:
         if mine[name] != alone[name]
     ]
     if group.plan.sync_bn and not base.plan.sync_bn and mine["norm"] == alone["norm"]:
-        notes.append(SYNC_BN_NOTE)
+        notes.append(_by_catalog(group, SYNC_BN_NOTE))
     if base.key.window != group.key.window:
         notes.append(f"windows: {group.window} iterations, on one GPU {base.window}")
     if base.key.set_name != group.key.set_name:
@@ -145,7 +145,13 @@ def case_notes(spec: BenchmarkSpec | None, group: Group, base: Group) -> tuple[s
     if variant is None:
         return ()
     cases = dict.fromkeys((base.key.case, group.key.case))
-    return tuple(f"{c}: {variant.case_notes[c]}" for c in cases if c in variant.case_notes)
+    found = [f"{c}: {variant.case_notes[c]}" for c in cases if c in variant.case_notes]
+    return tuple(_by_catalog(group, note) for note in found)
+
+
+def _by_catalog(group: Group, note: str) -> str:
+    """Name the source of a note that no log of another program has confirmed."""
+    return f"by the catalog, {note}" if group.plan.is_of_others else note
 
 
 def _no_entry(plan: RunPlan) -> str:
@@ -184,7 +190,7 @@ def results(
             theirs = ratios.published_speedups(group, find(group.plan))
             notes = case_notes(find(group.plan), group, base)
             # The catalog's note on a case is more exact than the general one.
-            ours = (n for n in ratio.notes if not (notes and n == SYNC_BN_NOTE))
+            ours = (n for n in ratio.notes if not (notes and n.endswith(SYNC_BN_NOTE)))
             ratio = msgspec.structs.replace(ratio, notes=(*ours, *notes))
         median = None if group.spread is None else group.spread.median
         speed, share = arithmetic.arithmetic_speed(group, median)

@@ -14,7 +14,7 @@ import pytest
 
 from k8sbench.adapters.files import catalog
 from k8sbench.cli.main import main
-from k8sbench.measure.group import ratios
+from k8sbench.measure.group import ratios, speedup
 from k8sbench.report import words
 from k8sbench.report.words import Lang
 from tests.unit.report import published_logs as logs
@@ -103,7 +103,9 @@ os: Ubuntu 18.04
             *("one every 50 iterations.", "10 evaluations. One evaluation every 8000 iterations."),
             "evaluation.interval=8000 checkpoint_config.interval=8000",
         ),
-        "9 epochs": ("80000 iterations are 860.5 epochs of 2975 samples",),
+        "9 epochs": (
+            "80000 iterations are 860.5 epochs of the 2975 samples that the catalog states.",
+        ),
         "10 table of FP32": ("| 32 | - | 81.01 (published 81.01", "| 16 | - | 49.23 "),
         "11 table of AMP": (
             "| 8 | 44338.456 | 46.39 (published 58.2, ai-rank-2021-04, −20",
@@ -263,7 +265,7 @@ Place it in data/cityscapes.
         "5 start": ("docker run", "cd /workspace/models && pip install -r requirements.txt"),
         "6 data": (
             *(MD5, "dataset/cityscapes.tar", "Place it in data/cityscapes."),
-            "Cityscapes, in the log: cityscapes",
+            "in the log: cityscapes, by the catalog Cityscapes",
         ),
         "7 options": ("--data_format NHWC --fp16", "--batch_size 2"),
         "7 changed options": (
@@ -274,6 +276,7 @@ Place it in data/cityscapes.
         "9 Paddle and PyTorch": (
             "| GPU=8,BS=2 | 46.00 | 29.74 (published 29.74",
             "(26.79 M and 43.59 M",
+            "are the catalog's; the logs state none.\n",
         ),
         "10 logs": ("(logs/deeplabv3p_paddle/gpu32_amp_bs4/rank0.log)",),
     },
@@ -342,7 +345,7 @@ DALI reads ImageNet from a local disk.
         ),
         "9 method": (
             *("iterations 21 to 120", "with 100 iterations", "the median of the valid runs"),
-            *("Valid runs of a row: 5.", "of the first epoch (1281167 samples)"),
+            *("Valid runs of a row: 5.", "of the first epoch (1281167 samples by the catalog)"),
         ),
         "10 every run": ("366.54 366.27 365.81 366.14 365.51", "2806.66 2833.72 2800.71"),
         "11 mean and median": ("| 2806.66 | 2810.55 |", "| 366.14 | 366.05 |"),
@@ -573,6 +576,27 @@ def test_each_row_is_compared_or_the_report_says_why_not(
     ids = {name for one in unlike for name in one["not_comparable"]}
     alone = [name for name in ids if re.search(rf"[:,、] {name}[,、)]", told)]
     assert alone == []
+
+
+@pytest.mark.parametrize(("lang", "word"), [("en", "the catalog"), ("zh", "基准目录")])
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_a_fact_of_the_catalog_names_it(
+    title: str, lang: Lang, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Title, data and cases, outside the chapters on the published program and figures."""
+    text = written(EXAMPLES[title], title, tmp_path, monkeypatch, "--lang", lang)
+    for name in ("repeat", "published"):
+        before, heading, rest = text.partition(f"\n## {words.say(lang, name)}\n")
+        assert heading
+        text = before + "\n## " + rest.partition("\n## ")[2]
+    spec = catalog.find(EXAMPLES[title].benchmark).spec
+    known = [spec.title, *(str(v.data_set.samples) for v in spec.variants if v.data_set)]
+    noted = [f"{case}: {note}" for v in spec.variants for case, note in v.case_notes.items()]
+    known += [words.phrase(lang, note) for note in (*noted, speedup.SYNC_BN_NOTE)]
+    lines = [line for line in text.splitlines() if not line.startswith("|")]
+    stated = [line for line in lines if any(fact in line for fact in known)]
+    assert stated
+    assert [line for line in stated if word not in line] == []
 
 
 @pytest.mark.parametrize("title", EXAMPLES)
