@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,12 @@ from k8sbench.model.published import Citation
 from k8sbench.report import formats, report_tables, tables, words
 from k8sbench.report.columns import is_of_case, nearest
 from k8sbench.report.report_rows import ReportRows
+
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+_MONTH = re.compile(rf"\b({'|'.join(MONTHS)}) (\d{{4}})\b")
 
 
 class Comparison(NamedTuple):
@@ -140,14 +147,23 @@ class PublishedRows(ReportRows):
             return figure
         return f"{figure}, {self.say('corrected', figure=_exact(one, one.corrected))}"
 
+    def _month(self, title: str) -> str:
+        """Write the month that a title ends with; empty without one."""
+        match = _MONTH.search(title)
+        if match is None:
+            return ""
+        return self.say("of_month", month=MONTHS.index(match[1]) + 1, year=match[2])
+
     def _cited(self, one: Deviation) -> str:
-        """Cite a source with its place and remarks; Chinese pages name no title."""
+        """Cite a source with its place and remarks; Chinese pages name its month, not its title."""
         sources = (spec.sources.get(one.source) for spec in self.made.specs.values())
         source = next(filter(None, sources), None)
         if source is None or source.repository is None:
             return tables.escaped(one.title)
         place = place_of(source)
-        cited = place if self.made.lang == "zh" else f"{tables.escaped(one.title)}: {place}"
+        cited = f"{tables.escaped(one.title)}: {place}"
+        if self.made.lang == "zh":
+            cited = place + self._month(one.title)
         note = words.original(self.made.lang, tables.escaped(source.note or ""))
         return self.say("source_note", source=cited, note=note) if note else cited
 
