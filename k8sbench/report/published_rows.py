@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from k8sbench.measure.group.ratios import DATA_UNSTATED
@@ -33,7 +33,7 @@ class Comparison(NamedTuple):
     sources: list[str]
     """Sources of the figures in the table."""
     remarks: list[str]
-    """Remarks of the catalog on these figures, in English."""
+    """Remarks of the catalog on the benchmarks and these figures, in English."""
     others: list[str]
     """Published figures that are not compared, a sentence for each row."""
 
@@ -77,6 +77,7 @@ class PublishedRows(ReportRows):
             speedups=speedups,
             sources=[f"`{key}`: {cited}" for key, cited in sources.items()],
             remarks=[
+                *(self._catalog_notes() if lines else ()),
                 *(f"{self.list_rows([*rows])}: {note}" for note, rows in noted.items()),
                 *(
                     f"{self.list_rows([*rows])}, {key}: {text}"
@@ -88,6 +89,14 @@ class PublishedRows(ReportRows):
                 for row, figures in others.items()
             ],
         )
+
+    def _catalog_notes(self) -> Iterator[str]:
+        """Yield the catalog's notes on each benchmark, which also tell how others measured it."""
+        for name in dict.fromkeys(group.key.benchmark for group in self.groups):
+            spec = self.made.specs.get(name)
+            for note in () if spec is None else spec.notes:
+                text = words.original(self.made.lang, tables.escaped(note))
+                yield self.say("catalog_note", benchmark=name, note=text)
 
     def tables_rule(self) -> str:
         """Write what the brackets of the reports' tables hold; empty without any."""

@@ -423,6 +423,7 @@ NCCL is installed from its package.
         "11 windows": (
             "| 397.78 (arithmetic) | iterations 52–151 | ±0.0 % |",
             words.say("en", "windows_rule"),
+            "\n- arcface, by the catalog: A sample is one image.\n",
         ),
         "12 speedup": ("Speedup: the median", "11084.53 ÷ 397.78 = 27.87"),
         "13 table": (
