@@ -39,7 +39,7 @@ def test_public_logs_make_a_report_of_their_own_facts(
     for known in ("5cc03caa", "318dd24c", "450.80.02"):
         assert known in rest
         assert known not in facts
-    assert "Cityscapes, in the log: CityscapesDataset" in facts
+    assert "in the log: CityscapesDataset, by the catalog Cityscapes" in facts
     assert "iterations 51 to 750 of the log" in rest
     assert "449900 iterations, one every 100 iterations. 90 evaluations." in rest
     assert "76.63" in rest
