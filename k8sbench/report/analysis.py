@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from k8sbench.model.group import Group, Result
 from k8sbench.report import formats, standing_out
-from k8sbench.report.columns import is_of_case, nearest
+from k8sbench.report.columns import as_published, is_of_case, nearest
 from k8sbench.report.words import Lang, note, phrase, say
 
 APART = 0.02
@@ -121,6 +121,6 @@ def _explain_row(result: Result, lang: Lang) -> Iterator[str]:
     if is_told or one is None or not is_far or not is_of_case(one, result):
         return
     if text := formats.deviation(one):
-        figure = formats.plain(one.corrected or one.published, 7)
+        figure = as_published(one, lang)
         word = "against_any" if one.ratio is None else "against"
         yield say(lang, word, deviation=text, figure=figure, source=one.source)

@@ -24,6 +24,7 @@ from k8sbench.report.group_words import (
     state,
 )
 from k8sbench.report.tables import Cell, Column, absent
+from k8sbench.report.words import say
 
 Form = Literal["table", "wide", "document", "report", "page"]
 """Form of a table.
@@ -292,6 +293,15 @@ def is_of_case(one: Deviation, result: Result) -> bool:
     return (one.case, one.precision) == (result.group.key.case, plan.precision)
 
 
+def as_published(one: Deviation, lang: str = "en") -> str:
+    """Write a figure as it was published, and what its own logs give in place of a wrong one."""
+    figure = formats.quantity(one, one.published)
+    if one.corrected is None:
+        return figure
+    by_logs = say(lang, "corrected", figure=formats.quantity(one, one.corrected))
+    return f"{figure}, {by_logs}"
+
+
 def asks_published(result: Result) -> bool:
     """True if published figures were asked for."""
     return result.deviations is not None or result.deviations_reason is not None
@@ -305,7 +315,7 @@ def _published(result: Result) -> Cell:
     if not is_of_case(one, result):
         return absent("the catalog has no figure of this case and precision")
     is_time = one.quantity == "time_to_train"
-    figure = (formats.seconds if is_time else formats.rate)(one.corrected or one.published)
+    figure = (formats.seconds if is_time else formats.rate)(one.published)
     # Beside a time to train a throughput needs its unit.
     unit = f" {result.group.unit}" if trains(result) and not is_time else ""
     return Cell(figure + unit, (f"{one.source}: {one.title}",))

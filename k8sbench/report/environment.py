@@ -39,7 +39,7 @@ CONTAINER = (
 )
 """Known facts about the container, or the libraries, in the order of their table."""
 FACTS = (*HOST, *CONTAINER)
-ELSEWHERE = ("program", "data")
+ELSEWHERE = ("program", "data", "all_fp16")
 """Facts of a file that have a table of their own."""
 MACHINE = ("gpu", "driver", "kernel", "cpu", "cpus", "ram_gib", "infiniband")
 """Facts that all runs in one environment share, whatever the program."""
@@ -57,6 +57,8 @@ EQUAL = {"network": ("transport", "infiniband"), "nodes": ("machine",)}
 """Facts that stand for another one."""
 Facts = dict[str, dict[str, list[str]]]
 """Name → value → names of the rows that have it."""
+Lacking = dict[str, dict[str, bool]]
+"""Name of a fact → each row that can have it → true if nobody states it."""
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,6 +173,17 @@ def by_file(given: Given, groups: Sequence[Group], names: Mapping[str, str]) -> 
     return found
 
 
+def joined(*stated: Facts) -> Facts:
+    """Join facts of several sources."""
+    found: Facts = {}
+    for facts in stated:
+        for name, values in facts.items():
+            for value, rows in values.items():
+                named = found.setdefault(name, {}).setdefault(value, [])
+                named += [row for row in rows if row not in named]
+    return found
+
+
 def at_odds(logs: Facts, file: Facts) -> list[str]:
     """Return the facts of which logs and file state different values for one row.
 
@@ -188,13 +201,30 @@ def at_odds(logs: Facts, file: Facts) -> list[str]:
     ]
 
 
-def lacking(groups: Sequence[Group], *stated: Facts) -> list[str]:
-    """Return the usual facts that nobody states."""
-    usual: tuple[str, ...] = OF_CPUS if all(group.on_cpu for group in groups) else USUAL
-    usual += OF_NODES if any(group.plan.replicas > 1 for group in groups) else ()
-    has_images = all(g.key.image != "-" or g.plan.backend == "local" for g in groups)
-    known = {name for facts in stated for name in facts} | ({"container"} if has_images else set())
-    return [name for name in usual if known.isdisjoint((name, *EQUAL.get(name, ())))]
+def lacking(groups: Sequence[Group], *stated: Facts, names: Mapping[str, str]) -> Lacking:
+    """Return the usual facts that nobody states, with the rows that lack them."""
+    found: Lacking = {}
+    for group in groups:
+        row = names[group.key.id]
+        known = {
+            name for facts in stated for name, values in facts.items() if _has_row(values, row)
+        }
+        if group.key.image != "-" or group.plan.backend == "local":
+            known.add("container")
+        for name in _usual(group):
+            is_stated = not known.isdisjoint((name, *EQUAL.get(name, ())))
+            found.setdefault(name, {})[row] = not is_stated
+    return found
+
+
+def _has_row(values: Mapping[str, Sequence[str]], row: str) -> bool:
+    return any(row in rows for rows in values.values())
+
+
+def _usual(group: Group) -> tuple[str, ...]:
+    """Return the facts that published reports state of such a row."""
+    usual: tuple[str, ...] = OF_CPUS if group.on_cpu else USUAL
+    return usual + OF_NODES if group.plan.replicas > 1 else usual
 
 
 def named_version(framework: str, version: object) -> str:

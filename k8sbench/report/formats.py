@@ -207,6 +207,16 @@ def signed_range(low: float, high: float, to: str = "…") -> str:
     return least if least == most else f"{least.removesuffix(' %')}{to}{most}"
 
 
+def is_range(one: Deviation) -> bool:
+    """True if a deviation is written with two ends."""
+    return one.ratios is not None and len({*map(signed_percent, one.ratios)}) > 1
+
+
+def quantity(one: Deviation, figure: float) -> str:
+    """Write a published figure, or ours beside it, with the digits of its kind."""
+    return seconds(figure) if one.quantity == "time_to_train" else plain(figure, 7)
+
+
 def seconds(value: float) -> str:
     """Write a time to train in milliseconds, without zeros at the end."""
     return f"{value:.3f}".rstrip("0").rstrip(".")

@@ -10,7 +10,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import ABSENT
 from k8sbench.report import group_words
 from k8sbench.report.report_tables import PRECISIONS
-from k8sbench.report.words import Lang, phrase, say
+from k8sbench.report.words import Lang, join, phrase, say
 
 Row = tuple[str, ...]
 
@@ -33,8 +33,13 @@ def of(
     lang: Lang,
     *,
     nccl: str,
+    given: Callable[[Group], Mapping[str, str]],
 ) -> Parameters:
-    """Return the parameters of rows; ``measured`` by group id, ``nccl``: its stated versions."""
+    """Return the parameters of rows.
+
+    ``measured`` is by group id. ``nccl``: its stated versions. ``given`` returns the facts that
+    people state of a row.
+    """
     columns: dict[str, Callable[[Group], str]] = {
         "row": lambda group: names[group.key.id],
         "nodes": lambda group: str(group.plan.replicas),
@@ -59,7 +64,7 @@ def of(
         rows=[tuple(row[n] for n in kept) for row in rows],
         batch_titles=("precision", *frameworks) if has_batches else (),
         batches=batches if has_batches else [],
-        features=_features(groups, measured, lang, nccl=nccl),
+        features=_features(groups, measured, lang, nccl=nccl, given=given),
     )
 
 
@@ -105,7 +110,12 @@ def _batches(groups: Sequence[Group], framework: str, precision: str) -> str:
 
 
 def _features(
-    groups: Sequence[Group], measured: Mapping[str, Measurement], lang: Lang, *, nccl: str
+    groups: Sequence[Group],
+    measured: Mapping[str, Measurement],
+    lang: Lang,
+    *,
+    nccl: str,
+    given: Callable[[Group], Mapping[str, str]],
 ) -> list[Row]:
     """Return what the rows of the report use."""
     plans = [group.plan for group in groups]
@@ -119,14 +129,28 @@ def _features(
     loaders = ", ".join(sorted({str(name) for name in stated if name}))
     gpus = sorted({plan.world_size for plan in plans})
     precisions = dict.fromkeys(map(group_words.precision, groups))
-    mixed = [group for group in groups if group.plan.precision == "amp"]
-    # Programs call both fp16: AMP, and a model whose operations are all FP16.
-    is_unstated = any(group.arithmetic is None for group in mixed)
     rows = [
         (say(lang, "gpus_of_rows"), ", ".join(map(str, gpus))),
         (say(lang, "precision"), ", ".join(phrase(lang, each) for each in precisions)),
         *((say(lang, name), say(lang, "yes" if used else "no")) for name, used in uses.items()),
-        (say(lang, "all_fp16"), say(lang, "unknown" if is_unstated else "no")),
+        (say(lang, "all_fp16"), _all_fp16(groups, lang, given)),
     ]
     more = {"nccl": nccl, "data_loader": loaders}
     return [*rows, *((say(lang, name), text) for name, text in more.items() if text)]
+
+
+def _all_fp16(
+    groups: Sequence[Group], lang: Lang, given: Callable[[Group], Mapping[str, str]]
+) -> str:
+    """Write whether all operations are FP16, by precision where that differs.
+
+    Programs call both fp16: AMP, and a model whose operations are all FP16.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for group in groups:
+        is_known = group.plan.precision != "amp" or group.arithmetic is not None
+        value = given(group).get("all_fp16", say(lang, "no" if is_known else "unknown"))
+        found.setdefault(value, {})[phrase(lang, group_words.precision(group))] = None
+    if len(found) == 1:
+        return next(iter(found))
+    return "; ".join(f"{join(lang, precisions)}: {value}" for value, precisions in found.items())

@@ -114,16 +114,18 @@ def _has_interval(bar: Bar) -> bool:
 
 
 def _published(result: Result, lang: str) -> tuple[Dot, ...]:
-    """Mark the published figures of a row's own case."""
+    """Mark the published figures of a row's own case and batch."""
     return tuple(
         Dot(
-            one.corrected or one.published,
+            one.published,
             0,
             f"{say(lang, 'chart_published', source=one.source, precision=one.precision)}: "
-            f"{formats.rate(one.corrected or one.published)} {result.group.unit}",
+            f"{columns.as_published(one, lang)} {result.group.unit}",
         )
         for one in result.deviations or ()
-        if one.quantity == "throughput" and columns.is_of_case(one, result)
+        if one.quantity == "throughput"
+        and columns.is_of_case(one, result)
+        and one.batch_size == result.group.plan.batch_size
     )
 
 

@@ -12,6 +12,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import ABSENT
 from k8sbench.model.plan import RunPlan
 from k8sbench.report import environment, formats, parameters
+from k8sbench.report.environment import Facts
 from k8sbench.report.published_rows import place_of
 from k8sbench.report.report_rows import ReportRows
 
@@ -28,7 +29,7 @@ class Environment(NamedTuple):
     at_odds: list[str]
     """Facts that logs and file state differently."""
     lacking: list[str]
-    """Usual facts that nobody states."""
+    """Usual facts that nobody states, in words."""
 
 
 class Provenance(ReportRows):
@@ -63,17 +64,27 @@ class Provenance(ReportRows):
                 *environment.at_odds(logs, file),
                 *(["program"] if any(map(self._is_other_program, self.groups)) else []),
             ],
-            lacking=[*environment.lacking(self.groups, logs, file), *self._unstated()],
+            lacking=self._lacking(logs, file, counted),
         )
 
-    def _unstated(self) -> list[str]:
-        """Return what no log and no file says of program and data."""
-        own = [group for group in self.groups if group.plan.is_of_others]
-        lacks = {
-            "data_used": any(not self._states_data(group) for group in own),
-            "program_version": any(not self._states_version(group) for group in own),
-        }
-        return [name for name, is_lacking in lacks.items() if is_lacking]
+    def _lacking(self, logs: Facts, file: Facts, counted: set[str]) -> list[str]:
+        """Return the facts that nobody states, with their rows where others have them."""
+        read = [group for group in self.groups if self.names[group.key.id] in counted]
+        found = environment.lacking(read or self.groups, logs, file, names=self.names)
+        for group in self.groups:
+            if group.plan.is_of_others:
+                row = self.names[group.key.id]
+                found.setdefault("data_used", {})[row] = not self._states_data(group)
+                found.setdefault("program_version", {})[row] = not self._states_version(group)
+                if group.plan.precision == "amp":
+                    is_lacking = group.arithmetic is None and "all_fp16" not in self.given(group)
+                    found.setdefault("all_fp16", {})[row] = is_lacking
+        named = []
+        for name, asked in found.items():
+            rows = [row for row, is_lacking in asked.items() if is_lacking]
+            some = f" ({self.list_rows(rows)})" if len(rows) < len(asked) else ""
+            named += [self.word(name) + some] if rows else []
+        return named
 
     def _is_other_program(self, group: Group) -> bool:
         """True if the log names another program than the user."""
@@ -121,13 +132,15 @@ class Provenance(ReportRows):
         }
         logs = environment.by_logs(self.counted(self.groups), self.names)
         file = environment.by_file(self.made.given, self.groups, self.names)
-        versions: dict[str, list[str]] = {}
-        for facts in (logs, file):
-            for version, rows in facts.get("nccl", {}).items():
-                named = versions.setdefault(version, [])
-                named += [row for row in rows if row not in named]
-        nccl = self.with_rows(versions)
-        return parameters.of(self.groups, measured, self.names, self.made.lang, nccl=nccl)
+        versions = environment.joined(logs, file).get("nccl", {})
+        return parameters.of(
+            self.groups,
+            measured,
+            self.names,
+            self.made.lang,
+            nccl=self.with_rows(versions),
+            given=self.given,
+        )
 
     def program(self, group: Group) -> tuple[str, ...]:
         """Return benchmark, image and program of a row."""
@@ -188,9 +201,12 @@ class Provenance(ReportRows):
 
 
 def _without_name(stated: str, given: str) -> str:
-    """Leave out the name of a stated program that the given one begins with."""
+    """Leave out of a stated program the name and the commit that the given one has, too."""
     name, _, version = stated.partition(" ")
-    return version if name and given.lower().startswith(name.lower()) else stated
+    if not name or not given.lower().startswith(name.lower()):
+        return stated
+    number, _, commit = version.partition("+")
+    return number if commit and commit in given else version
 
 
 def _stated_program(measured: Measurement) -> str:

@@ -11,7 +11,7 @@ from k8sbench.model.group import Deviation, Result
 from k8sbench.model.plain_text import ABSENT
 from k8sbench.model.published import Citation
 from k8sbench.report import formats, report_tables, tables, words
-from k8sbench.report.columns import is_of_case, nearest
+from k8sbench.report.columns import as_published, is_of_case, nearest
 from k8sbench.report.report_rows import ReportRows
 
 MONTHS = (
@@ -29,7 +29,7 @@ class Comparison(NamedTuple):
     range_rule: str
     """Meaning of a deviation with two ends; empty without any, or where the tables have told it."""
     speedups: list[tuple[str, ...]]
-    """Lines of the table of speedups."""
+    """Lines of the table of speedups: as published, by the published throughputs, and ours."""
     sources: list[str]
     """Sources of the figures in the table."""
     remarks: list[str]
@@ -44,6 +44,7 @@ class PublishedRows(ReportRows):
     def published(self) -> Comparison:
         """Compare rows with published figures of their case, those of the same version first."""
         lines: list[tuple[str, ...]] = []
+        compared: list[Deviation] = []
         speedups: list[tuple[str, ...]] = []
         sources: dict[str, str] = {}
         remarks: dict[tuple[str, str], dict[str, None]] = {}
@@ -56,24 +57,25 @@ class PublishedRows(ReportRows):
                 deviation = formats.deviation(one)
                 if "no-figure" in one.not_comparable and result.group.spread is None:
                     continue  # the row's own reasons say why
+                if one.remark:
+                    remark = words.original(self.made.lang, tables.escaped(one.remark))
+                    remarks.setdefault((one.source, remark), {})[row] = None
                 if deviation is None:
                     others.setdefault(row, []).append(self._not_compared(one))
                     continue
-                source = one.source + (f" ({self.say('same_version')})" if one.same_version else "")
+                compared.append(one)
+                source = one.source + self._version(result, one)
                 figure = self._published_figure(one)
                 for note in one.notes:
                     noted.setdefault(self._note(result, note), {})[row] = None
                 window = self._window(result) if one.quantity == "throughput" else ABSENT
                 lines.append((row, source, figure, _our_figure(result, one), window, deviation))
                 if one.quantity == "throughput":
-                    speedups += _speedups(row, result, one)
+                    speedups += self._speedups(row, result, one)
                 sources[one.source] = self._cited(one)
-                if one.remark:
-                    remark = words.original(self.made.lang, tables.escaped(one.remark))
-                    remarks.setdefault((one.source, remark), {})[row] = None
         return Comparison(
             lines=lines,
-            range_rule=self._range_rule([line[-1] for line in lines], self._in_tables()),
+            range_rule=self._range_rule(compared, self._in_tables()),
             speedups=speedups,
             sources=[f"`{key}`: {cited}" for key, cited in sources.items()],
             remarks=[
@@ -103,22 +105,22 @@ class PublishedRows(ReportRows):
         shown = self._in_tables()
         return self.say("brackets_rule") + self._range_rule(shown) if shown else ""
 
-    def _in_tables(self) -> list[str]:
+    def _in_tables(self) -> list[Deviation]:
         """Return the deviations that the reports' tables show."""
         near = (
             (result, nearest(result, "throughput"))
             for result in self.made.results
             if report_tables.why_left_out(result.group) is None
         )
-        shown = (formats.deviation(one) for result, one in near if one and is_of_case(one, result))
-        return [*filter(None, shown)]
+        shown = (one for result, one in near if one and is_of_case(one, result))
+        return [one for one in shown if formats.deviation(one) is not None]
 
-    def _range_rule(self, deviations: Sequence[str], told: Sequence[str] = ()) -> str:
+    def _range_rule(self, shown: Sequence[Deviation], told: Sequence[Deviation] = ()) -> str:
         """Write what a deviation with two ends is, by the first; empty where it has been told."""
-        if any(map(_is_range, told)):
+        if any(map(formats.is_range, told)):
             return ""
-        example = next(filter(_is_range, deviations), None)
-        return self.say("range_rule", example=example) if example else ""
+        example = next(filter(formats.is_range, shown), None)
+        return self.say("range_rule", example=formats.deviation(example)) if example else ""
 
     def _window(self, result: Result) -> str:
         """Write the measured iterations of a row's runs."""
@@ -139,7 +141,7 @@ class PublishedRows(ReportRows):
 
     def _not_compared(self, one: Deviation) -> str:
         """Write a published figure of the row's case, and why it cannot be compared."""
-        figure = _exact(one, one.corrected or one.published)
+        figure = as_published(one, self.made.lang)
         own = {"batch": self.say("its_batch", batch=one.batch_size)}
         own |= {"estimator": self.say("unknown_rule")} if one.estimator == "unknown" else {}
         why = self.join(own.get(name) or self.unlike(name) for name in one.not_comparable)
@@ -151,10 +153,43 @@ class PublishedRows(ReportRows):
         rule = self.say("unknown_rule") if one.estimator == "unknown" else one.estimator
         named = [self.phrase(quantity)]
         named += [] if one.quantity == "time_to_train" else [rule]
-        figure = f"{_exact(one, one.published)} ({self.join(named)})"
-        if one.corrected is None:
-            return figure
-        return f"{figure}, {self.say('corrected', figure=_exact(one, one.corrected))}"
+        return f"{as_published(one, self.made.lang)} ({self.join(named)})"
+
+    def _version(self, result: Result, one: Deviation) -> str:
+        """Write whether the source's own logs are of the row's version of the program."""
+        if one.same_version:
+            return f" ({self.say('same_version')})"
+        source = self._source(one)
+        if source is None or not source.versions or result.group.program_version is None:
+            return ""
+        return f" ({self.say('of_version', versions=self.join(source.versions))})"
+
+    def _speedups(self, row: str, result: Result, one: Deviation) -> list[tuple[str, ...]]:
+        """Return the line of a row's speedup and its source's; none without both."""
+        gpus = result.group.plan.world_size
+        theirs = result.published_speedups.get(one.source, {}).get(gpus)
+        ours = result.speedup.value
+        if gpus == 1 or theirs is None or ours is None:
+            return []
+        stated = formats.or_absent(self._stated_speedup(result, one), _as_stated)
+        return [(row, one.source, stated, formats.ratio(theirs), formats.ratio(ours))]
+
+    def _stated_speedup(self, result: Result, one: Deviation) -> float | None:
+        """Return the speedup that a source prints; None if it prints none."""
+        variant = self.variant(result.group.plan)
+        mine = (one.source, one.case, one.precision, one.batch_size)
+        figures = variant.published if variant else ()
+        stated = (
+            figure.speedup
+            for figure in figures
+            if (figure.source, figure.case, figure.precision, figure.batch_size) == mine
+        )
+        return next(filter(None, stated), None)
+
+    def _source(self, one: Deviation) -> Citation | None:
+        """Return the source of a published figure."""
+        sources = (spec.sources.get(one.source) for spec in self.made.specs.values())
+        return next(filter(None, sources), None)
 
     def _month(self, title: str) -> str:
         """Write the month that a title ends with; empty without one."""
@@ -165,8 +200,7 @@ class PublishedRows(ReportRows):
 
     def _cited(self, one: Deviation) -> str:
         """Cite a source with its place and remarks; Chinese pages name its month, not its title."""
-        sources = (spec.sources.get(one.source) for spec in self.made.specs.values())
-        source = next(filter(None, sources), None)
+        source = self._source(one)
         if source is None or source.repository is None:
             return tables.escaped(one.title)
         place = place_of(source)
@@ -175,20 +209,6 @@ class PublishedRows(ReportRows):
             cited = place + self._month(one.title)
         note = words.original(self.made.lang, tables.escaped(source.note or ""))
         return self.say("source_note", source=cited, note=note) if note else cited
-
-
-def _is_range(deviation: str) -> bool:
-    return "…" in deviation
-
-
-def _speedups(row: str, result: Result, one: Deviation) -> list[tuple[str, ...]]:
-    """Return the line of a row's speedup and its source's; none without both."""
-    gpus = result.group.plan.world_size
-    theirs = result.published_speedups.get(one.source, {}).get(gpus)
-    ours = result.speedup.value
-    if gpus == 1 or theirs is None or ours is None:
-        return []
-    return [(row, one.source, formats.ratio(theirs), formats.ratio(ours))]
 
 
 def place_of(source: Citation) -> str:
@@ -209,11 +229,10 @@ def _our_figure(result: Result, one: Deviation) -> str:
     is_other = one.estimator in group.by_estimator and one.estimator != group.estimator
     is_named = is_other and one.quantity == "throughput"
     if one.quantity != "throughput":
-        return _exact(one, one.ours)
+        return formats.quantity(one, one.ours)
     return f"{formats.rate(one.ours)} ({one.estimator})" if is_named else formats.rate(one.ours)
 
 
-def _exact(one: Deviation, figure: float) -> str:
-    """Write a published figure, or ours beside it, with the digits of its kind."""
-    is_time = one.quantity == "time_to_train"
-    return formats.seconds(figure) if is_time else formats.plain(figure, 7)
+def _as_stated(speedup: float) -> str:
+    """Write a speedup with the digits that its source has."""
+    return f"{speedup:g}"

@@ -107,6 +107,7 @@ def text(made: Publication) -> str:
         all_rows=rows.all_rows(),
         has_drawn_runs=any("over-time" in path for path, _ in made.charts),
         has_repeats=any(len(group.members) > 1 for group in measured),
+        has_interval=any(group.spread.low is not None for group in groups if group.spread),
         has_unverified=any(member.unverified is not None for member in members),
         every_run=rows.every_run(),
         measured_estimators=measured_estimators,
@@ -147,6 +148,12 @@ class _Rows(ReportRows):
             }
             shown = {name: _range(some) for name, some in ranges.items()}
             parts.append(say("measured", **shown, warmup=self._warmup(measured, windows)))
+            between = [
+                window.last_iteration - window.first_iteration + 1 - one.iterations
+                for one, window in zip(measured, windows, strict=True)
+            ]
+            if any(between):
+                parts[-1] += self.say("in_no_line", number=_range(between))
             if evaluated := [one.accuracy.evaluations for one in measured if one.accuracy]:
                 parts[-1] += self.say("evaluated", number=_range(evaluated))
             every = {one.environment.get("evaluated_every") for one in measured if one.accuracy}

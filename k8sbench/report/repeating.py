@@ -139,11 +139,7 @@ def _program(
         row = say(lang, "not_in_these_runs", row=name)
         commands.append(_headed(row, _words(variant, upstream, result), result, upstream, lang))
     used = dict.fromkeys(_VARIABLE.findall("\n".join([*upstream.install, *commands])))
-    container = _container(
-        upstream,
-        is_several=any(r.group.plan.replicas > 1 for r in results),
-        has_data="DATA" in used,
-    )
+    container = _container(upstream, has_data="DATA" in used)
     added = (
         option
         for r in results
@@ -180,7 +176,7 @@ def _program(
         commands=commands,
         variables=[f"`${name}`: {say(lang, word)}" for name, word in known],
         without_command=[row for row, found in words.items() if not found],
-        note=" ".join(filter(None, (upstream.note, variant.note))),
+        note=upstream.note or "",
     )
 
 
@@ -214,7 +210,7 @@ def _data(variant: Variant, upstream: Upstream, lang: Lang) -> str | None:
     return f"{phrase(lang, data.name)}{size}"
 
 
-def _container(upstream: Upstream, *, is_several: bool, has_data: bool) -> str | None:
+def _container(upstream: Upstream, *, has_data: bool) -> str | None:
     """Write the start of the container with its limits; None without an image."""
     image = _image(upstream)
     if not image:
@@ -226,10 +222,9 @@ def _container(upstream: Upstream, *, is_several: bool, has_data: bool) -> str |
         words.append("--ulimit memlock=-1")
     if stack := upstream.environment.get("stack limit"):
         words.append(f"--ulimit stack={stack}")
-    words += ["--device /dev/infiniband"] if is_several else []
     if upstream.workdir:
         words.append(f'-v "$PWD/{_clone(upstream)}:{upstream.workdir}"')
-    words += ['-v "$DATA:$DATA"'] if has_data else []
+    words += ['-v "$DATA:$DATA" -e DATA'] if has_data else []
     return " ".join([*words, image])
 
 

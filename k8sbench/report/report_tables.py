@@ -16,7 +16,7 @@ import msgspec
 from k8sbench.model.errors import few
 from k8sbench.model.group import Group, Result
 from k8sbench.report import formats, group_words
-from k8sbench.report.columns import is_of_case, nearest, trains
+from k8sbench.report.columns import as_published, is_of_case, nearest, trains
 from k8sbench.report.tables import Cell, Column, Table
 from k8sbench.report.words import heading, phrase, say
 
@@ -144,18 +144,22 @@ def _throughput(rows: Rows, gpus: int, precision: str) -> str:
     if result is None or result.group.spread is None:
         return NONE
     text = formats.rate(result.group.spread.median)
-    one = nearest(result, "throughput")
+    return text + _beside_published(result, "throughput", rows.lang)
+
+
+def _beside_published(result: Result, quantity: str, lang: str) -> str:
+    """Write a published figure and the deviation in brackets; empty without a comparison."""
+    one = nearest(result, quantity)
     if one is None or not is_of_case(one, result):
-        return text
+        return ""
     if (deviation := formats.deviation(one)) is None:
-        return text
+        return ""
     # As in all comparisons, both sides are by one estimator.
     is_other = one.ratio is not None and one.estimator != result.group.estimator
-    deviation += say(rows.lang, "by_rule", rule=one.estimator) if is_other else ""
-    words = ("公开值", "更正值") if rows.lang == "zh" else ("published", "published, corrected")
-    word = words[one.corrected is not None]
-    figure = formats.seconds(one.corrected or one.published)
-    return f"{text} ({word} {figure}, {one.source}, {deviation})"
+    is_named = is_other and quantity == "throughput"
+    rule = say(lang, "by_rule", rule=one.estimator) if is_named else ""
+    word = say(lang, "published_figure")
+    return f" ({word} {as_published(one, lang)}, {one.source}, {deviation}{rule})"
 
 
 def _batch(rows: Rows, gpus: int, precision: str) -> str:
@@ -179,13 +183,18 @@ def _speedup(rows: Rows, gpus: int, precision: str) -> str:
 
 def _accuracy(rows: Rows, gpus: int, precision: str) -> str:
     result = rows.find(gpus, precision, trained=True)
-    return phrase(rows.lang, (result and group_words.accuracy(result.group)) or NONE)
+    reached = None if result is None else group_words.accuracy(result.group)
+    if result is None or reached is None:
+        return NONE
+    return phrase(rows.lang, reached) + _beside_published(result, "accuracy", rows.lang)
 
 
 def _time(rows: Rows, gpus: int, precision: str) -> str:
     result = rows.find(gpus, precision, trained=True)
     time = result and result.group.time_to_train_s
-    return formats.seconds(time) if time else NONE
+    if result is None or not time:
+        return NONE
+    return formats.seconds(time) + _beside_published(result, "time_to_train", rows.lang)
 
 
 def _read_plan(name: str) -> ReportCell:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from k8sbench.measure import rules
 from k8sbench.model.group import Deviation, Result
 from k8sbench.report import formats
-from k8sbench.report.columns import is_of_case
+from k8sbench.report.columns import as_published, is_of_case
 from k8sbench.report.words import Lang, phrase, say
 
 RISES = 0.05
@@ -135,7 +135,7 @@ def _nearer(
         lang,
         "nearer",
         row=row,
-        figure=formats.plain(theirs, 7),
+        figure=as_published(one, lang),
         source=one.source,
         near=f"`{near[0]}` {formats.rate(near[1])}",
         own=f"`{own[0]}` {formats.rate(own[1])}",

@@ -55,13 +55,13 @@ def deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation, ...]:
 
 
 def published_speedups(group: Group, spec: BenchmarkSpec | None) -> dict[str, dict[int, float]]:
-    """Map source → GPUs → published speedup of the group's program and batch."""
+    """Map source → GPUs → speedup by the published throughputs of the group's program and batch."""
     plan = group.plan
     variant = None if spec is None else spec.variant(plan.framework, plan.variant)
     alike = [
         (
             math.prod(parse_case(one.case)),
-            one.corrected or one.throughput,
+            one.throughput,
             (one.source, one.gpu_model),
         )
         for one in (variant.published if variant is not None else ())

@@ -89,7 +89,7 @@ os: Ubuntu 18.04
             "checkout d0a71c15",
             "| mmcv-full | 1.2.7 |",
         ),
-        "4 container": ("--shm-size=1g", "--ulimit memlock=-1", '-v "$DATA:$DATA"'),
+        "4 container": ("--shm-size=1g", "--ulimit memlock=-1", '-v "$DATA:$DATA" -e DATA'),
         "5 data": (MD5, "dataset/cityscapes.tar", "Cityscapes lies on a local disk."),
         "6 hardware": ("Tesla V100-SXM2-32GB", "4 nodes with 8 GPUs each"),
         "7 parameters": (
@@ -109,15 +109,24 @@ os: Ubuntu 18.04
         ),
         "10 table of FP32": ("| 32 | - | 81.01 (published 81.01", "| 16 | - | 49.23 "),
         "11 table of AMP": (
-            "| 8 | 44338.456 | 46.39 (published 58.2, ai-rank-2021-04, −20",
-            "| 78.5 |",
+            "| 8 | 44338.456 (published 44338.456, ai-rank-2021-04, ±0.0 %) | 46.39 (",
+            "46.39 (published 58.2, ai-rank-2021-04, −20",
+            "| 78.5 (published 78.5, ai-rank-2021-04, ±0.0 %) |",
             "77.3",
             "182.07",
         ),
         "11 interval": ("A deviation such as −20.6…+0.9 % has two ends",),
         "11 published speedup": (
-            "| gpu32_fp32_bs2 | ai-rank-2021-04 | 19.89 | 19.89 |\n",
-            "| gpu32_amp_bs4 | perf-2021-06 | 24.39 | 21.86 |\n",
+            "| gpu32_fp32_bs2 | ai-rank-2021-04 | 19.9 | 19.89 | 19.89 |\n",
+            "| gpu16_amp_bs4 | ai-rank-2021-04 | 12.36 | 12.39 | 12.39 |\n",
+            "| gpu32_amp_bs4 | perf-2021-06 | – | 24.39 | 21.86 |\n",
+        ),
+        "11 version": (
+            "| gpu32_amp_bs4 | perf-2021-06 (another version of the program, 0.12.0+3e46c1b) |",
+        ),
+        "11 another batch": (
+            "throughput 16.84, by its own logs 32.3 (perf-2021-06: its batch per GPU is 4",
+            "- gpu32_fp32_bs2, perf-2021-06: The figure does not follow from the report's log",
         ),
         "12 logs": ("(logs/gpu8_amp_bs4/rank0.log)",),
         "13 analysis": (
@@ -193,6 +202,9 @@ mpirun --allow-run-as-root
             "# gpu32_fp32_bs16 (published, not in these runs): on each of the 4 nodes",
         ),
         "9 dates": ("date not stated",),
+        "9 iterations between": (
+            "with 22749 iterations, one every 4 iterations. 98 more iterations are in no log line",
+        ),
         "9 throughput": ("| 32 | - | 1380.05 (published 1380.045", "samples/s"),
         "10 target": ("target of tsm is top-1 71.1 %. AI-Rank's rules name it since 28 May",),
         "10 top-1": ("| 8 | 30 (unfinished) | 48.436 (unfinished) |", "| 32 | - | 71.199 |"),
@@ -247,7 +259,8 @@ Place it in data/cityscapes.
         "2 dimensions": (
             *("FP32(BS=2)", "AMP(BS=4)", "gpu32_amp_bs4"),
             *("| GPUs | 1, 8, 32 |\n", "| precision | fp32, amp (fp16) |\n"),
-            *("| all operations in FP16 | not stated |\n", "| FP32 | 2 | 2 |\n| AMP | 4 | 4 |\n"),
+            "| all operations in FP16 | fp32: no; amp (fp16): not stated |\n",
+            "| FP32 | 2 | 2 |\n| AMP | 4 | 4 |\n",
         ),
         "3 machine": ("CentOS 6.3", "Xeon Gold 6271C", "450.80.02", "502 GB"),
         "4 image": (
@@ -259,9 +272,12 @@ Place it in data/cityscapes.
         ),
         "4 image of each side": (
             f"{PADDLE_IMAGE} | PaddleSeg, branch benchmark, 318dd24c | all deeplabv3p_paddle |",
-            f"{PYTORCH_IMAGE} | mmsegmentation d0a71c15, 0.11.0+d0a71c1 | all deeplabv3p_pytorch |",
+            f"{PYTORCH_IMAGE} | mmsegmentation d0a71c15, 0.11.0 | all deeplabv3p_pytorch |",
             f"{PADDLE_IMAGE} (all deeplabv3p_paddle); {PYTORCH_IMAGE} (all deeplabv3p_pytorch) |",
             "| NCCL | 2.8 (all deeplabv3p_paddle) |",
+        ),
+        "4 not stated": (
+            "Not stated: CUDA (all deeplabv3p_paddle), NCCL (all deeplabv3p_pytorch), network, all",
         ),
         "5 start": ("docker run", "cd /workspace/models && pip install -r requirements.txt"),
         "6 data": (
@@ -351,7 +367,12 @@ DALI reads ImageNet from a local disk.
         "10 every run": ("366.54 366.27 365.81 366.14 365.51", "2806.66 2833.72 2800.71"),
         "11 mean and median": ("| 2806.66 | 2810.55 |", "| 366.14 | 366.05 |"),
         "12 table": ("| 1 | 128 | 366.14 ", "| 4 | 128 | 1448.06 ", "| 3.95 |", "| 7.67 |"),
-        "12 wrong figure": ("2802.14", "logs of side runs in the same folder"),
+        "12 wrong figure": (
+            "(published 2802.14, by its own logs 2806.66, dlperf-2020-08, ±0.0 % by timestamps)",
+            "| gpu8_fp32_bs128 | dlperf-2020-08 | 7.65 | 7.65 | 7.67 |",
+            "logs of side runs in the same folder",
+        ),
+        "12 interval": (words.say("en", "interval_rule"),),
         "13 links": ("/PyTorch/Classification/ConvNets/resnet50v1.5#results",),
         "14 logs": ("(logs/gpu8_fp32_bs128/run5/rank0.log)",),
     },
