@@ -126,7 +126,7 @@ def _speedup_notes(group: Group, base: Group) -> tuple[str, ...]:
         if mine[name] != alone[name]
     ]
     if group.plan.sync_bn and not base.plan.sync_bn and mine["norm"] == alone["norm"]:
-        notes.append(_by_catalog(group, SYNC_BN_NOTE))
+        notes.append(SYNC_BN_NOTE)
     if base.key.window != group.key.window:
         notes.append(f"windows: {group.window} iterations, on one GPU {base.window}")
     if base.key.set_name != group.key.set_name:
@@ -145,8 +145,18 @@ def case_notes(spec: BenchmarkSpec | None, group: Group, base: Group) -> tuple[s
     if variant is None:
         return ()
     cases = dict.fromkeys((base.key.case, group.key.case))
-    found = [f"{c}: {variant.case_notes[c]}" for c in cases if c in variant.case_notes]
-    return tuple(_by_catalog(group, note) for note in found)
+    return tuple(f"{c}: {variant.case_notes[c]}" for c in cases if c in variant.case_notes)
+
+
+def _noted(group: Group, figure: Figure, of_cases: Sequence[str] = ()) -> Figure:
+    """Finish the notes of a figure: add those on the cases, and name the catalog's as such.
+
+    A note on a case is more exact than the general one, which it replaces.
+    """
+    own = [note for note in figure.notes if not (of_cases and note == SYNC_BN_NOTE)]
+    catalogs = (SYNC_BN_NOTE, *of_cases)
+    notes = (_by_catalog(group, n) if n in catalogs else n for n in (*own, *of_cases))
+    return msgspec.structs.replace(figure, notes=tuple(notes))
 
 
 def _by_catalog(group: Group, note: str) -> str:
@@ -184,14 +194,11 @@ def results(
     made = []
     for group in groups:
         speedup, base = scaling(group, among)
-        ratio = speedup
+        of_cases: tuple[str, ...] = ()
         theirs = dict[str, dict[int, float]]()
         if base is not None:
             theirs = ratios.published_speedups(group, find(group.plan))
-            notes = case_notes(find(group.plan), group, base)
-            # The catalog's note on a case is more exact than the general one.
-            ours = (n for n in ratio.notes if not (notes and n.endswith(SYNC_BN_NOTE)))
-            ratio = msgspec.structs.replace(ratio, notes=(*ours, *notes))
+            of_cases = case_notes(find(group.plan), group, base)
         median = None if group.spread is None else group.spread.median
         speed, share = arithmetic.arithmetic_speed(group, median)
         deviations: tuple[Deviation, ...] | None = None
@@ -207,8 +214,8 @@ def results(
         made.append(
             Result(
                 group=group,
-                speedup=ratio,
-                efficiency=efficiency(group, speedup),
+                speedup=_noted(group, speedup, of_cases),
+                efficiency=efficiency(group, _noted(group, speedup)),
                 published_speedups=theirs,
                 baseline=base.key.id if base else None,
                 tflops_per_gpu=speed,
