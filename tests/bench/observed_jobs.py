@@ -6,7 +6,8 @@ On a test cluster of its own (``tests/cluster``) with Kueue, which needs root. A
 few, then many jobs of others of all :data:`SHAPES`, and is started again in the middle. Each log
 must be complete, or its gap named, and the audit log may have nothing of the operator's user that
 writes, but of its Lease. Printed are its requests, its processor seconds, those of the children
-that measure, its peak memory, and the cost of each further job. Exit code 1 if a limit is missed.
+that measure, its peak memory, and the cost of each further job. Exit code 1 if a limit is missed,
+or if an operator has logged a traceback.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ killed, and the training operator deletes its pod and makes another one.
 KILLED = "master-0"
 TO_KILL = f"shape={RESTARTED},training.kubeflow.org/replica-type=master"
 """Selects these pods."""
+TRACEBACK = "Traceback (most recent call last)"
 LOG = ROOT / "tests" / "fixtures" / "logs" / "torchtitan.log"
 CHILD = """
 import atexit, resource, runpy, sys
@@ -245,7 +247,18 @@ def taken(process: subprocess.Popen[bytes], store: Path) -> Cost:
     """End an operator; returns the figures that it prints last."""
     process.send_signal(signal.SIGTERM)
     process.wait()
-    return Cost(*(float(word) for word in log_of(store).read_text().split()[-3:]))
+    log = log_of(store).read_text()
+    refuse_traceback(log)
+    return Cost(*(float(word) for word in log.split()[-3:]))
+
+
+def refuse_traceback(log: str) -> None:
+    """Exit with 1 if an operator has logged a traceback: a part of it has died, so it did less."""
+    _, start, rest = log.partition(TRACEBACK)
+    if start:
+        sys.exit(
+            f"The operator has logged a traceback, so its figures do not count:\n{start}{rest}"
+        )
 
 
 def wait(condition: Callable[[], object], what: str) -> None:
