@@ -13,7 +13,7 @@ from typing import NamedTuple
 from k8sbench.model.group import Group, Result
 from k8sbench.report import formats, standing_out
 from k8sbench.report.columns import as_published, is_of_case, nearest
-from k8sbench.report.words import Lang, note, phrase, say
+from k8sbench.report.words import Lang, join, note, phrase, say
 
 APART = 0.02
 """Relative difference between two estimators from which both are named."""
@@ -89,7 +89,7 @@ def _explain_program(
         if r.speedup.value is not None and r.baseline != r.group.key.id
     ]
     if scaled:
-        yield say(lang, "scaling", rows=", ".join(scaled))
+        yield say(lang, "scaling", rows=join(lang, scaled))
     if ratios := sorted(gain.ratio for gain in gains([r.group for r in results])):
         ends = dict.fromkeys(map(formats.ratio, (ratios[0], ratios[-1])))
         yield say(lang, "gained", ratio="–".join(ends))

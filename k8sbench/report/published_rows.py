@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,12 +12,6 @@ from k8sbench.model.published import Citation
 from k8sbench.report import formats, report_tables, tables, words
 from k8sbench.report.columns import as_published, is_of_case, nearest
 from k8sbench.report.report_rows import ReportRows
-
-MONTHS = (
-    *("January", "February", "March", "April", "May", "June", "July"),
-    *("August", "September", "October", "November", "December"),
-)
-_MONTH = re.compile(rf"\b({'|'.join(MONTHS)}) (\d{{4}})\b")
 
 
 class Comparison(NamedTuple):
@@ -191,22 +184,13 @@ class PublishedRows(ReportRows):
         sources = (spec.sources.get(one.source) for spec in self.made.specs.values())
         return next(filter(None, sources), None)
 
-    def _month(self, title: str) -> str:
-        """Write the month that a title ends with; empty without one."""
-        match = _MONTH.search(title)
-        if match is None:
-            return ""
-        return self.say("of_month", month=MONTHS.index(match[1]) + 1, year=match[2])
-
     def _cited(self, one: Deviation) -> str:
-        """Cite a source with its place and remarks; Chinese pages name its month, not its title."""
+        """Cite a source with its title, its place and remarks."""
         source = self._source(one)
+        title = tables.escaped(self.phrase(one.title))
         if source is None or source.repository is None:
-            return tables.escaped(one.title)
-        place = place_of(source)
-        cited = f"{tables.escaped(one.title)}: {place}"
-        if self.made.lang == "zh":
-            cited = place + self._month(one.title)
+            return title
+        cited = f"{title}: {place_of(source)}"
         note = words.original(self.made.lang, tables.escaped(source.note or ""))
         return self.say("source_note", source=cited, note=note) if note else cited
 

@@ -97,6 +97,33 @@ def test_every_reason_and_every_note_of_the_catalog_has_chinese_words() -> None:
     assert english == []
 
 
+def test_every_source_of_the_catalog_has_a_chinese_title() -> None:
+    specs = [loaded.spec for loaded in catalog.load_all()]
+    titles = [source.title for spec in specs for source in spec.sources.values()]
+    chinese = {title: phrase("zh", title) for title in titles}
+    assert len(chinese) > 10
+    assert [title for title in titles if chinese[title] == title] == []
+    years = {title: re.findall(r"\b20\d\d\b", title) for title in titles}
+    assert {title: re.findall(r"\b20\d\d\b", text) for title, text in chinese.items()} == years
+
+
+OF_TWO_MEANINGS = {
+    "operator": "the training operator of a cluster, and the operator that runs a job",
+    "parameters": "the options of a test, and the numbers in a model",
+}
+"""English words with two Chinese ones, and why."""
+
+
+def test_an_english_word_has_one_chinese_word() -> None:
+    found: dict[str, set[str]] = {}
+    pairs = [*WORDS.values()]
+    pairs += [pair for name in ("titles", "report", "phrases") for pair in texts()[name].items()]
+    for english, chinese in pairs:
+        found.setdefault(str(english).strip().lower(), set()).add(str(chinese))
+    several = {english for english, some in found.items() if len(some) > 1}
+    assert several == {*OF_TWO_MEANINGS}
+
+
 def test_every_chapter_has_the_notes_under_its_heading_in_either_language() -> None:
     for place in (0, 1):
         notes = "\n\n".join(f"## {WORDS[name][place]}\n\nOn {name}." for name in readme.CHAPTERS)

@@ -3,7 +3,6 @@
 Each example has the points of its published page. A report has the texts of each point.
 """
 
-import calendar
 import json
 import re
 from collections import Counter
@@ -508,19 +507,18 @@ NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 def test_both_languages_have_the_same_numbers(
     title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They stand in the same chapters; of titles of sources Chinese has the month alone."""
+    """They stand in the same chapters; a month in the title of a source is a word in English."""
     example = EXAMPLES[title]
     english = written(example, title, tmp_path, monkeypatch)
     assert main(["report", "ours", "-o", "zh", "--title", title, "--lang", "zh", *GIVEN]) == 0
     chinese = Path("zh/README.md").read_text("utf-8")
-    for source in catalog.find(example.benchmark).spec.sources.values():
-        english = english.replace(f"{source.title}: ", "")
-    months = re.findall(r"，(\d{4}) 年 (\d{1,2}) 月", chinese)
     titles = [source.title for source in catalog.find(example.benchmark).spec.sources.values()]
-    assert months
-    for year, month in months:
-        assert any(f"{calendar.month_name[int(month)]} {year}" in one for one in titles)
-    chinese = re.sub(r"，\d{4} 年 \d{1,2} 月", "", chinese)
+    cited = [source for source in titles if f": {source}: " in english]
+    assert cited
+    for source in cited:
+        translated = words.phrase("zh", source)
+        assert f": {translated}: " in chinese
+        english, chinese = english.replace(source, ""), chinese.replace(translated, "")
     english, chinese = (text.replace("k8sbench", "") for text in (english, chinese))
     parts = [re.split(r"^## .*", text, flags=re.MULTILINE) for text in (english, chinese)]
     numbers = [[Counter(NUMBER.findall(part)) for part in some] for some in parts]
