@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from k8sbench.measure.group.grouping import groups
-from k8sbench.measure.group.speedup import results
+from k8sbench.measure.group.speedup import SYNC_BN_NOTE, results
 from k8sbench.model.identity import GroupKey, fields_for
 from k8sbench.model.measurement import DataSet
 from k8sbench.model.plan import PlannedWindow
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
-from tests.unit.measure.rows import by_case
+from tests.unit.measure.rows import by_case, catalog
 from tests.unit.measure.trained_groups import TRAINING, trained
 from tests.unit.presence import present
 from tests.unit.report.factory import START, V100_16, V100_32, repeats, run, smoke, throughput
@@ -24,6 +24,21 @@ def test_a_head_that_only_the_program_tells_is_footnoted_too() -> None:
     found = by_case([one, many])
     assert found["1x8"].speedup.value == 7.0
     assert found["1x8"].speedup.notes == ("head: dist_arcface, on one GPU arcface",)
+
+
+@pytest.mark.parametrize(
+    ("backend", "source"), [("kubernetes", ""), ("imported", "by the catalog, ")]
+)
+def test_notes_on_the_cases_replace_the_general_one_and_name_the_catalog(
+    backend: str, source: str
+) -> None:
+    one = run(100.0, case="1x1", backend=backend)
+    runs = [one, run(700.0, backend=backend, sync_bn=True)]
+    general = f"{source}{SYNC_BN_NOTE}"
+    assert by_case(runs)["1x8"].speedup.notes == (general,)
+    found = by_case(runs, find=lambda _: catalog())["1x8"]
+    of_cases = (f"{source}1x1: no all-reduce", f"{source}1x8: a full node")
+    assert (found.speedup.notes, found.efficiency.notes) == (of_cases, (general,))
 
 
 WINDOW = PlannedWindow(
