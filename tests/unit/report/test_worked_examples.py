@@ -205,7 +205,7 @@ mpirun --allow-run-as-root
             "with 22749 iterations, one every 4 iterations. 98 more iterations are in no log line",
         ),
         "9 throughput": ("| 32 | - | 1380.05 (published 1380.045", "samples/s"),
-        "10 target": ("target of tsm is top-1 71.1 %. AI-Rank's rules name it since 28 May",),
+        "10 target": ("target of tsm is top-1 71.1 %. AI-Rank's main branch names it since",),
         "10 top-1": ("| 8 | 30 (unfinished) | 48.436 (unfinished) |", "| 32 | - | 71.199 |"),
         "11 logs": ("(logs/gpu32_amp_bs16/rank0.log)",),
     },
