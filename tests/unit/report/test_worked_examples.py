@@ -433,7 +433,7 @@ NCCL is installed from its package.
         "9 every run": ("11165.17 11109.91 11084.53 11077.58 10997.67",),
         "10 mean and median": ("| 11084.53 | 11086.97 |", "| 2545.30 | 2548.18 |"),
         "11 two ways": (
-            *("mean of the qps that its log prints", "150 iterations each, the first 50 left out"),
+            *("mean of the qps that its log prints", "150 iterations of which the first 50"),
             *("### Ways to compute", "timestamps |"),
         ),
         "11 left out": (
