@@ -28,7 +28,7 @@ ONE_NODE = {"RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 """Variables of a launcher that have one value where there is one node."""
 LAUNCHER = (
     *("--use_env", "--nproc_per_node", "--nnodes", "--node_rank", "--master_addr"),
-    *("--master_port", "--options", "--cluster_node_ips", "--node_ip"),
+    *("--master_port", "--options", "--cluster_node_ips", "--node_ip", "--ips"),
 )
 """Options that only start the processes of a job, or only precede others."""
 _VARIABLE = re.compile(r"\$([A-Z_]+)")

@@ -41,7 +41,8 @@ def test_public_logs_make_a_report_of_their_own_facts(
         assert known not in facts
     assert "in the log: CityscapesDataset, by the catalog Cityscapes" in facts
     assert "iterations 51 to 750 of the log" in rest
-    assert "449900 iterations, one every 100 iterations. 90 evaluations." in rest
+    assert "449900 iterations, one every 100 iterations. 406 more iterations are in no log" in rest
+    assert "in no log line that counts. 90 evaluations." in rest
     assert "76.63" in rest
     assert "48.188 (unfinished)" in rest
     assert "date not stated" in rest

@@ -288,6 +288,10 @@ Place it in data/cityscapes.
             "published commands: `--iters`, `--log_iters`, `-m paddle",
             "--iters=500 ",
         ),
+        "7 addresses of several nodes": (
+            "-m paddle.distributed.launch --ips=$HOSTS train.py",
+            "`$HOSTS`: addresses of all nodes",
+        ),
         "8 table of Paddle": ("| 8 | 46.00 ", "| 99.20 (published 99.2"),
         "9 Paddle and PyTorch": (
             "| GPU=8,BS=2 | 46.00 | 29.74 (published 29.74",
