@@ -302,6 +302,13 @@ def as_published(one: Deviation, lang: str = "en") -> str:
     return f"{figure}, {by_logs}"
 
 
+def from_corrected(one: Deviation, lang: str) -> str:
+    """Write from which figure a deviation is, where it is not the published one."""
+    if one.corrected is None:
+        return ""
+    return say(lang, "from_corrected", figure=formats.quantity(one, one.corrected))
+
+
 def asks_published(result: Result) -> bool:
     """True if published figures were asked for."""
     return result.deviations is not None or result.deviations_reason is not None

@@ -83,7 +83,8 @@ class Provenance(ReportRows):
         for name, asked in found.items():
             rows = [row for row, is_lacking in asked.items() if is_lacking]
             some = f" ({self.list_rows(rows)})" if len(rows) < len(asked) else ""
-            named += [self.word(name) + some] if rows else []
+            word = "node_names" if name == "nodes" else name
+            named += [self.word(word) + some] if rows else []
         return named
 
     def _is_other_program(self, group: Group) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from k8sbench.measure.group.ratios import DATA_UNSTATED
+from k8sbench.measure.group import ratios
 from k8sbench.model.group import Deviation, Result
 from k8sbench.model.plain_text import ABSENT
 from k8sbench.model.published import Citation
 from k8sbench.report import formats, report_tables, tables, words
-from k8sbench.report.columns import as_published, is_of_case, nearest
+from k8sbench.report.columns import as_published, from_corrected, is_of_case, nearest
 from k8sbench.report.report_rows import ReportRows
 
 
@@ -59,9 +59,11 @@ class PublishedRows(ReportRows):
                 compared.append(one)
                 source = one.source + self._version(result, one)
                 figure = self._published_figure(one)
-                for note in one.notes:
+                # The catalog's remark on an odd figure says why it is odd.
+                for note in (n for n in one.notes if n != ratios.ODD or not one.remark):
                     noted.setdefault(self._note(result, note), {})[row] = None
                 window = self._window(result) if one.quantity == "throughput" else ABSENT
+                deviation += from_corrected(one, self.made.lang)
                 lines.append((row, source, figure, _our_figure(result, one), window, deviation))
                 if one.quantity == "throughput":
                     speedups += self._speedups(row, result, one)
@@ -128,7 +130,7 @@ class PublishedRows(ReportRows):
     def _note(self, result: Result, note: str) -> str:
         """Write a note; where no log names the data, what the user states of it."""
         given = self.given(result.group).get("data")
-        if note == DATA_UNSTATED and given is not None:
+        if note == ratios.DATA_UNSTATED and given is not None:
             return self.say("given_data", data=given)
         return self.phrase(note)
 

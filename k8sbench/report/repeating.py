@@ -17,6 +17,7 @@ from k8sbench.model.choices import parse_case
 from k8sbench.model.group import Result
 from k8sbench.model.planning import filled, placeholders
 from k8sbench.model.program import Upstream
+from k8sbench.model.published import Published
 from k8sbench.model.spec import BenchmarkSpec, Variant
 from k8sbench.model.spec_values import Mode
 from k8sbench.report import columns, publication
@@ -68,15 +69,17 @@ class PublishedProgram(msgspec.Struct, frozen=True, kw_only=True):
     options: Options
     """Options of the launch commands."""
     added: list[str]
-    """Options that k8sbench adds to the published commands, or sets to values of its own."""
+    """Words that some published commands lack, or have with other values."""
+    has_repeated: bool
+    """True if a command has an option twice."""
     commands: list[str]
     """Launch command of each row, headed by the row's name, and of published cases without one."""
     variables: list[str]
     """Explanations of the variables in the commands."""
     without_command: list[str]
     """Rows whose precision the program does not have."""
-    note: str
-    """Note of the catalog in English; empty without one."""
+    note: list[str]
+    """Paragraphs of the catalog's note, in English."""
 
 
 def published_programs(
@@ -134,12 +137,14 @@ def _program(
         for r in results
         if (found := words[names[r.group.key.id]])
     ]
-    for result in _not_run(variant, results):
+    for result, like in _not_run(variant, results):
         name = publication.names([result.group])[result.group.key.id]
-        row = say(lang, "not_in_these_runs", row=name)
+        word = "not_in_these_runs" if like.throughput is not None else "without_figure"
+        row = say(lang, word, row=name)
         commands.append(_headed(row, _words(variant, upstream, result), result, upstream, lang))
     used = dict.fromkeys(_VARIABLE.findall("\n".join([*upstream.install, *commands])))
     container = _container(upstream, has_data="DATA" in used)
+    data_folder = "export DATA=/folder/of/the/data" if "DATA" in used else None
     added = (
         option
         for r in results
@@ -161,7 +166,10 @@ def _program(
     return PublishedProgram(
         benchmark=program[0],
         name=" ".join(program),
-        preparation=[checkout, *filter(None, ("\n".join(upstream.setup), container))],
+        preparation=[
+            checkout,
+            *filter(None, ("\n".join(upstream.setup), data_folder, container)),
+        ],
         install=[*upstream.install],
         host=[(title, value) for name, title, value in facts if name in HOST],
         container=[(title, value) for name, title, value in facts if name not in HOST],
@@ -173,21 +181,22 @@ def _program(
         unstated_versions=unstated,
         options=_options(words, say(lang, "yes")),
         added=list(dict.fromkeys(added)),
+        has_repeated=any(map(_has_repeated, words.values())),
         commands=commands,
         variables=[f"`${name}`: {say(lang, word)}" for name, word in known],
         without_command=[row for row, found in words.items() if not found],
-        note=upstream.note or "",
+        note=(upstream.note or "").splitlines(),
     )
 
 
-def _not_run(variant: Variant, results: Sequence[Result]) -> list[Result]:
-    """Return rows of published cases that nobody ran.
+def _not_run(variant: Variant, results: Sequence[Result]) -> list[tuple[Result, Published]]:
+    """Return rows of published cases that nobody ran, with a published figure of each.
 
     They have the precision and batch of a row, and no more nodes than the rows.
     """
     ran = {(r.group.plan.precision, r.group.plan.batch_size, r.group.key.case) for r in results}
     most = max(r.group.plan.replicas for r in results)
-    found = {}
+    found: dict[tuple[object, ...], tuple[Result, Published]] = {}
     for figure in variant.published:
         like = (figure.precision, figure.batch_size)
         alike = [r for r in results if (r.group.plan.precision, r.group.plan.batch_size) == like]
@@ -197,7 +206,10 @@ def _not_run(variant: Variant, results: Sequence[Result]) -> list[Result]:
         shape = {"replicas": replicas, "processes_per_replica": processes}
         group = alike[-1].group
         group = msgspec.structs.replace(group, plan=msgspec.structs.replace(group.plan, **shape))
-        found[*like, figure.case] = msgspec.structs.replace(alike[-1], group=group)
+        row = msgspec.structs.replace(alike[-1], group=group)
+        known = found.get((*like, figure.case))
+        if known is None or known[1].throughput is None:
+            found[*like, figure.case] = (row, figure)
     return [*found.values()]
 
 
@@ -218,6 +230,8 @@ def _container(upstream: Upstream, *, has_data: bool) -> str | None:
     words = ["docker run --rm -it --gpus all --network host"]
     if shm := upstream.environment.get("/dev/shm"):  # noqa: S108 - a name of the catalog
         words.append(f"--shm-size={shm.removesuffix('B').replace(' ', '').lower()}")
+    else:
+        words.append("--ipc=host")  # processes of a data loader need more than Docker's 64 MB
     if upstream.environment.get("locked memory") == "unlimited":
         words.append("--ulimit memlock=-1")
     if stack := upstream.environment.get("stack limit"):
@@ -297,6 +311,8 @@ def _headed(row: str, words: Sequence[str], result: Result, upstream: Upstream, 
     # Without a container the program starts in the clone.
     place = upstream.workdir if _image(upstream) else _clone(upstream)
     text = f"cd {place} && {text}" if upstream.workdir else text
+    # From a folder of the clone, the next command would not find it.
+    text = text if place == upstream.workdir else f"({text})"
     nodes = result.group.plan.replicas
     if nodes == 1:
         return f"# {row}\n{text}"
@@ -315,6 +331,11 @@ def _options(words: Mapping[str, Sequence[str]], is_set: str) -> Options:
         for name, value in dict(_pairs(some)).items():
             found.setdefault(name, {}).setdefault(value or is_set, []).append(row)
     return found
+
+
+def _has_repeated(words: Sequence[str]) -> bool:
+    names = [name for name, _ in _pairs(words)]
+    return len({*names}) < len(names)
 
 
 def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:

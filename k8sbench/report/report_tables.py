@@ -15,10 +15,10 @@ import msgspec
 
 from k8sbench.model.errors import few
 from k8sbench.model.group import Group, Result
-from k8sbench.report import formats, group_words
-from k8sbench.report.columns import as_published, is_of_case, nearest, trains
+from k8sbench.report import formats, group_words, words
+from k8sbench.report.columns import as_published, from_corrected, is_of_case, nearest, trains
 from k8sbench.report.tables import Cell, Column, Table
-from k8sbench.report.words import heading, phrase, say
+from k8sbench.report.words import phrase, say
 
 NONE = "-"
 _IN_SAMPLES = "throughput (samples/s)"
@@ -96,8 +96,8 @@ def tables(results: Sequence[Result], lang: str = "en") -> list[Table]:
             # The table beside PyTorch has rows of both frameworks.
             head = (benchmark, *program[4:]) if form is _beside_pytorch else program
             for table in form(rows):
-                words = (*head, table.title)
-                title = " · ".join(word for word in words if word and word not in ("-", "unknown"))
+                parts = (*head, table.title)
+                title = " · ".join(word for word in parts if word and word not in ("-", "unknown"))
                 made.append(msgspec.structs.replace(table, title=title))
     return made
 
@@ -157,6 +157,7 @@ def _beside_published(result: Result, quantity: str, lang: str) -> str:
     # As in all comparisons, both sides are by one estimator.
     is_other = one.ratio is not None and one.estimator != result.group.estimator
     is_named = is_other and quantity == "throughput"
+    deviation += from_corrected(one, lang)
     rule = say(lang, "by_rule", rule=one.estimator) if is_named else ""
     word = say(lang, "published_figure")
     return f" ({word} {as_published(one, lang)}, {one.source}, {deviation}{rule})"
@@ -208,13 +209,13 @@ def _read_plan(name: str) -> ReportCell:
 def _table(
     title: str, headings: Sequence[str], lines: Iterable[Sequence[str]], lang: str, unit: str = ""
 ) -> Table:
-    translate = heading if lang == "zh" else str
-    words = [translate(one) for one in headings]
+    translate = words.title if lang == "zh" else str
+    heads = [translate(one) for one in headings]
     if unit not in ("", "samples/s"):
-        words = [re.sub("samples/s(ec)?", unit, word) for word in words]
+        heads = [re.sub("samples/s(ec)?", unit, word) for word in heads]
     columns = tuple(
         Column(word, right=one != "case", whole=True, stays=True)
-        for word, one in zip(words, headings, strict=True)
+        for word, one in zip(heads, headings, strict=True)
     )
     return Table(
         title=translate(title),
@@ -294,7 +295,7 @@ def _beside_pytorch(rows: Rows) -> list[Table]:
 def _own_benchmark(rows: Rows) -> list[Table]:
     """Build AI-Rank's tables without columns that no row of the benchmark fills."""
     made = []
-    for table in _by_precision(_OF_AI_RANK | {"speedup": _speedup})(rows):
+    for table in _by_precision(_OF_AI_RANK)(rows):
         cells = ([row[place].text for row in table.rows] for place in range(len(table.columns)))
         kept = [place for place, column in enumerate(cells) if {*column} != {NONE}]
         columns = tuple(table.columns[place] for place in kept)
@@ -316,7 +317,7 @@ _OF_AI_RANK: dict[str, ReportCell] = {
     "Time2Train (s)": _time,
     _IN_SAMPLES: _throughput,
     _IN_PERCENT: _accuracy,
-    "speedup": lambda rows, gpus, of: _speedup(rows, gpus, of) if gpus > 1 else NONE,
+    "speedup": _speedup,
 }
 _AI_RANK = _by_precision(_OF_AI_RANK)
 _WITH_BATCHES = _by_quantity({_IN_SAMPLES: _throughput}, has_batches=True)

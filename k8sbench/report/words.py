@@ -59,12 +59,6 @@ def title(text: str) -> str:
     return str(titles.get(text, text))
 
 
-def heading(text: str) -> str:
-    """Translate a title of the published reports' tables."""
-    found: str = texts()["report"].get(text) or title(text)
-    return found
-
-
 def translated(tables: Sequence[Table]) -> list[Table]:
     """Return tables in Chinese; names, ids and figures stay.
 

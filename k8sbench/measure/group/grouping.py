@@ -395,6 +395,8 @@ def _no_time(counted: Sequence[Candidate], timed: int, reached: int) -> str:
         return f"{runs} reached a target accuracy: no majority"
     why = (c.measurement.missing.get("time_to_train_s", "") for c in counted if _reached(c))
     known = "; ".join(sorted({text.rstrip(".") for text in why if text}))
+    if not timed:
+        return f"{runs} reached the target, at a time that is not known: {known}"
     return f"{runs} reached the target, {timed} at a known time: {known}"
 
 

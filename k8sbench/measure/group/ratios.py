@@ -27,6 +27,8 @@ _ID = {"batch_size": "batch", "gpu_model": "gpu-model"}
 """Field of the case → id of a difference, if not the field's name."""
 DATA_UNSTATED = "the log does not say whether data was real or synthetic"
 """Note of a figure whose logs name no data."""
+ODD = "the published figure is odd by its own report"
+"""Note of a figure that the catalog marks."""
 _OF_RECIPE = "eval_accuracy"
 """AI-Rank's name for whatever accuracy a recipe has."""
 
@@ -180,7 +182,7 @@ def _deviation(
         wrong, corrected = figure.throughput, figure.corrected
         notes.append(f"published {wrong:.7g} is wrong by its own logs ({corrected:.7g})")
     elif figure.anomalous:
-        notes.append("the published figure is odd by its own report")
+        notes.append(ODD)
     ratios = None
     if unlike == ("estimator",) and figure.estimator == "unknown":
         found = [rate / theirs - 1 for rate in group.by_estimator.values()]

@@ -70,8 +70,8 @@ def test_a_note_of_the_catalog_has_no_mark_of_markdown() -> None:
 VERB = re.compile(
     r"\b(?:is|are|was|were|be|has|have|had|does|do|did|can|may|must|would|adds|averages|begins|calls|changed"
     r"|comes|computes|counts?|depend|downloads|edits|ends|equal|evaluates?|fills|gather|gave|gets?"
-    r"|gives?|grows|held|holds|lets|lie|lists|looks|makes?|means|names?|prints?|published|ran|reached"
-    r"|read|refers|run|runs (?:another|this)|says?|sets?|share|starts?|stays|takes?|took|trained"
+    r"|gives?|grows|held|holds|leave|lets|lie|lists|looks|makes?|means|names?|needs|pass|place|prints?|published|ran|reached"
+    r"|read|refers|run|runs (?:another|this)|says?|sets?|share|starts?|stays?|takes?|took|trained"
     r"|updates|wants|writes)\b"
 )
 """Finite verbs of the catalog's notes; a new one is added here."""

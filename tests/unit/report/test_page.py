@@ -296,7 +296,7 @@ def test_notes_name_columns_by_their_chinese_titles() -> None:
     made = words.translated(layout.tables(example.made().results, ()))
     titles = {column.title for table in made for column in table.columns}
     assert "吞吐(samples/s)" in titles
-    assert "区间: 同一测试集内各次重复" in text_of(pages.page(lang="zh"))
+    assert "区间: 同一测试组内各次重复" in text_of(pages.page(lang="zh"))
 
 
 @pytest.mark.parametrize(
