@@ -53,7 +53,7 @@ OF_NODES = ("nodes",)
 """The same of rows of several nodes."""
 OF_PROGRAM = (*CONTAINER, "program")
 """Facts of one program or its image, which rows of another framework do not share."""
-EQUAL = {"network": ("transport", "infiniband"), "nodes": ("machine",)}
+EQUAL = {"network": ("transport", "infiniband")}
 """Facts that stand for another one."""
 Facts = dict[str, dict[str, list[str]]]
 """Name → value → names of the rows that have it."""

@@ -36,7 +36,7 @@ def test_the_picture_shows_every_row_with_its_words() -> None:
         "failed: run-failed",
         "samples/s, median of runs by time_weighted",
         "resnet50 pytorch: scaling efficiency against one GPU",
-        "95 % interval of the runs",
+        "95 % confidence interval",
     ):
         assert words in text
 
