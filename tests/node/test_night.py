@@ -28,7 +28,7 @@ SUBMITS = (
 )
 LENGTHS = ("--iterations=5", "--iterations=6")
 """Lengths of the night's two submits, a case each."""
-MANY = 300
+MANY = 100
 """Steps that take longer than it takes to uninstall the chart."""
 
 
