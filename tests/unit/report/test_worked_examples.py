@@ -187,6 +187,7 @@ mpirun --allow-run-as-root
             "AMP by autocast",
             "git -C AI-Rank checkout 79cb70a8",
             "s/best_prec1 >= 70.0/best_prec1 > 100/",
+            "temporal-shift-module/ops/utils.py temporal-shift-module/ops/",
             "temporal-shift-module/main.py temporal-shift-module/",
             "initial scale of AMP is 1",
         ),
