@@ -204,8 +204,9 @@ def test_a_pod_that_replaced_another_is_the_second_one_for_an_operator_started_s
         return [*json.loads(pods.read_text())["master-0"].values()]
 
     def replace(job: Job) -> None:
-        namespace.kubectl("delete", "pod", "llama-master-0", "--force", "--grace-period=0")
+        # Before the new pod is there: a reader would take the first one's lines for its own.
         pod_logs.serve_again(namespace, "llama-master-0", again)
+        namespace.kubectl("delete", "pod", "llama-master-0", "--force", "--grace-period=0")
         namespace.wait_for_pods(2)
         job.log = again
 
