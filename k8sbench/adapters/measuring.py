@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from k8sbench.adapters.files import log_files
+from k8sbench.json_decoders import decoder
 from k8sbench.measure.run import recorded
 from k8sbench.model.errors import InputError, StoreError
 from k8sbench.model.measurement import Measurement
@@ -82,7 +83,7 @@ def measured_apart(task: Task, limit: int | None = None) -> Measurement:
         )
     except InputError as error:
         return recorded.unmeasured(task.run, list(task.logs.values()), error)
-    return msgspec.json.decode(answer, type=Measurement)
+    return decoder(Measurement).decode(answer)
 
 
 def in_child(module: str, task: bytes, what: str, limit: int | None = None) -> bytes:

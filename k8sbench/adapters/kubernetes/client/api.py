@@ -32,6 +32,7 @@ from k8sbench.adapters.kubernetes.client.transport import (
     Sender,
     read,
 )
+from k8sbench.json_decoders import decoder
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError
 from k8sbench.model.kube import KubeObject
@@ -342,7 +343,7 @@ class _Page(msgspec.Struct):
 def _decoded(answer: bytes | msgspec.Raw, kind: type[T]) -> T:
     """Read an answer; raises :class:`ApiFault` for what no API server answers."""
     try:
-        return msgspec.json.decode(answer, type=kind)
+        return decoder(kind).decode(answer)
     except msgspec.DecodeError as error:
         raise _not_kubernetes(bytes(answer)) from error
 
