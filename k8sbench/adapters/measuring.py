@@ -137,7 +137,7 @@ def main(measure: Callable[[bytes], bytes], limit: int) -> int:
 
 
 def _measured(task: bytes) -> bytes:
-    return msgspec.json.encode(measured(msgspec.json.decode(task, type=Task)))
+    return msgspec.json.encode(measured(decoder(Task).decode(task)))
 
 
 if __name__ == "__main__":

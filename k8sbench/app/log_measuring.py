@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters import measuring
+from k8sbench.json_decoders import decoder
 from k8sbench.measure.run import expectation
 from k8sbench.measure.run.expectation import MeasureOptions
 from k8sbench.model.errors import InputError, StoreError
@@ -107,7 +108,7 @@ def _measured(text: bytes) -> bytes:
 
     found: list[object] = []
     loaded = benchmarks.load_all()
-    for task in msgspec.json.decode(text, type=list[Task]):
+    for task in decoder(list[Task]).decode(text):
         try:
             candidates = expectation.candidates(task.options, loaded)
             log = imports.measure_run(task.files, task.first, candidates, task.options)

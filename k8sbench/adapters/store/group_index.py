@@ -16,6 +16,7 @@ from k8sbench import __version__
 from k8sbench.adapters.store import index
 from k8sbench.adapters.store.artifacts import decoded
 from k8sbench.adapters.store.database import Database
+from k8sbench.json_decoders import decoder
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.series import Expected, Judged, Mark, Open, SeriesState, Snapshot, night_of
 
@@ -115,7 +116,7 @@ class GroupIndex:
         """Return the series of the cases before the newest night that was judged."""
         with self._database.reading() as db:
             text = index.fact(db, _SNAPSHOT)
-        return Snapshot() if text is None else msgspec.json.decode(text, type=Snapshot)
+        return Snapshot() if text is None else decoder(Snapshot).decode(text)
 
     def put_judged(
         self,
@@ -207,7 +208,7 @@ def _note_changed_night(db: sqlite3.Connection, night: int) -> None:
 
 def _state(db: sqlite3.Connection) -> SeriesState:
     text = index.fact(db, _STATE)
-    return SeriesState() if text is None else msgspec.json.decode(text, type=SeriesState)
+    return SeriesState() if text is None else decoder(SeriesState).decode(text)
 
 
 def _put_state(db: sqlite3.Connection, state: SeriesState) -> None:

@@ -89,6 +89,10 @@ class _Cancelled(msgspec.Struct):
     phase: str | None = None
 
 
+_CANCELLED = msgspec.json.Decoder(_Cancelled)
+"""Made once: two threads crash msgspec where both resolve a type."""
+
+
 def read(facts: Facts, lines: Mapping[str, Sequence[str]] | None = None) -> JobState:
     """Return the state of a job.
 
@@ -381,6 +385,6 @@ def _annotation(facts: Facts) -> _Cancelled | None:
     if text is None:
         return None
     try:
-        return msgspec.json.decode(text, type=_Cancelled)
+        return _CANCELLED.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return _Cancelled()

@@ -566,8 +566,12 @@ def play(
     return Played(judge.judged, revised | judge.revised, made)
 
 
+_CASES = msgspec.json.Decoder(list[tuple[Line, CaseState]])
+"""Made once: two threads crash msgspec where both resolve a type."""
+
+
 def _decoded(cases: bytes) -> dict[Line, CaseState]:
-    return dict(msgspec.json.decode(cases, type=list[tuple[Line, CaseState]]))
+    return dict(_CASES.decode(cases))
 
 
 def judge(
