@@ -388,6 +388,11 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
     remark: str | None = None
     """The catalog's note on the published figure; None without one."""
 
+    @property
+    def theirs(self) -> float:
+        """The corrected figure, or the published one."""
+        return self.corrected or self.published
+
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """A change of a case over its sets: one that is open, else one that the set itself shows."""

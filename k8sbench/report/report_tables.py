@@ -7,7 +7,6 @@ column for each precision, Paddle beside PyTorch, or DLPerf's. A cell without a 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -212,7 +211,7 @@ def _table(
     translate = words.title if lang == "zh" else str
     heads = [translate(one) for one in headings]
     if unit not in ("", "samples/s"):
-        heads = [re.sub("samples/s(ec)?", unit, word) for word in heads]
+        heads = [word.replace("samples/s", unit) for word in heads]
     columns = tuple(
         Column(word, right=one != "case", whole=True, stays=True)
         for word, one in zip(heads, headings, strict=True)

@@ -115,7 +115,7 @@ def other_estimator(result: Result, row: str, lang: Lang) -> Iterator[str]:
     for one in result.deviations or ():
         if one.ratios is None or not own or not is_of_case(one, result):
             continue
-        theirs = one.corrected or one.published
+        theirs = one.theirs
         name, near = min(group.by_estimator.items(), key=lambda each: abs(each[1] / theirs - 1))
         if abs(own / theirs - 1) < FAR or abs(near / theirs - 1) > NEAR:
             continue
@@ -130,7 +130,6 @@ def _nearer(
     own: tuple[str, float],
     lang: Lang,
 ) -> str:
-    theirs = one.corrected or one.published
     return say(
         lang,
         "nearer",
@@ -139,5 +138,5 @@ def _nearer(
         source=one.source,
         near=f"`{near[0]}` {formats.rate(near[1])}",
         own=f"`{own[0]}` {formats.rate(own[1])}",
-        ratio=formats.signed_percent(own[1] / theirs - 1),
+        ratio=formats.signed_percent(own[1] / one.theirs - 1),
     )

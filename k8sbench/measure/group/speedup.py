@@ -197,8 +197,9 @@ def results(
         of_cases: tuple[str, ...] = ()
         theirs = dict[str, dict[int, float]]()
         if base is not None:
-            theirs = ratios.published_speedups(group, find(group.plan))
-            of_cases = case_notes(find(group.plan), group, base)
+            spec = find(group.plan)
+            theirs = ratios.published_speedups(group, spec)
+            of_cases = case_notes(spec, group, base)
         median = None if group.spread is None else group.spread.median
         speed, share = arithmetic.arithmetic_speed(group, median)
         deviations: tuple[Deviation, ...] | None = None
