@@ -367,7 +367,7 @@ class Observer(NamedTuple):
             return ""
         plan = latest.plan
         return (
-            f"\n  {latest.run_id} had --batch-size {plan.batch_size:g} --precision "
+            f"\n  {latest.run_id} had --batch-size {plan.batch_size:.10g} --precision "
             f"{plan.amp_dtype or plan.precision} --framework {plan.framework}."
         )
 

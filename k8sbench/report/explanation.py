@@ -77,7 +77,7 @@ def of_measurement(found: Measurement) -> Iterator[Row]:
         found.precision_effective or found.precision,
         counted(found.gpus, kind) if found.gpus else None,
         "smoke run" if found.environment.get("preset") == "smoke" else None,
-        f"batch {found.batch_size_per_gpu:.6g} per {kind}" if found.batch_size_per_gpu else None,
+        f"batch {found.batch_size_per_gpu:.10g} per {kind}" if found.batch_size_per_gpu else None,
         found.gpu_model,
         None if found.final_loss is None else f"final loss {found.final_loss:.4g}",
         f"trained to {group_words.trained(found)}" if found.accuracy else None,

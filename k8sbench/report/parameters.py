@@ -70,7 +70,7 @@ def of(
 
 def _step(group: Group) -> str:
     samples = group.plan.batch_size * group.plan.world_size
-    return f"{samples:g}"
+    return f"{samples:.10g}"
 
 
 def _planned(measured: Measurement | None, lang: Lang) -> str:
@@ -106,7 +106,7 @@ def _batches(groups: Sequence[Group], framework: str, precision: str) -> str:
         for group in groups
         if (group.key.framework, group.plan.precision) == (framework, precision)
     }
-    return ", ".join(f"{batch:g}" for batch in sorted(found)) or ABSENT
+    return ", ".join(f"{batch:.10g}" for batch in sorted(found)) or ABSENT
 
 
 def _features(

@@ -210,7 +210,7 @@ def _redundancy(case: Case) -> Iterator[Finding]:
         yield rules.BATCH_MISMATCH.finding(doubt, log.facts.places(BATCH_DOUBT))
     total = log_statements.stated_samples(log)
     if total is not None and batch is not None and not math.isclose(total, batch * case.gpus):
-        text = f"The log says {total:g} samples per step of the job, not {case.gpus} × {batch}"
+        text = f"The log says {total:.10g} samples per step of the job, not {case.gpus} × {batch}"
         text += f"{_by_name(case)}."
         where = log.facts.places("global_batch") or log.facts.places("tokens_per_step")
         if not log_statements.shares_samples(log, case.gpus):

@@ -90,7 +90,9 @@ def _batch(reading: Reading, of_lines: float | None, column: NumberColumn | None
     length = reading.facts.length or 1
     job = of_lines
     why = (
-        f"The lines state {job:.6g} per step of the job ({column.words})." if column and job else ""
+        f"The lines state {job:.10g} per step of the job ({column.words})."
+        if column and job
+        else ""
     )
     if job is None and (total := facts.numbers.get("global_batch")) is not None:
         job = total
@@ -109,7 +111,7 @@ def _batch(reading: Reading, of_lines: float | None, column: NumberColumn | None
             return Batch(int(share), job, why, "")
         several = " Several GPUs may share a sample." if gpus else ""
         return Batch(
-            facts.batch or 1, job, f"{why}{several}", f"; the log's {job:.6g} is of all GPUs"
+            facts.batch or 1, job, f"{why}{several}", f"; the log's {job:.10g} is of all GPUs"
         )
     if facts.batch is not None:
         known = "--batch-size says" if facts.by_user else "The log states"
