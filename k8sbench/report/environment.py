@@ -173,14 +173,13 @@ def by_file(given: Given, groups: Sequence[Group], names: Mapping[str, str]) -> 
     return found
 
 
-def joined(*stated: Facts) -> Facts:
-    """Join facts of several sources."""
-    found: Facts = {}
+def values_of(name: str, *stated: Facts) -> dict[str, list[str]]:
+    """Return the values that several sources state of a fact, with the rows that have them."""
+    found: dict[str, list[str]] = {}
     for facts in stated:
-        for name, values in facts.items():
-            for value, rows in values.items():
-                named = found.setdefault(name, {}).setdefault(value, [])
-                named += [row for row in rows if row not in named]
+        for value, rows in facts.get(name, {}).items():
+            named = found.setdefault(value, [])
+            named += [row for row in rows if row not in named]
     return found
 
 

@@ -133,7 +133,7 @@ class Provenance(ReportRows):
         }
         logs = environment.by_logs(self.counted(self.groups), self.names)
         file = environment.by_file(self.made.given, self.groups, self.names)
-        versions = environment.joined(logs, file).get("nccl", {})
+        versions = environment.values_of("nccl", logs, file)
         return parameters.of(
             self.groups,
             measured,
