@@ -34,7 +34,7 @@ from k8sbench.model.kinds import JobKind, kind_of
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.observed import JobFacts
 from k8sbench.model.phase import Phase, Transition
-from k8sbench.model.plain_text import counted
+from k8sbench.model.plain_text import counted, significant
 from k8sbench.model.plan import Device, PlannedWindow, RunPlan
 from k8sbench.model.pool import NodePool
 from k8sbench.model.request import ClusterAccess
@@ -367,8 +367,8 @@ class Observer(NamedTuple):
             return ""
         plan = latest.plan
         return (
-            f"\n  {latest.run_id} had --batch-size {plan.batch_size:.10g} --precision "
-            f"{plan.amp_dtype or plan.precision} --framework {plan.framework}."
+            f"\n  {latest.run_id} had --batch-size {significant(plan.batch_size, 10)} --precision"
+            f" {plan.amp_dtype or plan.precision} --framework {plan.framework}."
         )
 
     def _options(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Text for people: safe display of others' text, and counts.
+"""Text for people: safe display of others' text, numbers and counts.
 
 Terminals obey what text from logs, clusters and files of others may hold: sequences that move the
 cursor, set the title, hide a link behind other words (OSC 8) or fill the clipboard (OSC 52).
@@ -7,6 +7,7 @@ Bidirectional controls show a line in another order than it is read in, on pages
 
 from __future__ import annotations
 
+import decimal
 import re
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f"
@@ -74,6 +75,11 @@ def _escaped(match: re.Match[str]) -> str:
 
 ABSENT = "–"
 """A cell without a value. Never 0, never empty."""
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Write a number with that many significant digits, without exponent."""
+    return format(decimal.Decimal(f"{value:.{digits}g}"), "f")
 
 
 def counted(number: int, noun: str, verbs: tuple[str, str] | None = None) -> str:

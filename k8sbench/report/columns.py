@@ -12,7 +12,7 @@ from typing import Any, Literal
 from k8sbench.model import times
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import SCRATCH, Deviation, Figure, Group, Result, Spread
-from k8sbench.model.plain_text import ABSENT, counted, share
+from k8sbench.model.plain_text import ABSENT, counted, share, significant
 from k8sbench.report import formats, group_words
 from k8sbench.report.group_words import (
     accuracy,
@@ -382,7 +382,7 @@ _any_published = _any(asks_published)
 
 def gmac(value: float) -> str:
     """Write 10⁹ multiply-accumulates."""
-    return formats.plain(value, 4)
+    return significant(value, 4)
 
 
 def _source(result: Result) -> Cell:
@@ -411,7 +411,7 @@ def gpu_figures(group: Group) -> dict[str, str]:
             return formats.percent(value)
         # A figure per 1,000 samples may be small.
         own = name == metric.id
-        return metric.text(value) if own else f"{formats.plain(value)} {metric.unit}"
+        return metric.text(value) if own else f"{significant(value)} {metric.unit}"
 
     return {t: text(name, group.gpu[name]) for t, name in GPU.items() if name in group.gpu}
 
@@ -453,9 +453,9 @@ COLUMNS: tuple[ResultColumn, ...] = (
     number("mean", _write_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
     number("CV", _write_spread(_cv), *_SPREAD),
     number("tokens/s per GPU", _per_gpu, *_WIDE, when=_any_tokens),
-    number("TFLOP/s per GPU", _figure("tflops_per_gpu", formats.plain), *_WIDE),
+    number("TFLOP/s per GPU", _figure("tflops_per_gpu", significant), *_WIDE),
     number("of peak", _figure("peak_share", formats.percent), *_WIDE),
-    number("GPU-hours", _optional("gpu_hours", formats.plain), *_WIDE),
+    number("GPU-hours", _optional("gpu_hours", significant), *_WIDE),
     number("queued (s)", _optional("queued_s", formats.seconds), "wide", when=_any_queued),
     number("data wait", _optional("data_fraction", formats.percent), *_WIDE),
     number("parameters", _optional("parameters", formats.millions), *_WIDE),

@@ -14,7 +14,7 @@ from k8sbench.measure.group.selection import Find
 from k8sbench.model.errors import Finding, NotFound
 from k8sbench.model.group import Group, Result
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
-from k8sbench.model.plain_text import ABSENT, clean, counted
+from k8sbench.model.plain_text import ABSENT, clean, counted, significant
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
@@ -72,12 +72,13 @@ def of_measurement(found: Measurement) -> Iterator[Row]:
         if words:
             yield 2, " · ".join(words)
     kind = "CPU process" if found.device == "cpu" else "GPU"
+    batch = found.batch_size_per_gpu
     facts = (
         *(found.format, found.impl, found.framework),
         found.precision_effective or found.precision,
         counted(found.gpus, kind) if found.gpus else None,
         "smoke run" if found.environment.get("preset") == "smoke" else None,
-        f"batch {found.batch_size_per_gpu:.10g} per {kind}" if found.batch_size_per_gpu else None,
+        f"batch {significant(batch, 10)} per {kind}" if batch else None,
         found.gpu_model,
         None if found.final_loss is None else f"final loss {found.final_loss:.4g}",
         f"trained to {group_words.trained(found)}" if found.accuracy else None,
@@ -215,7 +216,7 @@ def _stated(measurement: Measurement, *names: str) -> Iterator[Row]:
 
 def _window(measurement: Measurement, window: MeasuredWindow, depth: int = 0) -> Iterator[Row]:
     first, last = window.first_iteration, window.last_iteration
-    took = f", {window.seconds:.6g} s" if window.seconds is not None else ""
+    took = f", {significant(window.seconds, 6)} s" if window.seconds is not None else ""
     yield depth, f"Window: iterations {first} to {last}: {measurement.iterations} measured{took}"
     unprinted = last - first + 1 - measurement.iterations
     if unprinted > 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ import msgspec
 
 from k8sbench.model import plain_text, times
 from k8sbench.model.group import Deviation
-from k8sbench.model.plain_text import clean
+from k8sbench.model.plain_text import clean, significant
 
 View = Mapping[str, Callable[[], Any]]
 """Output of a command: a function for each format, by its name.
@@ -154,17 +153,17 @@ def rate(value: float) -> str:
     """Write samples per second with two decimals; small figures with more."""
     if value >= 10:
         return f"{value:.2f}"
-    return f"{value:.3f}" if value >= 1 else plain(value)
+    return f"{value:.3f}" if value >= 1 else significant(value)
 
 
 def ratio(value: float) -> str:
     """Write a speedup with two decimals; small figures with more."""
-    return f"{value:.2f}" if value >= 0.1 else plain(value)
+    return f"{value:.2f}" if value >= 0.1 else significant(value)
 
 
 def percent(value: float) -> str:
     """A share: 0.958 is ``95.8 %``, 0.0021 ``0.2 %``; below, one digit: ``0.01 %``."""
-    return f"{100 * value:.1f} %" if value >= 0.001 else f"{plain(100 * value, 1)} %"
+    return f"{100 * value:.1f} %" if value >= 0.001 else f"{significant(100 * value, 1)} %"
 
 
 def signed_percent(value: float) -> str:
@@ -214,7 +213,7 @@ def is_range(one: Deviation) -> bool:
 
 def quantity(one: Deviation, figure: float) -> str:
     """Write a published figure, or ours beside it, with the digits of its kind."""
-    return seconds(figure) if one.quantity == "time_to_train" else plain(figure, 7)
+    return seconds(figure) if one.quantity == "time_to_train" else significant(figure, 7)
 
 
 def seconds(value: float) -> str:
@@ -231,11 +230,6 @@ def days(moments: Iterable[float]) -> str:
 def millions(value: int) -> str:
     """A number of parameters: 25557032 is ``25.56 M``."""
     return f"{value / 1e6:.2f} M" if value >= 10_000 else str(value)
-
-
-def plain(value: float, digits: int = 3) -> str:
-    """Write a number with that many significant digits, without exponent."""
-    return format(decimal.Decimal(f"{value:.{digits}g}"), "f")
 
 
 def or_absent(value: Any, write: Callable[[Any], str] = str) -> str:

@@ -13,7 +13,7 @@ from k8sbench.measure.rules import ENDS_EARLY
 from k8sbench.model.errors import Finding
 from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import AccuracyResult, Measurement
-from k8sbench.model.plain_text import counted
+from k8sbench.model.plain_text import counted, significant
 from k8sbench.model.plan import SMOKE_MARK, RunPlan
 from k8sbench.model.request import option_words, speed_options_of
 from k8sbench.report import formats
@@ -63,7 +63,7 @@ def trained(measured: Measurement) -> str:
     if reached is None:
         return ""
     unit = "" if reached.unit == "unknown" else f" {reached.unit}"
-    words = f"{reached.metric} {formats.plain(reached.best, 5)}{unit}"
+    words = f"{reached.metric} {significant(reached.best, 5)}{unit}"
     if measured.target is None:
         return words
     if measured.time_to_train_s is None:
@@ -74,7 +74,7 @@ def trained(measured: Measurement) -> str:
 def percent(reached: AccuracyResult, value: float | None = None) -> str:
     """Write an accuracy, by default the best, in percent without its sign."""
     value = reached.best if value is None else value
-    return formats.plain(value * (100 if reached.unit == "fraction" else 1), 5)
+    return significant(value * (100 if reached.unit == "fraction" else 1), 5)
 
 
 def accuracy(group: Group) -> str | None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.plain_text import ABSENT
+from k8sbench.model.plain_text import ABSENT, significant
 from k8sbench.report import group_words
 from k8sbench.report.report_tables import PRECISIONS
 from k8sbench.report.words import Lang, join, phrase, say
@@ -70,7 +70,7 @@ def of(
 
 def _step(group: Group) -> str:
     samples = group.plan.batch_size * group.plan.world_size
-    return f"{samples:.10g}"
+    return significant(samples, 10)
 
 
 def _planned(measured: Measurement | None, lang: Lang) -> str:
@@ -106,7 +106,7 @@ def _batches(groups: Sequence[Group], framework: str, precision: str) -> str:
         for group in groups
         if (group.key.framework, group.plan.precision) == (framework, precision)
     }
-    return ", ".join(f"{batch:.10g}" for batch in sorted(found)) or ABSENT
+    return ", ".join(significant(batch, 10) for batch in sorted(found)) or ABSENT
 
 
 def _features(

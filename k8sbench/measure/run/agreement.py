@@ -15,7 +15,7 @@ from k8sbench.measure.run import log_statements, log_units
 from k8sbench.measure.run.log_statements import Case
 from k8sbench.measure.verdict import IntegrityRule
 from k8sbench.model.errors import Finding
-from k8sbench.model.plain_text import counted
+from k8sbench.model.plain_text import counted, significant
 from k8sbench.parse.family import BATCH_DOUBT
 from k8sbench.parse.reading import OURS
 
@@ -200,7 +200,8 @@ def _redundancy(case: Case) -> Iterator[Finding]:
         and conversion is not None
         and rank.sums.has_other_batch(printed)
     ):
-        text = f"The batch is {printed:.10g}; rates times seconds are {rank.sums.batch:.4g}."
+        text = f"The batch is {significant(printed, 10)}; rates times seconds are"
+        text += f" {significant(rank.sums.batch or printed, 4)}."
         yield rules.BATCH_MISMATCH.finding(text, log.facts.places("batch_size"))
     if len(stated := log.facts.get("global_batch", {})) > 1:
         text = f"The log says {' and '.join(stated)} samples per step of the job."
@@ -210,8 +211,8 @@ def _redundancy(case: Case) -> Iterator[Finding]:
         yield rules.BATCH_MISMATCH.finding(doubt, log.facts.places(BATCH_DOUBT))
     total = log_statements.stated_samples(log)
     if total is not None and batch is not None and not math.isclose(total, batch * case.gpus):
-        text = f"The log says {total:.10g} samples per step of the job, not {case.gpus} × {batch}"
-        text += f"{_by_name(case)}."
+        text = f"The log says {significant(total, 10)} samples per step of the job, not"
+        text += f" {case.gpus} × {batch}{_by_name(case)}."
         where = log.facts.places("global_batch") or log.facts.places("tokens_per_step")
         if not log_statements.shares_samples(log, case.gpus):
             yield rules.BATCH_MISMATCH.finding(text, where)
@@ -223,8 +224,8 @@ def _redundancy(case: Case) -> Iterator[Finding]:
     steps = rank.total if rank is not None else None
     if possible is not None and size and steps and batch and batch * case.gpus not in possible:
         text = (
-            f"{size[0]:,} samples in {steps:,} steps are {size[0] / steps:.5g} per step of the job,"
-            f" not {case.gpus} × {batch}{_by_name(case)}."
+            f"{size[0]:,} samples in {steps:,} steps are {significant(size[0] / steps, 5)} per step"
+            f" of the job, not {case.gpus} × {batch}{_by_name(case)}."
         )
         yield rules.BATCH_MISMATCH.finding(text, [size[1]])
 
@@ -239,7 +240,8 @@ def _lines_and_head(case: Case) -> Iterator[Finding]:
         return
     if not math.isclose(of_lines, stated, rel_tol=SAME_BATCH):
         text = (
-            f"The log's head says {stated} per step of the job, its lines come to {of_lines:.5g}."
+            f"The log's head says {stated} per step of the job, its lines come to"
+            f" {significant(of_lines, 5)}."
         )
         yield rules.BATCH_MISMATCH.finding(text, log.facts.places(name))
 

@@ -23,7 +23,7 @@ from k8sbench.measure.run.rank_sums import FEWEST_RECORDS
 from k8sbench.measure.run.record_kinds import RecordKind
 from k8sbench.model.errors import Finding, Severity
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.plain_text import counted
+from k8sbench.model.plain_text import counted, significant
 from k8sbench.model.sample import LogGap, Mark, Place
 from k8sbench.parse.reading import OURS
 
@@ -158,7 +158,7 @@ def _summary_only(case: Case, mark: Mark, file: str) -> Iterator[Finding]:
     stated, planned, ran = map(mark.number, ("whole_run_rate", "planned", "ran"))
     if stated and planned and ran and ran != planned:
         text += f" It divides all {planned:.0f} planned steps by the time of the {ran:.0f} that ran"
-        text += f", which gives {stated:.5g}."
+        text += f", which gives {significant(stated, 5)}."
     yield rules.SUMMARY_ONLY.finding(text, places)
     if ran is not None and planned and not 0 < ran <= planned:
         text = f"{ran:.0f} steps ran by the log's epochs and resumption, of {planned:.0f} planned."
@@ -170,7 +170,7 @@ def _summary_only(case: Case, mark: Mark, file: str) -> Iterator[Finding]:
     runs = case.log.summaries.whole_runs
     if len(runs) > 1:
         rates = [run.number("whole_run_rate") or run.number("whole_run_seconds") for run, _ in runs]
-        stated_rates = " and ".join(f"{rate:.6g}" for rate in rates if rate)
+        stated_rates = " and ".join(significant(rate, 6) for rate in rates if rate)
         text = f"The log holds more than one run: summaries of {stated_rates}."
         places = [evidence.place(name, run.line, run.text) for run, name in runs]
         yield rules.TWO_RUNS.finding(text, places)
@@ -396,7 +396,8 @@ def _run_summary(case: Case) -> Iterator[Finding]:
         if stated is None or of_lines is None:
             continue
         if not math.isclose(stated, of_lines, rel_tol=OWN_SUMMARY):
-            text = f"The summary says {stated:.4g} {name}, its own lines come to {of_lines:.4g}."
+            own, theirs = significant(of_lines, 4), significant(stated, 4)
+            text = f"The summary says {theirs} {name}, its own lines come to {own}."
             yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
 
 
@@ -408,7 +409,8 @@ def _job_rates(case: Case) -> Iterator[Finding]:
         stated = mark.number("job_rate") or 0.0
         low, high = JOB_RATE
         if not low * stated <= figure <= high * stated:
-            text = f"The log's samples by its time are {stated:.5g}/s, its lines say {figure:.5g}."
+            by_time, of_lines = significant(stated, 5), significant(figure, 5)
+            text = f"The log's samples by its time are {by_time}/s, its lines say {of_lines}."
             yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
 
 
@@ -422,7 +424,8 @@ def _whole_run(case: Case) -> Iterator[Finding]:
         stated = None if mark.number("of_lines") else mark.number("whole_run_rate")
         if stated is None or low * of_lines <= stated <= high * of_lines:
             continue
-        text = f"The log says {stated:.5g} for the whole run, its lines come to {of_lines:.5g}."
+        text = f"The log says {significant(stated, 5)} for the whole run, its lines come to"
+        text += f" {significant(of_lines, 5)}."
         yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
 
 
@@ -435,13 +438,15 @@ def _epoch_summary(case: Case) -> Iterator[Finding]:
         every = mark.number("all_steps_rate")
         # The iterations after the last record, fewer than one record has, are in the summary alone.
         if stated and not math.isclose(stated, mean_rate, rel_tol=EPOCH_SUMMARY + 1 / records):
-            text = f"The log says a mean rate of {stated:.5g} for its epoch, its lines say"
-            yield rules.SUMMARY_MISMATCH.finding(f"{text} {mean_rate:.5g}.", [place])
+            text = (
+                f"The log says a mean rate of {significant(stated, 5)} for its epoch, its lines say"
+            )
+            yield rules.SUMMARY_MISMATCH.finding(f"{text} {significant(mean_rate, 5)}.", [place])
         sampled = case.rank is None or not case.rank.tally.all_steps
         if every is not None and sampled and abs(every / mean_rate - 1) > EPOCH_SUMMARY:
             text = (
-                f"The printed steps of epoch {mark.number('epoch'):.0f} come to {mean_rate:.4g} per"
-                f" card, all its steps to {every:.4g}."
+                f"The printed steps of epoch {mark.number('epoch'):.0f} come to"
+                f" {significant(mean_rate, 4)} per card, all its steps to {significant(every, 4)}."
             )
             yield rules.SAMPLED_STEPS.finding(text, [place])
 

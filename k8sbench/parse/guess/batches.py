@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import statistics
 
+from k8sbench.model.plain_text import significant
 from k8sbench.parse.guess import proofs
 from k8sbench.parse.guess.facts import GuessedFacts
 from k8sbench.parse.guess.line import SAME, Batch, Reading, TrainingLine, stamps_say
@@ -90,7 +91,7 @@ def _batch(reading: Reading, of_lines: float | None, column: NumberColumn | None
     length = reading.facts.length or 1
     job = of_lines
     why = (
-        f"The lines state {job:.10g} per step of the job ({column.words})."
+        f"The lines state {significant(job, 10)} per step of the job ({column.words})."
         if column and job
         else ""
     )
@@ -110,9 +111,8 @@ def _batch(reading: Reading, of_lines: float | None, column: NumberColumn | None
         if share >= 1 and share == int(share):
             return Batch(int(share), job, why, "")
         several = " Several GPUs may share a sample." if gpus else ""
-        return Batch(
-            facts.batch or 1, job, f"{why}{several}", f"; the log's {job:.10g} is of all GPUs"
-        )
+        of_all = f"; the log's {significant(job, 10)} is of all GPUs"
+        return Batch(facts.batch or 1, job, f"{why}{several}", of_all)
     if facts.batch is not None:
         known = "--batch-size says" if facts.by_user else "The log states"
         known = known if facts.is_sure else "The log has, of a GPU or the job,"
@@ -123,8 +123,7 @@ def _batch(reading: Reading, of_lines: float | None, column: NumberColumn | None
     if amount and cards and reading.sample != "tokens":
         whole = round(amount / cards)
         if whole >= 1 and abs(amount / cards - whole) <= SAME * whole:
-            return Batch(
-                whole, None, f"Rate × time of a line is {amount:.6g}: {whole} per GPU.", ""
-            )
+            why = f"Rate × time of a line is {significant(amount, 6)}: {whole} per GPU."
+            return Batch(whole, None, why, "")
     unknown = "UNKNOWN: nothing in the log states it, and 1 stands only for a number."
     return Batch(1, None, f"{unknown} Write the batch per GPU.", "; 1 is no batch of this log")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from k8sbench.model.plain_text import significant
 from k8sbench.parse.guess.batches import count_samples, state_job
 from k8sbench.parse.guess.line import Reading, TrainingLine
 from k8sbench.parse.guess.proofs import Proof
@@ -65,4 +66,5 @@ def _say_rates(reading: Reading, rates: Sequence[Reading]) -> None:
         if not rate.exact:
             reading.of_averaging += f" Not taken: {name}, which × time is not constant."
         elif rate.product is not None and rate.proof == Proof.CONTRADICTED:
-            reading.of_averaging += f" Not taken: {name}, which × time is {rate.product:.6g}."
+            product = significant(rate.product, 6)
+            reading.of_averaging += f" Not taken: {name}, which × time is {product}."

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from k8sbench.model.notation import Unit
+from k8sbench.model.plain_text import significant
 from k8sbench.parse.guess import expressions, proofs
 from k8sbench.parse.guess.facts import GuessedFacts
 from k8sbench.parse.guess.line import (
@@ -112,7 +113,8 @@ def _beside_times(reading: Reading, times: Sequence[Reading]) -> None:
         if usual is None or "steps" in time.groups:
             continue
         reading.product, reading.proof = usual, time.proof
-        reading.of_averaging = f"Rate × {column.words or 'time'} is {usual:.6g} in the lines."
+        product = significant(usual, 6)
+        reading.of_averaging = f"Rate × {column.words or 'time'} is {product} in the lines."
         facts = in_tokens(reading.facts, reading.sample, usual)
         whose = known_scopes(facts, reading.sample).matching(usual, slack, reading.per)
         if whose is None:
@@ -121,7 +123,7 @@ def _beside_times(reading: Reading, times: Sequence[Reading]) -> None:
         if whose:
             reading.facts, reading.per = facts, whose
             of = "the job's batch" if whose == "job" else "the batch of one GPU"
-            reading.of_scope = f"Rate × time is {usual:.6g}, {of}."
+            reading.of_scope = f"Rate × time is {product}, {of}."
         if reading.per == "card":
             reading.groups["step_seconds"] = column
         return
@@ -159,7 +161,7 @@ def _beside_stamps(line: TrainingLine, reading: Reading, values: Sequence[float]
         reading.proof = Proof.PROVEN
         seconds = [known[reading.per] / value for value in values]
         reading.of_averaging = stamps_say(line, seconds, Proof.PROVEN)
-        reading.of_scope = f"By the stamps, with {known[reading.per]:.6g} per step."
+        reading.of_scope = f"By the stamps, with {significant(known[reading.per], 6)} per step."
     elif tried and (scopes.gpus is not None or scopes.job is not None):
         reading.proof = max(tried.values())
         if reading.proof == Proof.CONTRADICTED:

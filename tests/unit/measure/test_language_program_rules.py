@@ -258,7 +258,7 @@ def test_rates_that_mlperf_states_of_the_job_are_no_gpu_s() -> None:
     assert found.rate == pytest.approx(8000.0)
 
 
-@pytest.mark.parametrize(("rate", "rejected"), [(10_000.0, []), (80_000.0, ["summary-mismatch"])])
+@pytest.mark.parametrize(("rate", "rejected"), [(10_000.0, []), (800_000.0, ["summary-mismatch"])])
 def test_rates_far_above_the_samples_of_the_run_by_its_time_are_those_of_handing_out_work(
     rate: float, rejected: list[str]
 ) -> None:
@@ -275,3 +275,5 @@ def test_rates_far_above_the_samples_of_the_run_by_its_time_are_those_of_handing
     log.append(event(1500, "run_stop", status="success"))
     found = of("mlperf", log, gpus=8)
     assert ids(found, "reject") == rejected
+    sentences = [one.sentence for one in found.reasons if one.id in rejected]
+    assert all("800000" in sentence for sentence in sentences)

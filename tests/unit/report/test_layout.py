@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from k8sbench.measure.group.selection import Report, Wanted
 from k8sbench.model.measurement import DataSet
 from k8sbench.model.phase import Phase
+from k8sbench.model.plain_text import significant
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.model.run import Run
 from k8sbench.report import document, formats, layout
@@ -217,7 +218,7 @@ def test_no_figure_is_ever_0_for_not_measured(kinds: list[Any], small: bool) -> 
         # Beside a share with one decimal, no other has more digits.
         (formats.percent, 0.00011, "0.01 %"),
         (formats.percent, 0.0021, "0.2 %"),
-        (formats.plain, 1234567.0, "1230000"),
+        (significant, 1234567.0, "1230000"),
         (formats.signed_percent, -0.0123, "−1.2 %"),
         (formats.signed_percent, 0.0123, "+1.2 %"),
         (formats.signed_percent, -0.0001, "±0.0 %"),
