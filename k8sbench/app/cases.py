@@ -124,6 +124,13 @@ def drop_too_large(planned: Sequence[PlannedCase], api: Api, note: Note) -> tupl
     return drop_refused(planned, functools.partial(nodes.no_room, of_pool), note)
 
 
+def note_repeats(planned: Sequence[PlannedCase], note: Note) -> None:
+    """Note that a case's manifest stands for those of all its runs."""
+    most = max(case.repeats for case in planned)
+    if most > 1:
+        note(f"{most} runs a case: their manifests differ in the name and number of the run.")
+
+
 def render(
     request: SubmitRequest, reporter: Reporter, *, run_id: str | None, set_name: str
 ) -> list[Manifest]:
@@ -136,6 +143,7 @@ def render(
     prepared = plan_cases(benchmarks, request, site, reporter.note)
     first = benchmarks[0].spec.name if len(benchmarks) == 1 else request.benchmark
     name = run_id or f"{first[:30].rstrip('-')}-example"
+    note_repeats(prepared, reporter.note)
     objects: list[Manifest] = []
     for number, case in enumerate(prepared, start=1):
         suffix = "" if len(prepared) == 1 else f"-{number}"

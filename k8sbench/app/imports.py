@@ -394,12 +394,13 @@ def _planned(
                 for run in known
                 if replace and log.is_of(run) and imported.is_unchanged(run, plan, log.measurement)
             ]
+            earlier = imported.earlier(log, taken, known) if replace else []
             if unchanged:
                 planned.there.append(store.run(unchanged[0]))
-                replaced = exchange.replaced_by(store, unchanged[0])
+                replaced = {*exchange.replaced_by(store, unchanged[0])}
+                replaced |= {run.run_id for run in earlier} - {*unchanged}
                 planned.leftovers.extend(ids.intersection(replaced))
                 continue
-            earlier = imported.earlier(log, taken, known) if replace else []
         except InputError as error:
             failures.append(error)
             continue

@@ -105,6 +105,7 @@ def submit(
     if request.dry_run:
         for plan, _ in rendered:
             reporter.plan(plan)
+        cases.note_repeats(planned, reporter.note)
         reporter.note(target.why)
         return DryRun(manifests=tuple(one for _, of_case in rendered for one in of_case))
     planned = _drop_unfit(planned, request, target, reporter.note)

@@ -309,7 +309,8 @@ def missing_framework(plan: RunPlan) -> UsageError | None:
         return None
     return UsageError(
         f"{plan.benchmark} {plan.framework} {plan.case}: {module} is not installed.",
-        f"{errors.how_to_install(module)}; or choose another --framework.",
+        f"{errors.how_to_install(module)}; or choose another --framework, if the benchmark has"
+        " several.",
     )
 
 

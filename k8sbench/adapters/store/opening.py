@@ -71,7 +71,7 @@ def folder(named: str | None) -> Path:
         base = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
     except RuntimeError as error:  # no home
         raise UsageError(
-            f"{named or 'The home folder'!r} cannot name a store: {error}",
+            f"{'The home folder' if named is None else repr(named)} cannot name a store: {error}",
             f"Name a folder with --store or {STORE_VARIABLE}.",
         ) from error
     return base / "k8sbench"

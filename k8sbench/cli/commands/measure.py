@@ -183,7 +183,7 @@ def _print_failures(failures: Sequence[InputError], kind: str) -> int:
         what = error.message.removeprefix(f"{error.file}: ")
         causes.setdefault((what, error.action), []).append(error)
     for (what, action), errors in causes.items():
-        files = few([str(error.file) for error in errors])
+        files = ", ".join(str(error.file) for error in errors)
         shown = errors[0].message if len(errors) == 1 else f"{files}: {what}"
         output.error(f"{kind}: {shown}\n  {action}".rstrip())
     return len(causes)

@@ -65,7 +65,8 @@ MIXED_PLAN = reject(
     "A property outside the group's key differs from the other runs. Such as environment "
     "variables, command, details of the pool, or the model, its size and the batch of a step "
     "that a log states: it is another case.",
-    "Compare the plans with k8sbench status RUN -o yaml, and repeat the case with one of them.",
+    "Compare the plans with k8sbench status RUN -o yaml, and repeat the case with one of them. "
+    "Import logs of several GPU models into a set for each model.",
 )
 MIXED_PRECISION = reject(
     "mixed-precision",

@@ -282,7 +282,8 @@ def _precision(case: Case) -> Iterator[Finding]:
         yield from _other(case, rules.PRECISION, "amp_dtype", expected.amp_dtype, half)
     elif wanted not in {None, logged, assumed, default} and (expected.by_user or default):
         by = "an option or its name" if expected.by_user else "the plan"
-        text = f"The precision is not in the log; {by} says {wanted}."
+        said = " ".join(filter(None, (wanted, expected.amp_dtype)))
+        text = f"The precision is not in the log; {by} says {said}."
         yield rules.PRECISION_UNVERIFIED.finding(text)
     elif wanted is None and logged is None and default:
         text = f"The precision is not in the log; {default} is assumed, the program's default."

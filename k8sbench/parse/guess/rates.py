@@ -113,7 +113,7 @@ def _beside_times(reading: Reading, times: Sequence[Reading]) -> None:
         if usual is None or "steps" in time.groups:
             continue
         reading.product, reading.proof = usual, time.proof
-        product = significant(usual, 6)
+        product = significant(usual, 7)
         reading.of_averaging = f"Rate × {column.words or 'time'} is {product} in the lines."
         facts = in_tokens(reading.facts, reading.sample, usual)
         whose = known_scopes(facts, reading.sample).matching(usual, slack, reading.per)

@@ -1,11 +1,22 @@
 """Output of ``submit``, and its check of the API server beforehand."""
 
+import pytest
 import yaml
 
 from k8sbench.model import planning
 from tests.unit.command_line import Cli
 
 WORDS = ("submit", "resnet50", "--backend=local", "--dry-run")
+
+
+@pytest.mark.parametrize("words", [WORDS, ("render", "resnet50")])
+def test_one_manifest_of_several_runs_is_said_to_stand_for_all(
+    cli: Cli, words: tuple[str, ...]
+) -> None:
+    printed = cli(*words, "--repeats=3")
+    assert printed.out.count("\nkind: PyTorchJob") == 1
+    assert "3 runs a case" in printed.err
+    assert "runs a case" not in cli(*words).err
 
 
 def test_a_dry_run_prints_the_manifest_in_the_format_asked_for(cli: Cli) -> None:

@@ -87,6 +87,14 @@ def test_one_unreadable_log_keeps_all_out_unless_skipped(logs: Path, cli: Cli) -
     assert "30 runs imported" in err
 
 
+def test_each_log_that_is_left_out_is_named(logs: Path, cli: Cli) -> None:
+    names = [f"logs/notes-{number}.txt" for number in range(12)]
+    for name in names:
+        Path(name).write_text("Dear all,\nthis is no log.\n")
+    err = cli("import", "logs", *foreign.OF, "--set", "march", "--skip-unreadable").err
+    assert [name for name in names if name not in err] == []
+
+
 def test_packed_logs_are_kept(place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "a.txt.gz").write_bytes(gzip.compress(foreign.log().encode()))
     other = foreign.log(rate=1210.0)

@@ -222,3 +222,13 @@ def test_a_killed_replacement_loses_no_log_and_the_next_one_ends_it(
         "logs/3.txt": 1203,
     }
     assert "0 runs imported into set s; 3 runs were there" in cli(*REPLACE).err
+
+
+def test_a_log_imported_beside_its_former_content_still_replaces_it(three: Path, cli: Cli) -> None:
+    (three / "2.txt").write_text(foreign.log(rate=1300.0))
+    cli("import", "logs", *WORDS)
+    err = cli(*REPLACE).err
+    assert "1 earlier run was replaced; 3 runs were there already" in err
+    after = kept()
+    assert len(after) == 3
+    assert rate(after["logs/2.txt"]) == pytest.approx(1300.0, rel=1e-3)
