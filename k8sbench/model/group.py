@@ -90,6 +90,10 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
+IMPORTED = "imported logs"
+"""Reason why a row of imported logs lacks what only k8sbench's own runs have."""
+
+
 class TrainingOfGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Common values of the counted runs that train to an accuracy."""
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from k8sbench.model import times
 from k8sbench.model.gpu_metrics import ROW_FIGURES
-from k8sbench.model.group import SCRATCH, Deviation, Figure, Group, Result, Spread
+from k8sbench.model.group import IMPORTED, SCRATCH, Deviation, Figure, Group, Result, Spread
 from k8sbench.model.plain_text import ABSENT, counted, share, significant
 from k8sbench.report import formats, group_words
 from k8sbench.report.group_words import (
@@ -222,7 +222,7 @@ def _full_verdict(result: Result) -> Cell:
     for title, name in GPU.items():
         if name not in group.gpu:
             is_imported = group.plan.backend == "imported"
-            why = "imported logs" if is_imported else group.missing.get(name, "no valid figure")
+            why = IMPORTED if is_imported else group.missing.get(name, "no valid figure")
             lacking.setdefault(why, []).append(title)
     notes = (
         f"no {'GPU metrics' if len(titles) == len(GPU) else ', '.join(titles)}: {why}"
@@ -261,8 +261,7 @@ def _restarts(result: Result) -> Cell:
     training = result.group.training
     if training is not None:
         return Cell(str(training.restarts))
-    trained = result.group.plan.mode == "train"
-    return absent("no valid figure" if trained else "the runs do not train to an accuracy")
+    return absent(group_words.without_training(result.group))
 
 
 def nearest(result: Result, quantity: str | None = None) -> Deviation | None:

@@ -179,8 +179,7 @@ def _missing(group: Group) -> dict[str, str]:
 def _missing_of_training(group: Group) -> dict[str, str]:
     unstated = dict.fromkeys(_OF_TRAINING, "the runs do not state it, or not the same")
     if group.training is None:
-        trains = group.plan.mode == "train"
-        why = "no valid figure" if trains else "the runs do not train to an accuracy"
+        why = group_words.without_training(group)
         return unstated | dict.fromkeys(TrainingOfGroup.__struct_fields__, why)
     scratch = {"weights_digest": SCRATCH} if group.training.weights == SCRATCH else {}
     return unstated | scratch

@@ -11,7 +11,7 @@ import msgspec
 
 from k8sbench.measure.rules import ENDS_EARLY
 from k8sbench.model.errors import Finding
-from k8sbench.model.group import Group, Result, Spread
+from k8sbench.model.group import IMPORTED, Group, Result, Spread
 from k8sbench.model.measurement import AccuracyResult, Measurement
 from k8sbench.model.plain_text import counted, significant
 from k8sbench.model.plan import SMOKE_MARK, RunPlan
@@ -52,6 +52,15 @@ def run_rate(rate: float | None, unverified: float | None, unit: str) -> str:
     if unverified is not None:
         return f"{formats.rate(unverified)} {unit} does not count"
     return "no figure"
+
+
+def without_training(group: Group) -> str:
+    """Tell why a group states nothing of a training to an accuracy."""
+    if group.plan.backend == "imported":
+        return IMPORTED
+    if group.plan.mode == "train":
+        return "no valid figure"
+    return "the runs do not train to an accuracy"
 
 
 def trained(measured: Measurement) -> str:

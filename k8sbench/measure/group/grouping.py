@@ -23,6 +23,7 @@ from k8sbench.measure.group.rejections import Candidate, reported, unique
 from k8sbench.model.errors import Finding
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import (
+    IMPORTED,
     MOST_NODES,
     SCRATCH,
     Group,
@@ -427,6 +428,9 @@ def _gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> floa
     if any(plan.device == "cpu" for plan in plans):
         missing["gpu_hours"] = "no GPU was used"
         return None
+    if any(c.run.is_imported for c in candidates):
+        missing["gpu_hours"] = IMPORTED
+        return None
     ended = [c.run for c in candidates if c.run.ended_at is not None]
     if not ended:
         missing["gpu_hours"] = "no run has ended yet"
@@ -470,6 +474,8 @@ def _gpu(counted: Sequence[Candidate], missing: dict[str, str]) -> dict[str, flo
             on_cpu = counted[0].run.plan.device == "cpu"
             otherwise = "no GPU was used" if on_cpu else "no source of GPU metrics was asked"
             missing[name] = why.get(f"gpu_metrics.{name}") or why.get("gpu_metrics", otherwise)
+            if counted[0].run.is_imported and not on_cpu:
+                missing[name] = IMPORTED
     return figures
 
 

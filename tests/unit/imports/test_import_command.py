@@ -309,3 +309,10 @@ def test_all_that_a_log_does_not_state_is_one_error(cli: Cli) -> None:
     assert runs() == []
     cli(*words, "--precision=bf16", "--batch-size=12", code=None)
     assert len(runs()) == 1
+
+
+def test_figures_that_only_our_own_runs_have_lack_for_one_reason(logs: Path, cli: Cli) -> None:
+    cli("import", "logs", *foreign.OF, "--set", "march")
+    [row] = cli.json("results", "--set", "march", "-o", "json")["rows"][:1]
+    own = ("gpu_hours", "gpu_utilization", "power", "target", "weights", "restarts", "data_set")
+    assert {row["missing"][name] for name in own} == {"imported logs"}
