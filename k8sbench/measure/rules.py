@@ -90,8 +90,8 @@ GPU_THROTTLED = reject(
 ITERATIONS_MISSING = reject(
     "iterations-missing",
     "Iterations inside the window are in no training line: lines were lost or torn. The "
-    "log of a resumed run may begin late. A warning if it is 1 % of the window or less, and "
-    "not its beginning.",
+    "log of a resumed run may begin late, if it has its head. A warning if it is 1 % of the "
+    "window or less, and not its beginning.",
     "Get the complete log.",
 )
 LOSS_NOT_FINITE = reject(

@@ -26,7 +26,7 @@ from k8sbench.measure.run.summaries import Summaries
 from k8sbench.measure.run.warmup import LONGEST_WARMUP, usual_warmup
 from k8sbench.model.errors import InputError
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
-from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Place, Record
+from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Place, Record, Shape
 from k8sbench.parse.family import Family
 from k8sbench.parse.reading import EVENTS, OURS, FamilyLog, family_of
 
@@ -148,6 +148,8 @@ class LogFacts:
             rank.close()
         self._choose_window(None)
         self._shorten()
+        if self.rank is not None:
+            self.window = self.rank.window
 
     def _shorten(self) -> None:
         """Shorten the default warm-up to a quarter of a log that has too few records after it."""
@@ -157,7 +159,6 @@ class LogFacts:
         warmup = int((rank.position - rank.window.begin) * LONGEST_WARMUP)
         if rank.tally.records < FEWEST_RECORDS:
             rank.shorten(warmup)
-        self.window = rank.window
 
     @property
     def rank(self) -> RankRecords | None:
@@ -234,6 +235,7 @@ class LogFacts:
         source = record.source
         rank = self.ranks.get(source)
         if rank is None:
+            has_head = bool(self.facts) or self._marks.restarts > 0
             if record.epochs is not None:
                 place = evidence.place(file, record.line, record.text)
                 self.facts.add("planned_epochs", str(record.epochs), place)
@@ -242,7 +244,7 @@ class LogFacts:
             last = self.facts.whole("window_size")
             every = self.facts.whole("log_interval")
             rank = self.ranks[source] = RankRecords(record, window, source, last, every)
-            rank.warms_up = self.expected.warmup is None and self.family is not OURS
+            rank.warms_up = self._warms_up(record.shape, has_head=has_head)
             rank.total = next((other.total for other in others), None)
         elif record.shape is not rank.shape and record.shape.numbering != rank.shape.numbering:
             # Lines of another generation's shape: another run's, and no part of this one.
@@ -271,6 +273,17 @@ class LogFacts:
             self._compare(rank, resumed=before.resumptions != now.resumptions)
         self._marks_before[source] = now
         self._count += 1
+
+    def _warms_up(self, shape: Shape, *, has_head: bool) -> bool:
+        """True if a log that begins late resumes a run, and warms up anew.
+
+        A plan's run begins at its first step. ``has_head``: the log stated a fact of its run, or
+        that it resumes one, before its first record; of another one the lines before may be lost.
+        """
+        usual = self.expected.warmup is None
+        if self.family is OURS or not (usual or self.expected.by_user):
+            return False
+        return has_head or (usual and shape.averaged == "interval")
 
     def _in_steps(self, record: Record, file: str) -> Record:
         """Number a record by its step, where the log counts samples of the job.

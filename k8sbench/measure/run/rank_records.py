@@ -74,7 +74,7 @@ class RankRecords:
         self.window = window
         self.source = source
         self.warms_up = False
-        """True for the family's own warm-up, of another program's log."""
+        """True if the warm-up begins with the log, however late: of another program's log."""
         self._by_rate = shape.number == "rate"
         self._running = shape.averaged == "running"
         self._single = shape.averaged == "step"
@@ -442,10 +442,9 @@ class RankRecords:
     def _open_late(self, begin: int) -> None:
         """Begin the warm-up where the log does: a program that resumes a run warms up anew."""
         window, shape = self.window, self.shape
-        # Of other lines nobody knows whether there were lines before.
-        tells = shape.averaged == "interval" and shape.numbering == "run"
+        tells = shape.numbering == "run" and not self._running
         if self.warms_up and tells and begin > window.warmup:
-            self.window = window._replace(warmup=begin + window.warmup, begin=begin)
+            self.window = CountedSteps(begin + window.warmup, begin + window.end, begin)
             self.distances.move(self.window)
             self.sums.move(self.window)
 

@@ -375,6 +375,7 @@ TORCHTUNE = Family(
     title="torchtune",
     framework="pytorch",
     unit="tokens/s",
+    facts=(rule("log_every_n_steps: ", r"^ *log_every_n_steps: (?P<log_interval>\d{1,9}) *$"),),
     records=(
         RecordRule(
             "tokens_per_second_per_gpu:",

@@ -130,6 +130,114 @@ def test_a_resumed_log_leaves_out_its_own_first_steps() -> None:
     assert (present(found.window).first_iteration, found.rate) == (2021, 128.0)
 
 
+SINGLE_STEPS = {
+    "torchtune": (
+        "log_every_n_steps: 1",
+        "Step {step} | loss:1.99 lr:2e-05 tokens_per_second_per_gpu:{rate:.1f} grad_norm:0.9 ",
+    ),
+    "llm.c": (
+        "| total batch size      | 1024                                               |",
+        (
+            "step {step:4d}/1000000 | loss 9.000000 (+nanz)| norm 1.5000 (+nanz)| lr 3.00e-04"
+            " | {ms:.2f} ms | 50.0% bf16 MFU | 1000000 tok/s"
+        ),
+    ),
+    "nanochat": (
+        "Total batch size 1,024 => gradient accumulation steps: 1",
+        (
+            "step {step}/1000000 (50.00%) | loss: 2.000000 | grad norm: 0.5000 | lrm: 1.00"
+            " | dt: {ms:.2f}ms | tok/sec: {rate:.0f} | bf16_mfu: 40.00 | epoch: 1"
+            " | total time: 0.00m"
+        ),
+    ),
+    "maxtext": (
+        "Config param global_batch_size_to_train_on: 128",
+        (
+            "completed step: {step}, seconds: {seconds:.3f}, TFLOP/s/device: 400.000,"
+            " Tokens/s/device: {rate:.3f}, total_weights: 1024, loss: 2.000"
+        ),
+    ),
+    "nemo": (
+        "All distributed processes registered. Starting with 8 processes",
+        (
+            "0: Training epoch 0, iteration {step}/999999 | lr: 2.999e-06 | global_batch_size: 128"
+            " | global_step: {step} | reduced_train_loss: 2.00 | train_step_timing in s: {seconds}"
+            " | consumed_samples: {step}"
+        ),
+    ),
+    "nanogpt": (
+        "tokens per iteration will be: 1,024",
+        "iter {step}: loss 2.0000, time {ms:.2f}ms, mfu 40.00%",
+    ),
+}
+"""Family → a line of its head, and its line of one step."""
+
+
+def single_steps(family: str) -> list[str]:
+    """Return a resumed run's head and its steps from the 500 000th on; the first 20 are slow."""
+    head, line = SINGLE_STEPS[family]
+    took = [(500_000 + step, 5.0 if step < 20 else 0.5) for step in range(60)]
+    steps = (
+        line.format(step=step, seconds=seconds, ms=1000 * seconds, rate=1024 / seconds)
+        for step, seconds in took
+    )
+    return [head, *steps]
+
+
+@pytest.mark.parametrize("family", SINGLE_STEPS)
+@pytest.mark.parametrize("warmup", [None, 20, 30])
+def test_a_resumed_log_of_single_steps_warms_up_anew(family: str, warmup: int | None) -> None:
+    found = of(family, single_steps(family), gpus=8, warmup=warmup, by_user=True)
+    left_out = warmup or 20
+    assert "iterations-missing" not in ids(found)
+    assert (found.warmup_iterations, found.iterations) == (left_out, 60 - left_out)
+    figures = present(found.throughput or found.unverified)
+    assert figures.median == pytest.approx(getattr(figures, str(found.estimator)))
+
+
+@pytest.mark.parametrize("family", SINGLE_STEPS)
+def test_single_steps_that_begin_late_without_a_head_are_cut_off(family: str) -> None:
+    _, *steps = single_steps(family)
+    found = of(family, steps, gpus=8, batch_size=1, by_user=True)
+    assert "iterations-missing" in ids(found, "reject")
+
+
+def test_a_log_that_says_that_it_resumes_warms_up_anew() -> None:
+    head, *steps = single_steps("nanogpt")
+    log = ["Resuming training from out", *steps[::10]]
+    found = of("nanogpt", [head, *log], gpus=8, warmup=30, by_user=True)
+    assert "iterations-missing" not in ids(found)
+    assert (found.warmup_iterations, found.records) == (30, 3)
+    assert present(found.window).first_iteration == 500_031
+
+
+MEGATRON_RESUMED = [
+    "  world_size ........................................ 8",
+    *(megatron(step, 4000, 5.0 if step <= 2020 else 0.5) for step in range(2001, 2121)),
+]
+
+
+def test_a_given_warm_up_begins_where_the_default_one_does() -> None:
+    usual, same = (
+        of("megatron", MEGATRON_RESUMED, gpus=8, warmup=warmup, by_user=True)
+        for warmup in (None, 20)
+    )
+    longer = of("megatron", MEGATRON_RESUMED, gpus=8, warmup=40, by_user=True)
+    assert [x.verdict for x in (usual, same, longer)] == ["valid"] * 3
+    assert (same.warmup_iterations, same.window) == (usual.warmup_iterations, usual.window)
+    assert (longer.warmup_iterations, longer.iterations) == (40, 80)
+
+
+@pytest.mark.parametrize(
+    ("log", "by_user"), [(MEGATRON_RESUMED, False), (MEGATRON_RESUMED[1:], True)]
+)
+def test_a_planned_run_and_a_log_without_its_head_begin_at_the_first_step(
+    log: list[str], by_user: bool
+) -> None:
+    found = of("megatron", log, gpus=8, warmup=20, by_user=by_user)
+    assert ids(found, "reject").count("iterations-missing") == 1
+
+
 def test_a_log_that_ends_early_leaves_out_a_quarter_of_its_own_length() -> None:
     log = [megatron(step, 500_000, 5.0 if step <= 3 else 0.5) for step in range(1, 13)]
     found = of("megatron", log, gpus=8)
