@@ -133,14 +133,22 @@ class RankRecords:
             first = self._pending
             self._pending = None
             self._add(first, _distance(first.record, record))
-        elif self.all_records == 0 and record.steps is None and not (self._running or self._single):
-            # How many iterations it covers shows in the distance to the second record.
+        elif self.all_records == 0 and record.steps is None and self._needs_second(record):
             self._pending = new
             return
         if not (restart or self.replay or self._is_older(record)):
             record = self.epochs.labelled(record, self._previous, self.usual)
             new = Incoming(record, file, events, restart)
         self._add(new)
+
+    def _needs_second(self, first: Record) -> bool:
+        """True if the distance to the second record shows what the first one covers.
+
+        Of a single step it shows whether the log begins late, or prints few of its steps.
+        """
+        if self._single:
+            return self.warms_up and first.iteration > self.window.warmup
+        return not self._running
 
     def close(self) -> None:
         """The log is over."""
@@ -247,7 +255,7 @@ class RankRecords:
             case RecordKind.NEXT:
                 self._add_next(self._advance(new, epoch, undisturbed, upto))
             case RecordKind.FIRST:
-                self._add_first(self._advance(new, epoch, undisturbed, upto), epoch)
+                self._add_first(self._advance(new, epoch, undisturbed, upto), epoch, upto or 0)
             case RecordKind.NEW_EPOCH:
                 self._add_new_epoch(self._advance(new, epoch, undisturbed, upto))
             case RecordKind.DUPLICATE:
@@ -304,11 +312,11 @@ class RankRecords:
             changes_epoch=changes_epoch,
         )
 
-    def _add_first(self, new: Advance, epoch: Placement) -> None:
-        """Begin the log with its first record."""
+    def _add_first(self, new: Advance, epoch: Placement, upto: int) -> None:
+        """Begin the log with its first record; ``upto``: iterations to the second."""
         line = new.line
         begin = line.position - new.own.iterations
-        self._open_late(begin)
+        self._open_late(begin, before=line.position - max(upto, self.usual))
         self._opening_position = line.position
         self.opening = None if new.restart else Occurrence(line.file, line.record, begin)
         self._count(new, even=False, in_epoch=not epoch.is_new, explained=True)
@@ -439,11 +447,14 @@ class RankRecords:
             )
             self.sums.epoch.complete &= not missed
 
-    def _open_late(self, begin: int) -> None:
-        """Begin the warm-up where the log does: a program that resumes a run warms up anew."""
+    def _open_late(self, begin: int, *, before: int) -> None:
+        """Begin the warm-up where the log does: a program that resumes a run warms up anew.
+
+        ``before``: where the line before the first one would stand.
+        """
         window, shape = self.window, self.shape
         tells = shape.numbering == "run" and not self._running
-        if self.warms_up and tells and begin > window.warmup:
+        if self.warms_up and tells and min(begin, before) > window.warmup:
             self.window = CountedSteps(begin + window.warmup, begin + window.end, begin)
             self.distances.move(self.window)
             self.sums.move(self.window)

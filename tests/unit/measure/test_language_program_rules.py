@@ -211,6 +211,22 @@ def test_a_log_that_says_that_it_resumes_warms_up_anew() -> None:
     assert present(found.window).first_iteration == 500_031
 
 
+@pytest.mark.parametrize(("first", "begin"), [(50, 50), (100, 150)])
+def test_a_log_of_every_50th_step_begins_late_after_an_interval(first: int, begin: int) -> None:
+    head, line = SINGLE_STEPS["torchtune"]
+    log = [head, *(line.format(step=step, rate=1024.0) for step in range(first, 1001, 50))]
+    found = of("torchtune", log, gpus=8, by_user=True)
+    assert ids(found, "reject") == []
+    assert (found.warmup_iterations, present(found.window).first_iteration) == (20, begin)
+
+
+def test_a_log_of_the_last_iterations_begins_with_its_first_interval() -> None:
+    known = {"gpus": 8, "batch_size": 4}
+    found = of("mmengine", "mmengine_iterations.log", **known, by_user=True)
+    planned = of("mmengine", "mmengine_iterations.log", **known, warmup=20)
+    assert (found.window, found.iterations) == (planned.window, planned.iterations)
+
+
 MEGATRON_RESUMED = [
     "  world_size ........................................ 8",
     *(megatron(step, 4000, 5.0 if step <= 2020 else 0.5) for step in range(2001, 2121)),
