@@ -223,10 +223,27 @@ def table(compared: Comparison, *, is_short: bool = False) -> Table:
     )
 
 
-def case_names(
-    compared: Comparison, base: Callable[[Group], str] = group_words.case_name
-) -> list[str]:
-    """Name each case so that no two are alike."""
+def case_names(compared: Comparison, among: Iterable[Group] = ()) -> list[str]:
+    """Name each case so that no two are alike.
+
+    If its sides and ``among`` have several GPU models, with its own: ``H100 → H200`` of two.
+    """
+    groups = {
+        case.group.key.id: [g for side in (case.a, case.b) if side for g in side.groups]
+        for case in compared.cases
+    }
+    every = itertools.chain(among, *groups.values())
+    if not group_words.has_several_models(every):
+        return _names(compared, group_words.case_name)
+
+    def named(group: Group) -> str:
+        models = dict.fromkeys(group_words.value(g, "GPU model") for g in groups[group.key.id])
+        return f"{group_words.case_name(group)} {' → '.join(filter(None, models))}".rstrip()
+
+    return _names(compared, named)
+
+
+def _names(compared: Comparison, base: Callable[[Group], str]) -> list[str]:
     names = group_words.names([case.group for case in compared.cases], base)
     return [names[case.group.key.id] for case in compared.cases]
 
@@ -443,9 +460,8 @@ def junit(compared: Comparison) -> str:
 
     suite = ET.Element("testsuite", name=_xml(f"k8sbench compare {compared.a} {compared.b}"))
     # The same words whatever else is compared: CI servers follow a test over time by its name.
-    for case, name in zip(
-        compared.cases, case_names(compared, group_words.with_batch), strict=True
-    ):
+    names = _names(compared, group_words.with_batch)
+    for case, name in zip(compared.cases, names, strict=True):
         key = case.group.key
         where = {"classname": f"{key.benchmark}.{key.framework}", "name": name}
         test = ET.SubElement(suite, "testcase", {what: _xml(text) for what, text in where.items()})

@@ -12,6 +12,7 @@ import msgspec
 from k8sbench.measure.rules import ENDS_EARLY
 from k8sbench.model.errors import Finding
 from k8sbench.model.group import IMPORTED, Group, Result, Spread
+from k8sbench.model.identity import UNKNOWN
 from k8sbench.model.measurement import AccuracyResult, Measurement
 from k8sbench.model.plain_text import counted, significant
 from k8sbench.model.plan import SMOKE_MARK, RunPlan
@@ -248,6 +249,20 @@ def case_name(group: Group) -> str:
 def with_batch(group: Group) -> str:
     """Write the case of a row, and its batch per GPU."""
     return f"{case_name(group)} batch {group.key.batch_size}"
+
+
+def has_several_models(groups: Iterable[Group]) -> bool:
+    """True if rows have several GPU models, so that each row names its own."""
+    return len({group.key.gpu_model for group in groups} - {UNKNOWN}) > 1
+
+
+def with_models(
+    groups: Iterable[Group], base: Callable[[Group], str] = case_name
+) -> Callable[[Group], str]:
+    """Return ``base``, followed by the GPU model if the groups have several."""
+    if not has_several_models(groups):
+        return base
+    return lambda group: f"{base(group)} {value(group, 'GPU model')}".rstrip()
 
 
 def names(

@@ -21,9 +21,10 @@ _COLUMNS = (
 )
 
 
-def _names(series: Sequence[CaseHistory]) -> list[str]:
-    found = group_words.names([one.group for one in series], group_words.with_batch)
-    return [found[one.group.key.id] for one in series]
+def _names(cases: Sequence[CaseHistory | CaseChange]) -> list[str]:
+    groups = [one.group for one in cases]
+    found = group_words.names(groups, group_words.with_models(groups, group_words.with_batch))
+    return [found[group.key.id] for group in groups]
 
 
 def tables(series: Sequence[CaseHistory]) -> list[Table]:
@@ -109,7 +110,7 @@ _OF_CHANGE = (
 
 def changes_table(changes: Sequence[CaseChange]) -> Table:
     """Lay out the changes of all cases, in the order given."""
-    names = _change_names(changes)
+    names = _names(changes)
     rows = [
         (
             one.mark.since,
@@ -134,11 +135,6 @@ def state(change: CaseChange) -> str:
     return "open" if change.is_open else "closed" if change.mark.change < 0 else ""
 
 
-def _change_names(changes: Sequence[CaseChange]) -> list[str]:
-    found = group_words.names([one.group for one in changes], group_words.with_batch)
-    return [found[one.group.key.id] for one in changes]
-
-
 def changes_document(changes: Sequence[CaseChange]) -> dict[str, Any]:
     """Build the document of ``-o json`` without a benchmark."""
     return {
@@ -155,7 +151,7 @@ def changes_document(changes: Sequence[CaseChange]) -> dict[str, Any]:
                 "p": one.mark.p,
                 "open": one.is_open,
             }
-            for one, name in zip(changes, _change_names(changes), strict=True)
+            for one, name in zip(changes, _names(changes), strict=True)
         ],
     }
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from k8sbench.model.group import Group, Parity, Result
-from k8sbench.model.identity import UNKNOWN
 from k8sbench.model.plain_text import ABSENT
 from k8sbench.report import columns, formats, group_words
 from k8sbench.report.columns import COLUMNS, Form, ResultColumn
@@ -84,12 +83,11 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
 
 def _shown(results: Sequence[Result], form: Form) -> list[ResultColumn]:
     """Select the columns of the form, and those that distinguish rows."""
-    models = {result.group.key.gpu_model for result in results} - {UNKNOWN}
+    has_models = group_words.has_several_models(result.group for result in results)
     shown = [
         c
         for c in COLUMNS
-        if (form in c.forms and c.when(results, form))
-        or (c.title == "GPU model" and len(models) > 1)
+        if (form in c.forms and c.when(results, form)) or (c.title == "GPU model" and has_models)
     ]
     identity = [c for c in shown if not (c.right or c.states)]
     rows = [tuple(c.cell(result).text for c in identity) for result in results]

@@ -84,6 +84,7 @@ def html(page: Page) -> str:
     script = importlib.resources.files(__package__).joinpath("page.js").read_text("utf-8")
     end = "。" if page.lang == "zh" else "."
     noted = attention.noted(page.series, page.compared, page.results)
+    groups = [one.group for one in page.series]
     cases = _cases(page, noted)
     axes = _axes(page)
     most = max(1, min(MOST_CASES, MOST_DRAWN // max(1, len(cases))))
@@ -101,7 +102,7 @@ def html(page: Page) -> str:
         noted=_noted(page, noted[:MOST_NOTED], axes),
         more_noted=len(noted[MOST_NOTED:]),
         causes=[
-            cause_words.of_begin(one, comparing.case_names(one.compared), page.lang)
+            cause_words.of_begin(one, comparing.case_names(one.compared, groups), page.lang)
             for one in page.begins
         ],
         head=[(word(name), value) for name, value in _head(page)],
@@ -170,7 +171,8 @@ def _noted(page: Page, noted: Sequence[Noted], axes: Mapping[str, TimeAxis]) -> 
     """Lay out the findings: a case, what it is, its figures, and its sets as a small line."""
     word: Callable[[str], str] = words.title if page.lang == "zh" else str
     shown = {result.group.key.id for result in page.results}
-    names = group_words.names([one.group for one in page.series])
+    groups = [one.group for one in page.series]
+    names = group_words.names(groups, group_words.with_models(groups))
     a, b = ("", "") if page.compared is None else (page.compared.a, page.compared.b)
     columns: dict[str, Callable[[Noted], str]] = {
         word("change"): lambda one: (

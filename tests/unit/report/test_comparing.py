@@ -11,6 +11,7 @@ import pytest
 from k8sbench.measure.group import causes, comparison
 from k8sbench.model.compared import Comparison
 from k8sbench.model.phase import Phase
+from k8sbench.model.pool import NodePool
 from k8sbench.report import comparing, formats
 from tests import struct_docs
 from tests.tiers import ROOT
@@ -18,7 +19,7 @@ from tests.unit import goldens
 from tests.unit.measure.changed_sets import OLD, a_set, explained
 from tests.unit.measure.grouped import grouped
 from tests.unit.measure.sides import A, B, compared, new, old
-from tests.unit.report.factory import START, repeats, run, smoke
+from tests.unit.report.factory import START, V100_16, repeats, run, smoke
 
 
 @pytest.fixture
@@ -62,6 +63,20 @@ def test_a_comparison_in_words_is_golden(mixed: Comparison) -> None:
     github = comparing.github(mixed)
     parts = (text, comparing.text(few), github, ET.tostring(suite, "unicode") + "\n")
     goldens.check(Path(__file__).parent / "golden" / "comparing.txt", "\n".join(parts))
+
+
+def test_of_several_gpu_models_a_case_names_its_own() -> None:
+    one = NodePool(name="a", gpus_per_node=8, gpu_model="A")
+    two = NodePool(name="b", gpus_per_node=8, gpu_model="B")
+    mine = "resnet50 pytorch fp32 1x8"
+    apart = compared([*old(pool=one), *old(case="1x1")], [*new(pool=one), *new(case="1x1")])
+    assert comparing.case_names(apart) == ["resnet50 pytorch fp32 1x1 " + V100_16, f"{mine} A"]
+    across = compared(old(pool=one), new(pool=two))
+    assert comparing.case_names(across) == [f"{mine} A → B"]
+    alone = compared(old(pool=one), new(pool=one))
+    assert comparing.case_names(alone) == [mine]
+    among = [case.group for case in apart.cases]
+    assert comparing.case_names(alone, among) == [f"{mine} A"]
 
 
 CHANGES: list[tuple[float, dict[str, Any]]] = [

@@ -16,7 +16,7 @@ from k8sbench.report import attention, layout, page, words
 from k8sbench.report.plot import History
 from tests.unit.presence import present
 from tests.unit.report import example, pages
-from tests.unit.report.factory import plan, repeats, run
+from tests.unit.report.factory import V100_16, V100_32, plan, repeats, run
 
 
 class Read(html.parser.HTMLParser):
@@ -161,6 +161,24 @@ def test_below_it_stands_what_may_explain_the_open_changes(lang: str, between: s
     assert " 535.54 → 550.54" in driver
     assert between in driver
     assert "pytorch:1 → registry.example/pytorch:2" in image
+
+
+def test_of_several_gpu_models_each_open_change_names_its_own() -> None:
+    def change(night: int, group: Group) -> Group | None:
+        changed = pages.troubled(night, group)
+        if changed is None or group.key.benchmark != "bench1":
+            return changed
+        key = msgspec.structs.replace(changed.key, gpu_model=V100_32)
+        return msgspec.structs.replace(changed, key=key)
+
+    made = pages.nightly(30, 7, 2, change=change)
+    names = {row[0] for row in noted(made)}
+    assert f"bench0 pytorch fp32 1x8 {V100_16}" in names
+    head, _, _ = page.html(made).partition("</header>")
+    told = re.findall(r"<p>(bench.*?): slower since", head)
+    listed = [name for names in told for name in re.split(", | and ", names)]
+    assert len(listed) == 4
+    assert set(listed) <= names
 
 
 def test_a_finding_leads_to_its_row() -> None:
