@@ -24,7 +24,7 @@ MOST_OF_BEGIN = 3
 """Causes of a begin of open changes that are printed."""
 
 
-def text(compared: Comparison, names: Sequence[str], width: int) -> str:
+def text(compared: Comparison, names: Sequence[str], width: int | None) -> str:
     """Write the causes, likeliest first; ``names`` are those of the cases."""
     lines = []
     for head, sentences in _paragraphs(compared, names):

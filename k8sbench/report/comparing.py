@@ -22,8 +22,6 @@ from k8sbench.report import formats, group_words
 from k8sbench.report import tables as layouts
 from k8sbench.report.tables import Cell, Column, Paint, Table, wrapped
 
-WIDTH = 100
-"""Columns without a terminal."""
 NO_DIFFERENCE = "~"
 """Sign of "no difference shown", as in benchstat."""
 DECIDES = 3
@@ -155,11 +153,11 @@ def _n(case: Compared) -> str:
 
 
 def text(compared: Comparison, *, width: int | None = None, paint: Paint | None = None) -> str:
-    """Write the answer and the tables as plain text."""
+    """Write the answer and the tables as plain text; ``width`` None has no limit."""
     head = clean(f"A: {compared.a}   B: {compared.b}")
     answer = wrapped(clean(summary(compared)), width, indent="  ")
-    made = layouts.text([table(compared, is_short=True)], width=width or WIDTH, paint=paint)
-    why = cause_words.text(compared, case_names(compared), width or WIDTH)
+    made = layouts.text([table(compared, is_short=True)], width=width, paint=paint)
+    why = cause_words.text(compared, case_names(compared), width)
     return f"{head}\n{answer}\n\n{made}{why}"
 
 
