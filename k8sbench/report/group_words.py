@@ -125,7 +125,7 @@ def marks(group: Group) -> tuple[str, ...]:
     # In half precision it decides half of the speed, and programs have either one as their default.
     is_layout_open = group.plan.precision == "amp" and "channels-last" not in group.plan.options
     if group.layout is not None and is_layout_open and not group.smoke:
-        found.append(group.layout)
+        found.append(f"{group.layout}: memory layout of the images")
     if group.spread is not None and group.ids("reject"):
         found.append(f"left out: {', '.join(group.ids('reject'))}")
     if group.spread is not None and group.in_progress:
