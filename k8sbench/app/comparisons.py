@@ -34,7 +34,7 @@ from k8sbench.model.errors import (
 )
 from k8sbench.model.group import EVERY, GroupFilter, no_run_together
 from k8sbench.model.identity import checked_set_name
-from k8sbench.model.plain_text import counted
+from k8sbench.model.plain_text import counted, share
 from k8sbench.model.run import Baseline, kept_run
 from k8sbench.model.series import AcceptedLevel
 from k8sbench.report import group_words
@@ -202,9 +202,9 @@ def save_baseline(
                 "See why with: k8sbench results",
             )
         if left_out:
-            note(
-                f"{left_out} of the runs do not count and are left out; k8sbench results says why."
-            )
+            verbs = ("does not count and is left out", "do not count and are left out")
+            words = share(left_out, left_out + len(valid), "run", verbs)
+            note(f"{words}; k8sbench results says why.")
         kept = tuple(kept_run(side.runs[run_id]) for run_id in valid)
         made = Baseline(name=name, saved_at=at, of=tuple(texts), runs=kept)
         store.save_baseline(made, replace=replace)
