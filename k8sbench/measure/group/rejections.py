@@ -367,18 +367,27 @@ def outliers(candidates: Sequence[Candidate], estimator: str) -> bool:
     low = min(inside, default=0.0)
     high = max(inside, default=0.0)
     outside = [c for c in tried if not low <= rates[c.run.run_id] <= high]
+    if not outside:
+        return False
+    # One sentence for all of them: tables say it once.
+    why = _without_majority(tried, rates)
+    if inside:
+        far = [rates[candidate.run.run_id] for candidate in outside]
+        agreed = f"{len(inside)} of {len(tried)} runs agree."
+        why = f"{_far_off(far, statistics.median(inside))}; {agreed}"
     for candidate in outside:
-        rate = rates[candidate.run.run_id]
-        if inside:
-            median = statistics.median(inside)
-            why = (
-                f"{rate:.2f} is {rate / median:.2f} × the group's median of {median:.2f};"
-                f" {len(inside)} of {len(tried)} runs agree."
-            )
-        else:
-            why = f"{rate:.2f}: {_without_majority(tried, rates)}"
         candidate.reject_unless_accepted(OUTLIER, why)
     return False
+
+
+def _far_off(far: Sequence[float], median: float) -> str:
+    """Describe the rates of outliers beside the others' median."""
+    low, high = min(far), max(far)
+    of = f"× the group's median of {median:.2f}"
+    if len(far) == 1:
+        return f"{low:.2f} is {low / median:.2f} {of}"
+    ratios = f"{low / median:.2f} to {high / median:.2f}"
+    return f"{len(far)} runs from {low:.2f} to {high:.2f} are {ratios} {of}"
 
 
 def _without_majority(tried: Sequence[Candidate], rates: Mapping[str, float]) -> str:
@@ -392,7 +401,7 @@ def _without_majority(tried: Sequence[Candidate], rates: Mapping[str, float]) ->
     if len(clusters) == 1 or min(map(len, clusters)) == 1:
         low, high = (rates[one.run.run_id] for one in (ordered[0], ordered[-1]))
         return (
-            f"the {len(tried)} runs reach from {low:.2f} to {high:.2f}, and no clear majority of"
+            f"The {len(tried)} runs reach from {low:.2f} to {high:.2f}, and no clear majority of"
             " them agrees. It is unknown which is wrong; repeat the case."
         )
     parts = []

@@ -1,5 +1,6 @@
 """Runs that count in their group, and reasons of the others."""
 
+import re
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from k8sbench.model.group import Group, Member
 from k8sbench.model.measurement import SteadyPart
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
+from k8sbench.report import group_words
 from tests.unit.measure.group_members import MIXED, only
 from tests.unit.measure.support import Lines
 from tests.unit.presence import present
@@ -106,6 +108,25 @@ def test_outliers_count_if_ambiguous(rates: tuple[float, ...], state: str, count
     if group.spread is not None and is_unsteady:
         assert group.spread.median == statistics.median(rates)
         assert (group.spread.low, group.spread.interval_reason) == (None, "the runs are unsteady")
+
+
+@pytest.mark.parametrize(
+    ("rates", "figures", "is_of_one"),
+    [
+        ((854.0, 1449.0), {"854.00", "1449.00"}, False),
+        ((100.0, 101.0, 102.0, 103.0, 40.0), {"40.00", "101.50"}, True),
+        ((100.0, 101.0, 102.0, 103.0, 40.0, 200.0), {"40.00", "200.00", "101.50"}, False),
+    ],
+)
+def test_an_outliers_sentence_is_true_of_each_outlier(
+    rates: tuple[float, ...], figures: set[str], is_of_one: bool
+) -> None:
+    found = group_words.footnotes(only(repeats(rates)), "reject")
+    (note,) = [one for one in found if one.startswith("outlier ")]
+    assert figures <= set(re.findall(r"\d+\.\d\d", note))
+    reasons = [one for member in only(repeats(rates)).members for one in member.reasons]
+    assert len({reason.sentence for reason in reasons}) == 1
+    assert (len(reasons) == 1) is is_of_one
 
 
 @given(st.lists(st.floats(1.0, 1e5), min_size=1, max_size=9))
