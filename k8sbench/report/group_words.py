@@ -72,8 +72,8 @@ def trained(measured: Measurement) -> str:
     reached = measured.accuracy
     if reached is None:
         return ""
-    unit = "" if reached.unit == "unknown" else f" {reached.unit}"
-    words = f"{reached.metric} {significant(reached.best, 5)}{unit}"
+    unit = {"unknown": "", "fraction": " %"}.get(reached.unit, f" {reached.unit}")
+    words = f"{reached.metric} {percent(reached)}{unit}"
     if measured.target is None:
         return words
     if measured.time_to_train_s is None:

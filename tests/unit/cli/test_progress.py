@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from k8sbench.cli.terminal.progress import Progress
@@ -64,6 +65,7 @@ REFUSED = "python -m k8sbench.trainers.tsm: error: argument --seed: must be a wh
 REJECTED = measurement(reasons=(REJECTION,), verdict="rejected", throughput=None, accuracy=None)
 VALID = measurement(accuracy=None)
 REACHED = AccuracyResult(metric="top-1", best=76.6, final=76.0, unit="%", evaluations=2)
+FRACTION = msgspec.structs.replace(REACHED, best=0.99833, unit="fraction")
 SWEEP = [run(f"seg-{number}", repeat=number) for number in (1, 2, 3)]
 SCENES: dict[str, tuple[Told, ...]] = {
     "the plan comes first, with its notes": (run(notes=("Batch 2 is unlike the report's.",)),),
@@ -119,6 +121,7 @@ SCENES: dict[str, tuple[Told, ...]] = {
     "a smoke run says how far it goes": (ended(run(preset="smoke"), measurement=VALID),),
     "trainings say what they reached": (
         ended(run(), measurement=measurement(accuracy=REACHED)),
+        ended(run(), measurement=measurement(accuracy=FRACTION)),
         ended(run(), measurement=measurement(accuracy=REACHED, target=75.9)),
         ended(run(), measurement=measurement(accuracy=REACHED, target=75.9, time_to_train_s=44.5)),
     ),
