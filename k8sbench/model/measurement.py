@@ -382,6 +382,19 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         return next((f"{length} {unit}" for unit, length in stated if length is not None), None)
 
     @property
+    def is_at_target(self) -> bool:
+        """True if the run reached its target, at a known time or not.
+
+        Other programs' own evaluations are at the target, too; only AI-Rank's lines have a time.
+        """
+        found = self.accuracy
+        if self.time_to_train_s is not None or (found and found.at_target is not None):
+            return True
+        if found is None or self.target is None or self.format == "k8sbench":
+            return False
+        return found.best * (100 if found.unit == "fraction" else 1) >= self.target
+
+    @property
     def rate(self) -> float | None:
         """Headline throughput, samples/s of the job; None unless valid."""
         return getattr(self.throughput, self.estimator, None)

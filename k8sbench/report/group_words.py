@@ -76,9 +76,11 @@ def trained(measured: Measurement) -> str:
     words = f"{reached.metric} {percent(reached)}{unit}"
     if measured.target is None:
         return words
-    if measured.time_to_train_s is None:
-        return f"{words} ({measured.target:g} % not reached)"
-    return f"{words} ({measured.target:g} % after {formats.seconds(measured.time_to_train_s)} s)"
+    if measured.time_to_train_s is not None:
+        when = f"after {formats.seconds(measured.time_to_train_s)} s"
+    else:
+        when = "reached, time unknown" if measured.is_at_target else "not reached"
+    return f"{words} ({measured.target:g} % {when})"
 
 
 def percent(reached: AccuracyResult, value: float | None = None) -> str:

@@ -38,7 +38,6 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import share
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.parse.reading import OURS
 
 EFFICIENCY_LIMIT = 1.05
 """Speedup ÷ GPUs above this means an error on one of the two sides."""
@@ -364,25 +363,11 @@ def _time_to_train(
     if not timed and not any(c.measurement.accuracy for c in counted):
         missing["time_to_train_s"] = missing["runs_at_target"] = _no_accuracy(measured)
         return None, None
-    reached = sum(map(_reached, counted))
+    reached = sum(c.measurement.is_at_target for c in counted)
     if timed * 2 <= len(times):
         missing["time_to_train_s"] = _no_time(counted, timed, reached)
         return None, reached
     return statistics.median(math.inf if s is None else s for s in times), reached
-
-
-def _reached(candidate: Candidate) -> bool:
-    """Return True if a run reached its target, at a known time or not.
-
-    Other programs' own evaluations are at the target, too; only AI-Rank's lines have a time.
-    """
-    measured = candidate.measurement
-    found, target = measured.accuracy, measured.target
-    if measured.time_to_train_s is not None or (found and found.at_target is not None):
-        return True
-    if found is None or target is None or measured.format == OURS.name:
-        return False
-    return found.best * (100 if found.unit == "fraction" else 1) >= target
 
 
 def _no_time(counted: Sequence[Candidate], timed: int, reached: int) -> str:
@@ -394,7 +379,8 @@ def _no_time(counted: Sequence[Candidate], timed: int, reached: int) -> str:
     runs = share(reached, len(counted), "run")
     if timed == reached:
         return f"{runs} reached a target accuracy: no majority"
-    why = (c.measurement.missing.get("time_to_train_s", "") for c in counted if _reached(c))
+    of_runs = (c.measurement for c in counted if c.measurement.is_at_target)
+    why = (measured.missing.get("time_to_train_s", "") for measured in of_runs)
     known = "; ".join(sorted({text.rstrip(".") for text in why if text}))
     if not timed:
         return f"{runs} reached the target, at a time that is not known: {known}"

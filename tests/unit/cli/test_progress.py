@@ -66,6 +66,10 @@ REJECTED = measurement(reasons=(REJECTION,), verdict="rejected", throughput=None
 VALID = measurement(accuracy=None)
 REACHED = AccuracyResult(metric="top-1", best=76.6, final=76.0, unit="%", evaluations=2)
 FRACTION = msgspec.structs.replace(REACHED, best=0.99833, unit="fraction")
+UNTIMED = [
+    measurement(accuracy=found, target=target, format="dle-resnet50")
+    for found, target in ((REACHED, 75.9), (FRACTION, 99.8), (FRACTION, 99.9))
+]
 SWEEP = [run(f"seg-{number}", repeat=number) for number in (1, 2, 3)]
 SCENES: dict[str, tuple[Told, ...]] = {
     "the plan comes first, with its notes": (run(notes=("Batch 2 is unlike the report's.",)),),
@@ -122,7 +126,7 @@ SCENES: dict[str, tuple[Told, ...]] = {
     "trainings say what they reached": (
         ended(run(), measurement=measurement(accuracy=REACHED)),
         ended(run(), measurement=measurement(accuracy=FRACTION)),
-        ended(run(), measurement=measurement(accuracy=REACHED, target=75.9)),
+        *(ended(run(), measurement=found) for found in UNTIMED),
         ended(run(), measurement=measurement(accuracy=REACHED, target=75.9, time_to_train_s=44.5)),
     ),
     "of several runs each line says which": (
