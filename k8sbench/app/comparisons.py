@@ -112,9 +112,10 @@ def changes(chosen: GroupFilter, scope: StoresRead, note: Note) -> list[CaseChan
     """
     with _read(scope, note) as known:
         rows = known.groups.rows
-        found = over_time.changes(chosen.chosen(rows), known.groups)
+        fitting = list(chosen.chosen(rows))
+        found = over_time.changes(fitting, known.groups)
     if not found:
-        note("No case has changed." if rows else f"There are no runs yet. {FIRST_RUN}")
+        note(over_time.why_unchanged(fitting) if rows else f"There are no runs yet. {FIRST_RUN}")
     return found
 
 

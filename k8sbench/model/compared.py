@@ -172,7 +172,7 @@ class CaseChange(msgspec.Struct, frozen=True, kw_only=True):
     """Start of that set, Unix seconds."""
     mark: Mark
     is_open: bool
-    """True if the case has not recovered from it."""
+    """True if the case has not recovered from it, or from an earlier one."""
 
 
 class CaseHistory(msgspec.Struct, frozen=True, kw_only=True):

@@ -406,6 +406,8 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the set that it begins with."""
     ratio: float
     """Level from there on ÷ that before − 1."""
+    of_set: float | None = None
+    """Change upwards that the set itself shows within an open one; None without it."""
 
 
 class Newer(msgspec.Struct, frozen=True, kw_only=True):

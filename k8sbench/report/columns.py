@@ -204,7 +204,11 @@ def _describe_sets(result: Result) -> dict[str, str]:
         size = f"{abs(100 * changed.ratio):.1f} %"
         kind = "faster" if changed.ratio > 0 else "slower"
         how = "" if changed.kind == "step" else f" ({changed.kind})"
-        words[f"◀ {formats.signed_percent(changed.ratio)}"] = (
+        mark = f"◀ {formats.signed_percent(changed.ratio)}"
+        if changed.of_set is not None:
+            mark += f", this set {formats.signed_percent(changed.of_set)}"
+            how += f"; the set itself is {100 * changed.of_set:.1f} % faster"
+        words[mark] = (
             f"{size} {kind} since {changed.since}{how}; see k8sbench history"
             f" {result.group.key.benchmark}"
         )

@@ -22,9 +22,11 @@ _COLUMNS = (
 
 
 def _names(cases: Sequence[CaseHistory | CaseChange]) -> list[str]:
-    groups = [one.group for one in cases]
+    # Several changes of a case have its name.
+    newest = {one.group.row.line: one.group for one in cases}
+    groups = list(newest.values())
     found = group_words.names(groups, group_words.with_models(groups, group_words.with_batch))
-    return [found[group.key.id] for group in groups]
+    return [found[newest[one.group.row.line].key.id] for one in cases]
 
 
 def tables(series: Sequence[CaseHistory]) -> list[Table]:
@@ -131,7 +133,7 @@ def changes_table(changes: Sequence[CaseChange]) -> Table:
 
 
 def state(change: CaseChange) -> str:
-    """Return ``open``, ``closed`` for a drop from which the case has recovered, or nothing."""
+    """Return ``open``, ``closed`` for a drop that was recovered or accepted, or nothing."""
     return "open" if change.is_open else "closed" if change.mark.change < 0 else ""
 
 

@@ -186,8 +186,8 @@ def _write_manifests(objects: Sequence[Manifest], output_format: str) -> None:
 def nodes_command(request: SubmitRequest, output_format: str, selector: str) -> int:
     """Run one case on each node of a pool, and name the slow nodes.
 
-    One run is pinned to each node. A node is slow if its throughput is far below the median of the
-    pool; docs/kubernetes.md has the rule. No node is cordoned. Exit code: 0 no node is slow, 7 a
+    One run is pinned to each node. A node is slow if its throughput is below that of the faster
+    nodes; docs/kubernetes.md has the rule. No node is cordoned. Exit code: 0 no node is slow, 7 a
     node is slow or faulty, otherwise as submit.
 
     \b

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from k8sbench.measure.group import series
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model.compared import CaseChange, CaseHistory, Point
 from k8sbench.model.group import GroupRow
-from k8sbench.model.series import Line
+from k8sbench.model.series import Line, Mark
 
 
 def cases(rows: Iterable[GroupRow]) -> list[list[GroupRow]]:
@@ -48,25 +49,40 @@ def changes(fitting: Iterable[GroupRow], known: KnownGroups) -> list[CaseChange]
     rows = {row.group_id: row for row in fitting if series.counts(row)}
     judged = known.judged(rows.values())
     still = {
-        (line, found.since)
+        line: found.since
         for line, row in series.newest(rows.values()).items()
         if (found := judged[row.group_id].open) is not None
     }
+    begins = {row.line: row.began for row in rows.values() if row.set_name == still.get(row.line)}
     marks = {
         group_id: one.mark
         for group_id, one in judged.items()
         if one.mark is not None and one.mark.kind != "once"
     }
+
+    def is_open(row: GroupRow, mark: Mark) -> bool:
+        """True for the open change of a case, and for each further drop since its begin."""
+        begin = begins.get(row.line, math.inf)
+        return mark.since == still.get(row.line) or (mark.change < 0 and row.began >= begin)
+
     made = [
         CaseChange(
             group=group,
             at=group.began[0],
             mark=marks[group.key.id],
-            is_open=(group.row.line, marks[group.key.id].since) in still,
+            is_open=is_open(group.row, marks[group.key.id]),
         )
         for group in known.groups(rows[group_id] for group_id in marks)
     ]
     return sorted(made, key=lambda one: -one.at)
+
+
+def why_unchanged(fitting: Iterable[GroupRow]) -> str:
+    """Tell why the sets of some cases show no change."""
+    whys = [_unmarked(case) for case in cases(fitting)]
+    if None in whys:
+        return "No case has changed."
+    return f"No case could be judged: {'; '.join(sorted({why for why in whys if why}))}."
 
 
 def _unmarked(rows: Sequence[GroupRow]) -> str | None:

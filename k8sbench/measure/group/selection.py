@@ -309,7 +309,10 @@ def _changed(judged: Judged) -> Changed | None:
     shown = judged.open or judged.mark
     if shown is None or shown.kind == "once":
         return None
-    return Changed(kind=shown.kind, since=shown.since, ratio=shown.change)
+    own = judged.mark
+    is_back = judged.open is not None and own is not None and own.kind != "once"
+    of_set = own.change if own is not None and is_back and own.change > 0 else None
+    return Changed(kind=shown.kind, since=shown.since, ratio=shown.change, of_set=of_set)
 
 
 def _order(key: GroupKey) -> tuple[object, ...]:
