@@ -198,6 +198,11 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Version of another program, as the logs state it; None unless all runs agree."""
     layout: str | None = None
     """Memory layout, ``NHWC`` or ``NCHW``; None unless all runs agree."""
+    tokens_per_sample: int | None = None
+    """Tokens of one unit of the throughput, 1 of a rate in tokens.
+
+    None unless all counted runs state the same.
+    """
     by_estimator: dict[str, float] = {}
     """Median of the counted runs by each estimator that all of them have."""
     accuracy: AccuracyResult | None = None

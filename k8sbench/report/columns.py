@@ -160,9 +160,14 @@ def _throughput(result: Result) -> Cell:
     return Cell(formats.rate(group.spread.median))
 
 
-def _per_gpu(result: Result) -> Cell:
-    spread, ranks = result.group.spread, result.group.plan.world_size
-    return Cell(ABSENT if spread is None else formats.rate(spread.median / ranks))
+def _tokens_per_gpu(result: Result) -> Cell:
+    group = result.group
+    if group.spread is None:
+        return Cell(ABSENT)
+    if group.tokens_per_sample is None:
+        return absent(group.missing.get("tokens_per_sample", "no valid figure"))
+    tokens = group.spread.median * group.tokens_per_sample
+    return Cell(formats.rate(tokens / group.plan.world_size))
 
 
 def _verdict(result: Result) -> Cell:
@@ -378,7 +383,7 @@ def _if_any_scales(results: Sequence[Result], form: Form) -> bool:
 
 _any_figure = _any(lambda r: r.group.spread)
 _any_length = _any(lambda r: r.group.key.training != "-")
-_any_tokens = _any(lambda r: r.group.unit.startswith("tokens"))
+_any_tokens = _any(lambda r: r.group.tokens_per_sample)
 _any_queued = _any(lambda r: r.group.queued_s is not None)
 _any_published = _any(asks_published)
 
@@ -455,7 +460,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     number("efficiency", _figure("efficiency", formats.percent), *FULL),
     number("mean", _write_spread(lambda spread: formats.rate(spread.mean)), *_WIDE),
     number("CV", _write_spread(_cv), *_SPREAD),
-    number("tokens/s per GPU", _per_gpu, *_WIDE, when=_any_tokens),
+    number("tokens/s per GPU", _tokens_per_gpu, *_WIDE, when=_any_tokens),
     number("TFLOP/s per GPU", _figure("tflops_per_gpu", significant), *_WIDE),
     number("of peak", _figure("peak_share", formats.percent), *_WIDE),
     number("GPU-hours", _optional("gpu_hours", significant), *_WIDE),

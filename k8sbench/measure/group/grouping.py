@@ -127,6 +127,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         data_name=_stated(measured, "dataset"),
         program_version=_stated(measured, "program_version"),
         layout=_layout(measured),
+        tokens_per_sample=_tokens_per_sample(counted, missing),
         by_estimator=_by_estimator(counted),
         accuracy=_accuracy(counted, measured, missing),
         time_to_train_s=seconds,
@@ -320,6 +321,30 @@ def _by_estimator(counted: Sequence[Candidate]) -> dict[str, float]:
         for name in ESTIMATORS
         if counted and all(name in c.rates for c in counted)
     }
+
+
+def _tokens_per_sample(counted: Sequence[Candidate], missing: dict[str, str]) -> int | None:
+    """Return the tokens of a sample if all runs state the same."""
+    stated = {_tokens_of_run(candidate) for candidate in counted}
+    if len(stated) == 1 and (tokens := stated.pop()) is not None:
+        return tokens
+    missing["tokens_per_sample"] = (
+        "the runs state different tokens of a sample"
+        if stated
+        else "the runs do not state the tokens of a sample"
+    )
+    return None
+
+
+def _tokens_of_run(candidate: Candidate) -> int | None:
+    """Return the tokens of a run's sample by its two rates; None if it states no tokens."""
+    if _unit(candidate).startswith("tokens"):
+        return 1
+    measured = candidate.measurement
+    rate = candidate.rates.get(measured.estimator)
+    if rate is None or measured.tokens_per_second is None:
+        return None
+    return round(measured.tokens_per_second / rate)
 
 
 def _unit(candidate: Candidate) -> str:

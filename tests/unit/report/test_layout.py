@@ -119,6 +119,35 @@ def test_the_cells_of_rows_are_golden() -> None:
     goldens.check(Path(__file__).parent / "golden" / "cells.txt", goldens.table(found.items()))
 
 
+def in_samples(*tokens: float | None, **plan: Any) -> list[Run]:
+    """Runs of 400 samples/s that state their tokens per second."""
+    return [
+        run(400.0, repeat=n, measured={"tokens_per_second": each}, case="1x8", **plan)
+        for n, each in enumerate(tokens, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("runs", "cells"),
+    [
+        (in_samples(400 * 8192.0, 400 * 8192.0), ["409600.00"]),
+        ([*in_samples(400 * 8192.0), *in_samples(None, set_name="set-b")], ["409600.00", "–"]),
+        ([*in_samples(None), run(8.0, benchmark="gpt", unit="tokens")], ["–", "1.000"]),
+        (
+            [*in_samples(400 * 8192.0, 400 * 4096.0), run(8.0, benchmark="gpt", unit="tokens")],
+            ["–", "1.000"],
+        ),
+        (in_samples(None), [None]),
+    ],
+)
+def test_tokens_per_gpu_are_of_runs_that_agree_on_the_tokens_of_a_sample(
+    runs: list[Run], cells: list[str | None]
+) -> None:
+    found = [row.get("tokens/s per GPU") for row in rows(runs, form="wide")]
+    assert sorted(str(one and one.text) for one in found) == sorted(map(str, cells))
+    assert all(one.notes for one in found if one and one.text == "–")
+
+
 @pytest.mark.parametrize(
     "telling",
     [
