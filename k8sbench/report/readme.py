@@ -11,6 +11,7 @@ import functools
 import importlib.resources
 import operator
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import jinja2
 import msgspec
@@ -137,6 +138,7 @@ class _Rows(ReportRows):
         say = functools.partial(self.say, names="{names}")
         measured = [one for _, _, one in self.counted([group]) if one.window is not None]
         windows = [one.window for one in measured if one.window is not None]
+        lines = [*map(_lines, measured, windows)]
         parts = []
         if measured:
             ranges = {
@@ -144,16 +146,15 @@ class _Rows(ReportRows):
                 "last": [one.last_iteration for one in windows],
                 "iterations": [one.iterations for one in measured],
                 "records": [one.records for one in measured],
-                "interval": [round(one.iterations / max(one.records, 1)) for one in measured],
+                "interval": [one.interval for one in lines],
             }
             shown = {name: _range(some) for name, some in ranges.items()}
-            parts.append(say("measured", **shown, warmup=self._warmup(measured, windows)))
-            between = [
-                window.last_iteration - window.first_iteration + 1 - one.iterations
-                for one, window in zip(measured, windows, strict=True)
-            ]
-            if any(between):
-                parts[-1] += self.say("in_no_line", number=_range(between))
+            alone = [one.each for one in lines if one.interval > one.each]
+            each = self.say("each_of", iterations=_range(alone)) if alone else ""
+            warmup = self._warmup(measured, windows)
+            parts.append(say("measured", **shown, warmup=warmup, each=each))
+            if any(one.unread for one in lines):
+                parts[-1] += self.say("in_no_line", number=_range([one.unread for one in lines]))
             if evaluated := [one.accuracy.evaluations for one in measured if one.accuracy]:
                 parts[-1] += self.say("evaluated", number=_range(evaluated))
             every = {one.environment.get("evaluated_every") for one in measured if one.accuracy}
@@ -369,6 +370,28 @@ def _figure(member: Member) -> str:
     if member.rate is not None:
         return formats.rate(member.rate)
     return ABSENT if member.unverified is None else f"({formats.rate(member.unverified)})"
+
+
+class _Lines(NamedTuple):
+    """The lines of a window."""
+
+    each: int
+    """Iterations of a line."""
+    interval: int
+    """Iterations from a line to the next, more than ``each`` where a program prints some alone."""
+    unread: int
+    """Iterations that are in no line, less those between such lines."""
+
+
+def _lines(measured: Measurement, window: MeasuredWindow) -> _Lines:
+    each = round(measured.iterations / max(measured.records, 1))
+    span = window.last_iteration - window.first_iteration + 1
+    unread = span - measured.iterations
+    steps = measured.records - 1
+    if measured.estimator != "printed_steps" or steps < 1:
+        return _Lines(each, each, unread)
+    interval = round((span - each) / steps)
+    return _Lines(each, interval, max(unread - steps * (interval - each), 0))
 
 
 def _range(values: Sequence[int]) -> str:

@@ -6,6 +6,8 @@ import string
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from k8sbench.adapters.files import catalog
 from k8sbench.measure import rules as run_rules
 from k8sbench.measure.group import rejections
@@ -21,7 +23,7 @@ from k8sbench.report.words import Lang, phrase, texts
 from tests.unit import goldens
 from tests.unit.measure.grouped import report
 from tests.unit.report import example
-from tests.unit.report.factory import run, smoke
+from tests.unit.report.factory import run, smoke, throughput
 
 WORDS = texts()["readme"]
 FOLDER = Path(__file__).parent / "golden"
@@ -222,6 +224,31 @@ def test_the_method_names_the_last_iteration_of_the_warmup_if_there_is_one() -> 
     assert "iterations 52 to 151" in method(52)
     assert "26 iterations or more, ends with iteration 51;" in method(52).partition("\n")[0]
     assert "ends with" not in method(1).partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("records", "each", "last", "printed_alone", "figures"),
+    [
+        (29, 1, 281, True, ["29", "10", "1"]),  # every tenth iteration, alone
+        (28, 1, 281, True, ["28", "10", "1", "10"]),  # less one line
+        (28, 10, 280, False, ["280", "10"]),
+        (29, 1, 31, True, ["29", "2"]),  # every iteration, less two lines
+    ],
+)
+def test_the_method_tells_the_distance_of_lines_from_their_iterations(
+    records: int, each: int, last: int, printed_alone: bool, figures: list[str]
+) -> None:
+    measured = {
+        "window": MeasuredWindow(first_iteration=1, last_iteration=last, seconds=9.0),
+        "records": records,
+        "iterations": records * each,
+        "warmup_iterations": 0,
+        "estimator": "printed_steps" if printed_alone else "time_weighted",
+        "throughput": throughput(5.0, "samples/s", printed_steps=5.0),
+    }
+    text = readme.text(made([run(5.0, measured=measured)]))
+    sentences = text.partition(f"{records} log lines with ")[2].partition("\n")[0]
+    assert re.findall(r"\d+", sentences) == figures
 
 
 def test_a_fact_that_the_file_states_of_other_rows_contradicts_no_log() -> None:
