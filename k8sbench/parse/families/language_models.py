@@ -437,9 +437,11 @@ MAXTEXT = Family(
 # micro batches. The pipeline engine prints means since its line before.
 
 _DEEPSPEED_SHAPE = Shape(
-    name="deepspeed", number="rate", averaged="running", skips=2, complete=False
+    name="deepspeed", number="rate", averaged="running", skips=2, complete=False, resolution=0.001
 )
 _DEEPSPEED_RECORD = padded(
+    r"(?:\[(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] \[INFO\] \[[\w.]+:\d+:\w+\] "
+    r"(?:\[Rank \d+\] )?)?"
     r"(?:epoch=\d+/micro_step=\d+/global_step=|\b\d+/)(?P<iteration>\d{1,12}), "
     r"(?:RunningAvgSamplesPerSec=(?=[-+.\de]+,)|SamplesPerSec=)(?P<rate>\d+\.\d+(?:e[-+]\d+)?)"
 )

@@ -231,6 +231,7 @@ SAMPLES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {},
         {
             "time_weighted": 280 * 128 / (180 * 0.5 + 100 * 1.0),
+            "timestamps": 270 * 128 / (170 * 0.5 + 100 * 1.0),
             "median": 256.0,
             "gpus": 8,
             "batch_size_per_gpu": 16,
