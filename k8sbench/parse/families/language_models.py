@@ -189,6 +189,10 @@ NANOCHAT = Family(
             "total desired batch size: ", r"total desired batch size: (?P<tokens_per_step>[\d,]+)"
         ),
         rule("Total batch size ", r"Total batch size (?P<tokens_per_step>[\d,]+)"),
+        rule(
+            "Tokens / micro-batch / rank: ",
+            r"micro-batch / rank: (?P<micro_batch>\d+) x (?P<sequence_length>\d+) = [\d,]+",
+        ),
         rule("world size", r"\b[Ww]orld size[:=] ?(?P<gpus>\d+)"),
     ),
     records=(

@@ -101,6 +101,17 @@ def test_a_head_that_contradicts_the_lines_batch_is_rejected() -> None:
     assert (said.severity, "524288" in said.sentence) == ("reject", True)
 
 
+def test_accumulated_micro_batches_are_in_the_batch_of_a_gpu() -> None:
+    log = [
+        x.replace("32 x 2048 = 65,536", "16 x 2048 = 32,768").replace("steps: 1", "steps: 2")
+        for x in lines_of("nanochat.log")
+    ]
+    found = of("nanochat", log)
+    assert (found.batch_size_per_gpu, found.environment["micro_batch"]) == (32, "16")
+    assert ids(of("nanochat", log, batch_size=32)) == ids(found)
+    assert "batch-mismatch" in ids(of("nanochat", log, batch_size=16), "reject")
+
+
 def test_a_batch_that_grows_has_one_figure_and_reasons_for_the_others() -> None:
     found = of("megatron", "megatron_deepspeed_2022.log")
     figures = present(found.throughput)
