@@ -33,7 +33,8 @@ ENOUGH = 0.98
 Programs that stop after N iterations may print one less.
 """
 _IN_SEQUENCES = (
-    " A GPU's step is taken as {} tokens; of a batch in sequences, declare the `sequence_length`."
+    " The tokens of a GPU's step are taken as {}; of a batch in sequences, declare the"
+    " `sequence_length`."
 )
 OF_ONE_RUN = ("run_id", "batch_size", "mode", "data.digest", "weights.digest")
 """Facts of our own logs that all ranks and attempts share."""
@@ -300,7 +301,9 @@ def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
         contradictions += log_clock.apart(case.seconds_per_unit, rank.tally, rank.shape, rank.clock)
     tokens = rank.shape.number == "rate" and (case.log.expected.unit or "").startswith("tokens")
     length = log_units.sequence_length(case.log) or 1
-    more = _IN_SEQUENCES.format(case.batch * length) if tokens and case.batch else ""
+    more = (
+        _IN_SEQUENCES.format(significant(case.batch * length, 10)) if tokens and case.batch else ""
+    )
     for finding in contradictions:
         yield msgspec.structs.replace(finding, sentence=finding.sentence + more)
     if case.seconds_per_unit and case.throughput and case.job_batch:

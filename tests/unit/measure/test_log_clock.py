@@ -276,3 +276,22 @@ def test_a_factor_of_a_thousand_names_the_unit(factor: int, rate: float, says: s
     (reason,) = (each for each in found.reasons if each.id == "clock-mismatch")
     assert says in reason.sentence
     assert ("--gpus" in present(reason.action)) == (factor == 3)
+
+
+@pytest.mark.parametrize(("length", "tokens"), [(None, "1"), (512, "512")])
+def test_stamps_that_contradict_rates_in_tokens_say_how_many_a_step_is_of(
+    length: int | None, tokens: str
+) -> None:
+    own = LogFormat(
+        name="mine",
+        unit="tokens",
+        per="job",
+        record=r"(?P<stamp>\d+) step (?P<iteration>\d+) tps (?P<rate>\S+)",
+        sequence_length=length,
+    )
+    rate = (length or 1) / 8
+    lines = [f"{1700000000 + 5 * i} step {i * 10} tps {rate}" for i in range(1, 14)]
+    found = measured(lines, format=own, gpus=1, batch_size=1, unit="tokens/s")
+    (reason,) = (each for each in found.reasons if each.id == "clock-mismatch")
+    assert re.findall(r"\d+", reason.sentence)[-1] == tokens
+    assert "1 tokens" not in reason.sentence
