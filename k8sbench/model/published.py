@@ -28,8 +28,8 @@ class Citation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The version that holds the figures."""
     path: Text | None = None
     """The file in the repository."""
-    versions: tuple[Text, ...] = ()
-    """Versions of the program as the source's own logs state them; only theirs."""
+    versions: dict[Text, tuple[Text, ...]] = {}
+    """Framework → versions of its program, as the source's own logs state them; only theirs."""
     note: Text | None = None
     """Remarks on the report as a whole."""
 

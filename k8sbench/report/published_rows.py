@@ -155,9 +155,10 @@ class PublishedRows(ReportRows):
         if one.same_version:
             return f" ({self.say('same_version')})"
         source = self._source(one)
-        if source is None or not source.versions or result.group.program_version is None:
+        theirs = source.versions.get(result.group.key.framework) if source else None
+        if not theirs or result.group.program_version is None:
             return ""
-        return f" ({self.say('of_version', versions=self.join(source.versions))})"
+        return f" ({self.say('of_version', versions=self.join(theirs))})"
 
     def _speedups(self, row: str, result: Result, one: Deviation) -> list[tuple[str, ...]]:
         """Return the line of a row's speedup and its source's; none without both."""

@@ -191,7 +191,8 @@ def _deviation(
     source = spec.sources.get(figure.source)
     return Deviation(
         source=figure.source,
-        same_version=source is not None and group.program_version in source.versions,
+        same_version=source is not None
+        and group.program_version in source.versions.get(group.key.framework, ()),
         title=figure.source if source is None else source.title,
         case=figure.case,
         precision=figure.precision,

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from k8sbench.measure.group import selection
+from k8sbench.measure.group import history, selection
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.compared import CaseHistory
+from k8sbench.report import history as written
 from tests.unit.measure.grouped import Grouped, histories
 from tests.unit.measure.histories import FLAT, dropped, sets
 from tests.unit.measure.nights import night
@@ -86,3 +87,31 @@ def test_a_history_has_the_sets_in_the_order_of_their_begin_whatever_their_names
     runs = [*sets([*FLAT, *dropped(0.05, 6)]), *repeats([7.0], set_name="a-first", at=START - 9e5)]
     (found,) = histories(groups(runs))
     assert [point.group.key.set_name for point in found.points][:2] == ["a-first", "n00"]
+
+
+@pytest.mark.parametrize(
+    ("later", "states"),
+    [
+        ([*dropped(0.03, 4), *dropped(0.06, 4)], ["open", "open"]),
+        ([*dropped(0.03, 4), *FLAT, *dropped(0.06, 4)], ["open", "", "closed"]),
+        ([*dropped(0.03, 4), *FLAT], ["", "closed"]),
+    ],
+    ids=["two drops", "a drop after a recovered one", "a recovered one"],
+)
+def test_each_drop_of_a_case_that_has_not_recovered_is_open(
+    later: list[float], states: list[str]
+) -> None:
+    made = [night(n, "1x8", [value]) for n, value in enumerate([*FLAT, *later])]
+    known = Grouped(made)
+    found = history.changes(known.rows, known)
+    assert [written.state(one) for one in found] == states
+    # Each has the name of its case, without its set.
+    names = {row[1].text for row in written.changes_table(found).rows}
+    assert len(names) == 1
+
+
+def test_cases_without_enough_sets_are_not_said_to_be_unchanged() -> None:
+    made = [night(n, "1x8", [value]) for n, value in enumerate(FLAT)]
+    assert history.why_unchanged([one.row for one in made]) == "No case has changed."
+    few = history.why_unchanged([one.row for one in made[:3]])
+    assert "at least 4 sets" in few

@@ -60,8 +60,16 @@ def test_a_row_says_since_when_its_case_is_slower() -> None:
     assert result.changed.since == "night-9"
     (table,) = layout.tables([result], ())
     assert re.fullmatch(r"valid ◀ −\d\.\d %", table.rows[0][-1].text)
+    assert result.changed.of_set is None
     (steady,) = report(runs[:8], Wanted()).results
     assert steady.changed is None
+    # The night after a fix is back at the former level, and the next one will confirm it.
+    (back,) = report([*runs, night(15, 101.5)], Wanted()).results
+    assert back.changed is not None
+    assert back.changed.ratio < 0
+    assert back.changed.of_set == pytest.approx(0.08, abs=0.015)
+    (table,) = layout.tables([back], ())
+    assert re.fullmatch(r"valid ◀ −\d\.\d %, this set \+\d\.\d %", table.rows[0][-1].text)
 
 
 @pytest.mark.parametrize(
