@@ -27,13 +27,14 @@ BATCH_MISMATCH = reject(
     "The log contradicts itself on its batch. Its statements are a line's rate × seconds, "
     "the configuration, the whole job's batch, and AI-Rank's size of the data set ÷ steps "
     "of an epoch. Rate × seconds of a line may differ by 2 % and 0.002 s of rounding.",
-    "Correct --batch-size or --gpus, or the size in AI-Rank's `load_data` line.",
+    "Correct --batch-size or --gpus; in AI-Rank's logs, the size in the `load_data` line.",
 )
 BATCH_SIZE = reject(
     "batch-size",
     "The logged batch per GPU differs from the plan's, --batch-size or the log's name. A "
     "warning for --batch-size without a plan, if the figures do not depend on the batch.",
-    "Give the batch that the run really had with --batch-size.",
+    "Give the batch that the run really had with --batch-size. Where several GPUs share a sample, "
+    "the log's batch counts, and nothing needs to be done.",
 )
 CLOCK_MISMATCH = reject(
     "clock-mismatch",

@@ -65,7 +65,13 @@ def words(group: Group, lang: str = "en") -> str:
         text = say(lang, "chart_bar", rate=rate, counted=group.counted, runs=len(group.members))
         if group.time_to_train_s is not None:
             text += say(lang, "chart_to_train", seconds=formats.seconds(group.time_to_train_s))
-    return "; ".join(phrase(lang, part) for part in [text, *group_words.marks(group)])
+    # The table explains the layout; a bar has no room.
+    layout = f"{group.layout}: "
+    marks = (
+        one.partition(": ")[0] if one.startswith(layout) else one
+        for one in group_words.marks(group)
+    )
+    return "; ".join(phrase(lang, part) for part in (text, *marks))
 
 
 def labels(groups: Sequence[Group], lang: str = "en") -> dict[str, str]:

@@ -7,7 +7,7 @@ of the same set that show no change.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from k8sbench.measure.group import causes, comparison, series
 from k8sbench.measure.group.known import KnownGroups
@@ -27,11 +27,11 @@ _Around = tuple[GroupRow, GroupRow]
 
 
 def begins(histories: Sequence[CaseHistory], known: KnownGroups) -> list[OpenBegin]:
-    """Return the sets in which open steps and unconfirmed changes began, the newest first."""
+    """Return the sets in which open drops began, unconfirmed ones too, the newest first."""
     by_set: dict[str, set[Line]] = {}
     for one in histories:
-        if one.open is not None and one.open.kind != "drift":
-            by_set.setdefault(one.open.since, set()).add(_line(one))
+        for since in _drops(one):
+            by_set.setdefault(since, set()).add(_line(one))
     if not by_set:
         return []
     cases = {one.group.row.series for one in histories}
@@ -48,6 +48,18 @@ def begins(histories: Sequence[CaseHistory], known: KnownGroups) -> list[OpenBeg
     made = (_begin(around, opened, known) for around, opened in newest[:MOST_BEGINS])
     # Groups may be removed meanwhile.
     return [one for one in made if any(case.finding == "slower" for case in one.compared.cases)]
+
+
+def _drops(one: CaseHistory) -> Iterator[str]:
+    """Yield the set in which the open change of a case began, and those of later drops."""
+    if one.open is None or one.open.kind == "drift":
+        return
+    yield one.open.since
+    names = [point.group.key.set_name for point in one.points]
+    later = one.points[names.index(one.open.since) + 1 :] if one.open.since in names else ()
+    for point in later:
+        if point.mark is not None and point.mark.kind == "step" and point.mark.change < 0:
+            yield point.mark.since
 
 
 def _line(one: CaseHistory) -> Line:

@@ -93,6 +93,12 @@ def test_the_newest_begin_stands_first_and_an_unconfirmed_one_counts() -> None:
     assert findings(other)["3x8"] == "no-difference"
 
 
+def test_each_drop_of_a_case_that_has_not_recovered_is_looked_at() -> None:
+    found = begins(made(30, 5, {("1x8", 12): 0.95, ("1x8", 20): 0.9}))
+    assert [one.compared.b for one in found] == ["night-020", "night-012"]
+    assert [findings(one)["1x8"] for one in found] == ["slower", "slower"]
+
+
 def test_a_case_that_changed_in_the_other_direction_is_no_case_without_a_change() -> None:
     (one,) = begins(made(30, 5, STEP | {("4x8", 20): 1.05}))
     assert "4x8" not in findings(one)
