@@ -196,8 +196,8 @@ def results(
         speedup, base = scaling(group, among)
         of_cases: tuple[str, ...] = ()
         theirs = dict[str, dict[int, float]]()
+        spec = find(group.plan) if published or base is not None else None
         if base is not None:
-            spec = find(group.plan)
             theirs = ratios.published_speedups(group, spec)
             of_cases = case_notes(spec, group, base)
         median = None if group.spread is None else group.spread.median
@@ -205,7 +205,6 @@ def results(
         deviations: tuple[Deviation, ...] | None = None
         why: str | None = None
         if published:
-            spec = find(group.plan)
             if spec is None:
                 why = _no_entry(group.plan)
             else:
