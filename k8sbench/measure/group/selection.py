@@ -310,8 +310,9 @@ def _changed(judged: Judged) -> Changed | None:
     if shown is None or shown.kind == "once":
         return None
     own = judged.mark
-    is_back = judged.open is not None and own is not None and own.kind != "once"
-    of_set = own.change if own is not None and is_back and own.change > 0 else None
+    of_set = None
+    if judged.open is not None and own is not None and own.kind != "once" and own.change > 0:
+        of_set = own.change
     return Changed(kind=shown.kind, since=shown.since, ratio=shown.change, of_set=of_set)
 
 
