@@ -60,7 +60,7 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
     if "interval" in names and any(row[names.index("interval")].text != ABSENT for row in rows):
         notes.append(f"{'INTERVAL' if form == 'wide' else 'interval'}: {OF_ONE_SET}")
     fastest = [r.group for r in results if r.fastest_batch_size == r.group.key.batch_size]
-    cases = group_words.names(fastest)
+    cases = group_words.names(fastest, group_words.with_models(r.group for r in results))
     notes += [f"fastest batch per GPU of {cases[g.key.id]}: {g.key.batch_size}" for g in fastest]
     if form == "table" and "speedup" not in names:
         # One GPU alone is not expected to scale.

@@ -292,7 +292,7 @@ def _section(
     results = [r for r in page.results if r.group.key.benchmark == benchmark]
     parities = [p for p in page.parities if p.paddle.key.benchmark == benchmark]
     by_age = sorted((result.group for result in results), key=lambda group: group.began[1])
-    newest = {group.key.only("series"): group.key.id for group in by_age}.values()
+    newest = {(g.key.only("series"), g.key.gpu_model): g.key.id for g in by_age}.values()
     runs = {history.run_id: history for history in page.histories}
     # In the order of the tables: rows that measure throughput, then rows that train. Of many sets,
     # what unfolds below the rows would be most of the page.

@@ -448,7 +448,8 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
     made = comparisons.save_baseline(
         name, what, where, output.note, replace=replace, at=time.time()
     )
-    cases = len({run.group_key.only("series") for run in made.runs})
+    keys = (run.group_key for run in made.runs)
+    cases = len({(key.only("series"), key.gpu_model) for key in keys})
     output.note(
         f"baseline {name}: {counted(len(made.runs), 'run')} of {counted(cases, 'case')}."
         f" Compare with: k8sbench compare baseline:{name} SET"

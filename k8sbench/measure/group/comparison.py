@@ -294,10 +294,10 @@ def against(kept: Baseline, known: KnownGroups) -> dict[tuple[str, ...], Held]:
     for row in sorted(known.rows, key=lambda row: row.ended):
         if row.median is not None and not row.in_progress and row.set_name not in own:
             by_line[row.line] = row
-    newest: dict[str, Group] = {}
+    newest: dict[tuple[str, str], Group] = {}
     for group in sorted(known.groups(by_line.values()), key=lambda group: group.began[1]):
         if any(not differing(one, group) and not unlike(one, group) for one in ours.groups):
-            newest[group.row.series] = group
+            newest[group.row.series, group.key.gpu_model] = group
     side = Side(name="", groups=tuple(newest.values()), runs={})
     held: dict[tuple[str, ...], Held] = {}
     for case in _compared(ours, side, None, FLOOR, known).cases:

@@ -1,9 +1,10 @@
 """Groups: repeats of one case in one set, and their spread.
 
-Repeats are the runs whose plans give the same group key. Reported properties (GPU model, precision
-in effect, image digest, driver, framework version) must be equal, too: a run that differs from the
-majority does not count, and without a majority none does. It stays a member, with its reasons. No
-run is dropped silently, and the result does not depend on the order of the runs.
+Repeats are the runs whose plans give the same group key; those of others with several GPU models
+are a group for each. Reported properties (GPU model, precision in effect, image digest, driver,
+framework version) must be equal, too: a run that differs from the majority does not count, and
+without a majority none does. It stays a member, with its reasons. No run is dropped silently, and
+the result does not depend on the order of the runs.
 
 The reasons that can arise here are in :mod:`k8sbench.measure.group.rejections`.
 """
@@ -65,7 +66,11 @@ def groups(
     buckets: dict[GroupKey, list[Candidate]] = {}
     for candidate in candidates:
         buckets.setdefault(candidate.planned, []).append(candidate)
-    made = [_group(planned, members) for planned, members in buckets.items()]
+    made = [
+        _group(planned, members)
+        for planned, candidates in buckets.items()
+        for members in _by_gpu_model(candidates)
+    ]
     checked = _check_efficiency(made, frozenset(accept), singles(made))
     return sorted(checked, key=lambda group: group.key)
 
@@ -78,6 +83,19 @@ def rejected(groups: Iterable[Group]) -> dict[str, tuple[str, ...]]:
         for member in group.members
         if member.verdict == "rejected"
     }
+
+
+def _by_gpu_model(candidates: list[Candidate]) -> list[list[Candidate]]:
+    """Divide the runs of a case by GPU model, if they are of others.
+
+    A run of k8sbench has the GPU model of its pool. Runs that report none are divided from the
+    others only if these have several.
+    """
+    by_model: dict[str | None, list[Candidate]] = {}
+    for candidate in candidates:
+        by_model.setdefault(candidate.gpu_model, []).append(candidate)
+    is_divided = candidates[0].run.plan.is_of_others and len(by_model.keys() - {None}) > 1
+    return [*by_model.values()] if is_divided else [candidates]
 
 
 def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:

@@ -65,8 +65,7 @@ MIXED_PLAN = reject(
     "A property outside the group's key differs from the other runs. Such as environment "
     "variables, command, details of the pool, or the model, its size and the batch of a step "
     "that a log states: it is another case.",
-    "Compare the plans with k8sbench status RUN -o yaml, and repeat the case with one of them. "
-    "Import logs of several GPU models into a set for each model.",
+    "Compare the plans with k8sbench status RUN -o yaml, and repeat the case with one of them.",
 )
 MIXED_PRECISION = reject(
     "mixed-precision",
@@ -188,6 +187,11 @@ class Candidate:
         return self.run.plan.mode == "train"
 
     @property
+    def gpu_model(self) -> str | None:
+        """GPU model that it reports; None without one."""
+        return None if self.run.measurement is None else self.run.measurement.gpu_model
+
+    @property
     def start_weights(self) -> str | None:
         """Digest of its start weights or their absence; None for throughput runs."""
         return (self.measurement.weights_digest or SCRATCH) if self.trains else None
@@ -276,7 +280,7 @@ def _states(name: str) -> Callable[[Candidate], str | None]:
 
 
 _TRAITS: tuple[tuple[IntegrityRule, str, Callable[[Candidate], str | None]], ...] = (
-    (MIXED_GPU_MODEL, "its GPU model", lambda c: c.measurement.gpu_model),
+    (MIXED_GPU_MODEL, "its GPU model", lambda c: c.gpu_model),
     (MIXED_PRECISION, "its precision in effect", lambda c: c.measurement.precision_effective),
     (MIXED_IMAGE, "its image", lambda c: c.run.image_digest or c.run.plan.image),
     (MIXED_DATA, "its data set", lambda c: c.measurement.data_digest),

@@ -352,12 +352,17 @@ def _fastest(groups: Iterable[Group]) -> dict[str, int | float]:
             sweeps[group.key.sweep].append(group)
     found: dict[str, int | float] = {}
     for sweep in sweeps.values():
-        rates = [
-            (group.spread.median, group.key.batch_size)
-            for group in sweep
-            if group.spread and group.state == "valid" and OUT_OF_MEMORY not in group.ids("reject")
-        ]
-        if rates and len({group.key.batch_size for group in sweep}) > 1:
-            _, size = max(rates)
-            found |= {group.key.id: size for group in sweep}
+        for model in {group.key.gpu_model for group in sweep} - {UNKNOWN} or {UNKNOWN}:
+            # One without a figure may name no GPU.
+            alike = [group for group in sweep if group.key.gpu_model in (model, UNKNOWN)]
+            rates = [
+                (group.spread.median, group.key.batch_size)
+                for group in alike
+                if group.spread
+                and group.state == "valid"
+                and OUT_OF_MEMORY not in group.ids("reject")
+            ]
+            if rates and len({group.key.batch_size for group in alike}) > 1:
+                _, size = max(rates)
+                found |= {group.key.id: size for group in alike}
     return found

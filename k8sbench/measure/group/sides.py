@@ -89,14 +89,14 @@ def counterparts(a: Side, b: Side) -> list[tuple[list[Group], list[Group]]]:
     if len(left) == len(right) == 1:
         return [(left[0], right[0])]
     near = sorted(
-        (len(unlike), unlike, i, j)
+        (len(unlike), mine[-1].key.gpu_model != theirs[-1].key.gpu_model, unlike, i, j)
         for i, mine in enumerate(left)
         for j, theirs in enumerate(right)
         if all(getattr(mine[-1].key, n) == getattr(theirs[-1].key, n) for n in ALWAYS_EQUAL)
         for unlike in (differing(mine[-1], theirs[-1]),)
     )
     pairs: dict[int, int] = {}
-    for _, _, i, j in near:
+    for *_, i, j in near:
         if i not in pairs and j not in pairs.values():
             pairs[i] = j
     met = [(left[i], right[pairs[i]] if i in pairs else []) for i in range(len(left))]

@@ -15,7 +15,7 @@ from k8sbench.model.run import Run
 from tests.unit.measure.sides import A, compared, new, old
 from tests.unit.measure.support import NOT_COMPARABLE
 from tests.unit.presence import present
-from tests.unit.report.factory import START, V100_32, repeats
+from tests.unit.report.factory import START, V100_16, V100_32, repeats
 
 
 def only(a: Iterable[Run], b: Iterable[Run], limit: float | None = None, **fields: Any) -> Compared:
@@ -151,6 +151,16 @@ def test_cases_meet_their_like_and_what_has_none_says_so() -> None:
     assert found["1x8", "amp"].b is None
     assert found["2x8", "fp32"].a is None
     assert {one.finding for one in found.values()} == {"slower", "one-side"}
+
+
+def test_a_case_meets_the_one_on_its_gpu_model() -> None:
+    def on(model: str) -> dict[str, Any]:
+        return {"backend": "imported", "measured": {"gpu_model": model}}
+
+    fleet = [*old(**on(V100_16)), *old(**on(V100_32))]
+    first, second = compared(fleet, new(**on(V100_32))).cases
+    assert (first.group.key.gpu_model, first.finding) == (V100_16, "one-side")
+    assert (second.group.key.gpu_model, second.finding) == (V100_32, "slower")
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,18 @@ from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.rules import EXIT_CODE
 from k8sbench.measure.run.recorded import measure_run
 from k8sbench.model.group import Group, Member
+from k8sbench.model.identity import UNKNOWN
 from k8sbench.model.measurement import SteadyPart
 from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from k8sbench.report import group_words
 from tests.unit.measure.group_members import MIXED, only
 from tests.unit.measure.support import Lines
 from tests.unit.presence import present
 from tests.unit.report.factory import (
+    V100_16,
+    V100_32,
     changed,
     measurement,
     repeats,
@@ -173,6 +177,25 @@ def test_without_a_majority_nothing_mixed_counts_unless_it_was_accepted(reason: 
     runs = [run(100.0), run(100.5, repeat=2, **MIXED[reason])]
     assert rejected(only(runs)) == {100.0: [reason], 100.5: [reason]}
     assert only(runs, accept={reason}).counted == 2
+
+
+@pytest.mark.parametrize("backend", ["imported", "observed"])
+def test_runs_of_others_are_a_group_for_each_gpu_model(backend: str) -> None:
+    def of(model: str | None, rate: float, **fields: Any) -> Run:
+        pool = NodePool(name=backend, gpus_per_node=8, gpu_model=model)
+        return run(rate, pool=pool, backend=backend, measured={"gpu_model": model}, **fields)
+
+    def counted(*runs: Run) -> dict[str, int]:
+        return {group.key.gpu_model: group.counted for group in groups(runs)}
+
+    fleet = [of(V100_16, 100.0), of(V100_16, 101.0, repeat=2), of(V100_32, 104.0, repeat=3)]
+    assert counted(*fleet) == {V100_16: 2, V100_32: 1}
+    silent = of(None, 100.5, repeat=4)
+    assert counted(*fleet, silent) == {V100_16: 2, V100_32: 1, UNKNOWN: 1}
+    # Beside one model alone it is a repeat that states less.
+    assert rejected(only([*fleet[:2], silent])) == {100.5: ["mixed-plan"]}
+    copy = changed(fleet[0], plan=changed(fleet[0].plan, repeat=5, run_id="resnet50-copy"))
+    assert counted(*fleet, copy) == {V100_16: 2, V100_32: 1}
 
 
 def test_a_figure_of_printed_steps_is_none_of_all_steps() -> None:

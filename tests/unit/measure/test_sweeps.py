@@ -15,7 +15,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.report import benchmark_status, document, layout
 from tests.unit.measure.grouped import report
-from tests.unit.report.factory import out_of_memory, run
+from tests.unit.report.factory import V100_16, V100_32, out_of_memory, run
 
 
 def size(batch: int, rate: float | None = None, **changes: Any) -> Run:
@@ -68,6 +68,20 @@ def test_only_sizes_of_one_set_that_differ_in_nothing_else_are_compared(
     runs: tuple[Run, ...], found: list[int | float | None]
 ) -> None:
     assert fastest(*runs) == found
+
+
+def test_each_gpu_model_has_a_sweep_of_its_own() -> None:
+    def on(model: str, batch: int, rate: float) -> Run:
+        return size(batch, rate, backend="imported", measured={"gpu_model": model})
+
+    fleet = [on(V100_16, 64, 700.0), on(V100_16, 128, 600.0), on(V100_32, 64, 800.0)]
+    made = rows(*fleet, on(V100_32, 128, 900.0), size(256, backend="imported")).results
+    assert {(r.group.key.gpu_model, r.fastest_batch_size) for r in made[:-1]} == {
+        (V100_16, 64),
+        (V100_32, 128),
+    }
+    (table,) = layout.tables(made, ())
+    assert f"fastest batch per GPU of resnet50 pytorch fp32 1x8 {V100_32}: 128" in table.notes
 
 
 def test_a_speedup_is_that_over_one_gpu_with_the_same_batch() -> None:
