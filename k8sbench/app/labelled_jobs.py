@@ -43,10 +43,11 @@ from k8sbench.model import observed
 from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
 from k8sbench.model.identity import case_key
-from k8sbench.model.kinds import replica_names, replica_of_log
+from k8sbench.model.kinds import replica_names
 from k8sbench.model.kube import KubeObject, name_of
 from k8sbench.model.observed import JobFacts
 from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.replica_logs import replica_of_log
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogArchive, RunFilter

@@ -30,7 +30,8 @@ from k8sbench.model.errors import InputError, Interrupted, NotFound, Unreachable
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.identity import LABEL_DOMAIN, case_key, checked_set_name
 from k8sbench.model.imported import MeasuredLog
-from k8sbench.model.kinds import JobKind, kind_of
+from k8sbench.model.job_kind import JobKind
+from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.observed import JobFacts
 from k8sbench.model.phase import Phase, Transition

@@ -17,11 +17,13 @@ import msgspec
 from k8sbench.model import times
 from k8sbench.model.errors import UsageError, did_you_mean
 from k8sbench.model.identity import LABEL_DOMAIN, NAME_LIMIT
-from k8sbench.model.kinds import OBSERVED, TRAINS, JobKind, log_name, log_of_pod, replica_name
+from k8sbench.model.job_kind import JobKind, replica_name
+from k8sbench.model.kinds import OBSERVED, TRAINS
 from k8sbench.model.kube import KubeObject, annotations_of, labels_of, moment, name_of
 from k8sbench.model.plain_text import without_passwords
 from k8sbench.model.plan import ObservedJob
 from k8sbench.model.pool import PRODUCT
+from k8sbench.model.replica_logs import log_name, log_of_pod
 from k8sbench.model.sample import LogGap
 
 OBSERVE_LABEL = f"{LABEL_DOMAIN}/observe"

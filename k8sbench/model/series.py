@@ -44,6 +44,10 @@ class Open(NamedTuple):
     since: str
     """Set that it begins with."""
 
+    def includes(self, mark: Mark, *, is_later: bool) -> bool:
+        """True for its own mark, and for that of each further drop in a later set."""
+        return mark.since == self.since or (is_later and mark.kind != "once" and mark.change < 0)
+
 
 class Expected(NamedTuple):
     """The level of a case and the spread between its sets, before a set."""

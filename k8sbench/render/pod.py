@@ -14,7 +14,8 @@ import msgspec
 from k8sbench.model import identity
 from k8sbench.model import pool as pools
 from k8sbench.model.errors import UsageError
-from k8sbench.model.kinds import filled, kind_of, rendezvous_port
+from k8sbench.model.job_kind import filled
+from k8sbench.model.kinds import kind_of, rendezvous_port
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.model.pool import NodePool, Toleration

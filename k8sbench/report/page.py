@@ -27,7 +27,6 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import clean, clean_lines, counted
 from k8sbench.report import (
     attention,
-    chart,
     columns,
     comparing,
     environment,
@@ -35,10 +34,12 @@ from k8sbench.report import (
     group_words,
     layout,
     plot,
+    svg,
     words,
 )
 from k8sbench.report import causes as cause_words
 from k8sbench.report.attention import Noted
+from k8sbench.report.chart import LineChart
 from k8sbench.report.plot import History
 from k8sbench.report.tables import Table, captioned, causes, state_of
 from k8sbench.report.time_axis import TimeAxis, time_axis
@@ -92,7 +93,7 @@ def html(page: Page) -> str:
     text = _template().render(
         lang="zh-CN" if page.lang == "zh" else "en",
         word=word,
-        colours=(chart.css(), chart.css(is_dark=True)),
+        colours=(svg.css(), svg.css(is_dark=True)),
         title=page.title or f"k8sbench: {word('Results')}",
         at=datetime.fromtimestamp(page.at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=page.version,
@@ -286,7 +287,7 @@ def _method(page: Page) -> list[str]:
 
 
 def _section(
-    page: Page, benchmark: str, over_sets: Sequence[chart.LineChart], more_cases: int
+    page: Page, benchmark: str, over_sets: Sequence[LineChart], more_cases: int
 ) -> dict[str, Any]:
     """Build a benchmark's part: charts, cases over their sets, rows."""
     results = [r for r in page.results if r.group.key.benchmark == benchmark]
@@ -336,7 +337,7 @@ def _models(results: Sequence[Result], lang: str) -> str:
 
 def _over_sets(
     page: Page, cases: Sequence[CaseHistory], axes: Mapping[str, TimeAxis]
-) -> list[chart.LineChart]:
+) -> list[LineChart]:
     """Draw cases over their sets, on the axis of all cases of their benchmark."""
     if not cases:
         return []
@@ -409,15 +410,15 @@ def _kind(verdict: str) -> str:
     return STATES.get(state_of(verdict).rstrip(";:"), "soft")
 
 
-def _legend(charts: Iterable[Sequence[chart.LineChart]]) -> list[tuple[str, str]]:
+def _legend(charts: Iterable[Sequence[LineChart]]) -> list[tuple[str, str]]:
     """Draw each key of some charts once, with its words."""
     lists = sorted((one.keys for some in charts for one in some), key=len, reverse=True)
-    return [(chart.sign(key), key.text) for key in dict.fromkeys(itertools.chain(*lists))]
+    return [(svg.sign(key), key.text) for key in dict.fromkeys(itertools.chain(*lists))]
 
 
-def _drawn(charts: Sequence[chart.LineChart]) -> list[tuple[str, list[str]]]:
+def _drawn(charts: Sequence[LineChart]) -> list[tuple[str, list[str]]]:
     """Draw charts, each with the words of its events."""
-    return [(chart.svg(one), [event.text for event in one.events]) for one in charts]
+    return [(svg.element(one), [event.text for event in one.events]) for one in charts]
 
 
 # What unfolds below a row

@@ -16,7 +16,7 @@ from k8sbench.measure.run.recorded import Curve
 from k8sbench.model.compared import CaseHistory, Point
 from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import Measurement
-from k8sbench.report import chart, columns, formats, group_words
+from k8sbench.report import columns, formats, group_words, svg
 from k8sbench.report.chart import Bar, BarChart, Dot, Key, LineChart, Panel, Tick, Trace
 from k8sbench.report.time_axis import TimeAxis, events
 from k8sbench.report.words import phrase, say
@@ -310,7 +310,7 @@ def sparkline(series: CaseHistory, axis: TimeAxis, lang: str = "en") -> str:
     if len(points) < 2:
         return ""
     title = say(lang, "sparkline", sets=len(points))
-    return chart.sparkline(title, points, axis.ends)
+    return svg.sparkline(title, points, axis.ends)
 
 
 def over_time(run: History, name: str, lang: str = "en") -> list[LineChart]:

@@ -13,7 +13,7 @@ import msgspec
 from k8sbench.model.group import Group, Member, Parity, Result
 from k8sbench.model.run import Run
 from k8sbench.model.spec import BenchmarkSpec
-from k8sbench.report import chart, document, environment, formats, group_words, plot
+from k8sbench.report import document, environment, formats, group_words, plot, svg
 from k8sbench.report.chart import Chart
 from k8sbench.report.environment import Given
 from k8sbench.report.plot import History
@@ -128,7 +128,7 @@ def files(made: Publication, readme: str) -> dict[str, str | bytes]:
         environment.FILE: made.given_text,
         NOTES: made.notes,
     }
-    drawn = {path: chart.document([one]) for path, one in made.charts}
+    drawn = {path: svg.document([one]) for path, one in made.charts}
     return {path: text for path, text in rows.items() if text} | drawn
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.kubernetes.client import api
-from k8sbench.model.kinds import PYTORCH_JOB, JobKind
+from k8sbench.model.job_kind import JobKind
+from k8sbench.model.kinds import PYTORCH_JOB
 from k8sbench.model.kube import KubeObject, name_of
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.model.kinds import PADDLE_JOB, TRAIN_JOB, JobKind
+from k8sbench.model.job_kind import JobKind
+from k8sbench.model.kinds import PADDLE_JOB, TRAIN_JOB
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Shell, until
 from tests.harness.node import faults, image

@@ -2,7 +2,8 @@
 
 import pytest
 
-from k8sbench.model.kinds import KINDS, InjectedVariable, JobKind
+from k8sbench.model.job_kind import InjectedVariable, JobKind
+from k8sbench.model.kinds import KINDS
 from k8sbench.model.phase import Phase
 
 DEMO = JobKind(

@@ -14,7 +14,8 @@ from k8sbench.diagnose.job import state
 from k8sbench.diagnose.preflight.facts import permissions
 from k8sbench.model import identity
 from k8sbench.model.errors import UsageError
-from k8sbench.model.kinds import KINDS, JobKind, default_kind, kind_of
+from k8sbench.model.job_kind import JobKind
+from k8sbench.model.kinds import KINDS, default_kind, kind_of
 from k8sbench.model.phase import Phase
 from k8sbench.render import manifest
 from tests.tiers import ROOT
@@ -150,6 +151,7 @@ def test_nothing_else_knows_a_kind_by_name() -> None:
     # A report repeats a program on one node by its launcher's own variables.
     beside = root / "report" / "repeating.py"
     known = (
+        root / "model" / "job_kind.py",
         root / "model" / "kinds.py",
         root / "model" / "operators.py",
         root / "trainers",

@@ -34,7 +34,8 @@ from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, kept_by
 from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, EarlierAttempt, NoRoom, OwnedElsewhere, UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION
-from k8sbench.model.kinds import KINDS, JobKind, kind_of
+from k8sbench.model.job_kind import JobKind
+from k8sbench.model.kinds import KINDS, kind_of
 from k8sbench.model.kube import (
     RUN_LABEL,
     JobOwner,

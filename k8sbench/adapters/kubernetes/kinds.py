@@ -13,7 +13,8 @@ import msgspec
 from k8sbench.diagnose.job.causes import FREQUENT_SILENT_EVENTS
 from k8sbench.model.benchmark_object import API_VERSION as BENCHMARK_VERSION
 from k8sbench.model.identity import LABEL_DOMAIN, PLAN_ANNOTATION
-from k8sbench.model.kinds import KINDS, OBSERVED, JobKind
+from k8sbench.model.job_kind import JobKind
+from k8sbench.model.kinds import KINDS, OBSERVED
 from k8sbench.model.kube import (
     MANAGED,
     RUN_LABEL,

@@ -8,7 +8,8 @@ from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.errors import BenchError, NotFound
-from k8sbench.model.kinds import OBSERVED, JobKind
+from k8sbench.model.job_kind import JobKind
+from k8sbench.model.kinds import OBSERVED
 from k8sbench.model.kube import KubeObject, labels_of, name_of
 from k8sbench.model.pool import PRODUCT
 

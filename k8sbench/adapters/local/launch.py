@@ -24,7 +24,8 @@ from typing import Any
 import msgspec
 
 from k8sbench.model.errors import UsageError
-from k8sbench.model.kinds import KINDS, Variables, filled
+from k8sbench.model.job_kind import Variables, filled
+from k8sbench.model.kinds import KINDS
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import TRAINERS_MOUNT
 

@@ -34,10 +34,11 @@ from k8sbench.adapters.lines import MARKED_BYTES, digest
 from k8sbench.adapters.store import disk
 from k8sbench.json_decoders import decoder
 from k8sbench.model.errors import StoreError
-from k8sbench.model.kinds import rank_order, replica_of_log
+from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Moment, Phase, Transition
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.replica_logs import replica_of_log
 from k8sbench.model.run import Location, Process, Run, Wish
 from k8sbench.ports import LogLine, LogMark
 

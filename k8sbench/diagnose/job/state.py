@@ -30,7 +30,7 @@ from k8sbench.diagnose.job.facts import (
 from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.errors import Finding
 from k8sbench.model.identity import LABEL_DOMAIN
-from k8sbench.model.kinds import JobKind
+from k8sbench.model.job_kind import JobKind
 from k8sbench.model.kube import (
     KubeObject,
     annotations_of,

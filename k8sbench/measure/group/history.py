@@ -49,11 +49,15 @@ def changes(fitting: Iterable[GroupRow], known: KnownGroups) -> list[CaseChange]
     rows = {row.group_id: row for row in fitting if series.counts(row)}
     judged = known.judged(rows.values())
     still = {
-        line: found.since
+        line: found
         for line, row in series.newest(rows.values()).items()
         if (found := judged[row.group_id].open) is not None
     }
-    begins = {row.line: row.began for row in rows.values() if row.set_name == still.get(row.line)}
+    begins = {
+        row.line: row.began
+        for row in rows.values()
+        if row.line in still and row.set_name == still[row.line].since
+    }
     marks = {
         group_id: one.mark
         for group_id, one in judged.items()
@@ -61,9 +65,9 @@ def changes(fitting: Iterable[GroupRow], known: KnownGroups) -> list[CaseChange]
     }
 
     def is_open(row: GroupRow, mark: Mark) -> bool:
-        """True for the open change of a case, and for each further drop since its begin."""
-        begin = begins.get(row.line, math.inf)
-        return mark.since == still.get(row.line) or (mark.change < 0 and row.began >= begin)
+        found = still.get(row.line)
+        is_later = row.began >= begins.get(row.line, math.inf)
+        return found is not None and found.includes(mark, is_later=is_later)
 
     made = [
         CaseChange(

@@ -57,9 +57,10 @@ def _drops(one: CaseHistory) -> Iterator[str]:
     yield one.open.since
     names = [point.group.key.set_name for point in one.points]
     later = one.points[names.index(one.open.since) + 1 :] if one.open.since in names else ()
-    for point in later:
-        if point.mark is not None and point.mark.kind == "step" and point.mark.change < 0:
-            yield point.mark.since
+    marks = (point.mark for point in later if point.mark is not None)
+    for mark in marks:
+        if mark.kind != "drift" and one.open.includes(mark, is_later=True):
+            yield mark.since
 
 
 def _line(one: CaseHistory) -> Line:

@@ -9,7 +9,8 @@ from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from k8sbench.model.kinds import PYTORCH_JOB, JobKind
+from k8sbench.model.job_kind import JobKind
+from k8sbench.model.kinds import PYTORCH_JOB
 from tests.harness.cluster import network
 from tests.harness.cluster.limits import SECONDS
 

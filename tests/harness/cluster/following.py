@@ -15,7 +15,8 @@ from k8sbench.adapters.files import catalog
 from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 from k8sbench.limits import Limits
-from k8sbench.model.kinds import PYTORCH_JOB, JobKind, kind_of
+from k8sbench.model.job_kind import JobKind
+from k8sbench.model.kinds import PYTORCH_JOB, kind_of
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import NodePool, Toleration

@@ -11,7 +11,7 @@ from rich.terminal_theme import TerminalTheme
 from k8sbench.cli.terminal import display
 from k8sbench.cli.terminal.live import LiveRun
 from k8sbench.model.phase import Phase
-from k8sbench.report import chart, plot
+from k8sbench.report import plot, svg
 from k8sbench.report.time_axis import time_axis
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, moved, step
@@ -63,4 +63,4 @@ def history() -> str:
     """Draw four cases of one benchmark over thirty nights, with what happened to them."""
     made = pages.nightly(30, 4, change=pages.troubled)
     axis = time_axis(made.series)
-    return chart.document(plot.over_sets(made.series, axis)).decode()
+    return svg.document(plot.over_sets(made.series, axis)).decode()

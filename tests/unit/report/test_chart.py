@@ -6,8 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from k8sbench.report import chart
-from k8sbench.report.chart import Bar, BarChart, Dot, Event, Key, LineChart, Panel, Tick, Trace
+from k8sbench.report import svg
+from k8sbench.report.chart import (
+    Bar,
+    BarChart,
+    Chart,
+    Dot,
+    Event,
+    Key,
+    LineChart,
+    Panel,
+    Tick,
+    Trace,
+)
 
 
 def one_panel(*points: Dot, **changes: object) -> LineChart:
@@ -53,16 +64,16 @@ def bar(value: float, *marks: float) -> Bar:
     return Bar(label=f"bar {value}", kind="fp32", figure=figure, marks=published)
 
 
-RIGHT = chart.STRETCHED * chart.FINE
+RIGHT = svg.STRETCHED * svg.FINE
 """Right end of a line of a page."""
 
 
-def file(drawn: chart.Chart) -> ET.Element:
-    return ET.fromstring(re.sub(r' xmlns="[^"]*"', "", chart.document([drawn]).decode()))
+def file(drawn: Chart) -> ET.Element:
+    return ET.fromstring(re.sub(r' xmlns="[^"]*"', "", svg.document([drawn]).decode()))
 
 
 def page(drawn: LineChart) -> ET.Element:
-    return ET.fromstring(chart.svg(drawn))
+    return ET.fromstring(svg.element(drawn))
 
 
 def texts(of: ET.Element) -> list[str]:
@@ -88,10 +99,10 @@ def places(strokes: str) -> Iterator[tuple[float, float]]:
 
 def test_a_bar_is_as_long_as_its_figure_and_the_longest_end_fits() -> None:
     drawn = BarChart(title="throughput", bars=(bar(100.0), bar(50.0, 220.0)), mark="published")
-    text = chart.document([drawn]).decode()
+    text = svg.document([drawn]).decode()
     lengths = [float(length) for length in re.findall(r"M0 \S+h([\d.]+)v10", text)]
     assert lengths[0] == pytest.approx(2 * lengths[1], abs=0.2)
-    assert lengths[0] == pytest.approx(100 / 220 * (chart.WIDTH - 2), abs=0.1)
+    assert lengths[0] == pytest.approx(100 / 220 * (svg.WIDTH - 2), abs=0.1)
     assert "<title>100.0 samples/s</title>" in text
     assert texts(file(drawn))[-1] == "published"
 
@@ -162,16 +173,16 @@ def test_a_file_has_margins() -> None:
             at = text.attrib["x"]
             share = float(at.rstrip("%"))
             x = left + (share / 100 * (right - left) if at.endswith("%") else share)
-            length = chart.LETTER * len(text.text or "")
+            length = svg.LETTER * len(text.text or "")
             start = {"middle": 0.5, "end": 1.0}.get(text.attrib.get("text-anchor", ""), 0.0)
-            assert x - start * length >= chart.MARGIN - 5
+            assert x - start * length >= svg.MARGIN - 5
             assert x + (1 - start) * length <= width - 5
             assert float(inner.attrib["y"]) + float(text.attrib["y"]) < height - 5
 
 
 def test_a_long_line_keeps_its_extremes() -> None:
     points = list(marks(page(TALL)))
-    assert len(points) <= chart.MOST_POINTS
+    assert len(points) <= svg.MOST_POINTS
     assert len({round(height) for _, height in points}) == 2
 
 
@@ -182,7 +193,7 @@ def test_round_ticks_include_the_figures() -> None:
 
 
 def test_a_small_line_ends_where_its_points_do() -> None:
-    root = ET.fromstring(chart.sparkline("3 sets", [Dot(0, 1), Dot(1, 3), Dot(2, 2)], (0, 4)))
+    root = ET.fromstring(svg.sparkline("3 sets", [Dot(0, 1), Dot(1, 3), Dot(2, 2)], (0, 4)))
     assert root.attrib["aria-label"] == "3 sets"
     assert not texts(root)
     line, dot = root.iter("path")
@@ -192,10 +203,10 @@ def test_a_small_line_ends_where_its_points_do() -> None:
 
 
 def test_a_page_has_each_colour_twice_and_a_file_on_white() -> None:
-    for kind, (light, dark) in chart.COLOURS.items():
-        assert f".{kind}{{color:{light}}}" in chart.css()
-        assert f".{kind}{{color:{dark}}}" in chart.css(is_dark=True)
-    made = chart.document([EFFICIENCY, SETS]).decode()
-    assert chart.css() in made
+    for kind, (light, dark) in svg.COLOURS.items():
+        assert f".{kind}{{color:{light}}}" in svg.css()
+        assert f".{kind}{{color:{dark}}}" in svg.css(is_dark=True)
+    made = svg.document([EFFICIENCY, SETS]).decode()
+    assert svg.css() in made
     assert made.index("efficiency") < made.index("sets")
     assert ET.fromstring(made).find("{*}rect") is not None

@@ -11,7 +11,8 @@ from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.report import plot
-from k8sbench.report.chart import Bar, BarChart, LineChart, document
+from k8sbench.report.chart import Bar, BarChart, LineChart
+from k8sbench.report.svg import document
 from k8sbench.report.time_axis import time_axis
 from tests.unit import goldens
 from tests.unit.measure.grouped import histories, report
@@ -27,8 +28,8 @@ def bars(charts: list[BarChart]) -> list[Bar]:
 
 def test_the_picture_shows_every_row_with_its_words() -> None:
     results = example.made().results
-    svg = ET.fromstring(document([*plot.bars(results), *plot.scaling(results)]))
-    text = " ".join(one.text or "" for one in svg.findall(".//{*}text"))
+    drawn = ET.fromstring(document([*plot.bars(results), *plot.scaling(results)]))
+    text = " ".join(one.text or "" for one in drawn.findall(".//{*}text"))
     for words in (
         ": 2806.66 (5 of 8 runs); left out: gpu-count",
         "smoke (CPU): a functional test, not a speed measurement",

@@ -21,7 +21,7 @@ from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.lines import LogText, Resume, StampedLine
-from k8sbench.model.kinds import log_name
+from k8sbench.model.replica_logs import log_name
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import JobEvent, LogLine, LogMark
 

@@ -18,7 +18,7 @@ from k8sbench.diagnose.job.facts import DELETED, JobSnapshot
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, JobState
 from k8sbench.model import creation, observed
 from k8sbench.model.identity import NONCE_ANNOTATION
-from k8sbench.model.kinds import kind_of, log_name, replica_of_log
+from k8sbench.model.kinds import kind_of
 from k8sbench.model.kube import (
     JobOwner,
     KubeObject,
@@ -29,6 +29,7 @@ from k8sbench.model.kube import (
     name_of,
 )
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, ReplicaState, Transition
+from k8sbench.model.replica_logs import log_name, replica_of_log
 from k8sbench.model.run import Run
 from k8sbench.ports import JobEvent, KnownPods, LogLine, LogMark
 
