@@ -288,7 +288,8 @@ class LogFacts:
     def _in_steps(self, record: Record, file: str) -> Record:
         """Number a record by its step, where the log counts samples of the job.
 
-        Raises :class:`InputError` if nothing tells the samples of a step.
+        Raises :class:`InputError` if nothing tells the samples of a step, and the record does not
+        state how many it covers.
         """
         expected = choose_expectation(self.candidates, self.families, self.family, self.facts)
         batches = expected.batch_sizes_of(expected.precision)
@@ -296,6 +297,8 @@ class LogFacts:
         batch = batch or (batches.pop() if len(batches) == 1 else 0)
         gpus = expected.gpus or self.facts.whole("gpus") or 0
         samples = self.facts.whole("global_batch") or batch * gpus
+        if not samples and record.steps is not None:
+            return record
         if not samples:
             raise InputError(
                 "numbers its lines by samples, and the samples of a step are not known.",
@@ -305,7 +308,8 @@ class LogFacts:
             )
         total = record.total and round(record.total / samples)
         iteration = round(record.iteration / samples)
-        return msgspec.structs.replace(record, iteration=iteration, total=total)
+        steps = record.steps and max(round(record.steps / samples), 1)
+        return msgspec.structs.replace(record, iteration=iteration, total=total, steps=steps)
 
     def _compare(self, rank: RankRecords, *, resumed: bool) -> None:
         """Compare a further header with the first, knowing its first record."""

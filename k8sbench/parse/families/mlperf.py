@@ -3,11 +3,12 @@
 Each submitter states its speed in another event: samples per second (``throughput``), seconds per
 step (``train_step_time``), or the samples between the stamps of a block. The first of these that a
 log has is read, that of a whole block before that of a step, and no other. What a number of an
-event counts (steps, samples or epochs) differs too: it only weighs the records.
+event counts (steps, samples or epochs) differs too: the times of the first events tell.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -19,12 +20,17 @@ from k8sbench.parse.lines import CleanLine
 
 _NEEDLE = ":::MLLOG"
 _RATE = Shape(name="mlperf", number="rate")
+_RATE_BY_SAMPLES = Shape(name="mlperf", number="rate", counts_samples=True)
+"""Of a log that counts samples and does not state those of a step."""
 _RATE_OF_ONE = Shape(name="mlperf of one GPU", number="rate", per="card")
 _SECONDS = Shape(name="mlperf by step", number="seconds")
-_COUNTS = ("samples_count", "step", "step_num", "epoch_num", "epoch_count")
+_SAMPLES_COUNT = "samples_count"
+_COUNTS = (_SAMPLES_COUNT, "step", "step_num", "epoch_num", "epoch_count")
 """Numbers of an event that count what was done, the best first."""
 _RATES = ("throughput", "imgs_sec")
 _STEP_TIMES = ("train_step_time", "train_step_timing in s", "train_step_timing")
+_BEGINS = frozenset({"run_start", "block_start", "epoch_start", "eval_stop"})
+"""Begins of training."""
 _ENDS = frozenset({"block_stop", "eval_start", "epoch_stop", "run_stop"})
 """Ends of blocks."""
 _OTHER_UNITS = frozenset({"minigo"})
@@ -44,6 +50,8 @@ SAMPLES = 100_000
 """Fewer ``train_samples`` may be steps, or other samples."""
 FAR_ABOVE = 3.0
 """Rate ÷ samples by the run's time, evaluations included, from which on the two contradict."""
+SAME_TIME = 2.0
+"""Largest quotient of the time that an event covers and that of its number, in a unit."""
 UNDECIDED = 2000
 """Step times that are kept until a block ends, whose own statement goes before theirs."""
 
@@ -59,6 +67,10 @@ class _Speed(NamedTuple):
     """Samples per second of the job."""
     seconds: float | None = None
     """Seconds of a step."""
+    counts_samples: bool = False
+    """True if ``done`` counts samples by its name."""
+    passed: float | None = None
+    """Seconds since training began or the event before; None if unknown."""
 
 
 _Said = tuple[CleanLine, _Speed]
@@ -85,6 +97,12 @@ class _MlperfReader(LineReader):
         """Samples of the latest epoch by its time; None if the log does not tell."""
         self._counted = 0.0
         """The latest event's count."""
+        self._begin: float | None = None
+        """Milliseconds at the latest begin of training."""
+        self._latest: dict[tuple[object, ...], float] = {}
+        """Milliseconds of the latest event of each kind since then."""
+        self._unit: float | None = None
+        """Samples of one of what is counted; None so far."""
         self._amount = 0.0
         """Amount of all records."""
         self._time = 0.0
@@ -120,9 +138,12 @@ class _MlperfReader(LineReader):
         elif key == "epoch_stop":
             self._epochs += 1
             yield from self._epoch_end(line, at)
+        if key in _BEGINS and at is not None:
+            self._begin = at
+            self._latest.clear()
         benchmark = self._facts.get("submission_benchmark")
         for speed in () if benchmark in _OTHER_UNITS else _speeds(event, self._measure_block):
-            yield from self._say((line, speed))
+            yield from self._say((line, self._timed(speed, at)))
         if key in _ENDS:
             yield from self._decide()
 
@@ -138,13 +159,24 @@ class _MlperfReader(LineReader):
         if key == "block_stop":
             self._ended = max(samples, self._ended)
         if key == "block_stop" and before is not None and samples > before[0] and at > before[1]:
-            yield _Speed((key,), samples, rate=1000 * (samples - before[0]) / (at - before[1]))
+            rate = 1000 * (samples - before[0]) / (at - before[1])
+            yield _Speed((key,), samples, rate=rate, counts_samples=True)
+
+    def _timed(self, speed: _Speed, at: float | None) -> _Speed:
+        """Add the time since training began or the event before."""
+        since = self._latest.get(speed.kind, self._begin)
+        if at is None:
+            return speed
+        self._latest[speed.kind] = at
+        return speed if since is None else speed._replace(passed=(at - since) / 1000)
 
     def _say(self, said: _Said) -> Iterator[Item]:
         """Yield a record, once it is known which events state the log's speed."""
         if self._kind is None:
             self._undecided.append(said)
-            if said[1].rate or len(self._undecided) == UNDECIDED:
+            # Of the very first event in a log the time that it covers is not known.
+            is_timed = said[1].passed is not None or said[1].counts_samples
+            if (said[1].rate and is_timed) or len(self._undecided) == UNDECIDED:
                 yield from self._decide()
         elif self._kind == said[1].kind:
             yield from self._record(*said)
@@ -158,21 +190,64 @@ class _MlperfReader(LineReader):
             self._undecided, key=lambda said: (said[1].rate is None, kinds.count(said[1].kind))
         )
         self._kind = best.kind
-        for line, speed in self._undecided:
-            if speed.kind == self._kind:
-                yield from self._record(line, speed)
+        chosen = [said for said in self._undecided if said[1].kind == self._kind]
+        counted = 0.0
+        for _, speed in chosen:
+            done = speed.done or 0.0
+            self._unit = self._unit or self._unit_of(speed, _added(done, counted))
+            counted = done
+        for line, speed in chosen:
+            yield from self._record(line, speed)
         self._undecided.clear()
+
+    def _is_of_one(self, speed: _Speed) -> bool:
+        """True if an event states the rate of one GPU."""
+        return speed.rate is not None and (self._job_rate or 0.0) > OF_ONE_GPU * speed.rate
+
+    def _unit_of(self, speed: _Speed, added: float) -> float | None:
+        """Return the samples of one of what an event counts; None if nothing tells.
+
+        Of samples, steps and epochs it is what comes nearest to the speed by the time. If none
+        does, the two give it.
+        """
+        if speed.counts_samples:
+            return 1.0
+        batch = self._batch
+        rate = self._job_rate if self._is_of_one(speed) else speed.rate
+        if rate is None and batch and speed.seconds:
+            rate = batch / speed.seconds
+        if not (rate and added and speed.passed and speed.passed > 0):
+            return None
+        by_time = rate * speed.passed / added
+        units = filter(None, (1.0, batch, self._samples_of_epoch()))
+        apart, unit = min((abs(math.log(unit / by_time)), unit) for unit in units)
+        return unit if apart < math.log(SAME_TIME) else by_time
+
+    @property
+    def _batch(self) -> float | None:
+        return _number(self._facts.get("global_batch_size"))
+
+    def _samples_of_epoch(self) -> float | None:
+        """Return the samples of an epoch; None if unknown."""
+        stated = _number(self._facts.get("train_samples")) or 0.0
+        if math.isclose(stated * (self._batch or 0.0), RETINANET_SAMPLES, rel_tol=ROUNDED):
+            return RETINANET_SAMPLES
+        return stated if stated >= SAMPLES else None
 
     def _record(self, line: CleanLine, speed: _Speed) -> Iterator[Item]:
         # Some events have the count since the begin, others that of their block, or none.
-        count = speed.done
-        added = 1.0 if not count else count - self._counted if count > self._counted else count
-        self._counted = count or 0.0
+        added = _added(speed.done or 0.0, self._counted)
+        self._counted = speed.done or 0.0
+        self._unit = self._unit or self._unit_of(speed, added)
+        if self._unit and self._batch:
+            added *= self._unit / self._batch
+        by_samples = self._unit == 1 and not self._batch
         before = round(self._amount)
         self._amount += added
         self._time += added * (speed.seconds or 1 / (speed.rate or 1))
         mean = self._amount / self._time
-        of_one = speed.rate is not None and (self._job_rate or 0.0) > OF_ONE_GPU * speed.rate
+        of_one = self._is_of_one(speed)
+        rate = _RATE_OF_ONE if of_one else _RATE_BY_SAMPLES if by_samples else _RATE
         # Of one run all have one text: the last of them counts.
         whole = {
             "whole_run_rate": mean if speed.rate else None,
@@ -186,7 +261,7 @@ class _MlperfReader(LineReader):
             line=line.number,
             text=line.text,
             source=line.source,
-            shape=_SECONDS if speed.rate is None else _RATE_OF_ONE if of_one else _RATE,
+            shape=_SECONDS if speed.rate is None else rate,
             iteration=before + steps,
             steps=steps,
             rate=speed.rate,
@@ -198,9 +273,7 @@ class _MlperfReader(LineReader):
 
         Most submitters state its samples per second of one GPU, some those of the job.
         """
-        steps = _number(self._facts.get("train_samples")) or 0.0
-        samples = steps * (_number(self._facts.get("global_batch_size")) or 0.0)
-        is_known = math.isclose(samples, RETINANET_SAMPLES, rel_tol=ROUNDED)
+        is_known = self._samples_of_epoch() == RETINANET_SAMPLES
         if is_known and at and self._epoch and at > self._epoch:
             self._job_rate = 1000 * RETINANET_SAMPLES / (at - self._epoch)
             yield line.mark("summary", f"{_NEEDLE} epoch", {"job_rate": self._job_rate})
@@ -225,21 +298,28 @@ def _speeds(
     key = event.get("key")
     value = event.get("value")
     about = event["metadata"]
-    count = next((n for name in _COUNTS if (n := _number(about.get(name))) is not None), None)
+    counts = ((n, name) for name in _COUNTS if (n := _number(about.get(name))) is not None)
+    count, name = next(counts, (None, ""))
+    said = functools.partial(_Speed, done=count, counts_samples=name == _SAMPLES_COUNT)
     place = (key, about.get("file"), about.get("lineno"))
     if key in {"block_start", "block_stop"}:
         at = _number(event.get("time_ms"))
         yield from of_block(key, _number(about.get("samples_count")), at)
     elif key == "throughput" and (rate := _number(value)):
-        yield _Speed(place, count, rate=rate)
+        yield said(place, rate=rate)
     elif key == "tracked_stats" and isinstance(value, dict):
         kind = (*place, *sorted(value))
         rate = next((r for name in _RATES if (r := _number(value.get(name)))), None)
         seconds = next((t for name in _STEP_TIMES if (t := _number(value.get(name)))), None)
         if rate:
-            yield _Speed(kind, count, rate=rate)
+            yield said(kind, rate=rate)
         elif seconds:
-            yield _Speed(kind, count, seconds=seconds)
+            yield said(kind, seconds=seconds)
+
+
+def _added(count: float, before: float) -> float:
+    """Return what an event adds, given its count and the one before; 1 without a count."""
+    return count - before if count > before else count or 1.0
 
 
 def _number(value: object) -> float | None:

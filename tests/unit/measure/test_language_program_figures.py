@@ -258,7 +258,7 @@ SAMPLES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "warmup_iterations": 20,
         },
     ),
-    # Blocks of 1,024 sequences at 64/s, once at 32/s; the first is the warm-up.
+    # Blocks of 1,024 sequences, 32 a step, at 64/s, once at 32/s; the first is the warm-up.
     "mlperf_throughput.log": (
         "mlperf",
         {"gpus": 8},
@@ -267,19 +267,32 @@ SAMPLES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "tokens_per_second": 8192 * 29 * 1024 / 480,
             "batch_size_per_gpu": 4,
             "warmup_iterations": 1,
+            "iterations": 29 * 32,
+            "window.seconds": 480.0,
         },
     ),
     # 8 sequences a step, in 1 s by the statements of blocks, once 2 s. Those of steps are not read.
     "mlperf_step_time.log": (
         "mlperf",
         {"gpus": 8},
-        {"time_weighted": 29 * 8 / (28 * 1 + 2), "records": 29, "batch_size_per_gpu": 1},
+        {
+            "time_weighted": 29 * 8 / (28 * 1 + 2),
+            "records": 29,
+            "batch_size_per_gpu": 1,
+            "iterations": 29 * 48,
+            "window.seconds": 48.0 * (28 * 1 + 2),
+        },
     ),
-    # 1,000 images/s on each of 8 GPUs; the first epoch is the warm-up.
+    # 1,000 images/s on each of 8 GPUs; the first epoch is the warm-up. Events count epochs.
     "mlperf_retinanet.log": (
         "mlperf",
         {"gpus": 8},
-        {"time_weighted": 8000.0, "records": 6, "batch_size_per_gpu": 32},
+        {
+            "time_weighted": 8000.0,
+            "records": 6,
+            "batch_size_per_gpu": 32,
+            "window.seconds": 6 * 1_170_301 / 8000,
+        },
     ),
     # 8 GPUs × 32. The first step of an epoch takes 6 s and 2 s, each other one 0.2 s; lines have
     # the mean of the last 20. Steps 22–191, then 200 more up to the 191st of the second epoch,
@@ -323,7 +336,6 @@ SAMPLES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "batch_size_per_gpu": 8,
         },
     ),
-    # 65,536 samples: 2 s for 100 steps, 4 s with an evaluation.
     # 64 samples a step. Behind 20 steps 28 lines of 5 s and ten of 5.1 s, of ten steps each; the
     # printed samples per second are a tenth.
     "paddlenlp.log": (
@@ -336,6 +348,7 @@ SAMPLES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "framework": "paddle",
         },
     ),
+    # 65,536 samples: 2 s for 100 steps, 4 s with an evaluation.
     "hugectr.log": (
         "hugectr",
         {"gpus": 8},

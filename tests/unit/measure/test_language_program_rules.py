@@ -368,6 +368,11 @@ def test_llama_factory_s_evaluations_and_its_end_are_no_training_lines(empty: bo
 # MLPerf
 
 
+def mlperf_event(seconds: float, key: str, value: object = None, **about: object) -> str:
+    said = {"time_ms": 1000 * (seconds + 1), "key": key, "value": value}
+    return f":::MLLOG {json.dumps(said | {'metadata': {'file': 't.py', 'lineno': 1} | about})}"
+
+
 def test_minigo_has_no_figure() -> None:
     log = [x.replace("llama31_8b", "minigo") for x in lines_of("mlperf_throughput.log")]
     with pytest.raises(InputError, match="no training line"):
@@ -380,6 +385,32 @@ def test_retinanet_s_rates_are_of_one_gpu_and_agree_with_its_epochs() -> None:
     assert found.rate == pytest.approx(1_170_301 / 146.2876, rel=1e-4)
     found = of("mlperf", "mlperf_retinanet.log", gpus=4)
     assert ids(found, "reject") == ["summary-mismatch"]
+
+
+@pytest.mark.parametrize(
+    ("step", "batch", "known"),
+    [
+        (10, 32, True),
+        (320, 32, True),
+        (320, None, True),
+        # An amount that no unit explains: the rate and the time tell.
+        (1, 32, True),
+        (320, None, False),
+    ],
+)
+def test_what_mlperf_s_events_count_follows_from_their_times(
+    step: int, batch: int | None, known: bool
+) -> None:
+    log = [] if batch is None else [mlperf_event(0, "global_batch_size", batch)]
+    log += [
+        mlperf_event(5 * n, "tracked_stats", {"throughput": 64.0}, step=step * n)
+        for n in range(1, 31)
+    ]
+    found = of("mlperf", log, gpus=8, batch_size=4 if known else None)
+    assert found.verdict == "valid"
+    assert found.rate == pytest.approx(64.0)
+    assert found.window is not None
+    assert (found.window.seconds, found.iterations) == ((145.0, 290) if known else (None, 9280))
 
 
 def test_rates_that_mlperf_states_of_the_job_are_no_gpu_s() -> None:
@@ -398,10 +429,7 @@ def test_rates_far_above_the_samples_of_the_run_by_its_time_are_those_of_handing
     rate: float, rejected: list[str]
 ) -> None:
     # Ten epochs of 1,281,167 samples in 1,500 s are 8,541 samples/s, evaluations included.
-    def event(seconds: float, key: str, value: object = None, **about: object) -> str:
-        said = {"time_ms": 1000 * (seconds + 1), "key": key, "value": value}
-        return f":::MLLOG {json.dumps(said | {'metadata': {'file': 't.py', 'lineno': 1} | about})}"
-
+    event = mlperf_event
     log = [event(0, "global_batch_size", 3264), event(0, "train_samples", 1_281_167)]
     log.append(event(0, "run_start"))
     for epoch in range(1, 11):
