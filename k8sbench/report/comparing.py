@@ -210,6 +210,7 @@ def table(compared: Comparison, *, is_short: bool = False) -> Table:
                 right=0 < n < 5,
                 whole=True,
                 stays=True,
+                tells_apart=title == "case",
                 optional=title == "interval",
                 states=title == "verdict",
             )

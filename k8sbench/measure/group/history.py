@@ -83,10 +83,14 @@ def changes(fitting: Iterable[GroupRow], known: KnownGroups) -> list[CaseChange]
 
 def why_unchanged(fitting: Iterable[GroupRow]) -> str:
     """Tell why the sets of some cases show no change."""
-    whys = [_unmarked(case) for case in cases(fitting)]
-    if None in whys:
-        return "No case has changed."
-    return f"No case could be judged: {'; '.join(sorted({why for why in whys if why}))}."
+    kinds: dict[str, str] = {}
+    # Of the cases with too few sets, the one with the most is told of.
+    for case in sorted(cases(fitting), key=len, reverse=True):
+        why = _unmarked(case)
+        if why is None:
+            return "No case has changed."
+        kinds.setdefault(why.partition(";")[0], why)
+    return f"No case could be judged: {'; '.join(sorted(kinds.values()))}."
 
 
 def _unmarked(rows: Sequence[GroupRow]) -> str | None:
