@@ -107,6 +107,10 @@ def submit(
             reporter.plan(plan)
         cases.note_repeats(planned, reporter.note)
         reporter.note(target.why)
+        if any(plan.backend == "local" for plan, _ in rendered):
+            reporter.note(
+                "These manifests are run as processes; k8sbench render writes those for a cluster."
+            )
         return DryRun(manifests=tuple(one for _, of_case in rendered for one in of_case))
     planned = _drop_unfit(planned, request, target, reporter.note)
     if target.api is None:
