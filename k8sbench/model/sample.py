@@ -125,6 +125,8 @@ class Record(_Printed, frozen=True, kw_only=True, gc=False):
     """Seconds of one iteration."""
     mean_seconds: float | None = None
     """Running mean of the seconds of an iteration."""
+    mean_begin: int = 0
+    """Iterations before the first one of a running mean, which a resumed program begins anew."""
     loss: float | None = None
     waiting: float | None = None
     """Share of the time spent waiting for data, 0–1."""

@@ -55,7 +55,7 @@ class RunningMean:
             self._untimed = int(self._shape.skips > 0 and record.iteration == 2)
         before = self.printed
         self.printed = self._cover(record)
-        if previous <= self._shape.skips < record.iteration:
+        if previous - record.mean_begin <= self._shape.skips < record.iteration - record.mean_begin:
             # The mean began anew in between, or here.
             return self.printed
         return Covered(
@@ -63,7 +63,7 @@ class RunningMean:
         )
 
     def _cover(self, record: Record) -> Covered:
-        iterations, skips = record.iteration, self._shape.skips
+        iterations, skips = record.iteration - record.mean_begin, self._shape.skips
         if iterations > skips:
             iterations -= skips
         else:

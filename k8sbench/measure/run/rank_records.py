@@ -316,7 +316,10 @@ class RankRecords:
         """Begin the log with its first record; ``upto``: iterations to the second."""
         line = new.line
         begin = line.position - new.own.iterations
-        self._open_late(begin, before=line.position - max(upto, self.usual))
+        resumed_after = line.record.mean_begin
+        if resumed_after or not self._running:
+            before = line.position - max(upto, self.usual)
+            self._open_late(resumed_after or begin, before=before)
         self._opening_position = line.position
         self.opening = None if new.restart else Occurrence(line.file, line.record, begin)
         self._count(new, even=False, in_epoch=not epoch.is_new, explained=True)
@@ -452,8 +455,7 @@ class RankRecords:
 
         ``before``: where the line before the first one would stand.
         """
-        window, shape = self.window, self.shape
-        tells = shape.numbering == "run" and not self._running
+        window, tells = self.window, self.shape.numbering == "run"
         if self.warms_up and tells and min(begin, before) > window.warmup:
             self.window = CountedSteps(begin + window.warmup, begin + window.end, begin)
             self.distances.move(self.window)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.sample import Item, Record, Shape
+from k8sbench.model.sample import Item, Mark, Record, Shape
 from k8sbench.parse.family import (
     EvaluationRule,
     Family,
@@ -98,6 +98,23 @@ _DETECTRON_RECORD = padded(
     r".*?(?:\bmax_mem: (?P<memory>\d+)M)?"
 )
 
+
+class _DetectronReader(LineReader):
+    def __init__(self, family: Family) -> None:
+        self._begin = 0
+        """Iterations before the process began."""
+        super().__init__(family)
+
+    def read(self, line: CleanLine) -> list[Item]:
+        items = super().read(line)
+        for place, item in enumerate(items):
+            if isinstance(item, Mark) and item.kind == "restart":
+                self._begin = int(item.number("iteration") or 0)
+            elif isinstance(item, Record):
+                items[place] = msgspec.structs.replace(item, mean_begin=self._begin)
+        return items
+
+
 DETECTRON2 = Family(
     name="detectron2",
     title="detectron2",
@@ -117,7 +134,13 @@ DETECTRON2 = Family(
             begins=re.compile(r"\beta: "),
         ),
     ),
+    make_reader=_DetectronReader,
     marks=(
+        MarkRule(
+            "Starting training from iteration ",
+            "restart",
+            padded(r"Starting training from iteration (?P<iteration>[1-9]\d{0,11})"),
+        ),
         MarkRule("Start inference on", "evaluation"),
         MarkRule("Saving checkpoint to", "checkpoint"),
         MarkRule("Overall training speed: ", "finished"),

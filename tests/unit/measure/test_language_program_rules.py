@@ -365,6 +365,25 @@ def test_llama_factory_s_evaluations_and_its_end_are_no_training_lines(empty: bo
     assert (found.training_lines, ids(found)) == (39, [])
 
 
+# detectron2
+
+
+def test_detectron2_s_mean_begins_anew_where_a_run_is_resumed() -> None:
+    def later(line: str, by: int) -> str:
+        line = re.sub(r"iter: (\d+)", lambda found: f"iter: {int(found[1]) + by}", line)
+        return line.replace("from iteration 0", f"from iteration {by}")
+
+    fresh = lines_of("detectron2.log")
+    alone = of("detectron2", [later(line, 5000) for line in fresh])
+    rate = 580 * 16 / (480 * 0.5 + 100 * 1.0)
+    assert (alone.verdict, alone.iterations) == ("valid", 580)
+    assert alone.rate == pytest.approx(rate, rel=1e-4)
+    # A run and its continuation in one file: the second mean is of its own iterations.
+    both = of("detectron2", [*fresh, *(later(line, 400) for line in fresh[4:])])
+    assert (both.verdict, both.iterations) == ("valid", 980)
+    assert both.rate == pytest.approx(980 * 16 / (780 * 0.5 + 200 * 1.0), rel=1e-2)
+
+
 # MLPerf
 
 
