@@ -173,6 +173,8 @@ class CaseChange(msgspec.Struct, frozen=True, kw_only=True):
     mark: Mark
     is_open: bool
     """True if the case has not recovered from it, or from an earlier one."""
+    of_several_models: bool = False
+    """True if the cases that were looked at have several GPU models."""
 
 
 class CaseHistory(msgspec.Struct, frozen=True, kw_only=True):

@@ -259,10 +259,16 @@ def has_several_models(groups: Iterable[Group]) -> bool:
 
 
 def with_models(
-    groups: Iterable[Group], base: Callable[[Group], str] = case_name
+    groups: Iterable[Group],
+    base: Callable[[Group], str] = case_name,
+    *,
+    is_of_several: bool = False,
 ) -> Callable[[Group], str]:
-    """Return ``base``, followed by the GPU model if the groups have several."""
-    if not has_several_models(groups):
+    """Return ``base``, followed by the GPU model if the groups have several.
+
+    Also if what they were chosen from has: ``is_of_several``.
+    """
+    if not is_of_several and not has_several_models(groups):
         return base
     return lambda group: f"{base(group)} {value(group, 'GPU model')}".rstrip()
 

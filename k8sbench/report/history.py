@@ -25,7 +25,9 @@ def _names(cases: Sequence[CaseHistory | CaseChange]) -> list[str]:
     # Several changes of a case have its name.
     newest = {one.group.row.line: one.group for one in cases}
     groups = list(newest.values())
-    found = group_words.names(groups, group_words.with_models(groups, group_words.with_batch))
+    is_of_several = any(isinstance(one, CaseChange) and one.of_several_models for one in cases)
+    base = group_words.with_models(groups, group_words.with_batch, is_of_several=is_of_several)
+    found = group_words.names(groups, base)
     return [found[newest[one.group.row.line].key.id] for one in cases]
 
 

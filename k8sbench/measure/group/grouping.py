@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -66,8 +66,13 @@ def groups(
     buckets: dict[GroupKey, list[Candidate]] = {}
     for candidate in candidates:
         buckets.setdefault(candidate.planned, []).append(candidate)
+    dates = {c.run.run_id: at for c in candidates if (at := _began(c.run)) is not None}
+    of_sets: dict[str, float] = {}
+    for candidate in candidates:
+        name, at = candidate.planned.set_name, dates.get(candidate.run.run_id, math.inf)
+        of_sets[name] = min(at, of_sets.get(name, math.inf))
     made = [
-        _group(planned, members)
+        _group(planned, members, dates, of_sets[planned.set_name])
         for planned, candidates in buckets.items()
         for members in _by_gpu_model(candidates)
     ]
@@ -98,8 +103,13 @@ def _by_gpu_model(candidates: list[Candidate]) -> list[list[Candidate]]:
     return [*by_model.values()] if is_divided else [candidates]
 
 
-def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
-    """Check the repeats of one case, given oldest first."""
+def _group(
+    planned: GroupKey, candidates: list[Candidate], dates: Mapping[str, float], of_set: float
+) -> Group:
+    """Check the repeats of one case, given oldest first.
+
+    ``dates`` are the known starts of runs by id; ``of_set`` is the first of the set, else infinite.
+    """
     rejections.other_plans(candidates)
     rejections.mixed(candidates)
     estimator = rejections.common_estimator(candidates)
@@ -114,9 +124,11 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
     parameters, gmac = _model(first.run.plan, measured, missing)
     effective = joined(c.measurement.precision_effective for c in measured)
     seconds, reached = _time_to_train(counted, measured, missing)
-    dates = {c.run.run_id: at for c in candidates if (at := _began(c.run)) is not None}
+    own = [dates[c.run.run_id] for c in candidates if c.run.run_id in dates]
     lengths = [candidate.measurement.iterations for candidate in counted]
-    began = [dates.get(c.run.run_id, c.run.created_at) for c in candidates]
+    # A run without a date, such as one that broke off, ran with those of its set.
+    of_others = [of_set] if math.isfinite(of_set) else [c.run.created_at for c in candidates]
+    began = own or of_others
     return Group(
         key=_key(planned, measured, effective),
         plan=first.run.plan,
@@ -124,7 +136,7 @@ def _group(planned: GroupKey, candidates: list[Candidate]) -> Group:
         estimator=estimator,
         members=tuple(_member(c, estimator) for c in candidates),
         began=(min(began), max(began)),
-        dates=(min(dates.values()), max(dates.values())) if dates else None,
+        dates=(min(own), max(own)) if own else None,
         spread=figures,
         reasons=reasons,
         iterations=(min(lengths), max(lengths)) if lengths else None,

@@ -12,6 +12,7 @@ from k8sbench.measure.group import series
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model.compared import CaseChange, CaseHistory, Point
 from k8sbench.model.group import GroupRow
+from k8sbench.model.identity import UNKNOWN
 from k8sbench.model.series import Line, Mark
 
 
@@ -69,12 +70,14 @@ def changes(fitting: Iterable[GroupRow], known: KnownGroups) -> list[CaseChange]
         is_later = row.began >= begins.get(row.line, math.inf)
         return found is not None and found.includes(mark, is_later=is_later)
 
+    models = {row.gpu_model for row in rows.values()} - {UNKNOWN}
     made = [
         CaseChange(
             group=group,
             at=group.began[0],
             mark=marks[group.key.id],
             is_open=is_open(group.row, marks[group.key.id]),
+            of_several_models=len(models) > 1,
         )
         for group in known.groups(rows[group_id] for group_id in marks)
     ]

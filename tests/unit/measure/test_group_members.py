@@ -15,7 +15,7 @@ from k8sbench.measure.rules import EXIT_CODE
 from k8sbench.measure.run.recorded import measure_run
 from k8sbench.model.group import Group, Member
 from k8sbench.model.identity import UNKNOWN
-from k8sbench.model.measurement import SteadyPart
+from k8sbench.model.measurement import MeasuredWindow, SteadyPart
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
@@ -24,6 +24,7 @@ from tests.unit.measure.group_members import MIXED, only
 from tests.unit.measure.support import Lines
 from tests.unit.presence import present
 from tests.unit.report.factory import (
+    START,
     V100_16,
     V100_32,
     changed,
@@ -157,6 +158,22 @@ def test_a_run_that_failed_when_its_window_was_complete_counts() -> None:
     reasons = (EXIT_CODE.finding("The window is complete."),)
     group = only([run(100.0, phase=Phase.FAILED, measured={"reasons": reasons})])
     assert (group.counted, group.members[0].rate, group.state) == (1, 100.0, "valid")
+
+
+def test_an_imported_run_without_a_date_is_of_the_time_of_its_set() -> None:
+    def at(started: float | None, **fields: Any) -> Run:
+        window = MeasuredWindow(
+            first_iteration=21, last_iteration=120, seconds=1.0, started_at=started
+        )
+        return run(100.0, at=START, backend="imported", measured={"window": window}, **fields)
+
+    broken = at(None, repeat=2)
+    assert only([at(50.0), broken]).began == (50.0, 50.0)
+    alone = {group.key.case: group.began for group in groups([at(50.0, case="1x1"), broken])}
+    assert alone == {"1x1": (50.0, 50.0), "1x8": (50.0, 50.0)}
+    assert only([broken]).began == (START, START)
+    other = {group.began[0] for group in groups([at(50.0, set_name="other"), broken])}
+    assert other == {50.0, START}
 
 
 STATED: dict[str, Any] = {"model": "wide_resnet50_2", "global_batch": 512, "classes": 21}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from k8sbench.measure.group import history, selection
@@ -108,6 +109,18 @@ def test_each_drop_of_a_case_that_has_not_recovered_is_open(
     # Each has the name of its case, without its set.
     names = {row[1].text for row in written.changes_table(found).rows}
     assert len(names) == 1
+
+
+def test_a_change_names_the_gpu_model_of_its_case_where_others_have_another() -> None:
+    made = [night(n, "1x8", [value]) for n, value in enumerate([*FLAT, *dropped(0.05, 3)])]
+    known = Grouped(made)
+    (alone,) = written.changes_table(history.changes(known.rows, known)).rows
+    model = made[0].key.gpu_model
+    assert model not in alone[1].text
+    key = msgspec.structs.replace(made[0].key, gpu_model="A100")
+    known = Grouped([*made, msgspec.structs.replace(made[0], key=key)])
+    (row,) = written.changes_table(history.changes(known.rows, known)).rows
+    assert row[1].text == f"{alone[1].text} {model}"
 
 
 def test_cases_without_enough_sets_are_not_said_to_be_unchanged() -> None:
