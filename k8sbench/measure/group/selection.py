@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.measure.group import comparison, history, known, opened, ratios, speedup
+from k8sbench.measure.group import comparison, history, known, opened, ratios, series, speedup
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model.compared import CaseHistory, Comparison, OpenBegin
 from k8sbench.model.errors import UsageError
@@ -126,7 +126,7 @@ def report(
     results = speedup.results(made, among=among, find=find, published=published)
     marked = (
         msgspec.structs.replace(result, missing_in=gone.get(result.group.key.id))
-        for result in _with_history(results, groups.judged(shown), _fastest(of_sets), newer)
+        for result in _with_history(results, _judged(shown, groups), _fastest(of_sets), newer)
     )
     ordered = sorted(marked, key=lambda it: _order(it.group.key))
     if figure := _FIGURES.get(wanted.sort):
@@ -143,12 +143,12 @@ def report(
     if not over_sets:
         return made_report
     cases = {row.series for row in shown}
-    series = histories(groups, (row for row in fitting if row.series in cases))
+    over_time = histories(groups, (row for row in fitting if row.series in cases))
     return msgspec.structs.replace(
         made_report,
-        series=tuple(series),
+        series=tuple(over_time),
         compared=comparison.newest_sets(groups, fitting),
-        begins=tuple(opened.begins(series, groups)),
+        begins=tuple(opened.begins(over_time, groups)),
     )
 
 
@@ -282,6 +282,28 @@ def missing(shown: Iterable[GroupRow], rows: Iterable[GroupRow]) -> dict[str, Mi
                 since=lacking[-1][1], set_name=name, sets=len(lacking), behind_s=at - begin
             )
     return found
+
+
+def _judged(shown: Sequence[GroupRow], groups: KnownGroups) -> dict[str, Judged]:
+    """Return what their series say of rows; of a newest set without a figure, what is open still.
+
+    That is what the newest set with a figure leaves open.
+    """
+    judged = dict(groups.judged(shown))
+    without = [row for row in shown if row.median is None]
+    measured: defaultdict[str, list[GroupRow]] = defaultdict(list)
+    for row in series.newest(groups.rows).values() if without else ():
+        measured[row.series].append(row)
+    before: dict[str, GroupRow] = {}
+    for row in without:
+        alike = [one for one in measured[row.series] if row.gpu_model in (one.gpu_model, UNKNOWN)]
+        newest = max(alike, key=lambda one: one.began, default=None)
+        if newest is not None and newest.began < row.began:
+            before[row.group_id] = newest
+    still = groups.judged(before.values())
+    for group_id, row in before.items():
+        judged[group_id] = Judged(None, still[row.group_id].open, None)
+    return judged
 
 
 def _with_history(

@@ -11,7 +11,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.report import layout
 from tests.unit.measure.grouped import report
-from tests.unit.report.factory import START, run
+from tests.unit.report.factory import START, reject, run
 
 DAY = 86400.0
 
@@ -70,6 +70,22 @@ def test_a_row_says_since_when_its_case_is_slower() -> None:
     assert back.changed.of_set == pytest.approx(0.08, abs=0.015)
     (table,) = layout.tables([back], ())
     assert re.fullmatch(r"valid ◀ −\d\.\d %, this set \+\d\.\d %", table.rows[0][-1].text)
+
+
+def test_a_rejected_newest_set_hides_no_open_change() -> None:
+    runs = [night(n, 100.0 + n / 10 if n < 9 else 93.0 + n / 10) for n in range(1, 15)]
+    rejected = night(
+        15, None, measured={"verdict": "rejected", "reasons": (reject("beyond-peak"),)}
+    )
+    (result,) = report([*runs, rejected], Wanted()).results
+    assert result.group.key.set_name == "night-15"
+    assert result.changed is not None
+    assert (result.changed.since, result.changed.ratio < 0) == ("night-9", True)
+    (table,) = layout.tables([result], ())
+    assert re.fullmatch(r"rejected ◀ −\d\.\d %", table.rows[0][-1].text)
+    # An older one tells nothing of today.
+    (old,) = report([*runs, rejected, night(16, 94.6)], Wanted(set_name="night-15")).results
+    assert old.changed is None
 
 
 @pytest.mark.parametrize(
