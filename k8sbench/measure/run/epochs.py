@@ -35,7 +35,7 @@ class Epochs:
         """Epoch → iterations before it."""
         self.base = 0
         """Iterations of the run before the current epoch."""
-        self._total = 0
+        self.total = 0
         """Iterations of the latest epoch, which may differ by one; 0 if not stated."""
         self.current: int | None = None
 
@@ -78,7 +78,7 @@ class Epochs:
             # A log that begins in a later epoch: only the total shows where that lies.
             base = max(number - self.first, 0) * total
         elif number > (last := max(self.bases)):
-            base = max(self.bases[last] + (self._total or total) * (number - last), position)
+            base = max(self.bases[last] + (self.total or total) * (number - last), position)
         else:
             return Placement(self.bases.get(number, 0), switches=True, is_new=False)
         return Placement(base, switches=True, is_new=True)
@@ -89,4 +89,4 @@ class Epochs:
         self.base = placement.base
         if placement.is_new:
             self.bases[record.epoch or 0] = placement.base
-            self._total = record.total or 0
+            self.total = record.total or 0

@@ -506,18 +506,20 @@ class RankRecords:
         total = record.total or 0
         opens = self.all_records == 0
         last = max(self.epochs.bases, default=number)
+        # Epochs of one run may differ by an iteration.
+        end = self.epochs.total or total
         self.epochs.switch(record, epoch)
         if epoch.is_new:
             if not opens and self.replay is None:
-                self._count_lost_end(new, skips_epoch=number > last + 1)
+                self._count_lost_end(new, end, skips_epoch=number > last + 1)
             self.sums.epoch = Epoch(record.epoch)
         is_next = epoch.is_new and number - 1 in self.epochs.bases
         self._mean.turn(total, goes_on=is_next and not (opens or new.restart or self.replay))
         self._previous = 0
 
-    def _count_lost_end(self, new: Incoming, *, skips_epoch: bool) -> None:
-        """Note a gap if the last records of the epoch before are missing."""
-        tail = (new.record.total or 0) - self._previous
+    def _count_lost_end(self, new: Incoming, end: int, *, skips_epoch: bool) -> None:
+        """Note a gap if the last records of an epoch are missing; it had ``end`` iterations."""
+        tail = end - self._previous
         if self.usual and (tail >= self.usual or skips_epoch):
             missing = max(tail, self.usual)
             line = Occurrence(new.file, new.record, self.position + missing)

@@ -296,6 +296,24 @@ def test_epochs_whose_lengths_differ_by_one_are_one_run(shorter: int, reasons: l
     assert ids(of("torchvision", log), "reject") == reasons
 
 
+@pytest.mark.parametrize(("second", "reasons"), [(599, []), (600, ["iterations-missing"])])
+def test_the_last_iterations_of_a_shorter_epoch_are_no_lost_line(
+    second: int, reasons: list[str]
+) -> None:
+    # Epochs of 600 iterations, with a line each 50. The last 49 of one of 599 have none; of one of
+    # 600 the last line is lost.
+    lengths = [600, second, 600, 600]
+    log = [
+        f"2026-03-02 1{epoch}:{step // 600:02d}:{step // 10 % 60:02d},000 - mmdet - INFO - Epoch"
+        f" [{epoch}][{step}/{length}]\tlr: 1.0e-02, eta: 1:05:45, time: 0.100, data_time: 0.008,"
+        " memory: 22159, loss: 1.7573"
+        for epoch, length in enumerate(lengths, 1)
+        for step in range(50, length + 1, 50)
+        if (epoch, step) != (2, 600)
+    ]
+    assert ids(of("mmseg", log, gpus=8, batch_size=2), "reject") == reasons
+
+
 # Programs around others
 
 
