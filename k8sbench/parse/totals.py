@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -36,11 +37,16 @@ class TotalsReader(LineReader):
     neither is one before which the program's timer began anew.
     """
 
+    times_process = False
+    """True if the timer begins with the process: where it began anew, the run was resumed."""
+
     def __init__(self, family: Family) -> None:
         self._before: dict[str, Total] = {}
         """By rank."""
         self._each: dict[str, float] = {}
         """Samples of a step by the latest totals, by rank; a line may lack a total."""
+        self._distance: dict[str, float] = {}
+        """Steps from the line before to the latest one, by rank."""
         super().__init__(family)
 
     def rules(self) -> list[LineRule]:
@@ -52,9 +58,21 @@ class TotalsReader(LineReader):
 
     def _totals(self, rule: RecordRule, line: CleanLine) -> Iterator[Item]:
         for match in rule.matches(line.text):
+            before = self._before.get(line.source)
             record = self.record(rule, line, match)
+            if record is not None and before is not None and self._is_resumed(line.source, before):
+                yield line.mark("restart")
             if record is not None:
                 yield record
+
+    def _is_resumed(self, source: str, before: Total) -> bool:
+        """True if the timer began anew since the line before, and the run did not."""
+        now = self._before[source]
+        if not self.times_process or now.elapsed is None or before.elapsed is None:
+            return False
+        if now.elapsed >= before.elapsed:
+            return False
+        return now.iteration > 2 * self._distance.get(source, math.inf)
 
     def record(self, rule: RecordRule, line: CleanLine, match: Match) -> Record | None:
         """Build the record of a match; None if it is the first of its totals, or invalid."""
@@ -88,7 +106,9 @@ class TotalsReader(LineReader):
             if time == 0:
                 return None  # within the resolution: the next line has this one's steps, too
             if time > 0:
-                texts["step_seconds"] = time / added
+                self._distance[line.source] = added
+            if time > 0 or self.times_process:
+                texts["step_seconds"] = (time if time > 0 else now.elapsed or 0.0) / added
                 steps = round(added)
         self._before[line.source] = now._replace(samples=now.samples or before.samples)
         if now.samples is not None and before.samples is not None and now.samples > before.samples:

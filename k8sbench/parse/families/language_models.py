@@ -513,6 +513,10 @@ def _factory(texts: dict[str, Any]) -> None:
     texts["elapsed"] = tokens / rate if rate and tokens else clock_seconds(texts["elapsed"])
 
 
+class _FactoryReader(TotalsReader):
+    times_process = True
+
+
 LLAMA_FACTORY = Family(
     name="llama-factory",
     title="LLaMA-Factory's trainer_log.jsonl",
@@ -523,5 +527,5 @@ LLAMA_FACTORY = Family(
         MarkRule('"eval_loss": ', "evaluation", re.compile(r'"eval_loss": (?!null)')),
         MarkRule('"percentage": 100', "finished"),
     ),
-    make_reader=TotalsReader,
+    make_reader=_FactoryReader,
 )

@@ -402,6 +402,20 @@ def test_detectron2_s_mean_begins_anew_where_a_run_is_resumed() -> None:
     assert both.rate == pytest.approx(980 * 16 / (780 * 0.5 + 200 * 1.0), rel=1e-2)
 
 
+@pytest.mark.parametrize("first", [410, 370])
+def test_llama_factory_s_clock_begins_anew_where_a_run_is_resumed(first: int) -> None:
+    def line(step: int, seconds: int) -> str:
+        clock = f"0:{seconds // 60:02d}:{seconds % 60:02d}"
+        return json.dumps({"current_steps": step, "loss": 1.2, "elapsed_time": clock})
+
+    steps = range(10, 401, 10), range(first, 801, 10)
+    log = [line(step, 2 * (step - part[0] + 10)) for part in steps for step in part]
+    found = of("llama-factory", log, gpus=1, batch_size=64)
+    assert (found.verdict, found.rate) == ("valid", 32.0)
+    assert found.iterations == 780
+    assert "restarted" in ids(found)
+
+
 # MLPerf
 
 
