@@ -46,8 +46,12 @@ _IN_NAMES = {
     # No more than 16 GPUs are in a node: 512x1024 is a crop.
     "case": (rf"n{_COUNT}[-_]?[gc]{_COUNT}", rf"{_COUNT}n{_COUNT}g", rf"{_COUNT}x(\d|1[0-6])"),
     "gpus": (rf"gpus?[-_x]?{_COUNT}", rf"{_COUNT}[-_]?gpus?", rf"[cg]{_COUNT}"),
-    "batch_size": (rf"bs?[-_]?{_COUNT}", rf"batch(?:[-_]?size)?[-_]?{_COUNT}"),
-    "precision": (r"(fp32|fp16|bf16)", r"(amp)"),
+    # The b5 of efficientnet_b5 is part of a model's name.
+    "batch_size": (
+        *(rf"bs[-_]?{_COUNT}", rf"batch(?:[-_]?size)?[-_]?{_COUNT}"),
+        rf"(?:(?<![-_])|(?<=\d[-_])|(?<=amp[-_]))b[-_]?{_COUNT}",
+    ),
+    "precision": (r"(fp32|fp16|bf16)", r"(?<!no[-_])(amp)(?![-_](?:off|false)(?![a-z0-9]))"),
 }
 """Option → pattern of a word in a log's name, in lower case."""
 

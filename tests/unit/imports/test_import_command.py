@@ -162,6 +162,11 @@ def test_a_plan_needs_batch_and_precision(place: Path, cli: Cli, missing: str) -
         ("8gpu/batch_size_32/run1.log", {"gpus": 8, "batch_size": 32}),
         ("gpu8/gpu4.log", {"gpus": 4}),
         ("crop512x1024_r50_2gpus_4gpus.log", {}),
+        ("efficientnet_b5_n1g8_fp32.log", {"case": "1x8", "precision": "fp32"}),
+        ("n1g8_b128_amp.log", {"case": "1x8", "batch_size": 128, "precision": "amp"}),
+        ("vit-b16/amp_b64.log", {"batch_size": 64, "precision": "amp"}),
+        ("no_amp_n1g8.log", {"case": "1x8"}),
+        ("fp32/1x8/amp_off.log", {"case": "1x8", "precision": "fp32"}),
     ],
 )
 def test_a_logs_name_says_nodes_gpus_batch_precision(name: str, said: dict[str, Any]) -> None:
