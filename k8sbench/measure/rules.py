@@ -44,7 +44,8 @@ CLOCK_MISMATCH = reject(
     "between which nothing else happened are compared. docs/reasons.md has the tolerances. "
     "A clock that is set once during the window, by a second or to daylight saving time, is "
     "a warning where the printed times prove the figure.",
-    "Correct --gpus, --batch-size or a declared format's `per`; else measure another run.",
+    "Correct --gpus, --batch-size, or `per`, `averaged` or the unit of a declared format; else "
+    "measure another run.",
 )
 DEVICE = reject(
     "device",

@@ -396,7 +396,7 @@ def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> It
             lost = clock.training_seconds * (1 - ratio)
             if ratio >= 1 - APART or lost <= coarse * math.sqrt(clock.training_stretches):
                 return
-            why = "time passed that is in no training line, and no other line explains it"
+            why = "time passed that no training line has, and no other line that was read tells why"
         share = f"{100 * ratio:.1f} %"
         text = f"By its time stamps the log's rate is {share} of that by its lines: {why}."
         is_far = clock.is_far_apart(unit)
