@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from k8sbench.model.errors import few
 from k8sbench.model.group import Group, Parity, Result
 from k8sbench.model.plain_text import ABSENT
 from k8sbench.report import columns, formats, group_words
@@ -61,7 +62,10 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
         notes.append(f"{'INTERVAL' if form == 'wide' else 'interval'}: {OF_ONE_SET}")
     fastest = [r.group for r in results if r.fastest_batch_size == r.group.key.batch_size]
     cases = group_words.names(fastest, group_words.with_models(r.group for r in results))
-    notes += [f"fastest batch per GPU of {cases[g.key.id]}: {g.key.batch_size}" for g in fastest]
+    by_size: dict[int | float, list[str]] = {}
+    for group in fastest:
+        by_size.setdefault(group.key.batch_size, []).append(cases[group.key.id])
+    notes += [f"fastest batch per GPU of {few(its)}: {size}" for size, its in by_size.items()]
     if form == "table" and "speedup" not in names:
         # One GPU alone is not expected to scale.
         why = (r.speedup.reason for r in results if r.group.plan.world_size > 1)
