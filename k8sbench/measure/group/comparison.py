@@ -126,7 +126,7 @@ def _decide(
     cases: list[Compared], judged: Mapping[Line, Judged], limit: float | None, floor: float
 ) -> None:
     """Replace each case that has a ratio by its finding."""
-    known = [judged.get(_line(case)) if case.ratio is not None else None for case in cases]
+    known = [judged.get(line) if (line := _line(case)) else None for case in cases]
     found = _tests(cases, [one and one.expected for one in known])
     decided = t_test.holm([test.p for test in found.values()])
     for (place, test), (p, level) in zip(found.items(), decided, strict=True):
@@ -201,11 +201,11 @@ def _variance(side: Figures, expected: Expected) -> float:
     return (expected.variance + expected.fewer_runs(runs)) / sets
 
 
-def _line(case: Compared) -> Line:
-    # A group without a figure may not have told its GPU.
+def _line(case: Compared) -> Line | None:
+    """Return the line of a case; None without a figure, as then the GPU may not be known."""
     sides = (case.a, case.b)
     groups = [group for side in sides if side is not None for group in side.groups]
-    return next(group.row.line for group in groups if group.spread is not None)
+    return next((group.row.line for group in groups if group.spread is not None), None)
 
 
 def _logs(side: Figures) -> list[float]:

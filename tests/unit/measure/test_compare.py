@@ -15,7 +15,7 @@ from k8sbench.model.run import Run
 from tests.unit.measure.sides import A, compared, new, old
 from tests.unit.measure.support import NOT_COMPARABLE
 from tests.unit.presence import present
-from tests.unit.report.factory import START, V100_16, V100_32, repeats
+from tests.unit.report.factory import START, V100_16, V100_32, repeats, run
 
 
 def only(a: Iterable[Run], b: Iterable[Run], limit: float | None = None, **fields: Any) -> Compared:
@@ -161,6 +161,16 @@ def test_a_case_meets_the_one_on_its_gpu_model() -> None:
     first, second = compared(fleet, new(**on(V100_32))).cases
     assert (first.group.key.gpu_model, first.finding) == (V100_16, "one-side")
     assert (second.group.key.gpu_model, second.finding) == (V100_32, "slower")
+
+
+def test_what_is_open_of_a_case_is_told_also_where_a_side_has_no_figure() -> None:
+    among = earlier(100.0, 100.1, 99.9, 100.0, 95.0, 95.1)
+    rejected = run(set_name="other", at=START + 5e5, measured={"verdict": "rejected"})
+    for a, b in ((old((95.0,)), [rejected]), ([rejected], new((95.0,)))):
+        found = only(a, b, among=among)
+        assert found.ratio is None
+        assert found.open is not None
+        assert (found.open.since, found.open.kind) == ("earlier-4", "step")
 
 
 @pytest.mark.parametrize(
