@@ -21,7 +21,7 @@ from k8sbench.parse.lines import CleanLine
 _NEEDLE = ":::MLLOG"
 _RATE = Shape(name="mlperf", number="rate")
 _RATE_BY_SAMPLES = Shape(name="mlperf", number="rate", counts_samples=True)
-"""Of a log that counts samples and does not state those of a step."""
+"""For a log that counts samples and does not state those of a step."""
 _RATE_OF_ONE = Shape(name="mlperf of one GPU", number="rate", per="card")
 _SECONDS = Shape(name="mlperf by step", number="seconds")
 _SAMPLES_COUNT = "samples_count"
