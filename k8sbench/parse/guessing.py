@@ -196,6 +196,8 @@ def _more(
 ) -> Iterable[str]:
     """Yield further keys of the format."""
     facts = reading.facts
+    if reading.averaged == "last":
+        yield f"\n      last: {reading.last}  # check: steps that a number averages"
     if any("," in text and ":" not in text for each in columns.values() for text in each.texts):
         yield '\n      thousands: ","  # check'
     if stamp:
@@ -215,6 +217,7 @@ _AVERAGED = {
     "interval": "the steps since the line before",
     "step": "that step alone",
     "running": "all steps so far",
+    "last": "the last steps, as many as its label says",
 }
 
 

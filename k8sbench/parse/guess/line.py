@@ -73,6 +73,8 @@ class Reading(msgspec.Struct, kw_only=True):
     """The benchmark's unit."""
     per: str = "job"
     averaged: str = "interval"
+    last: int = 0
+    """Steps that a number averages, with ``last``."""
     proof: Proof = Proof.UNKNOWN
     """Comparison with the stamps, or with the batch."""
     exact: bool = True

@@ -27,6 +27,12 @@ _COUNT_BEHIND = re.compile(r" ?(?:iter(?:ation)?s?|steps?|batch(?:es)?|its?)\b\)
 _TIME_LABEL = re.compile(r"\b(?:time|took|cost|elapsed|duration|last|per)\b")
 
 
+_MEAN_OF = re.compile(
+    r"\b(?:avg|averaged?|mean)\b|\b(?:per|each) (?:step|iter(?:ation)?|it|batch)\b|/ ?(?:step|it)"
+)
+"""Words of a mean: a count beside it is that of the steps which one step's time is the mean of."""
+
+
 _PART = re.compile(
     r"\b(?:upda?te?|upd|data|load\w*|train|forward|fwd|backward|bwd|optim\w*|step)\b"
 )
@@ -44,15 +50,41 @@ WEAK = (0,)
 
 def step_times(line: TrainingLine) -> Iterator[Reading]:
     """Yield the columns that are times of a step."""
-    counted = {id(time): count for count, time in _counted(line)}
-    counts = {id(count) for count in counted.values()}
+    counted = {id(time): (count, words) for count, time, words in _counted(line)}
+    counts = {id(count) for count, _ in counted.values()}
     for column in line.columns:
         if id(column) in counts:
             continue
         if id(column) in counted:
-            yield _time(line, column, counted[id(column)])
+            yield _counted_time(line, column, *counted[id(column)])
         elif column.kind == Kind.SECONDS and is_step_time(line, column):
             yield _time(line, column, None)
+
+
+def _counted_time(
+    line: TrainingLine, column: NumberColumn, count: NumberColumn, words: str
+) -> Reading:
+    """Read the time beside a count of steps: all of them take it, or each in the mean.
+
+    The stamps decide; without them the words do.
+    """
+    total, mean = _time(line, column, count), _time(line, column, None)
+    number = int(count.values[0])
+    if number != line.every:
+        mean.averaged, mean.last = "last", number
+    is_mean = _is_mean(words)
+    if total.proof != mean.proof and Proof.PROVEN in {total.proof, mean.proof}:
+        is_mean = mean.proof == Proof.PROVEN
+    chosen = mean if is_mean else total
+    if chosen.proof != Proof.PROVEN:
+        of = ("one step", f"{number} steps")
+        by_words, other = of if is_mean else of[::-1]
+        chosen.of_averaging += f" By its words the time is that of {by_words}; else of {other}."
+    return chosen
+
+
+def _is_mean(words: str) -> bool:
+    return _MEAN_OF.search(re.sub(r"[_\s]+", " ", words).lower()) is not None
 
 
 def _time(line: TrainingLine, column: NumberColumn, steps: NumberColumn | None) -> Reading:
@@ -77,34 +109,33 @@ def _time(line: TrainingLine, column: NumberColumn, steps: NumberColumn | None) 
     )
 
 
-def _counted(line: TrainingLine) -> Iterator[tuple[NumberColumn, NumberColumn]]:
-    """Yield a count of steps in a label, and the time of so many: ``Time(100 iters): 0.5s``."""
+def _counted(line: TrainingLine) -> Iterator[tuple[NumberColumn, NumberColumn, str]]:
+    """Yield a count of steps in a label, the time beside it, and the words of both.
+
+    A time is that of so many steps, as in ``Time(100 iters): 0.5s``, or a mean over them.
+    """
     columns = [each for each in line.columns if each.begin >= 0]
     for number, column in enumerate(columns):
         count = column.values[0]
         is_count = set(column.texts) == {column.texts[0]} and count.is_integer() and count > 1
-        if not (is_count and count == line.every and _COUNT_BEHIND.match(column.behind)):
+        if not (is_count and _COUNT_BEHIND.match(column.behind)):
             continue
         before = columns[number - 1] if number else None
-        if (
-            before is not None
-            and before.time_unit
-            and re.search(r"(?:/|per) ?$", _gap(before, column))
-        ):
-            yield column, before  # 2.2s/10 iters
-            continue
+        if before is not None and before.time_unit:
+            gap = _gap(before, column)
+            words = f"{before.label} {gap}"
+            is_all = count == line.every and re.search(r"(?:/|per) ?$|\b(?:for|in)\b", gap)
+            if is_all or (re.search(r"\b(?:of|over|for|in)\b", gap) and _is_mean(words)):
+                yield column, before, words  # 2.2s/10 iters, 0.5 s for 100 iters
+                continue
         after = columns[number + 1] if number + 1 < len(columns) else None
-        words = column.words
-        if after is not None and (_TIME_LABEL.search(words) or after.time_unit):
-            is_near = len(_gap(column, after)) <= 24
-            if is_near and after.kind not in {Kind.LOSS, Kind.RATE} and _is_varied(after, line):
-                yield column, after
-        if (
-            before is not None
-            and before.time_unit
-            and re.search(r"\b(?:for|in)\b", _gap(before, column))
-        ):
-            yield column, before  # 0.5 s for 100 iters
+        if after is not None and (_TIME_LABEL.search(column.words) or after.time_unit):
+            gap = _gap(column, after)
+            words = f"{column.label} {gap} {after.behind[:12] if after.time_unit else ''}"
+            is_time = after.kind not in {Kind.LOSS, Kind.RATE} and "loss" not in column.words
+            is_time = is_time and len(gap) <= 24 and _is_varied(after, line)
+            if is_time and (count == line.every or _is_mean(words)):
+                yield column, after, words
 
 
 def _gap(one: NumberColumn, other: NumberColumn) -> str:

@@ -100,6 +100,44 @@ CASES: dict[str, tuple[list[str], str, float, str]] = {
         lines_of("iter {step} loss 0.1 took 6250 ms for 50 iters", every=50),
         *(ONE_OF_8, 64.0, "steps"),
     ),
+    **{
+        f"a mean over a count: {form}": (
+            lines_of(form, every=20),
+            *(ONE_OF_8, 32.0, "step_seconds"),
+        )
+        for form in (
+            "step {step} loss 2.31 avg time over last 20 steps: 0.250 s",
+            "[{step}/9000] loss: 2.31, time (avg of 20 iters): 0.250s",
+            "iter {step}: average over 20 iters: 250.0 ms/iter, loss 2.31",
+            "it={step} loss=2.31 step_time(mean of 20 steps)=0.250s",
+            "it={step} loss=2.31 took 0.250s (mean over 20 steps)",
+            "it={step} loss=2.31 20 steps, each step 0.250 s",
+            "step {step} loss 2.31 avg loss over last 20 steps: 2.31, time 0.25 s",
+        )
+    },
+    **{
+        f"a total of a count: {form}": (
+            lines_of(form, every=20),
+            *(ONE_OF_8, 64.0, "steps"),
+        )
+        for form in (
+            "step {step} | last 20 steps 2.5s | loss 2.31",
+            "Train Epoch 0 [{step}/9000] 20 batches took 2.5 s, loss 2.31",
+            "I0302 10:00:00 solver.cpp:239] Iteration {step} (8 iter/s, 2.5s/20 iters), loss = 6",
+        )
+    },
+    "a mean over more steps than a line": (
+        lines_of("step {step} loss 2.31 avg time over last 100 steps: 0.250 s"),
+        *(ONE_OF_8, 32.0, "last: 100"),
+    ),
+    "a mean by its words, a total by its stamps": (
+        lines_of("{at} step {step} loss 2.31 avg time over 20 steps: 5.0 s", 5, every=20),
+        *(ONE_OF_8, 32.0, "steps"),
+    ),
+    "a total by its words, a mean by its stamps": (
+        lines_of("{at} step {step} loss 2.31 last 20 steps: 0.25 s", 5, every=20),
+        *(ONE_OF_8, 32.0, "step_seconds"),
+    ),
     "a running mean and its total": (
         lines_of(
             "step:{step}/1200 train_time:{total:.0f}ms step_avg:{mean:.2f}ms",
