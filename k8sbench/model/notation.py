@@ -18,6 +18,7 @@ SECONDS = {
     **dict.fromkeys(("ns", "nanosecond", "nanoseconds"), 1e-9),
     **dict.fromkeys(("min", "minute", "minutes"), 60.0),
     **dict.fromkeys(("h", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("day", "days"), 86400.0),
 }
 """Unit of a time → seconds."""
 MANY = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
@@ -60,10 +61,20 @@ class Unit(NamedTuple):
         """The unit as a file declares it."""
         if self.is_time:
             return f"{next(name for name, scale in SECONDS.items() if scale == self.scale)}/step"
-        names = ((many, per) for per in ("s", "min", "h", "ms") for many in MANY)
-        fits = ((m, per) for m, per in names if MANY[m] / SECONDS[per] == self.scale)
-        many, per = next(fits, ("", "s"))
+        many, per = self._parts
         return f"{many.upper()}{self.noun or 'samples'}/{per}"
+
+    @property
+    def per_second(self) -> float:
+        """Counts per second in one of a rate without its prefix: 1/3600 of ``Ktokens/h``."""
+        return 1.0 / SECONDS[self._parts[1]]
+
+    @property
+    def _parts(self) -> tuple[str, str]:
+        """Prefix and time of a rate."""
+        names = ((many, per) for per in ("s", "min", "h", "day", "ms") for many in MANY)
+        fits = ((m, per) for m, per in names if MANY[m] / SECONDS[per] == self.scale)
+        return next(fits, ("", "s"))
 
 
 def counted(word: str) -> tuple[float, str]:

@@ -320,7 +320,12 @@ _TIME = "|".join(sorted(SECONDS.keys() - {"min", "h"}, key=len, reverse=True))
 _SECOND = rf"(?:/ ?|[_ ]?per[_ ]?)(?P<time>{_TIME}|min|h){_CARD}(?![a-z])"
 _END = r"[\"')\]]*(?: \([a-z]+\))?(?P<glue>[\s.:=|]*)[\"'(\[]?$"
 """From a label to its number."""
-_TIME_AFTER = re.compile(rf"(?P<time>min|h)(?!\w)| ?(?P<unit>{_TIME})(?!\w)", re.IGNORECASE)
+_TIME_AFTER = re.compile(
+    r"(?:(?=\w)| (?!\w+(?:[ :=(]*[-+]?\d|/)))(?P<time>min|h)(?!\w)"
+    rf"| ?(?P<unit>{_TIME})(?!\w)",
+    re.IGNORECASE,
+)
+"""A unit of a time; ``min`` is a label in ``time 0.5 min 0.3 max 0.7``."""
 _SEVERAL = re.compile(
     r"(?:(?<![\d ])/|per) ?(?:[2-9]|\d\d+) ?(?:it(?:er(?:ation)?)?s?|steps?|batch(?:es)?)\b",
     re.IGNORECASE,
@@ -460,13 +465,16 @@ class Converted:
                 self.problems.append(Problem(name, text, NOT_A_NUMBER))
             return plain
         is_time = name != "rate"
-        own = None
+        own = parts = None
         # A total is of all steps, and a group may tell how many a time is of.
         is_one = is_time and name != "elapsed" and "steps" not in self._numbers.groupindex
         if number_in(plain) is None and (parts := _SPLIT.fullmatch(plain)):
             own, _ = after(parts[2], is_time=is_time)
             plain = plain if own is None else parts[1]
         ahead, behind = self._around(name)
+        if own is not None and parts is not None and parts[2].strip() in MANY:
+            beside = after(behind, is_time=False)[0] or before(ahead, is_time=False) or unit
+            own = own._replace(scale=own.scale * beside.per_second)
         near = own or after(behind, is_time=is_time)[0]
         label = None if near and near.noun else before(ahead, is_time=is_time)
         found = near or label

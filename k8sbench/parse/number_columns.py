@@ -63,7 +63,7 @@ _KINDS = [
     (Kind.STEP, re.compile(rf"(?<!per )(?<!/)\b(?:{_STEPS}s?|batches)(?: ?#| no| num| idx)?$")),
 ]
 _STEP_BEHIND = re.compile(rf" ?\w+ ?(?:/|per) ?{_STEPS}\b", re.IGNORECASE)
-_SLOW = re.compile(r" ?[a-z]* ?(?:/|per) ?(?:min|h)", re.IGNORECASE)
+_SLOW = re.compile(r" ?[a-z]* ?(?:/|per) ?(?:min|h|day)", re.IGNORECASE)
 """A rate by the hour: in a text, unless its label is that of a speed."""
 _NO_SAMPLES = {"FLOP", "bytes", "GB", "km", "m", "mi", "mile", "miles", "meters", "metres", "feet"}
 """Counts of a rate that is none of samples."""

@@ -181,7 +181,7 @@ def _rate_unit(column: NumberColumn) -> tuple[str, str]:
     noun = found.noun if found.kind else ""
     noun = noun or next((noun for name, noun in _TOKENS if name in column.label), "samples")
     # A group includes the K of its number, which may become M.
-    scale = 1.0 if expressions.many(column) else found.scale
+    scale = found.per_second if expressions.many(column) else found.scale
     return str(Unit(scale, noun)), "samples" if noun == "steps" else noun
 
 

@@ -126,6 +126,23 @@ CASES: dict[str, tuple[list[str], str, float, str]] = {
             "I0302 10:00:00 solver.cpp:239] Iteration {step} (8 iter/s, 2.5s/20 iters), loss = 6",
         )
     },
+    **{
+        f"a rate by the hour: {form}": (lines_of(form), ONE_OF_8, 64.0, form.split()[-1])
+        for form in (
+            "step {step} loss 1.1 speed 230.4k samples/h",
+            "step {step} loss 1.1 throughput 5.5296M samples/day",
+            "step {step} loss 1.1 throughput 3.84 Ksamples/min",
+            "step {step} loss 1.1 throughput 5529600 samples/day",
+        )
+    },
+    "minutes of a step": (
+        lines_of("step {step} loss 1.1 step time 1.5 min", every=1),
+        *(ONE_OF_8, 8 / 90, "min/step"),
+    ),
+    "the least of a time beside it": (
+        lines_of("step {step} loss 1.1 step time 0.25 min 0.20 max 0.75", every=1),
+        *(ONE_OF_8, 32.0, "s/step"),
+    ),
     "a mean over more steps than a line": (
         lines_of("step {step} loss 2.31 avg time over last 100 steps: 0.250 s"),
         *(ONE_OF_8, 32.0, "last: 100"),
