@@ -44,7 +44,7 @@ def is_rate_column(column: NumberColumn) -> bool:
 def rate_reading(line: TrainingLine, column: NumberColumn, times: Sequence[Reading]) -> Reading:
     """Read a rate, beside the times of a step."""
     unit, sample = _rate_unit(column)
-    is_card = bool(column.unit and column.unit.per_card) or _is_per_card(column, line.lines[0])
+    is_card = bool(column.unit and column.unit.per_card) or _is_per_card(line, column)
     scale = column.unit.scale if column.unit else 1.0
     values = [max(value * scale, 1e-12) for value in column.values]
     reading = Reading(
@@ -53,7 +53,7 @@ def rate_reading(line: TrainingLine, column: NumberColumn, times: Sequence[Readi
         sample=sample,
         per="card" if is_card else "job",
         averaged=averaging_of(column),
-        rank=rank_of(column),
+        rank=(*rank_of(column), not is_card),
         facts=line.facts,
         of_unit=unit_says(column, Proof.UNKNOWN),
     )
@@ -168,11 +168,22 @@ def _beside_stamps(line: TrainingLine, reading: Reading, values: Sequence[float]
             reading.of_averaging = "The time stamps contradict it, with the batch below."
 
 
-def _is_per_card(column: NumberColumn, line: str) -> bool:
+_CARD = re.compile(
+    r"(?:per|/)[_ -]?(?:gpu|device|card|rank|npu|chip)|\b(?:tgs|ips)\b", re.IGNORECASE
+)
+
+
+_JOB = re.compile(r"\b(?:global|total|overall|aggregated?)\b")
+
+
+def _is_per_card(line: TrainingLine, column: NumberColumn) -> bool:
     """True for rates of one GPU: torchtitan's and Paddle's labels do not name it."""
-    if re.search(r"(?:per|/)[_ ]?(?:gpu|device|card)|\b(?:tgs|ips)\b", column.label):
+    if _CARD.search(column.label):
         return True
-    return "tps" in column.label and "mfu" in line
+    if re.search(r"\blocal\b", column.words):
+        rates = [each for each in line.columns if is_rate_column(each)]
+        return any(_JOB.search(each.words) for each in rates)
+    return "tps" in column.label and "mfu" in line.lines[0]
 
 
 def _rate_unit(column: NumberColumn) -> tuple[str, str]:

@@ -193,6 +193,21 @@ CASES: dict[str, tuple[list[str], str, float, str]] = {
         ["Namespace(batch_size=32, world_size=8, gpu=0)", *lines_of(TORCHVISION)],
         *("--gpus 8 --batch-size 32", 512.0, "step_seconds"),
     ),
+    **{
+        f"a rate of one GPU by its label: {form}": (
+            lines_of(form),
+            *("--gpus 8 --batch-size 32", 512.0, f"per: {per} "),
+        )
+        for form, per in (
+            ("step {step} per-device throughput: 64.0 samples/s, total: 512.0 samples/s", "job"),
+            ("step {step} loss 2.3 throughput per-GPU: 64.0 samples/s", "card"),
+            ("step {step} loss 2.3 throughput_per_rank 64.0 samples/s", "card"),
+            (
+                "step {step} local throughput 64.0 samples/s, global throughput 512.0 samples/s",
+                "job",
+            ),
+        )
+    },
     "a rate of one GPU by the time beside it": (
         lines_of("step {step} loss 6.9 64.0 samples/s 0.5 s/it"),
         *("--gpus 8 --batch-size 32", 512.0, "rate"),
