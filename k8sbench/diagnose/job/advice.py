@@ -63,6 +63,12 @@ _PLACES = (
         " the cluster's administrator, who knows what adds it.",
     ),
     Advice(
+        r"the taint (?!node-role\.)[^;]*which the pool does not tolerate",
+        "Add the taint to the pool's tolerations if its nodes are for such jobs ('kubectl describe"
+        " nodes' shows taints), and submit again; else wait for other jobs to end, or ask for less"
+        " with --replicas or --gpus.",
+    ),
+    Advice(
         r"' on \d+ of \d+ nodes?\b",
         "Correct what the sentence quotes: 'kubectl -n {namespace} describe pod {pod}' shows all of"
         " it. Waiting helps only on nodes that merely have too little free.",

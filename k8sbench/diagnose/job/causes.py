@@ -116,7 +116,7 @@ CAUSES: Mapping[str, Cause] = {
         " an autoscaler says that it adds a node",
     ),
     "request-too-large": Cause(
-        "No node for {replicas}: {asked} is more than any node has.",
+        "No node for {replicas}: {asked} is more than any {node} has.",
         "Ask for less with --gpus, or choose a pool of larger nodes with --node-pool.",
         unrecoverable="yes",
     ),

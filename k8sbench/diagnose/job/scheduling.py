@@ -4,7 +4,8 @@ It is a condition of the pod. ``0/4 nodes are available: 1 Insufficient cpu, 3 n
 Pod's node affinity/selector. preemption: 0/4 nodes are available: 4 Preemption is not helpful for
 scheduling.`` Each node counts under its first failed check: taints before labels, labels before
 resources. A check that has no words here is quoted. That a request exceeds a whole node, and not
-only its free part, is known from schedulers from 1.34 on: preemption would not help then.
+only its free part, is known from schedulers from 1.34 on, if all nodes lack one resource alone:
+preemption would not help then.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ _UNBOUND = re.compile(
 )
 _FOR_GOOD = re.compile(r"volume node affinity conflict|no available volume zone")
 """Texts of checks that no other pod's end changes."""
+_CONTROL_PLANE = re.compile(r"node-role\.kubernetes\.io/(?:control-plane|master)\b")
+"""Taint of nodes that are for no job."""
 _UNNAMED = "(not named)"
 _GATED = "scheduling gates"
 _UNHELPFUL = "Preemption is not helpful for scheduling"
@@ -78,10 +81,10 @@ class SchedulerMessage(msgspec.Struct, kw_only=True):
 
     def rest(self) -> list[str]:
         """Return reasons of nodes that were excluded before their resources."""
-        count_by_reason = {
-            f"the taint {taint}, which the pool does not tolerate,": count
-            for taint, count in self.taints.items()
-        }
+        count_by_reason: dict[str, int] = {}
+        for taint, count in self.taints.items():
+            why = "" if _is_trouble(taint) else ", which the pool does not tolerate,"
+            count_by_reason[f"the taint {taint}{why}"] = count
         count_by_reason |= {"a cordon": self.closed, "other labels": self.mismatched}
         count_by_reason |= {"another replica of the run": self.shared}
         found = [self.on(what, count) for what, count in count_by_reason.items() if count]
@@ -92,6 +95,11 @@ class SchedulerMessage(msgspec.Struct, kw_only=True):
         checks = all(_FOR_GOOD.search(text) for text in self.others)
         is_ready = not self.closed and not any(map(_is_trouble, self.taints))
         return self.unhelpful and checks and is_ready and not self.shared
+
+    def lacks_only(self, resource: str) -> bool:
+        """Return True if each node that is meant for the pods has too little of this alone."""
+        elsewhere = sum(n for taint, n in self.taints.items() if _CONTROL_PLANE.match(taint))
+        return self.insufficient == {resource: self.nodes - self.mismatched - elsewhere}
 
     def on(self, what: str, count: int) -> str:
         """Say on how many of the nodes something is."""
@@ -200,8 +208,9 @@ def _lacking(
     # Extended resources first: GPUs are what a benchmark waits for.
     name = next((resource for resource in short if "/" in resource), short[0])
     asked = f"{_value(name, wanted[name])} {name}" if name in wanted else name
-    if report.unhelpful and not comes and not report.others:
-        return finding_of("request-too-large", where, asked=asked)
+    if report.unhelpful and not comes and report.lacks_only(name):
+        node = f"node with {_labels(replicas[0])}" if report.mismatched else "node"
+        return finding_of("request-too-large", where, asked=asked, node=node)
     if len(replicas) > 1:
         total = wanted.get(name, Decimal(0)) * len(replicas)
         asked += f" each ({_value(name, total)} in all)"
@@ -210,6 +219,8 @@ def _lacking(
         for resource in sorted(report.insufficient, key=lambda resource: resource != name)
     ]
     why = "; ".join([f"asked for {asked}", *parts, *report.rest()])
+    # Someone may untaint a node, and of several resources only one may be too large.
+    is_final = is_final and bool(report.others) and not report.taints
     return finding_of("no-node-fits", where, unrecoverable=is_final, why=why)
 
 

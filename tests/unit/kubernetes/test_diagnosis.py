@@ -58,6 +58,7 @@ OTHER_LABEL = "node(s) didn't match Pod's node affinity/selector"
 NO_LABEL = lacking(f"4 {OTHER_LABEL}")
 TAINT = "node(s) had untolerated taint"
 CLOSED = f"1 {TAINT} {{team: other}}, 1 node(s) were unschedulable"
+CONTROL_PLANE = f"{TAINT} {{node-role.kubernetes.io/control-plane: }}"
 NOT_IT = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 WORKER = f"{JOB}-worker-0"
 GONE = pod() | {"_deleted": True}
@@ -308,6 +309,22 @@ BY_CAUSE: dict[str, list[Seen]] = {
         both_unplaced("no nodes available to schedule pods"),
         both_unplaced("3/4 tasks in gang unschedulable: pod group is not ready"),
         both_unplaced(FULL.replace(NO_VICTIMS, UNHELPFUL), events=COMES),
+        # other nodes may become free, or more than one resource may be too large
+        *(
+            both_unplaced(lacking(why))
+            for why in (
+                f"1 Insufficient {GPU}, 3 {TAINT} {{{GPU}: present}}",
+                f"1 Insufficient {GPU}, 3 {TAINT} {{node.kubernetes.io/not-ready: }}",
+                f"1 Insufficient {GPU}, 3 node(s) were unschedulable",
+                f"4 Insufficient memory, 4 Insufficient {GPU}",
+                f"1 Insufficient {GPU}, 1 {TAINT} {{team: other}}, 2 {ELSEWHERE}",
+            )
+        ),
+        # of Volcano
+        both_unplaced(
+            f"0/4 nodes are unavailable: 2 Insufficient {GPU}, 2 {TAINT} {{team: other}}."
+        ),
+        both_unplaced(lacking(f"3 Insufficient {GPU}, 1 {CONTROL_PLANE}", NO_VICTIMS)),
     ],
     "no-node-fits!": [
         both_unplaced(lacking(f"4 {ELSEWHERE}")),
@@ -319,11 +336,13 @@ BY_CAUSE: dict[str, list[Seen]] = {
     "half-placed": [
         seen(unplaced(SHARED_OR_FULL)),
         seen(unplaced(FULL)),
+        seen(unplaced(lacking(f"2 Insufficient {GPU}, 2 {TAINT} {{team: other}}", NO_VICTIMS))),
         seen(unplaced(PARTLY_ELSEWHERE)),
         seen(unplaced(lacking("4 cannot allocate all claims", NO_VICTIMS))),
     ],
     "request-too-large!": [
-        both_unplaced(lacking(f"2 Insufficient nvidia.com/gpu, 2 {OTHER_LABEL}"))
+        both_unplaced(lacking(f"2 Insufficient nvidia.com/gpu, 2 {OTHER_LABEL}")),
+        both_unplaced(lacking(f"3 Insufficient nvidia.com/gpu, 1 {CONTROL_PLANE}")),
     ],
     "no-matching-node!": [both_unplaced(NO_LABEL)],
     "no-matching-node": [both_unplaced(NO_LABEL, events=COMES)],
