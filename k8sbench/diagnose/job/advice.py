@@ -132,6 +132,18 @@ ADVICE: Mapping[str, tuple[Advice, ...]] = {
             " ('kubectl get resourceflavors -o yaml'), or name another --queue.",
         ),
     ),
+    "quota-exceeded": (
+        Advice(
+            r"to be set\.",
+            "Ask the cluster's administrator for a default of it (a LimitRange of namespace"
+            " {namespace}), or use another namespace: waiting does not help.",
+        ),
+        Advice(
+            "the job needs",
+            "Ask for less, with fewer --replicas or --gpus or a smaller pool (--node-pool), or for"
+            " a larger quota: 'kubectl -n {namespace} describe quota'. Waiting does not help.",
+        ),
+    ),
     "no-node-fits": _PLACES,
     "half-placed": _PLACES[:-1],
     "taint-not-tolerated": (

@@ -102,9 +102,9 @@ def _quota(quota: re.Match[str], head: str, where: Mapping[str, str], replicas: 
         name for name, asked in known.items() if replicas * _number(asked) > _number(limited[name])
     ]
     why = f"allows {'; '.join(parts) or quoted(quota[0])}"
-    if never and replicas > 1:
+    if never:
         amounts = " and ".join(f"{known[name]} of {name}" for name in never)
-        why += f"; the job needs {replicas} times {amounts}"
+        why += f"; the job needs {f'{replicas} times ' if replicas > 1 else ''}{amounts}"
     words = {"head": head, "quota": quota["quota"], "why": why}
     return finding_of("quota-exceeded", where, unrecoverable=bool(never), **words)
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.diagnose.job import state
+from k8sbench.diagnose.job import refusals, state
 from k8sbench.diagnose.job.advice import ADVICE
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.model import observed
@@ -597,6 +597,21 @@ def test_the_table_says_which_causes_are_unrecoverable() -> None:
         always = cause_id not in shown
         assert (cause.unrecoverable == "yes") == always, cause_id
         assert (cause.unrecoverable != "no") == (f"{cause_id}!" in shown), cause_id
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize(
+    "says",
+    [
+        "exceeded quota: q, requested: cpu=8, used: cpu=0, limited: cpu=4",
+        "failed quota: q: must specify limits.memory for: pytorch",
+    ],
+)
+def test_no_wait_is_advised_where_a_quota_never_has_room(says: str, replicas: int) -> None:
+    found = refusals.refusal(f"{FORBIDDEN} {says}", "It", {"namespace": "team"}, replicas=replicas)
+    assert found.severity == "fail"
+    assert "Wait for" not in present(found.action)
+    assert "aiting does not help" in present(found.action)
 
 
 # --- readings beside the table of causes ---------------------------------------------------------
