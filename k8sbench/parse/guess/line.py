@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from k8sbench.model.notation import Unit
+from k8sbench.parse.guess import proofs
 from k8sbench.parse.guess.facts import GuessedFacts
 from k8sbench.parse.guess.proofs import Proof, Steps
 from k8sbench.parse.number_columns import LONGEST_TIME, Kind, NumberColumn
@@ -121,7 +122,7 @@ def is_step_time(line: TrainingLine, column: NumberColumn) -> bool:
     if min(values) < 0 or max(values) <= 0:
         return False
     pairs = list(itertools.pairwise(values))
-    grows = all(a < b for a, b in pairs)
+    grows = proofs.grows(values)  # a total, which each epoch or a resumed run may begin anew
     falls = all(a > b for a, b in pairs)
     moves = len(pairs) > 2 and (grows or falls) and max(values) > 1.5 * min(values)
     if (line.varied and moves) or max(values) * scale > LONGEST_TIME:

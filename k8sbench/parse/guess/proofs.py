@@ -138,10 +138,17 @@ def is_rate_of(
     return usual is not None and abs(usual - 1.0) <= EXACT + slack
 
 
+def grows(values: Sequence[float]) -> bool:
+    """True if numbers grow from line to line, and seldom begin anew."""
+    pairs = list(itertools.pairwise(values))
+    back = [(a, b) for a, b in pairs if a >= b]
+    return 3 * len(back) <= len(pairs) and all(a > 1.5 * b for a, b in back)
+
+
 def added(column: NumberColumn, steps: Steps) -> float | None:
     """Return what a total adds each step; None unless it grows with the steps."""
     values = column.values
-    if not all(a < b for a, b in itertools.pairwise(values)):
+    if not grows(values):
         return None
     each = [(values[line] - values[line - 1]) / distance for line, distance, _ in steps.pairs]
     return statistics.median(each) if len(each) >= FEWEST_PAIRS else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
 from collections.abc import Iterator, Sequence
@@ -30,10 +31,12 @@ _SO_FAR = re.compile(
 
 
 def _elapsed(line: TrainingLine) -> Iterator[NumberColumn]:
-    """Yield the times since the program began."""
+    """Yield the times since the program began, or since the steps were last counted from 1."""
     for column in (*line.durations, *line.columns):
         is_time = column in line.durations or column.kind in {Kind.OTHER, Kind.SECONDS}
-        if not is_time or not line.steps.goes_on:
+        steps, values = (itertools.pairwise(each.values) for each in (line.steps.column, column))
+        both = zip(steps, values, strict=True)
+        if not is_time or any(a >= b and c < d for (a, b), (c, d) in both):
             continue
         if not _ELAPSED.search(column.words) and column.words != "time":
             continue
@@ -58,7 +61,7 @@ def _total(line: TrainingLine, elapsed: NumberColumn, rank: tuple[int, ...], why
     scale = scale_of(elapsed)
     seconds = [0.0] * len(values)
     for number, distance, _ in line.steps.pairs:
-        seconds[number] = (values[number] - values[number - 1]) * scale / distance
+        seconds[number] = max(values[number] - values[number - 1], 0.0) * scale / distance
     proof = proofs.by_stamps(line.steps, seconds)
     return Reading(
         groups={"elapsed": elapsed},
@@ -75,7 +78,9 @@ def _total(line: TrainingLine, elapsed: NumberColumn, rank: tuple[int, ...], why
 def elapsed_alone(line: TrainingLine) -> Iterator[Reading]:
     """Yield the totals of lines that state no other time."""
     for elapsed in _elapsed(line):
-        why = f"{elapsed.words} grows with the steps."
+        back = sum(a >= b for a, b in itertools.pairwise(elapsed.values))
+        anew = f", and begins anew in {back} of {len(line.lines)} lines" if back else ""
+        why = f"{elapsed.words} grows with the steps{anew}."
         yield _total(line, elapsed, (0,), why)
 
 

@@ -189,6 +189,20 @@ CASES: dict[str, tuple[list[str], str, float, str]] = {
         json_lines(step=lambda n: 10 * n, elapsed_time=lambda n: clock(20 * n)),
         *(ONE_OF_8, 4.0, "elapsed"),
     ),
+    **{
+        f"a time that each epoch begins anew: {form}": (
+            [
+                form.format(epoch=epoch, step=step, took=step / 2)
+                for epoch in range(4)
+                for step in range(10, 210, 10)
+            ],
+            *("--gpus 1 --batch-size 32", 64.0, "elapsed>"),
+        )
+        for form in (
+            "Epoch {epoch} step {step}/200 loss 2.31 elapsed {took:.1f}s",
+            "| epoch {epoch} | {step:>5}/  200 batches | lr 20.00 | time {took:>6.1f}s | loss 2.31",
+        )
+    },
     "a rate of one process without its loader": (
         ["Namespace(batch_size=32, world_size=8, gpu=0)", *lines_of(TORCHVISION)],
         *("--gpus 8 --batch-size 32", 512.0, "step_seconds"),
@@ -299,6 +313,22 @@ def test_a_draft_of_steps_that_count_samples_has_a_window_whatever_the_batch(
         (found,) = json.loads(cli(*words, "--batch-size", batch).out)
         assert found["verdict"] == "valid"
         assert found["throughput"]["time_weighted"] == pytest.approx(rate)
+
+
+def test_a_time_that_a_resumed_run_begins_anew_is_no_step_s(tmp_path: Path, cli: Cli) -> None:
+    log, file = tmp_path / "a.log", tmp_path / "mine.yaml"
+    lines = [
+        f"step {step}/1200 loss 2.31 elapsed {(step - begin) / 2:.1f}s"
+        for begin in (0, 400, 800)
+        for step in range(begin + 10, begin + 410, 10)
+    ]
+    log.write_text("\n".join(lines))
+    text = cli("measure", str(log), "--declare", "--batch-size", "32").out
+    assert "elapsed grows with the steps, and begins anew in 2 of 120 lines" in text
+    file.write_text(confirmed(text, {}))
+    words = ("measure", str(log), "--benchmark", str(file), "--gpus", "1", "-o", "json")
+    (found,) = json.loads(cli(*words, code=5).out)
+    assert found["unverified"]["time_weighted"] == pytest.approx(64)
 
 
 QUESTIONS = ("Averaged over what?", "Per whom?", "Whose batch", "Which unit?")
