@@ -28,8 +28,12 @@ FEWEST = 5
 """Similar lines that make a training line."""
 _COMPARED = 1000
 """Similar lines whose numbers are compared."""
-_OTHER = re.compile(r"\b(?:test|val|valid(?:at\w+)?|eval\w*)\b|%\|", re.IGNORECASE)
-"""Evaluations, and progress bars with their smoothed rates."""
+_OTHER = re.compile(
+    r"\b(?:test|val|valid(?:at\w+)?|eval\w*|infer(?:ence|ring)?|predict(?:ion|ing)?"
+    r"|tokeniz(?:e|ing)|pre-?process(?:ing)?)\b|\b(?-i:Map):|%\|",
+    re.IGNORECASE,
+)
+"""Evaluations, the preparation of data, and progress bars with their smoothed rates."""
 _SHAPE = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?| +", re.IGNORECASE)
 _GLOBAL = re.compile(r"global|update")
 _WHOLE = re.compile(r"[\d,]+(?:\.0*)?")
@@ -55,15 +59,19 @@ def guess(
         kinds[_SHAPE.sub("0", line)].append(line)
     often = sorted((kind for kind in kinds.values() if not _OTHER.search(kind[0])), key=len)
     facts = stated_facts.guess_facts(lines, batch=batch, gpus=gpus)
-    for alike in often[::-1]:
-        if len(alike) < FEWEST:
-            continue
+    often = [kind for kind in often[::-1] if len(kind) >= FEWEST]
+    # Lines with a loss are sooner those of a training.
+    for alike in sorted(often, key=lambda kind: not _has_loss(kind[0])):
         lines_alike = similar(alike[:_COMPARED])
         training = _training_line(lines_alike, facts)
         reading = None if training is None else choice.best(training)
         if training is not None and reading is not None:
             return _values(training, reading, len(alike))
     return None
+
+
+def _has_loss(line: str) -> bool:
+    return any(each.kind == Kind.LOSS for each in find_columns([line]))
 
 
 # -- choice ---------------------------------------------------------------------------------------

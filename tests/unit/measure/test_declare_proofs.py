@@ -203,6 +203,19 @@ CASES: dict[str, tuple[list[str], str, float, str]] = {
             "| epoch {epoch} | {step:>5}/  200 batches | lr 20.00 | time {took:>6.1f}s | loss 2.31",
         )
     },
+    **{
+        f"a training beside more lines of another kind: {form}": (
+            [*[form.format(n=n) for n in range(1, 201)], *lines_of("step {step} loss 2 time 0.5")],
+            *(ONE_OF_8, 16.0, "step_seconds"),
+        )
+        for form in (
+            "Map: batch {n}/200 1200.0 examples/s",
+            "Tokenizing: batch {n}/200 1200.0 examples/s",
+            "read batch {n}/200 1200.0 examples/s",
+            "Infer step {n}/200 loss 0.3 time 0.100",
+            "predict step {n}/200 loss 0.3 time 0.100",
+        )
+    },
     "a rate of one process without its loader": (
         ["Namespace(batch_size=32, world_size=8, gpu=0)", *lines_of(TORCHVISION)],
         *("--gpus 8 --batch-size 32", 512.0, "step_seconds"),
