@@ -160,7 +160,8 @@ def declare(logs: Sequence[str], options: MeasureOptions, note: Note = _silent) 
     if guessed is None:
         raise InputError(
             "has no line that comes again and again with a step and a rate or time.",
-            "Print both in one line every few steps, as: step 120/250 loss 0.53 412.7 img/s",
+            "Print both in one line every few steps, as: step 120/250 loss 0.53 412.7 img/s. "
+            "A decimal comma is not read: print 0.53, not 0,53.",
             file=sources[0].name,
         )
     if (family := reading.family_in(lines)) is not None:

@@ -65,9 +65,17 @@ def guess(
         lines_alike = similar(alike[:_COMPARED])
         training = _training_line(lines_alike, facts)
         reading = None if training is None else choice.best(training)
-        if training is not None and reading is not None:
+        if training is None or reading is None:
+            continue
+        if not any(_has_decimal_comma(each) for each in reading.groups.values()):
             return _values(training, reading, len(alike))
     return None
+
+
+def _has_decimal_comma(column: NumberColumn) -> bool:
+    """True for ``0,500`` and ``1,83``, which no format can declare."""
+    torn = re.match(r",\d", column.behind) is not None
+    return any(re.match(r"[-+]?0,|\d+$" if torn else r"[-+]?0,", text) for text in column.texts)
 
 
 def _has_loss(line: str) -> bool:
