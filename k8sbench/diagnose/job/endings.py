@@ -2,8 +2,9 @@
 
 When one replica dies, its peers lose their connections and die too, often within the second that is
 Kubernetes' resolution. So an ending from outside or by the kernel (evicted, out of memory, its node
-lost) goes before a program's exit code, and among those the earliest. If the replicas' last lines
-are known, they decide as for local runs.
+lost) goes before a program's exit code, and among those the earliest. One that began long after the
+first failure does not, unless that one had lost its peer. If the replicas' last lines are known,
+they decide as for local runs.
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ Lines = Mapping[str, Sequence[str]]
 """Last lines of replicas' logs, by replica."""
 _BACKOFF = "backoff limit"
 _DEADLINE = re.compile(r"longer than (?:the )?specified deadline")
+FAILED_SECONDS = 10.0
+"""Longest wait for other replicas after one has failed.
+
+They log what they saw of the failure, and wait for the failed replica in vain. What begins later is
+no cause of it.
+"""
 _LOOPS = 3
 """Restarts that indicate a crash loop."""
 
@@ -109,7 +116,15 @@ def _first_failure(facts: Facts, lines: Lines) -> Finding | None:
     ]
     if not candidates:
         return _deleted(facts)
-    from_outside = [replica for replica in candidates if _outside(facts, replica)]
+    earliest = min(candidates, key=_order)
+    last_at = _order(earliest)[0] + FAILED_SECONDS
+    is_peer = exits.lost_its_peer(lines.get(earliest.name, ()))
+    from_outside = [
+        replica
+        for replica in candidates
+        if (outside := _outside(facts, replica))
+        and (is_peer or outside.id == "node-lost" or _begun(replica) <= last_at)
+    ]
     if from_outside:
         return describe_end(facts, min(from_outside, key=_order))
     first, *others = sorted(candidates, key=_order)
@@ -138,6 +153,14 @@ def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Li
 def _has_failed(facts: Facts, replica: Replica) -> bool:
     itself = replica.ending and replica.ending.code != 0 and replica.phase != "Succeeded"
     return bool(itself) or replica.phase == "Failed" or _outside(facts, replica) is not None
+
+
+def _begun(replica: Replica) -> float:
+    """Return when a replica's end began, Unix seconds; 0 where that is not known."""
+    ending = replica.ending or _init_ending(replica)
+    asked = moment((replica.disruption or {}).get("lastTransitionTime"))
+    known = (ending.at if ending else None, asked, replica.deletion_asked_at)
+    return min((at for at in known if at is not None), default=0.0)
 
 
 def _order(replica: Replica) -> tuple[float, float, str]:

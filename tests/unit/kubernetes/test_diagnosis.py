@@ -619,6 +619,7 @@ def test_no_wait_is_advised_where_a_quota_never_has_room(says: str, replicas: in
 SUCCEEDED = job(condition("Running", status="False"), condition("Succeeded", at=60))
 RESUMED = job(condition("Created"), condition("Suspended", status="False", at=500))
 LET_GO = job(condition("Running"), condition("Suspended", status="False"))
+LOST_PEER = "RuntimeError: [gloo] Connection closed by peer [10.0.0.2]:1234"
 NO_PULL = pod("master-0", waits("ErrImagePull", "failed to pull: not found"))
 OF_WORKER = refused(POD_SECURITY.format("init-pytorch"))
 OF_MASTER = refused(POD_SECURITY.format("pytorch").replace("worker-0", "master-0"))
@@ -797,7 +798,7 @@ def test_a_deletion_that_was_asked_for_waits_for_finalizers() -> None:
 
 def test_a_peer_that_lost_its_connection_is_not_the_cause() -> None:
     lines = {
-        "master-0": ["RuntimeError: [gloo] Connection closed by peer [10.0.0.2]:1234"],
+        "master-0": [LOST_PEER],
         "worker-0": ["ValueError: loss is nan"],
     }
     found_now = exits(master_0=(1, 60), worker_0=(1, 60))
@@ -805,3 +806,25 @@ def test_a_peer_that_lost_its_connection_is_not_the_cause() -> None:
     reading = read(found_now, lines=lines)
     assert reading.cause == "worker-0 exited with code 1: ValueError: loss is nan"
     assert reading.action == "Read its log: 'k8sbench logs job --replica worker-0'."
+
+
+@pytest.mark.parametrize(
+    ("end", "error", "told"),
+    [
+        (ended(137, "OOMKilled", at=600), "ValueError: bad", "master-0"),
+        (ended(137, "OOMKilled", at=69), "ValueError: bad", "worker-0"),
+        (ended(137, "OOMKilled", at=600), LOST_PEER, "worker-0"),
+    ],
+)
+def test_an_end_from_outside_long_after_the_first_failure_is_not_its_cause(
+    end: dict[str, Any], error: str, told: str
+) -> None:
+    reports: tuple[dict[str, str], ...] = (
+        {},
+        {"reason": "Evicted", "message": "The node was low on resource: memory."},
+    )
+    for status in reports:
+        found = failed(pod("master-0", ended(1, at=60)), pod(state=end, status=status))
+        result = read(found, lines={"master-0": [error], "worker-0": ["x"]})
+        assert told in result.cause
+        assert error in result.cause or told == "worker-0"

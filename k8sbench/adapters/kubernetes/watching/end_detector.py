@@ -20,17 +20,13 @@ from k8sbench.adapters.kubernetes.logs.streams import Failing, LogStreams
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.kubernetes.watching.reflector import Watches
 from k8sbench.diagnose.job import facts
+from k8sbench.diagnose.job.endings import FAILED_SECONDS
 from k8sbench.diagnose.job.state import JobState
 from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.kube import JobOwner, KubeObject
 from k8sbench.model.phase import Phase
 from k8sbench.ports import JobEvent
 
-FAILED_SECONDS = 10.0
-"""Longest wait for other replicas after one has failed.
-
-They log what they saw of the failure, and wait for the failed replica in vain.
-"""
 LIST_SECONDS = 5.0
 """Interval before a failed list of pods is repeated."""
 NODE_FACTS_SECONDS = 5.0
