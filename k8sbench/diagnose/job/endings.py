@@ -139,11 +139,14 @@ def _first_failure(facts: Facts, lines: Lines) -> Finding | None:
 
 def _by_lines(facts: Facts, first: Replica, others: Sequence[Replica], lines: Lines) -> Finding:
     endings = {replica.name: replica.ending for replica in (first, *others)}
+    first_at = first.ending.at if first.ending else None
 
     def ended(name: str) -> exits.Ended:
         ending = endings.get(name)
         code = ending.code if ending else None
-        return exits.Ended(replica=name, code=code, last=lines.get(name, ()))
+        at = ending.at if ending else None
+        is_soon = at is not None and first_at is not None and at <= first_at + FAILED_SECONDS
+        return exits.Ended(replica=name, code=code, last=lines.get(name, ()), is_soon=is_soon)
 
     peers = [ended(replica.name) for replica in facts.replicas if replica.name != first.name]
     cause = exits.cause(ended(first.name), peers)

@@ -62,6 +62,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """Exit code, 128 + N for signal N; None while it runs."""
     last: Sequence[str]
     """Its last lines."""
+    is_soon: bool = True
+    """True if it ended within some seconds of the first, and not by what ends all."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +103,10 @@ _LOST_PEER = re.compile(
     r"connection (?:was )?(?:closed|reset|refused)|broken pipe|socket (?:closed|timeout)|"
     r"DistNetworkError|remote (?:process|peer) (?:exited|closed)|ncclRemoteError|"
     r"ncclSystemError|peer (?:closed|reset)|failed to (?:recv|send)|wait for .*store|"
-    r"timeout self_rank|timed out (?:after|waiting|on rank)",
+    r"timeout self_rank|timed out (?:after|waiting|on rank)|remote process exiting|"
+    # InfiniBand's end of a peer, torch's other waits, JAX
+    r"got completion from peer|NCCL communicator was aborted on rank|wait timeout after|"
+    r"failed to pass monitoredBarrier|DEADLINE_EXCEEDED: Barrier timed out|another task died",
     re.IGNORECASE,
 )
 _KILLED = re.compile(
@@ -220,13 +225,20 @@ def cause(first: Ended, others: Sequence[Ended]) -> Failure:
     # A watchdog aborts its process; another signal is a cause of its own.
     is_own = first.code is None or (first.code >= EXIT_BASE and first.code != _ABORTED)
     if lost_its_peer(first.last) and not is_own:
-        failed = next((other for other in others if failed_by_itself(other.last)), first)
+        own = (other for other in others if failed_by_itself(other.last))
+        failed = next(own, next(filter(_was_killed, others), first))
     rank = _first_rank(failed.last)
     if rank is None or failed.code not in (None, rank.launcher_code):
         sentence, id_ = _describe_replica(failed)
     else:
         sentence, id_ = _describe_rank(failed, rank)
     return Failure(replica=failed.replica, sentence=sentence, id=id_)
+
+
+def _was_killed(ended: Ended) -> bool:
+    """Return True if a signal ended a replica that no process of the job sends."""
+    number = None if ended.code is None else signal_of(ended.code)
+    return ended.is_soon and number not in (None, ABORT, TERMINATE)
 
 
 def _silent(replicas: Sequence[Ended]) -> Failure | None:

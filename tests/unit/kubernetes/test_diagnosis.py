@@ -828,3 +828,10 @@ def test_an_end_from_outside_long_after_the_first_failure_is_not_its_cause(
         result = read(found, lines={"master-0": [error], "worker-0": ["x"]})
         assert told in result.cause
         assert error in result.cause or told == "worker-0"
+
+
+def test_a_peer_that_a_signal_killed_seconds_later_is_the_cause() -> None:
+    lines = {"master-0": [LOST_PEER], "worker-0": ["step 7"]}
+    for later, told in ((62, "worker-0"), (90, "master-0")):
+        result = read(exits(master_0=(1, 60), worker_0=(139, later)), lines=lines)
+        assert result.cause.startswith(told)

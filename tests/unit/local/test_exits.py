@@ -386,6 +386,36 @@ def test_a_rank_that_waited_in_vain_is_not_to_blame(
         assert exits.cause(ended("master", code, *first), rest).replica == replica
 
 
+@pytest.mark.parametrize("code", [139, 137])
+@pytest.mark.parametrize("lost", [LOST_PEER, LOST_BY_NCCL, timed_out(0)])
+def test_a_peer_that_a_signal_killed_soon_is_the_cause(lost: list[str], code: int) -> None:
+    first, other = ended("master", 1, *lost), ended("w0", code, "step 7")
+    assert exits.cause(first, [other]).replica == "w0"
+    assert exits.cause(first, [ended("w1", 1, *TRACEBACK), other]).replica == "w1"
+    later = Ended(replica="w0", code=code, last=["step 7"], is_soon=False)
+    for stays in (later, ended("w0", 134, "step 7"), ended("w0", 143, "step 7")):
+        assert exits.cause(first, [stays]).replica == "master"
+
+
+@pytest.mark.parametrize(
+    "follows",
+    [
+        nccl("Last error:", "NET/IB: Got completion from peer 10.0.0.2<4> with status=12", rank=0),
+        ["ncclRemoteError: A call failed possibly due to a remote process exiting prematurely."],
+        ["[rank0]: torch.distributed.DistBackendError: NCCL communicator was aborted on rank 0. "],
+        ["[rank0]: RuntimeError: [Rank 0]: Ranks 8 failed to pass monitoredBarrier in 1800000 ms"],
+        ["[rank0]: torch.distributed.DistStoreError: wait timeout after 600000ms, keys: /0"],
+        ["torch.distributed.DistStoreError: Timed out after 9 seconds waiting for clients. 1/2"],
+        ["jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: x"],
+        ["F0302 client.h:80] Terminating process. This indicates that another task died; see"],
+    ],
+)
+def test_an_own_error_of_another_goes_before_one_that_follows(follows: list[str]) -> None:
+    rest = [ended("w0", 1, "[rank8]: KeyError: 'x'")]
+    for code in (134, 1):
+        assert exits.cause(ended("master", code, *follows), rest).replica == "w0"
+
+
 HANGS = "hangs in step 7: no rank has done anything for 300 s"
 ABSENT = "has not come: no rank has done anything for 300 s"
 CLIENTS = (
