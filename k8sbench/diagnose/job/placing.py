@@ -66,6 +66,8 @@ _IMAGE_ERRORS = (
     ("pod-not-started", ""),
 )
 """Cause, and text of a kubelet about an image; the first that fits."""
+_NAMES = re.compile(r'\S*/\S*|"\S*"')
+"""Names of images, files and addresses in it: their words and numbers say nothing."""
 _MISSING = re.compile(
     r"(?:configmap|secret)s? \"?[\w.-]+\"? not found|couldn't find key|references non-existent"
     r" (?:config|secret) key|object \"[^\"]+\"/\"[^\"]+\" not registered",
@@ -120,6 +122,8 @@ def _queue(facts: Facts) -> tuple[Finding, float | None]:
             at = times.utc(admitted_at)
             return finding_of("not-resumed", where, at=at), QUEUE_SECONDS
         return finding_of("queue-admitted", where), left
+    if checks := _waiting_checks(facts):
+        return finding_of("queued", where, why=checks), QUEUE_SECONDS
     why = _queue_message(facts)
     if not why and facts.age >= QUEUE_SECONDS:
         named = f"its integrations.frameworks must name {where['kind']}"
@@ -151,6 +155,18 @@ def _admitted_at(facts: Facts) -> float | None:
     # What is known of the Workload may be older than an eviction.
     is_evicted = held.get("status") == "False" or (at and since and since > at)
     return None if is_evicted else at
+
+
+def _waiting_checks(facts: Facts) -> str:
+    """Return the admission checks that a job with reserved quota waits for; empty without any."""
+    workload = facts.seen.workload or {}
+    if not is_true(conditions(workload).get("QuotaReserved")):
+        return ""
+    return " and ".join(
+        f"admission check {check['name']} says {quoted(str(check.get('message') or state))}"
+        for check in workload["status"].get("admissionChecks") or []
+        if (state := check.get("state")) in ("Pending", "Retry")
+    )
 
 
 def _queue_message(facts: Facts) -> str:
@@ -270,7 +286,8 @@ def _image(
     if _OF_ANOTHER.search(message):
         why = f"it is of another architecture than node {replica.node}, {why}"
         return finding_of("image-not-found", where, image=image, why=why)
-    found = (id_ for id_, text in _IMAGE_ERRORS if re.search(text, message, re.IGNORECASE))
+    said = _NAMES.sub(" ", message.replace(image, " ") if ":" in image else message)
+    found = (id_ for id_, text in _IMAGE_ERRORS if re.search(text, said, re.IGNORECASE))
     what = f"{replica.name} cannot pull the image {image}"
     return finding_of(next(found), where, said=message, what=what, image=image, why=why)
 

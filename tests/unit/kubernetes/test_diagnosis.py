@@ -835,3 +835,21 @@ def test_a_peer_that_a_signal_killed_seconds_later_is_the_cause() -> None:
     for later, told in ((62, "worker-0"), (90, "master-0")):
         result = read(exits(master_0=(1, 60), worker_0=(139, later)), lines=lines)
         assert result.cause.startswith(told)
+
+
+def test_a_job_with_quota_waits_for_its_admission_check() -> None:
+    check = {"name": "prov", "state": "Pending", "message": "out of stock"}
+    workload = {"status": {"conditions": [condition("QuotaReserved")], "admissionChecks": [check]}}
+    result = read(alone(of=QUEUED, workload=workload), after=300)
+    assert result.cause_id == "queued"
+    assert "prov" in result.cause
+    assert "out of stock" in result.cause
+
+
+@pytest.mark.parametrize(
+    "image", ["r.example.com/team/bench:429", "r.example.com/team-forbidden/denied:1", "bench:503"]
+)
+def test_the_name_of_an_image_is_no_cause(image: str) -> None:
+    missing = pulling(f'failed to resolve reference "{image}": {image}: not found')
+    missing.pods[WORKER]["status"]["containerStatuses"][0]["image"] = image
+    assert read(missing).cause_id == "image-not-found"
