@@ -130,7 +130,8 @@ _FRAME = re.compile(
     r"|File \"[^\"]+\", line \d"
     # What stands around the frames, and a signal's name alone.
     r"|.*\(most recent call (?:first|last)\):$|Extension modules: |<no Python frame>"
-    r"|\*\*\* (?:Process received signal|End of error message)|Aborted(?: \(core dumped\))?$"
+    r"|\*\*\* (?:Process received signal|End of error message|Check failure stack)"
+    r"|Aborted(?: \(core dumped\))?$"
     r"|terminate called after throwing )"
 )
 """A line of a stack: it is no message."""

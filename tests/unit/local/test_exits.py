@@ -141,6 +141,7 @@ PADDLE_NO_MEMORY = [
 NO_GPU_MEMORY = "gpu-out-of-memory: w exited with code 1: "
 FIRST = "replica-failed: w exited with code 1: [rank1]: ValueError: batch of 0"
 BY_CODE = "replica-failed: rank 1 of w exited with code 5."
+GLOG = "F0302 10:00:00 1 foo.cc:12] Check failed: x == y (1 vs 2)"
 ABORTED = "replica-failed: w was killed by signal 6 (SIGABRT)"
 SEGV = "replica-failed: w was killed by signal 11 (SIGSEGV)"
 WORKER_KILLED = "RuntimeError: DataLoader worker (pid 9) is killed by signal: Killed."
@@ -250,6 +251,7 @@ LOST = ["step 7", *LOST_PEER_PADDLE]
             f"{NO_GPU_MEMORY}[rank1]: {PADDLE_SAYS}.",
         ),
         (134, FRAMES, f"{ABORTED}."),
+        (134, [GLOG, "*** Check failure stack trace: ***", "  @  0x7f  x"], f"{ABORTED}: {GLOG}"),
         (139, FAULT, f"{SEGV}: {FAULT[0]}"),
         (134, watched(3, ECC), f"{ABORTED}: [rank3]: {ECC}"),
         (134, watched(3, ECC)[-5:], f"{ABORTED}: [rank3]: {ECC}"),
