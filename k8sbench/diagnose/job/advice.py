@@ -132,6 +132,12 @@ ADVICE: Mapping[str, tuple[Advice, ...]] = {
             " ('kubectl get resourceflavors -o yaml'), or name another --queue.",
         ),
     ),
+    "admission-denied": (
+        Advice(
+            "etcdserver: |request did not complete|currently unable to handle the request",
+            "Wait: the API server is overloaded or restarts, and the pods are asked for again.",
+        ),
+    ),
     "quota-exceeded": (
         Advice(
             r"to be set\.",
@@ -161,6 +167,16 @@ ADVICE: Mapping[str, tuple[Advice, ...]] = {
         ),
     ),
     "start-error": (
+        Advice(
+            "(?i)OOM-killed",
+            "Give the pool more memory_per_gpu: its memory limit is too low for the start.",
+        ),
+        _FULL_DISK,
+        Advice(
+            "error mounting|context deadline exceeded",
+            "Ask the cluster's administrator to look at node {node}, or choose other nodes with"
+            " --node-pool.",
+        ),
         Advice(
             "(?i)exec format error",
             "The image, or its command, is of another architecture than node {node}: name one that"

@@ -106,7 +106,7 @@ def start_error(facts: Facts, replica: Replica, reason: str, message: str) -> Fi
     if driver := causes.DRIVER.search(message):
         return finding_of("gpu-driver", facts.names(replica), why=quoted(driver[0]))
     why = f"{reason}, {quoted(message)}" if message else reason
-    return finding_of("start-error", facts.names(replica), why=why)
+    return finding_of("start-error", facts.names(replica), said=message, why=why)
 
 
 def _first_failure(facts: Facts, lines: Lines) -> Finding | None:

@@ -266,6 +266,9 @@ BY_CAUSE: dict[str, list[Seen]] = {
     "admission-denied": [
         refusal('admission webhook "rules.example.com" denied the request: no team label'),
         refusal(f"{FORBIDDEN} maximum memory usage per Container is 1Gi, but limit is 256Gi"),
+        refusal("etcdserver: request timed out"),
+        refusal("Timeout: request did not complete within requested timeout"),
+        refusal("the server is currently unable to handle the request (post pods)"),
     ],
     "webhook-down": [
         refusal('Internal error occurred: failed calling webhook "rules.example.com": refused')
@@ -430,6 +433,15 @@ BY_CAUSE: dict[str, list[Seen]] = {
     "start-error": [
         failed(pod(state=ended(128, "StartError", message='exec: "/x": no such file'))),
         seen(pod(state=waits("CreateContainerConfigError", "runAsNonRoot"))),
+        *(
+            failed(pod(state=ended(128, "StartError", message=f"{'OCI ' * 60}: {why}")))
+            for why in (
+                "container init was OOM-killed (memory limit too low?)",
+                "failed to write 1: no space left on device",
+                'error mounting "/x" to rootfs',
+                "context deadline exceeded",
+            )
+        ),
         failed(pod(state=ended(128, "StartError", message='exec "/x": exec format error'))),
     ],
     "replica-failed": [
