@@ -88,6 +88,8 @@ _NEVER = re.compile(
     # Topologies
     "|no topology domains at level|no requested topology level|TopologyAwareScheduling"
     "|not contain the requested level|TAS cache"
+    r"|Total nodes: (?P<nodes>\d+); excluded: "
+    r"(?:nodeSelector|affinity|taint [^:]*:[^:]*): (?P=nodes)\b"
 )
 """Kueue's text about a flavor that can never have room."""
 _LATER = "insufficient unused quota"
@@ -133,7 +135,9 @@ def _queue(facts: Facts) -> tuple[Finding, float | None]:
         # A cause of its own: what Kueue says then is reported as a change.
         return finding_of("queue-silent", where), min(LOOK_SECONDS, QUEUE_SECONDS - facts.age)
     evicted = conditions(facts.seen.workload or {}).get("Evicted", {})
-    if _UNUSABLE.search(why) or (_NEVER.search(why) and _LATER not in why):
+    pod_sets = why.split("; couldn't assign flavors")
+    is_never = any(_NEVER.search(each) and _LATER not in each for each in pod_sets)
+    if _UNUSABLE.search(why) or is_never:
         cause_id = "queue-unusable"
     elif is_true(evicted) or why.startswith("Preempted"):
         cause_id = "queue-evicted"

@@ -171,6 +171,7 @@ def at(after: float, snapshot: state.JobSnapshot) -> tuple[state.JobSnapshot, fl
     return snapshot, after
 
 
+NO_TOPOLOGY = 'topology "a" doesn\'t allow to fit any of 2 pod(s). Total nodes: 8; excluded: '
 SHARED_OR_FULL = (
     "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) didn't match pod"
     " anti-affinity rules."
@@ -225,6 +226,8 @@ BY_CAUSE: dict[str, list[Seen]] = {
         at(500, told("Pending", "no quota", reportingComponent="kueue")),
         queued("insufficient unused quota in a, maximum capacity (16) in b"),
         queued('topology "default" allows to fit only 2 out of 4 pod(s)'),
+        queued(f'{NO_TOPOLOGY}resource "{GPU}": 8'),
+        queued(f"{NO_TOPOLOGY}nodeSelector: 7"),
     ],
     "queue-unusable": [
         at(31, told("Any", "of another's")),
@@ -242,6 +245,12 @@ BY_CAUSE: dict[str, list[Seen]] = {
         # beyond what is quoted
         queued(f"{'couldn' * 60}; pod set b: no topology domains at level: kubernetes.io/hostname"),
         queued("no requested topology level: example.com/rack"),
+        queued(f"{NO_TOPOLOGY}nodeSelector: 8"),
+        queued(
+            "couldn't assign flavors to pod set a: insufficient unused quota; couldn't assign"
+            " flavors to pod set b: request > maximum capacity (16 > 8)"
+        ),
+        queued(f'{NO_TOPOLOGY}taint "x=y:NoSchedule": 8'),
         queued('Flavor "a" does not support TopologyAwareScheduling'),
     ],
     "queue-evicted": [alone(of=QUEUED, workload=PREEMPTED)],
