@@ -56,11 +56,11 @@ def _job_column(line: TrainingLine, reading: Reading) -> tuple[NumberColumn | No
     if "all_samples" in reading.groups:
         column = reading.groups["all_samples"]
         return column, proofs.added(column, line.steps)
-    so_far = list(totals_so_far(line))
+    every = list(totals_so_far(line))
     wanted = "tokens" if reading.sample == "tokens" else "samples"
-    so_far = [each for each in so_far if noun_of(each) == wanted] or (
-        so_far if "rate" not in reading.groups and reading.facts.job_batch is None else []
-    )
+    so_far = [each for each in every if noun_of(each) == wanted]
+    if not so_far and "rate" not in reading.groups:
+        so_far = [each for each in every if _is_news(each, line, reading)]
     if reading.counts_samples:
         return None, None
     if wanted == "samples":
@@ -71,6 +71,14 @@ def _job_column(line: TrainingLine, reading: Reading) -> tuple[NumberColumn | No
     for column in so_far:
         return column, proofs.added(column, line.steps)
     return None, None
+
+
+def _is_news(column: NumberColumn, line: TrainingLine, reading: Reading) -> bool:
+    """True if a total is not what the log's batch and GPUs come to."""
+    known = reading.facts.job_batch
+    each = proofs.added(column, line.steps)
+    length = reading.facts.length if noun_of(column) == "tokens" else 1
+    return known is None or (each is not None and length is not None and each != known * length)
 
 
 def _without_weaker(facts: GuessedFacts, each: float | None) -> GuessedFacts:

@@ -27,6 +27,7 @@ _ELAPSED = re.compile(
 _SO_FAR = re.compile(
     r"\b(?:consumed|seen|total|num|n|all|processed)(?: train)? (?P<noun>samples|tokens|images)\b"
     r"|\b(?P<after>samples|tokens|images) (?:seen|so far|consumed|processed)\b|\bsmpl$"
+    r"|^(?:samples|tokens|images)$"
 )
 
 

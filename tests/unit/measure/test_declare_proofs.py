@@ -78,6 +78,26 @@ CASES: dict[str, tuple[list[str], str, float, str]] = {
         ),
         *("--gpus 8", 32.0, "all_samples"),
     ),
+    "tokens so far, beside a batch of the head that tensor parallelism divides": (
+        [
+            *("world_size=16", "micro_batch_size: 1", "seq_len: 4096", "grad_accum: 16"),
+            *lines_of(
+                "step: {step} | loss: 2.31 | consumed tokens: {seen:,} | iter time: 4000.0 ms",
+                seen=lambda n: 1_310_720 * n,
+            ),
+        ],
+        *("--gpus 16", 131_072 / 4.0, "all_samples"),
+    ),
+    "samples so far by their name alone, beside a micro batch": (
+        [
+            *("using world size: 16", "micro_batch_size 1"),
+            *lines_of(
+                "iter {step}/2000 | samples {seen} | time per iteration (s): 8.00 | loss 2.5",
+                seen=lambda n: 2560 * n,
+            ),
+        ],
+        *("--gpus 16", 32.0, "all_samples"),
+    ),
     "fewer samples than GPUs": (
         lines_of(MEGATRON.replace("  256", "   32"), seen=lambda n: 320 * n),
         *("--gpus 64", 4.0, "step_samples"),
