@@ -125,7 +125,9 @@ def _batch(reading: Reading, of_lines: float | None, column: NumberColumn | None
         known = "--batch-size says" if facts.by_user else "The log states"
         known = known if facts.is_sure else "The log has, of a GPU or the job,"
         of_job = f"{facts.batch * facts.gpus} per step of the job" if facts.gpus else "× GPUs"
-        return Batch(facts.batch, None, f"{known} {facts.batch} per GPU, {of_job}.", "")
+        parts = facts.numbers.get("accumulation", 1) if facts.by_user else 1
+        of_parts = f" The log accumulates {parts} batches: give that of all." if parts > 1 else ""
+        return Batch(facts.batch, None, f"{known} {facts.batch} per GPU, {of_job}.{of_parts}", "")
     amount = reading.product and reading.product / (length if reading.sample == "tokens" else 1)
     cards = 1 if reading.per == "card" else facts.gpus
     if amount and cards and reading.sample != "tokens":
