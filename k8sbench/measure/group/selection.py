@@ -374,7 +374,8 @@ def _fastest(groups: Iterable[Group]) -> dict[str, int | float]:
             sweeps[group.key.sweep].append(group)
     found: dict[str, int | float] = {}
     for sweep in sweeps.values():
-        for model in {group.key.gpu_model for group in sweep} - {UNKNOWN} or {UNKNOWN}:
+        models = {group.key.gpu_model for group in sweep}
+        for model in sorted(models - {UNKNOWN} or models):
             # One without a figure may name no GPU.
             alike = [group for group in sweep if group.key.gpu_model in (model, UNKNOWN)]
             rates = [
