@@ -113,7 +113,7 @@ def text(made: Publication) -> str:
         every_run=rows.every_run(),
         measured_estimators=measured_estimators,
         by_estimator=rows.by_estimator(measured, measured_estimators),
-        apart=formats.percent(max(0.0001, *map(_apart, measured))),
+        apart=formats.percent(max([0.0001, *map(_apart, measured)])),
         other_estimators=rows.explain(others),
         published=published.published(),
         tables_rule=published.tables_rule(),

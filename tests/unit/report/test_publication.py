@@ -23,7 +23,7 @@ from k8sbench.report.words import Lang, phrase, texts
 from tests.unit import goldens
 from tests.unit.measure.grouped import report
 from tests.unit.report import example
-from tests.unit.report.factory import run, smoke, throughput
+from tests.unit.report.factory import reject, run, smoke, throughput
 
 WORDS = texts()["readme"]
 FOLDER = Path(__file__).parent / "golden"
@@ -151,6 +151,13 @@ def test_a_report_of_functional_tests_says_first_that_it_measures_nothing() -> N
 
     assert head([smoke(5.5)]) == f"> **{WORDS['smoke_only'][0]}**"
     assert "> **" not in head(some_runs())
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_set_of_rejected_runs_alone_has_a_report(lang: Lang) -> None:
+    bad = {"verdict": "rejected", "reasons": (reject("gpu-shared"),)}
+    text = readme.text(made([run(case="1x8", run_id="one", measured=bad)], lang))
+    assert "gpu-shared" in text
 
 
 def test_rows_are_named_as_the_reports_name_their_logs_and_never_alike() -> None:
