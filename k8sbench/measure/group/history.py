@@ -30,15 +30,20 @@ def cases(rows: Iterable[GroupRow]) -> list[list[GroupRow]]:
     return [sorted(case, key=lambda row: (row.began, row.group_id)) for case in by_line.values()]
 
 
+def newest_measured(case: Sequence[GroupRow]) -> GroupRow | None:
+    """Return the newest set of a case, given oldest first, whose figure is part of its series."""
+    return next(filter(series.counts, reversed(case)), None)
+
+
 def history(case: Sequence[GroupRow], shown: Sequence[GroupRow], known: KnownGroups) -> CaseHistory:
     """Return the history of a case with some of its sets; both are oldest first."""
-    measured = [row for row in case if series.counts(row)][-1:]
-    judged = known.judged([*shown, *measured])
+    measured = newest_measured(case)
+    judged = known.judged(shown if measured is None else [*shown, measured])
     points = tuple(
         Point(group=group, at=group.began[0], mark=judged[group.key.id].mark)
         for group in known.groups(shown)
     )
-    still = judged[measured[0].group_id].open if measured else None
+    still = None if measured is None else judged[measured.group_id].open
     return CaseHistory(points=points, open=still, unmarked=_unmarked(case))
 
 

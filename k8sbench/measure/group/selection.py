@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.measure.group import comparison, history, known, opened, ratios, series, speedup
+from k8sbench.measure.group import comparison, history, known, opened, ratios, speedup
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model.compared import CaseHistory, Comparison, OpenBegin
 from k8sbench.model.errors import UsageError
@@ -289,21 +289,18 @@ def _judged(shown: Sequence[GroupRow], groups: KnownGroups) -> dict[str, Judged]
 
     That is what the newest set with a figure leaves open.
     """
-    judged = dict(groups.judged(shown))
-    without = [row for row in shown if row.median is None]
-    measured: defaultdict[str, list[GroupRow]] = defaultdict(list)
-    for row in series.newest(groups.rows).values() if without else ():
-        measured[row.series].append(row)
+    without = {row.group_id: row.series for row in shown if row.median is None}
+    wanted = set(without.values())
     before: dict[str, GroupRow] = {}
-    for row in without:
-        alike = [one for one in measured[row.series] if row.gpu_model in (one.gpu_model, UNKNOWN)]
-        newest = max(alike, key=lambda one: one.began, default=None)
-        if newest is not None and newest.began < row.began:
-            before[row.group_id] = newest
+    for case in history.cases(row for row in groups.rows if row.series in wanted):
+        if (measured := history.newest_measured(case)) is not None:
+            later = case[case.index(measured) + 1 :]
+            before |= {row.group_id: measured for row in later if row.group_id in without}
     still = groups.judged(before.values())
-    for group_id, row in before.items():
-        judged[group_id] = Judged(None, still[row.group_id].open, None)
-    return judged
+    return {
+        **groups.judged(shown),
+        **{new: Judged(None, still[row.group_id].open, None) for new, row in before.items()},
+    }
 
 
 def _with_history(
