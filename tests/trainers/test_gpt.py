@@ -63,13 +63,19 @@ TOLERANCE = {"fp16": 1e-2, "bf16": 0.1}
 PLACES = ((1, False), (2, False), (2, True))
 CASES = [(ranks, shard, name) for ranks, shard in PLACES for name in OPTIONS]
 
+Ran = dict[tuple[bool, str], tuple[list[Event], list[Tensors]]]
+"""By shard and case: events, and weights and gradients by step."""
+
 
 @functools.cache
-def ran(ranks: int) -> dict[tuple[bool, str], tuple[list[Event], list[Tensors]]]:
-    """By shard and case: events, and weights and gradients by step."""
+def ran(ranks: int) -> Ran:
+    with tempfile.TemporaryDirectory(prefix="k8sbench-gpt-") as folder:
+        return _ran(ranks, pathlib.Path(folder))
+
+
+def _ran(ranks: int, folder: pathlib.Path) -> Ran:
     import torch
 
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="k8sbench-gpt-"))
     cases = [(shard, name) for count, shard, name in CASES if count == ranks]
     jobs: list[Job] = []
     for shard, name in cases:
