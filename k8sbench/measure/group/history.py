@@ -16,16 +16,40 @@ from k8sbench.model.identity import UNKNOWN
 from k8sbench.model.series import Line, Mark
 
 
+def gpu_models(rows: Iterable[GroupRow]) -> dict[str, str]:
+    """Return the GPU model of the case that each row belongs to, by group id.
+
+    A set without a figure may name no GPU: it belongs to the newest one of its case that has a
+    figure, or else to the newest that names one.
+    """
+    rows = sorted(rows, key=lambda row: (row.median is None, -row.ended, row.group_id))
+    newest: dict[str, str] = {}
+    for row in rows:
+        if _has_gpu(row):
+            newest.setdefault(row.series, row.gpu_model)
+    return {
+        row.group_id: row.gpu_model if _has_gpu(row) else newest.get(row.series, UNKNOWN)
+        for row in rows
+    }
+
+
+def _has_gpu(row: GroupRow) -> bool:
+    return row.median is not None or row.gpu_model != UNKNOWN
+
+
 def cases(rows: Iterable[GroupRow]) -> list[list[GroupRow]]:
     """Return the rows by case, each oldest first.
 
-    A set without a figure names no GPU: it belongs to the newest line of its case.
+    A set without a figure is of the newest estimator of its case.
     """
+    rows = sorted(rows, key=lambda row: (row.median is None, -row.ended, row.group_id))
+    models = gpu_models(rows)
     by_line: dict[Line, list[GroupRow]] = {}
-    newest: dict[str, Line] = {}
-    for row in sorted(rows, key=lambda row: (row.median is None, -row.ended, row.group_id)):
-        line = newest.setdefault(row.series, row.line) if row.median is None else row.line
-        newest.setdefault(row.series, line)
+    newest: dict[tuple[str, str], Line] = {}
+    for row in rows:
+        place = row.series, models[row.group_id]
+        line = newest.get(place, row.line) if row.median is None else row.line
+        newest.setdefault(place, line)
         by_line.setdefault(line, []).append(row)
     return [sorted(case, key=lambda row: (row.began, row.group_id)) for case in by_line.values()]
 

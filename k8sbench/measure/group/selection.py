@@ -194,25 +194,10 @@ def latest(rows: Iterable[GroupRow]) -> tuple[list[GroupRow], dict[str, Newer]]:
     later, do not hide it. By the ids of such groups comes the newest set, which was not.
     """
     rows = list(rows)
-    nameless = {row.series for row in rows if row.median is None and row.gpu_model == UNKNOWN}
-    models = {
-        series: gpu_model
-        for _, gpu_model, series in sorted(
-            (row.ended, row.gpu_model, row.series)
-            for row in rows
-            if row.series in nameless and row.median is not None
-        )
-    }
-
-    def case(row: GroupRow) -> tuple[str, str]:
-        # A set without a figure may name no GPU: it belongs to the newest one.
-        if row.median is None and row.gpu_model == UNKNOWN and row.series in models:
-            return row.series, models[row.series]
-        return row.series, row.gpu_model
-
+    models = history.gpu_models(rows)
     by_case: defaultdict[tuple[str, str], list[GroupRow]] = defaultdict(list)
     for row in rows:
-        by_case[case(row)].append(row)
+        by_case[row.series, models[row.group_id]].append(row)
     shown = set[str]()
     newer = dict[str, Newer]()
     for sets in by_case.values():
@@ -371,18 +356,28 @@ def _fastest(groups: Iterable[Group]) -> dict[str, int | float]:
             sweeps[group.key.sweep].append(group)
     found: dict[str, int | float] = {}
     for sweep in sweeps.values():
-        models = {group.key.gpu_model for group in sweep}
-        for model in sorted(models - {UNKNOWN} or models):
-            # One without a figure may name no GPU.
-            alike = [group for group in sweep if group.key.gpu_model in (model, UNKNOWN)]
-            rates = [
-                (group.spread.median, group.key.batch_size)
-                for group in alike
-                if group.spread
-                and group.state == "valid"
-                and OUT_OF_MEMORY not in group.ids("reject")
-            ]
-            if rates and len({group.key.batch_size for group in alike}) > 1:
-                _, size = max(rates)
+        for alike in _by_gpu_model(sweep):
+            size = _fastest_of(alike)
+            if size is not None:
                 found |= {group.key.id: size for group in alike}
     return found
+
+
+def _by_gpu_model(sweep: Sequence[Group]) -> list[list[Group]]:
+    """Return the groups of a sweep by GPU model; those that name none are of each."""
+    models = {group.key.gpu_model for group in sweep}
+    named = sorted(models - {UNKNOWN} or models)
+    return [[one for one in sweep if one.key.gpu_model in (model, UNKNOWN)] for model in named]
+
+
+def _fastest_of(alike: Sequence[Group]) -> int | float | None:
+    """Return the batch size of the fastest group; None without a second batch size."""
+    rates = [
+        (group.spread.median, group.key.batch_size)
+        for group in alike
+        if group.spread and group.state == "valid" and OUT_OF_MEMORY not in group.ids("reject")
+    ]
+    if not rates or len({group.key.batch_size for group in alike}) < 2:
+        return None
+    _, size = max(rates)
+    return size

@@ -1,9 +1,9 @@
 """Sides of a comparison: what their names stand for, and their cases.
 
-A case of a side is its groups that are equal in all that stays the same over sets, on the same GPU
-and by the same estimator. Cases of the two sides that are equal in all of that are counterparts;
-what is left is paired by benchmark, framework and case, those first that differ in the least; and
-where a side is one single case, it is held against the other's, whatever that is.
+The groups of a side form cases as in a history (:func:`.history.cases`). Cases of the two sides
+that are equal in what stays the same over sets are counterparts; what is left is paired by
+benchmark, framework and case, those first that differ in the least; and where a side is one single
+case, it is held against the other's, whatever that is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.measure.group import grouping
+from k8sbench.measure.group import grouping, history
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model.errors import FIRST_RUN, NoSide, NotFound, did_you_mean, few
 from k8sbench.model.group import Group, GroupRow
@@ -23,8 +23,6 @@ from k8sbench.model.run import Baseline, Run
 KINDS = ("baseline", "set", "group", "run")
 """Kinds of sides; ``KIND:NAME`` states one explicitly."""
 SERIES = fields_for("series")
-Case = tuple[object, ...]
-"""Fields that the sets of one case share, see :func:`case_of`."""
 ALWAYS_EQUAL = ("benchmark", "framework", "case")
 """Fields that counterparts share, unless each side is a single case."""
 
@@ -44,21 +42,15 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
     def cases(self) -> list[list[Group]]:
         """Its groups by case; each oldest first, in the order of their keys."""
-        by_case: dict[Case, list[Group]] = {}
-        for group in sorted(self.groups, key=lambda g: (g.spread is None, -g.began[1], g.key)):
-            case = group.key.only("series")
-            if group.spread is None and any(key[:-2] == case for key in by_case):
-                # It has no figure that could be of another GPU: it belongs to the newest.
-                next(members for key, members in by_case.items() if key[:-2] == case).append(group)
-            else:
-                by_case.setdefault(case_of(group), []).append(group)
-        cases = [sorted(groups, key=lambda g: (g.began[1], g.key)) for groups in by_case.values()]
+        by_id: dict[str, list[Group]] = {}
+        for group in self.groups:
+            by_id.setdefault(group.key.id, []).append(group)
+        rows = {group.key.id: group.row for group in self.groups}
+        cases = [
+            [group for row in case for group in by_id[row.group_id]]
+            for case in history.cases(rows.values())
+        ]
         return sorted(cases, key=lambda groups: groups[-1].key)
-
-
-def case_of(group: Group) -> Case:
-    """Return what stays the same over a case's sets, its GPU and estimator."""
-    return (*group.key.only("series"), group.key.gpu_model, group.estimator)
 
 
 def chosen(groups: Sequence[Group], run_ids: Collection[str]) -> list[Group]:

@@ -163,6 +163,17 @@ def test_a_case_meets_the_one_on_its_gpu_model() -> None:
     assert (second.group.key.gpu_model, second.finding) == (V100_32, "slower")
 
 
+def test_a_rejected_case_meets_the_one_on_its_gpu_model() -> None:
+    def on(model: str, **measured: Any) -> dict[str, Any]:
+        return {"backend": "imported", "measured": {"gpu_model": model, **measured}}
+
+    fleet = [*old(**on(V100_16)), *old(**on(V100_32))]
+    rejected = new((90.0,), **on(V100_16, verdict="rejected"))
+    first, second = compared(fleet, [*rejected, *new(**on(V100_32))]).cases
+    assert first.not_comparable == ("no-figure",)
+    assert second.finding == "slower"
+
+
 def test_what_is_open_of_a_case_is_told_also_where_a_side_has_no_figure() -> None:
     among = earlier(100.0, 100.1, 99.9, 100.0, 95.0, 95.1)
     rejected = run(set_name="other", at=START + 5e5, measured={"verdict": "rejected"})

@@ -8,6 +8,7 @@ import pytest
 from k8sbench.measure.group import history, selection
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.compared import CaseHistory
+from k8sbench.model.group import GroupRow
 from k8sbench.report import history as written
 from tests.unit.measure.grouped import Grouped, histories
 from tests.unit.measure.histories import FLAT, dropped, sets
@@ -121,6 +122,25 @@ def test_a_change_names_the_gpu_model_of_its_case_where_others_have_another() ->
     known = Grouped([*made, msgspec.structs.replace(made[0], key=key)])
     (row,) = written.changes_table(history.changes(known.rows, known)).rows
     assert row[1].text == f"{alone[1].text} {model}"
+
+
+def test_a_rejected_set_is_of_the_case_on_its_own_gpu_model() -> None:
+    made = [night(n, "1x8", [100.0]) for n in range(3)]
+    key = msgspec.structs.replace(made[0].key, gpu_model="A100")
+    other = msgspec.structs.replace(made[0], key=key)
+
+    def without_figure(at: int, model: str) -> GroupRow:
+        key = msgspec.structs.replace(made[0].key, gpu_model=model, set_name=f"set-{at}")
+        row = msgspec.structs.replace(made[0], key=key, spread=None).row
+        return row._replace(began=row.began + at * 86400, ended=row.ended + at * 86400)
+
+    rejected = without_figure(10, "A100")
+    nameless = without_figure(11, "unknown")
+    found = history.cases([*(one.row for one in (*made, other)), rejected, nameless])
+    assert [{row.gpu_model for row in case} for case in found] == [
+        {made[0].key.gpu_model, "unknown"},
+        {"A100"},
+    ]
 
 
 def test_cases_without_enough_sets_are_not_said_to_be_unchanged() -> None:
