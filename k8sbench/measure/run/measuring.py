@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -12,7 +11,14 @@ import msgspec
 
 from k8sbench.measure import rules, verdict
 from k8sbench.measure.arithmetic import beyond_fp32, beyond_peak
-from k8sbench.measure.run import gpu_metrics, integrity, log_clock, log_statements, log_units
+from k8sbench.measure.run import (
+    gpu_metrics,
+    integrity,
+    log_clock,
+    log_statements,
+    log_units,
+    nothing_measured,
+)
 from k8sbench.measure.run.expectation import AUTO, Expectation
 from k8sbench.measure.run.gpu_metrics import PlannedGpus
 from k8sbench.measure.run.log_facts import LogFacts, OpenedLog
@@ -23,11 +29,10 @@ from k8sbench.model.errors import Finding, InputError
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
-from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
+from k8sbench.model.sample import Place, Shape
 from k8sbench.model.spec_values import Estimator
-from k8sbench.parse.families import FAMILIES
-from k8sbench.parse.families.hf_trainer import SECONDS_APART, UNENDED
-from k8sbench.parse.reading import EVENTS, OURS, TEST
+from k8sbench.parse.families.hf_trainer import UNENDED
+from k8sbench.parse.reading import OURS
 
 OF_ITS_CASES = {rules.BATCH_SIZE.id, rules.TOO_FEW_ITERATIONS.id, rules.SHORT_WARMUP.id}
 """Rejections of a log whose length or batch is not the benchmark's."""
@@ -124,9 +129,9 @@ def _read(sources: Iterable[OpenedLog], expected: Expectation | Sequence[Expecta
         log.read(source)
     log.close()
     if log.family is None:
-        raise _nothing_in(log)
+        raise nothing_measured.no_training_line(log)
     if log.rank is None and isinstance(log.expected.format, LogFormat):
-        _check_declared(log, log.expected.format)
+        nothing_measured.check_declared(log, log.expected.format)
     return log
 
 
@@ -140,43 +145,6 @@ def _with_gpu_metrics(measurement: Measurement, log: LogFacts) -> Measurement:
     )
     job = PlannedGpus(measurement.gpus or 1, str(log.facts.first("preset")))
     return gpu_metrics.completed(measurement, job, wanted, [fetched], accept=log.expected.accept)
-
-
-def _check_declared(log: LogFacts, declared: LogFormat) -> None:
-    """Raise an error if a declared format matches no record."""
-    for name, (text, place, _) in log.unread.items():
-        raise InputError(
-            f"{name} matches {text}.",
-            f"Correct the patterns of {declared.name} or its `unit`, or print plain numbers.",
-            file=place.file,
-            line=place.line,
-        )
-
-
-def nothing_measured(files: Sequence[str], expected: Expectation, error: InputError) -> Measurement:
-    """The measurement of a run that succeeded and whose logs hold nothing to measure."""
-    declared = expected.format
-    measurement = Measurement(
-        files=tuple(files),
-        format=declared if isinstance(declared, str) else declared.name,
-        impl=expected.impl or "unknown",
-        framework=expected.framework,
-        gpus=expected.gpus,
-        precision=expected.precision,
-        amp_dtype=expected.amp_dtype,
-        batch_size_per_gpu=expected.batch_size,
-        warmup_iterations=expected.warmup or 0,
-        data=expected.data,
-        device=expected.device,
-        iterations=0,
-        records=0,
-        environment={},
-        missing={"throughput": error.message},
-        verdict="rejected",
-        reasons=(),
-    )
-    # No --accept applies: there is no figure to accept.
-    return verdict.with_reasons(measurement, [rules.NOTHING_MEASURED.finding(error.message)], ())
 
 
 def _measurement(log: LogFacts) -> Measurement:
@@ -525,62 +493,3 @@ def _lines(log: LogFacts, rank: RankRecords | None, goal: TimeToTrain) -> dict[s
         lines["first"] = None if first is None else first.place
         lines["last"] = None if last is None else last.place
     return {name: place for name, place in lines.items() if place is not None}
-
-
-def _nothing_in(log: LogFacts) -> InputError:
-    """The error for logs without a single training line that was asked for."""
-    file = log.files[0] if log.files else "-"
-    if log.empty:
-        return InputError("is empty.", "Give the log of a training run.", file=file)
-    if declared_in := log.candidates[0].declared_in:
-        return InputError(
-            f"no line is a training line of {declared_in}.",
-            f"See what its expressions match with: k8sbench explain {shlex.quote(declared_in)} LOG",
-            file=file,
-        )
-    if log.untrained:
-        raise _untrained(log.untrained, file)
-    asked = " or ".join(family.name for family in log.families)
-    every = ", ".join(FAMILIES)
-    others = f"; --format auto tries {every}"
-    if len({family.name for family in log.families}) == len(FAMILIES):
-        asked = f"any family ({every})"
-        others = ""
-    return InputError(
-        f"no training line of {asked} found.",
-        f"Check that it is the complete log of a training{others}. {DECLARE}",
-        file=file,
-    )
-
-
-DECLARE = (
-    "Another format is declared in a benchmark's YAML file; k8sbench measure LOG --declare writes a"
-    " first one."
-)
-
-
-def _untrained(items: Sequence[Item], file: str) -> InputError:
-    """The error for logs of evaluations or checkpoints alone."""
-    interval = next(
-        (each.value for each in items if isinstance(each, Fact) and each.name == "log_interval"), ""
-    )
-    events = [each for each in items if isinstance(each, Mark) and each.kind in EVENTS]
-    if any(isinstance(each, Fact) and each.name == UNENDED for each in items):
-        return InputError(
-            "is a log of Hugging Face's Trainer without its end, where it prints its rate,"
-            f" and has no progress bar of {FEWEST_RECORDS * SECONDS_APART} s.",
-            "Measure the log once the training has ended, or keep the progress bar in it.",
-            file=file,
-        )
-    what = "has evaluations or checkpoints, and no training line"
-    if all(TEST in event.text for event in events):
-        what, action = "is the log of a test", "Measure the log of a training."
-    elif interval:
-        what += f": its epochs are shorter than its log interval, {interval} iterations"
-        action = "The log is complete. Train again with a log interval of a few iterations."
-    else:
-        action = (
-            "If it is complete, it is of a test, or its epochs are shorter than its log interval:"
-            f" train again with one of a few iterations. {DECLARE}"
-        )
-    return InputError(f"{what}.", action, file=file)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from k8sbench.measure import rules, verdict
-from k8sbench.measure.run import evidence, expectation, integrity, measuring
+from k8sbench.measure.run import evidence, expectation, integrity, measuring, nothing_measured
 from k8sbench.measure.run.epochs import Epochs
 from k8sbench.measure.run.log_facts import OpenedLog
 from k8sbench.model import times
@@ -41,7 +41,7 @@ def is_result(run: Run, found: Measurement) -> bool:
 
 def unmeasured(run: Run, files: Sequence[str], why: InputError) -> Measurement:
     """Return the rejected measurement of a run whose logs give no figure."""
-    return measuring.nothing_measured(files, expectation.from_plan(run.plan, accept=()), why)
+    return nothing_measured.measurement(files, expectation.from_plan(run.plan, accept=()), why)
 
 
 def measure_run(
