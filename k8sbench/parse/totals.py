@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -37,42 +36,30 @@ class TotalsReader(LineReader):
     neither is one before which the program's timer began anew.
     """
 
-    times_process = False
-    """True if the timer begins with the process: where it began anew, the run was resumed."""
-
     def __init__(self, family: Family) -> None:
-        self._before: dict[str, Total] = {}
-        """By rank."""
+        self.before: dict[str, Total] = {}
+        """Totals of the latest line, by rank."""
         self._each: dict[str, float] = {}
         """Samples of a step by the latest totals, by rank; a line may lack a total."""
-        self._distance: dict[str, float] = {}
-        """Steps from the line before to the latest one, by rank."""
         super().__init__(family)
 
     def rules(self) -> list[LineRule]:
         """Return the readers by line kind."""
         records = self._family.records
         others = super().rules()[len(records) :]
-        own = [LineRule(rule.needle, functools.partial(self._totals, rule)) for rule in records]
+        own = [LineRule(rule.needle, functools.partial(self.totals, rule)) for rule in records]
         return [*own, *others]
 
-    def _totals(self, rule: RecordRule, line: CleanLine) -> Iterator[Item]:
+    def totals(self, rule: RecordRule, line: CleanLine) -> Iterator[Item]:
+        """Read the totals of a line."""
         for match in rule.matches(line.text):
-            before = self._before.get(line.source)
             record = self.record(rule, line, match)
-            if record is not None and before is not None and self._is_resumed(line.source, before):
-                yield line.mark("restart")
             if record is not None:
                 yield record
 
-    def _is_resumed(self, source: str, before: Total) -> bool:
-        """True if the timer began anew since the line before, and the run did not."""
-        now = self._before[source]
-        if not self.times_process or now.elapsed is None or before.elapsed is None:
-            return False
-        if now.elapsed >= before.elapsed:
-            return False
-        return now.iteration > 2 * self._distance.get(source, math.inf)
+    def seconds_between(self, before: float, now: float) -> float | None:
+        """Return the seconds from one elapsed time to a later one; None if the timer began anew."""
+        return now - before if now >= before else None
 
     def record(self, rule: RecordRule, line: CleanLine, match: Match) -> Record | None:
         """Build the record of a match; None if it is the first of its totals, or invalid."""
@@ -86,10 +73,10 @@ class TotalsReader(LineReader):
     def _record(
         self, rule: RecordRule, line: CleanLine, printed: str, texts: dict[str, Any], now: Total
     ) -> Record | None:
-        before = self._before.get(line.source)
+        before = self.before.get(line.source)
         has_time = now.elapsed is not None
         if before is None or before.iteration >= now.iteration:
-            self._before[line.source] = now
+            self.before[line.source] = now
             if before is None and has_time:
                 return None
             iterations = max(now.iteration + 1 - rule.first_iteration, 1)
@@ -102,15 +89,13 @@ class TotalsReader(LineReader):
         added = now.iteration - before.iteration
         steps = None
         if has_time:
-            time = (now.elapsed or 0.0) - (before.elapsed or 0.0)
+            time = self.seconds_between(before.elapsed or 0.0, now.elapsed or 0.0)
             if time == 0:
                 return None  # within the resolution: the next line has this one's steps, too
-            if time > 0:
-                self._distance[line.source] = added
-            if time > 0 or self.times_process:
-                texts["step_seconds"] = (time if time > 0 else now.elapsed or 0.0) / added
+            if time is not None:
+                texts["step_seconds"] = time / added
                 steps = round(added)
-        self._before[line.source] = now._replace(samples=now.samples or before.samples)
+        self.before[line.source] = now._replace(samples=now.samples or before.samples)
         if now.samples is not None and before.samples is not None and now.samples > before.samples:
             self._each[line.source] = texts["step_samples"] = (now.samples - before.samples) / added
         elif not texts.get("step_samples"):

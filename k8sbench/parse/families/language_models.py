@@ -27,7 +27,7 @@ from k8sbench.parse.family import (
 )
 from k8sbench.parse.json_fields import JsonFields
 from k8sbench.parse.lines import CleanLine
-from k8sbench.parse.totals import TotalsReader
+from k8sbench.parse.totals import Total, TotalsReader
 
 _LOSS = r"(?P<loss>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
 _NUMBER = r"\d[\d,]*(?:\.\d+)?"
@@ -514,7 +514,33 @@ def _factory(texts: dict[str, Any]) -> None:
 
 
 class _FactoryReader(TotalsReader):
-    times_process = True
+    """The timer begins with the process: where it began anew, the run may have been resumed."""
+
+    def __init__(self, family: Family) -> None:
+        self._distance: dict[str, float] = {}
+        """Steps from the line before to the latest one, by rank."""
+        super().__init__(family)
+
+    def seconds_between(self, before: float, now: float) -> float:
+        return now - before if now >= before else now
+
+    def totals(self, rule: RecordRule, line: CleanLine) -> Iterator[Item]:
+        before = self.before.get(line.source)
+        items = list(super().totals(rule, line))
+        if before is not None and items and self._is_resumed(line.source, before):
+            yield line.mark("restart")
+        yield from items
+
+    def _is_resumed(self, source: str, before: Total) -> bool:
+        """True if the timer began anew since the line before, and the count of steps did not."""
+        now = self.before[source]
+        if now.elapsed is None or before.elapsed is None:
+            return False
+        if now.elapsed < before.elapsed:
+            return now.iteration > 2 * self._distance.get(source, math.inf)
+        if now.elapsed > before.elapsed and now.iteration > before.iteration:
+            self._distance[source] = now.iteration - before.iteration
+        return False
 
 
 LLAMA_FACTORY = Family(
