@@ -96,7 +96,7 @@ def submits(programs: Programs) -> Iterator[dict[str, Running]]:
 def test_an_image_that_cannot_be_pulled(programs: Programs, submits: dict[str, Running]) -> None:
     # The first of all: a worker that does not find its master gives up after 100 tries.
     shell = programs.shell
-    submits["pull"].until(f"image {NO_IMAGE} cannot be reached")
+    submits["pull"].until(f"image {NO_IMAGE} does not serve it")
     status = shell.json("status", "pull")
     expected = status["on_cluster"] or status
     assert (expected["phase"], expected["cause_id"]) == ("Pulling", "registry-unreachable")

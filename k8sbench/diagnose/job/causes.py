@@ -94,7 +94,7 @@ CAUSES: Mapping[str, Cause] = {
         unrecoverable="yes",
     ),
     "admission-denied": Cause(
-        "{head}, refused by the API server or a rule of the cluster: {why}.",
+        "{head}: the API server answered {why}.",
         "Correct what the sentence names in the pool or the manifest, or ask the cluster's"
         " administrator about that rule.",
         unrecoverable="when the API server finds the pod invalid",
@@ -169,8 +169,8 @@ CAUSES: Mapping[str, Cause] = {
         " mirror with --image or --image-registry.",
     ),
     "registry-unreachable": Cause(
-        "The registry of {replica}'s image {image} cannot be reached: {why}.",
-        "Name a registry that the nodes can reach with --image or --image-registry.",
+        "The registry of {replica}'s image {image} does not serve it: {why}.",
+        "Name a registry that the nodes can use with --image or --image-registry.",
     ),
     "init-image-not-pullable": Cause(
         "{replica} waits for {image}, the image of the operator's init container: {why}.",
