@@ -389,7 +389,7 @@ SET_FLAGS = {
         "SET",
         excludes=("set_name",),
     ),
-    "parallel": Flag("Jobs of the set at a time; default: one of this submit.", "N", (1, 1000)),
+    "parallel": Flag("Jobs of the set at a time; default: one job of this submit.", "N", (1, 1000)),
     "wait": Flag("Keep waiting for a job that cannot start without a change.", cluster_only=True),
     "keep": Flag("Leave jobs and pods on the cluster at the end.", cluster_only=True),
     "store": Flag("Store; default K8SBENCH_STORE.", "FOLDER"),

@@ -21,7 +21,7 @@ from k8sbench.model.errors import Severity, Unreachable, UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.pool import NodePool
 from k8sbench.model.request import FLAGS as ALL_FLAGS
-from k8sbench.model.request import ClusterAccess, SubmitRequest
+from k8sbench.model.request import ClusterAccess, Flag, SubmitRequest
 from k8sbench.report.tables import Column
 
 LEVELS: dict[Severity, str] = {"ok": "ok", "warn": "warning", "fail": "failure"}
@@ -32,11 +32,14 @@ FINDINGS = (
     Column("FINDING", lambda one: " ".join(filter(None, (one.sentence, one.action)))),
 )
 FLAGS = {
-    name: ALL_FLAGS[name]
-    for name in (
-        *("framework", "replicas", "gpus", "image", "node_pool", "pools_file", "queue"),
-        *("data", "prometheus", "job_kind"),
-    )
+    "framework": Flag("Framework; default: each."),
+    **{
+        name: ALL_FLAGS[name]
+        for name in (
+            *("replicas", "gpus", "image", "node_pool", "pools_file", "queue"),
+            *("data", "prometheus", "job_kind"),
+        )
+    },
 }
 """Options of the planned run."""
 
@@ -61,8 +64,8 @@ def doctor_command(
 ) -> int:
     """Check whether a cluster is ready; name a fix for each failure.
 
-    The options are those of the submit that you plan. It only reads from the cluster. Exit code:
-    0 ready, perhaps with warnings; 6 for any failure.
+    Give it the options of the submit that you plan, as far as it has them. It only reads from the
+    cluster. Exit code: 0 ready, perhaps with warnings; 6 for any failure.
     """
     if init_template:
         output.write(packaged_texts.init_template())
