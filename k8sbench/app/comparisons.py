@@ -200,12 +200,12 @@ def save_baseline(
         if not valid:
             raise UsageError(
                 f"No run of {side.name} counts, so there is nothing to compare with.",
-                "See why with: k8sbench results",
+                f"See why with: k8sbench explain {min(side.run_ids)}",
             )
         if left_out:
             verbs = ("does not count and is left out", "do not count and are left out")
             words = share(left_out, left_out + len(valid), "run", verbs)
-            note(f"{words}; k8sbench results says why.")
+            note(f"{words}; k8sbench results --all says why.")
         kept = tuple(kept_run(side.runs[run_id]) for run_id in valid)
         made = Baseline(name=name, saved_at=at, of=tuple(texts), runs=kept)
         store.save_baseline(made, replace=replace)

@@ -223,7 +223,10 @@ class GivenRuns:
 
 
 class _Runs(Mapping[str, Run]):
-    """Runs by id; each is read when it is asked for. An operator's count where they say more."""
+    """Runs by id; each is read when it is asked for. An operator's count where they say more.
+
+    A damaged run raises :class:`StoreError`, one that was removed meanwhile :class:`NotFound`.
+    """
 
     def __init__(
         self,
@@ -244,9 +247,7 @@ class _Runs(Mapping[str, Run]):
             of_set = self._theirs.runs_of(self._sets[run_id]) if run_id in self._sets else ()
             theirs = [run for run in of_set if run.run_id == run_id]
             both, _ = merged([ours] if ours else [], theirs)
-            if not both:
-                raise KeyError(run_id)
-            self._read[run_id] = both[0]
+            self._read[run_id] = both[0] if both else self._store.run(run_id)
         return self._read[run_id]
 
     def __iter__(self) -> Iterator[str]:

@@ -100,7 +100,7 @@ def beyond_peak(
     done = tflops(model, rate, measurement.gpus)
     if done <= limit:
         return None
-    return f"{done:.1f} TFLOP/s per GPU are more than the peak of a {gpu_model}, {limit:g}."
+    return f"{done:.1f} TFLOP/s per GPU are more than the peak of {gpu_model}, {limit:g}."
 
 
 RESIDUAL = {"deeplabv3p", "resnet50", "tsm"}
@@ -131,7 +131,7 @@ def beyond_fp32(
     if share <= peak.residual_share:
         return None
     return (
-        f"{share * peak.fp32:.1f} TFLOP/s per GPU are {100 * share:.0f} % of the FP32 peak of a "
+        f"{share * peak.fp32:.1f} TFLOP/s per GPU are {100 * share:.0f} % of the FP32 peak of "
         f"{gpu_model}; without TF32 this model reaches at most {100 * peak.residual_share:.0f} %."
     )
 

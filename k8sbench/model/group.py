@@ -172,7 +172,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[Finding, ...]
     """Reasons that concern the whole group; runs have their own."""
     iterations: tuple[int, int] | None = None
-    """Fewest and most measured iterations of the counted runs; None without any."""
+    """Fewest and most measured iterations of the counted runs, else of all; None without any."""
     parameters: int | None = None
     """Parameters of the model as the runs report them, else the catalog's."""
     gmac: float | None = None

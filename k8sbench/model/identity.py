@@ -110,7 +110,8 @@ def resolve(
     if text in ids:
         return text
     fitting = [run_id for run_id in ids if text and run_id.startswith(text)]
-    numbered = re.compile(rf"{re.escape(text)}-[1-9][0-9]*")
+    # The digits that end an imported run's id are more.
+    numbered = re.compile(rf"{re.escape(text)}-[1-9][0-9]{{0,5}}")
     fitting = [run_id for run_id in fitting if numbered.fullmatch(run_id)] or fitting
     if len(fitting) == 1:
         return fitting[0]

@@ -296,7 +296,10 @@ def doubles(logs: Sequence[MeasuredLog], known: Sequence[Run]) -> list[InputErro
             action = "Give each log once."
         elif other is not None:
             message = f"is in set {other.plan.set_name} already."
-            action = f"A log counts once: leave it out, or {_removed(other)}"
+            action = (
+                "A log counts once: leave it out, replace the runs of logs that have changed with"
+                f" --replace, or {_removed(other)}"
+            )
         else:
             continue
         errors.append(InputError(message, action, file=log.origin.file))

@@ -7,6 +7,7 @@ the one that the other numbers and the stamps prove is proposed, with what prove
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -147,7 +148,7 @@ def _step_rank(column: NumberColumn) -> int:
 
 def _counts(column: NumberColumn, *, varied: bool) -> bool:
     """True if a column has whole numbers that mostly grow."""
-    is_whole = all(_WHOLE.fullmatch(text) for text in column.texts)
+    is_whole = all(map(_WHOLE.fullmatch, column.texts)) and math.isfinite(max(column.values))
     if not is_whole or column.behind[:1].isalpha():
         return False
     pairs = list(itertools.pairwise(column.values))

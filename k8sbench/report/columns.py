@@ -197,7 +197,7 @@ def _describe_sets(result: Result) -> dict[str, str]:
     """Write the change over the case's sets, or newer runs without a figure."""
     words = {}
     if (gone := result.missing_in) is not None:
-        age = times.duration(gone.behind_s)
+        age = times.duration(60 * round(gone.behind_s / 60))
         newer = counted(gone.sets, "newer set", ("lacks", "lack"))
         words[f"missing in {gone.set_name}"] = (
             f"the row is of set {result.group.key.set_name}, {age} older; {newer} it"
@@ -360,7 +360,10 @@ def _beside(result: Result) -> Cell:
     if deviation.text == ABSENT:
         return published
     sign, _, why = deviation.text.partition("≠ ")
-    return Cell(f"{published.text} {sign or '≠'}", (f"≠: other {why}",) if why else deviation.notes)
+    if not why:
+        return Cell(f"{published.text} {sign or '≠'}", deviation.notes)
+    other = why if why.startswith("different") else f"other {why}"
+    return Cell(f"{published.text} {sign or '≠'}", (f"≠: {other}",))
 
 
 # Which rows have a column

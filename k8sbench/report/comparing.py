@@ -33,7 +33,7 @@ MOST_NAMED = 3
 NOT_SHOWN = {
     "no-difference": ("shows no change", "show no change"),
     "undecided": ("is undecided", "are undecided"),
-    "no-figure": ("has no figure on one side", "have no figure on one side"),
+    "no-figure": ("has no figure on a side", "have no figure on a side"),
     "not-comparable": ("is not comparable", "are not comparable"),
     "one-side": ("has no counterpart", "have no counterpart"),
 }
@@ -225,19 +225,24 @@ def table(compared: Comparison, *, is_short: bool = False) -> Table:
 def case_names(compared: Comparison, among: Iterable[Group] = ()) -> list[str]:
     """Name each case so that no two are alike.
 
-    If its sides and ``among`` have several GPU models, with its own: ``H100 → H200`` of two.
+    If its sides are other cases, it names both: ``1x1 → 1x8``. If its sides and ``among`` have
+    several GPU models, with its own: ``H100 → H200`` of two.
     """
     groups = {
         case.group.key.id: [g for side in (case.a, case.b) if side for g in side.groups]
         for case in compared.cases
     }
     every = itertools.chain(among, *groups.values())
-    if not group_words.has_several_models(every):
-        return _names(compared, group_words.case_name)
+    has_models = group_words.has_several_models(every)
 
     def named(group: Group) -> str:
-        models = dict.fromkeys(group_words.value(g, "GPU model") for g in groups[group.key.id])
-        return f"{group_words.case_name(group)} {' → '.join(filter(None, models))}".rstrip()
+        of_sides = groups[group.key.id]
+        parts = zip(*(group_words.case_name(one).split(" ") for one in of_sides), strict=True)
+        texts = [" → ".join(dict.fromkeys(part)) for part in parts]
+        if has_models:
+            models = dict.fromkeys(group_words.value(one, "GPU model") for one in of_sides)
+            texts.append(" → ".join(filter(None, models)))
+        return " ".join(texts).rstrip()
 
     return _names(compared, named)
 

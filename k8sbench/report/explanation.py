@@ -144,7 +144,7 @@ def of_group(result: Result) -> Iterator[Row]:
         found = f"none: {of.reason}" if of.value is None else formats.ratio(of.value)
         against = f", against group {result.baseline}" if name == "Speedup" and of.value else ""
         yield 0, f"{name}: {'; '.join([found + against, *of.notes])}"
-    yield 0, "Reasons" if group.reasons else "Reasons: none"
+    yield 0, "Reasons of the group" if group.reasons else "Reasons of the group: none"
     yield from _reasons(group.reasons)
 
 

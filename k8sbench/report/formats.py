@@ -181,6 +181,7 @@ UNLIKE = {
     "model": "different or unknown model",
     "gpu-model": "different or unknown GPU model",
     "device": "different or unknown GPU model",
+    "precision": "different or unknown precision",
 }
 
 

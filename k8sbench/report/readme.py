@@ -106,7 +106,7 @@ def text(made: Publication) -> str:
         parities=rows.parities(),
         gains=rows.gains(),
         all_rows=rows.all_rows(),
-        has_drawn_runs=any("over-time" in path for path, _ in made.charts),
+        drawn_rows=sum("over-time" in path for path, _ in made.charts),
         has_repeats=any(len(group.members) > 1 for group in measured),
         has_interval=any(group.spread.low is not None for group in groups if group.spread),
         has_unverified=any(member.unverified is not None for member in members),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -61,7 +62,8 @@ class TimeAxis(NamedTuple):
         if self.order is not None:
             return ()
         span = self.end - self.begin
-        step = next((one for one in STEPS if span / one <= MOST_TICKS), STEPS[-1])
+        years = math.ceil(span / MOST_TICKS / STEPS[-1]) * STEPS[-1]
+        step = next((one for one in STEPS if span / one <= MOST_TICKS), years)
         form = "%H:%M" if step < DAY else "%m-%d" if step < 60 * DAY else "%Y-%m"
         first = -(-self.begin // step)
         times = (step * (first + n) for n in range(int(self.end // step - first) + 1))

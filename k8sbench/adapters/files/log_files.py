@@ -178,9 +178,8 @@ class LogFile:
             return
         mode = os.stat(self._path).st_mode  # noqa: PTH116
         if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
-            raise InputError(
-                "is neither file nor pipe.", "Name a log file or a folder.", file=self.name
-            )
+            what = "is a folder." if stat.S_ISDIR(mode) else "is neither file nor pipe."
+            raise InputError(what, "Name a log file.", file=self.name)
         with open(self._path, "rb", CHUNK) as raw:  # noqa: PTH123
             yield self._unpacked(raw)
 

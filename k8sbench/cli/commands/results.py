@@ -161,7 +161,8 @@ def report_command(
     """
     scope = StoresRead(where=where, access=access, accept=accept)
     made = reports.publish(sets, Path(folder), scope, output.note, **given)
-    output.note(f"{folder} is written. {made.valid}.")
+    in_english = msgspec.structs.replace(made, lang="en")
+    output.note(f"{folder} is written. {in_english.valid}.")
     output.note("Before you publish it: logs and manifests hold names of hosts, users and folders.")
     return exit_code(scope)
 
@@ -322,7 +323,9 @@ def _code_of_changes(compared: Comparison, *, missing: bool, undecided: bool) ->
 
     names = case_names(compared)
     gone = [
-        name for case, name in zip(compared.cases, names, strict=True) if case.a and case.b is None
+        name
+        for case, name in zip(compared.cases, names, strict=True)
+        if case.a and case.a.values and case.b is None
     ]
     if missing and gone:
         output.note(f"missing in B: {few(gone)}.")
@@ -341,7 +344,8 @@ def _code_of_changes(compared: Comparison, *, missing: bool, undecided: bool) ->
     unsure = [
         f"{name}: {'one run on a side' if case.least is None else formats.percent(case.least)}"
         for case, name in zip(compared.cases, names, strict=True)
-        if case.finding in ("no-difference", "undecided") and not 0 < (case.least or 1) <= limit
+        if case.finding in ("no-difference", "undecided")
+        and not (case.least and case.least <= limit)
     ]
     if not unsure:
         return 0
@@ -465,7 +469,7 @@ def list_(output_format: str, **given: Any) -> int:
     scope = StoresRead(**given)
     known = comparisons.list_baselines(scope, output.note)
     if output_format == "table" and not known:
-        output.note("There is no baseline; k8sbench baseline save NAME SET makes one.")
+        output.note("No baseline to list; k8sbench baseline save NAME SET makes one.")
     else:
         output.write_items(output_format, BASELINES, known, known, [one.name for one in known])
     return exit_code(scope)

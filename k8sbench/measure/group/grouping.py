@@ -125,7 +125,7 @@ def _group(
     effective = joined(c.measurement.precision_effective for c in measured)
     seconds, reached = _time_to_train(counted, measured, missing)
     own = [dates[c.run.run_id] for c in candidates if c.run.run_id in dates]
-    lengths = [candidate.measurement.iterations for candidate in counted]
+    lengths = [c.measurement.iterations for c in measured if c.measurement.iterations]
     # A run without a date, such as one that broke off, ran with those of its set.
     of_others = [of_set] if math.isfinite(of_set) else [c.run.created_at for c in candidates]
     began = own or of_others

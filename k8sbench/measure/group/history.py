@@ -133,7 +133,9 @@ def _unmarked(rows: Sequence[GroupRow]) -> str | None:
     if rows[-1].measures == "cpu":
         return "CPU processes: they share the machine"
     if count <= series.FEWEST:
-        fewest = series.FEWEST
-        there = "is 1" if count == 2 else f"are {max(count - 1, 0)}"
-        return f"a set is judged by at least {fewest} sets before it; there {there}"
+        before = max(count - 1, 0)
+        there = "there is 1" if before == 1 else f"there are {before}"
+        if rows[-1].median is None and count:
+            there = f"the newest with a figure has {before}"
+        return f"a set is judged by at least {series.FEWEST} sets before it; {there}"
     return None

@@ -310,10 +310,12 @@ def _with_history(
 
 def _changed(judged: Judged) -> Changed | None:
     """Return the change of a set: one that is open, else one that it shows itself."""
-    shown = judged.open or judged.mark
+    own = judged.mark
+    shown = judged.open or own
+    if own is not None and shown is not None and shown.kind == "unconfirmed":
+        shown = own  # what later sets have said of it
     if shown is None or shown.kind == "once":
         return None
-    own = judged.mark
     of_set = None
     if judged.open is not None and own is not None and own.kind != "once" and own.change > 0:
         of_set = own.change

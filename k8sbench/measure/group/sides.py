@@ -127,12 +127,15 @@ def named(text: str, known: Known) -> Side:
     rows: set[GroupRow] = set()
     groups: list[Group] = []
     kept_runs: dict[str, Run] = {}
+    named_runs = set[str]()
+    """Ids of the baselines' runs: each counts once."""
     for part in text.split(","):
         kind, name = _meant(part.strip(), known, text)
         if kind == "baseline":
             kept = of_baseline(known.baselines[name])
-            groups += kept.groups
             kept_runs |= kept.runs
+            groups += chosen(kept.groups, kept.runs.keys() - named_runs)
+            named_runs |= kept.runs.keys()
         elif kind == "run":
             run_ids.add(name)
             sets = known.groups.sets_of([name])
@@ -141,7 +144,8 @@ def named(text: str, known: Known) -> Side:
             of = {row for row in known.groups.rows if name in (row.set_name, row.group_id)}
             rows |= of
             run_ids |= {m.run_id for group in known.groups.groups(of) for m in group.members}
-    groups += chosen(sorted(known.groups.groups(rows), key=lambda group: group.key), run_ids)
+    of_store = sorted(known.groups.groups(rows), key=lambda group: group.key)
+    groups += chosen(of_store, run_ids - named_runs)
     members = {member.run_id for group in groups for member in group.members}
     runs = {run_id: known.groups.runs[run_id] for run_id in members - kept_runs.keys()}
     return Side(name=text, groups=tuple(groups), runs=runs | kept_runs)
@@ -172,4 +176,6 @@ def _meant(text: str, known: Known, side: str) -> tuple[str, str]:
     every = [known_name for kind in kinds for known_name in names[kind]]
     near = did_you_mean(name, every)
     hint = near or ("k8sbench list shows the runs and their sets." if every else FIRST_RUN)
+    if kinds == ("baseline",):
+        hint = near or "k8sbench baseline save NAME SET makes one."
     raise NoSide(f"There is no {' or '.join(kinds)} {name!r}.", hint, side)

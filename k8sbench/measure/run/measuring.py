@@ -187,7 +187,7 @@ def _case(log: LogFacts, missing: dict[str, str]) -> Case:
     expected = log.expected
     batch = log_statements.batch(log)
     rank = None if _by_summary(log) else log.rank
-    logged = log.facts.whole("gpus")
+    logged = log.facts.whole("gpus") or None
     gpus = expected.gpus or logged
     if gpus is None and batch:
         gpus = log_statements.certain_samples(log, batch)

@@ -171,6 +171,12 @@ def test_only_the_cases_that_are_asked_for_are_compared(fill: Fill, typed: Typed
     assert "There is no run of framework paddle.\n  There are: pytorch." in err
 
 
+def test_one_run_against_one_is_undecided_without_a_limit_too(fill: Fill, typed: Typed) -> None:
+    fill([*old(A[:1]), *new(A[:1])])
+    assert typed("compare", "old", "new")[0] == 0
+    assert typed("compare", "old", "new", "--fail-on-undecided")[0] == UNDECIDED_EXIT_CODE
+
+
 # Baselines
 
 
@@ -184,6 +190,33 @@ def test_a_baseline_stays_what_it_was_when_its_runs_are_gone(fill: Fill, typed: 
     (listed,) = json.loads(typed("baseline", "list", "-o", "json")[1])
     assert (listed["name"], listed["runs"], listed["sets"]) == ("base", 5, ["old"])
     assert typed("baseline", "list", "-o", "name")[1] == "base\n"
+
+
+def test_a_run_counts_once_whatever_names_it(fill: Fill, typed: Typed) -> None:
+    fill([*old(), *new()])
+    typed("baseline", "save", "base", "old")
+    alone = json.loads(typed("compare", "base", "new", "-o", "json")[1])
+    for twice in ("base,base", "old,base", "base,old", "old,old"):
+        found = json.loads(typed("compare", twice, "new", "-o", "json")[1])
+        assert found["cases"] == alone["cases"], twice
+
+
+def test_a_damaged_run_is_an_error_that_names_the_way_out(
+    fill: Fill, typed: Typed, root: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    runs = old()
+    first = runs[0].run_id
+    fill([*runs, *new()])
+    typed("results")
+    (root / "runs" / first / "run.json").write_text("{")
+    report = ("report", "old", "-o", str(tmp_path / "report"))
+    for words in (
+        *(("compare", "old", "new"), ("explain", first), report),
+        ("baseline", "save", "base", "old"),
+    ):
+        code, _, err = typed(*words)
+        assert (code, "k8sbench store reindex" in err) == (1, True), err
+    assert typed("explain", runs[1].run_id)[0] == 0
 
 
 def test_only_runs_that_count_are_kept(fill: Fill, typed: Typed) -> None:
@@ -335,3 +368,7 @@ def test_a_case_that_the_new_side_lacks_fails_only_where_that_was_asked_for(
     assert typed("compare", "old", "tonight", "--fail-on-missing")[0] == 7
     assert typed("compare", "old", "tonight")[0] == 2
     assert typed("compare", "tonight", "old", "--fail-on-missing")[0] == 2
+    # Nobody has a figure of it.
+    fill([run(None, set_name="old", case="2x8", phase=Phase.FAILED)])
+    _, _, err = typed(*words, "--fail-on-missing")
+    assert "missing in B: resnet50 pytorch fp32 1x1." in err

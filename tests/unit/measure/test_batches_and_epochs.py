@@ -1,5 +1,6 @@
 """Batch and epochs from a log, and the figures that follow."""
 
+import re
 from typing import Any
 
 import pytest
@@ -35,6 +36,14 @@ def test_rate_times_seconds_is_a_batch_if_nearly_whole(rate: float, batch: int |
     """Within 2 % and a hundredth."""
     lines = [paddleseg(i, 1, 100, rate) for i in range(10, 101, 10)]
     assert measured(lines, format="paddleseg", batch_size=None).batch_size_per_gpu == batch
+
+
+def test_a_log_that_counts_no_gpu_does_not_state_their_number() -> None:
+    text = fixture_text("paddleclas_2020.log")
+    of_none = re.sub(r"(PADDLE_TRAINERS_NUM +)8", r"\g<1>0", text)
+    assert of_none != text
+    found = measured(of_none.splitlines(), format="paddleclas", gpus=None, batch_size=None)
+    assert found.gpus == 8  # by the stated batch of the job
 
 
 @pytest.mark.parametrize(("total", "gpus"), [("256", 8), ("32", 1), ("250", None)])

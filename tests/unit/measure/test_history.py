@@ -147,6 +147,9 @@ def test_cases_without_enough_sets_are_not_said_to_be_unchanged() -> None:
     made = [night(n, "1x8", [value]) for n, value in enumerate(FLAT)]
     assert history.why_unchanged([one.row for one in made]) == "No case has changed."
     young = night(2, "1x1", [50.0])
+    failed = night(3, "1x8", [100.0]).row._replace(median=None)
+    told = history.why_unchanged([*(one.row for one in made[:3]), failed])
+    assert told.endswith("the newest with a figure has 2.")
     few = history.why_unchanged([one.row for one in [*made[:3], young]])
     assert few.count("at least 4 sets") == 1
     assert few.endswith("there are 2.")

@@ -88,6 +88,16 @@ def test_a_rejected_newest_set_hides_no_open_change() -> None:
     assert old.changed is None
 
 
+def test_an_older_set_has_the_mark_that_later_sets_gave_it() -> None:
+    runs = [night(n, 100.0 + n / 10 if n < 9 else 93.0 + n / 10) for n in range(1, 12)]
+    (step,) = report(runs, Wanted(set_name="night-9")).results
+    assert step.changed is not None
+    assert step.changed.kind == "step"
+    once = [night(n, 93.0 if n == 9 else 100.0 + n / 10) for n in range(1, 12)]
+    (gone,) = report(once, Wanted(set_name="night-9")).results
+    assert gone.changed is None
+
+
 @pytest.mark.parametrize(
     ("sort", "cases"),
     [

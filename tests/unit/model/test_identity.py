@@ -68,3 +68,6 @@ def test_the_name_of_an_object_is_its_run_if_it_has_one_alone() -> None:
     with pytest.raises(UsageError, match=r"day-1.*day-2|day-2.*day-1"):
         identity.resolve(ids, "day")
     assert identity.resolve(ids, "noo") == "noon"
+    # The end of an imported run's id is no number of a repeat.
+    with pytest.raises(UsageError, match="2 runs begin with"):
+        identity.resolve(["resnet50-968672832314", "resnet50-0a1b2c3d4e5f"], "resnet50")

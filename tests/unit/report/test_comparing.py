@@ -80,6 +80,11 @@ def test_of_several_gpu_models_a_case_names_its_own() -> None:
     assert comparing.case_names(alone, among) == [f"{mine} A"]
 
 
+def test_of_a_pair_of_two_cases_the_name_has_both() -> None:
+    across = compared(old(case="1x1"), new(case="1x8"))
+    assert comparing.case_names(across) == ["resnet50 pytorch fp32 1x1 → 1x8"]
+
+
 def test_in_a_pipe_no_column_of_a_comparison_is_dropped() -> None:
     pool = NodePool(name="a", gpus_per_node=8, gpu_model="of a long name " * 10)
     long = compared([*old(), *old(pool=pool)], [*new(), *new(pool=pool)])

@@ -41,6 +41,7 @@ def with_key(one: CaseHistory, place: int, **changes: str) -> CaseHistory:
         (60 * DAY, "%m-%d"),
         (400 * DAY, "%Y-%m"),
         (2000 * DAY, "%Y-%m"),
+        (20_000 * DAY, "%Y-%m"),
     ],
 )
 def test_ticks_are_round_times_that_fit_a_phone(span: float, form: str) -> None:
