@@ -164,6 +164,11 @@ _OF_SERIES = (
     *("benchmark", "framework", "variant", "case", "precision", "batch_size_per_gpu"),
     *("unit", "estimator"),
 )
+CHANGE_FIELDS = (
+    *("name", *_OF_SERIES, "gpu_model", "group", "set", "began_at"),
+    *("mark", "change", "since", "p", "open"),
+)
+"""Header of the CSV of changes."""
 _OF_POINT = (
     *("throughput", "interval_low", "interval_high"),
     *("runs_valid", "runs_total", "image", "program", "gpu_model"),
@@ -190,6 +195,12 @@ def _point(point: Point) -> dict[str, Any]:
         "p": point.mark and point.mark.p,
         "missing": missing,
     }
+
+
+def flat_changes(changes: Sequence[CaseChange]) -> tuple[list[str], list[list[Any]]]:
+    """Build the header and rows of the CSV without a benchmark."""
+    _, rows = formats.flattened(changes_document(changes)["changes"])
+    return list(CHANGE_FIELDS), rows
 
 
 def flat(series: Sequence[CaseHistory]) -> tuple[list[str], list[list[Any]]]:

@@ -404,7 +404,7 @@ def history_command(
             "table": lambda: rows.text_of([table]),
             "markdown": lambda: tables.markdown([table]),
             "json": lambda: history.changes_document(changed),
-            "csv": lambda: formats.flattened(history.changes_document(changed)["changes"]),
+            "csv": lambda: history.flat_changes(changed),
         }
         output.write(formats.written(output_format, view))
         return exit_code(scope)

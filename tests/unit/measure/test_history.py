@@ -124,6 +124,17 @@ def test_a_change_names_the_gpu_model_of_its_case_where_others_have_another() ->
     assert row[1].text == f"{alone[1].text} {model}"
 
 
+def test_the_csv_of_changes_has_its_header_also_where_nothing_changed() -> None:
+    made = [night(n, "1x8", [value]) for n, value in enumerate([*FLAT, *dropped(0.05, 3)])]
+    known = Grouped(made)
+    found = history.changes(known.rows, known)
+    (change,) = written.changes_document(found)["changes"]
+    header, (row,) = written.flat_changes(found)
+    assert header == [*change]
+    assert dict(zip(header, row, strict=True)) == change | {"open": "true"}
+    assert written.flat_changes([]) == (header, [])
+
+
 def test_a_rejected_set_is_of_the_case_on_its_own_gpu_model() -> None:
     made = [night(n, "1x8", [100.0]) for n in range(3)]
     key = msgspec.structs.replace(made[0].key, gpu_model="A100")
