@@ -71,7 +71,7 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
         several = (r for r in results if r.group.spread and r.group.plan.world_size > 1)
         why = (r.speedup.reason for r in several)
         notes += [f"no SPEEDUP: {reason}" for reason in dict.fromkeys(why) if reason]
-    if form == "table":
+    if form == "table" and any(result.group.spread for result in results):
         notes += [] if unit else [f"THROUGHPUT: {'; '.join(units.values())}"]
         counted = f"= {(unit or 'samples').removesuffix('/s')} ÷ time of its window"
         rule = f"each {counted if usual == 'time_weighted' else f'by {usual}'}"

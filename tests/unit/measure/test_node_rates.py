@@ -84,7 +84,7 @@ def test_runs_that_differ_give_one_false_alarm_in_twenty_sweeps(count: int, runs
 
 def test_the_page_states_the_rates_of_slow_nodes_golden() -> None:
     lines = [
-        "| nodes | noise | false nodes in 1,000 | 6 × | 8 × | 10 × the noise found |",
+        "| nodes | noise | false nodes in 1,000 | found at 6 × the noise | at 8 × | at 10 × |",
         "|---:|---:|---:|---:|---:|---:|",
     ]
     for count, times in ((8, 8000), (32, 1500), (232, 200)):
