@@ -7,7 +7,6 @@ column for each precision, Paddle beside PyTorch, or DLPerf's. A cell without a 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
@@ -102,16 +101,23 @@ def tables(results: Sequence[Result], lang: str = "en") -> list[Table]:
 
 
 def _apart(results: Sequence[Result], title: str) -> list[tuple[tuple[str, ...], list[Result]]]:
-    """Split rows that share a cell by what tells them apart."""
-    cells = Counter(
-        (row.group.plan.world_size, row.group.plan.precision, trains(row)) for row in results
-    )
+    """Split rows that share a cell by what tells them apart.
+
+    A value that separates none of them splits nothing: cases would be tables of one line.
+    """
     values: dict[str, list[Result]] = {}
     for row in results:
         values.setdefault(group_words.word(row.group, title), []).append(row)
-    if max(cells.values()) == 1 or len(values) == 1:
+    apart = {(word, *_cell_of(row)) for word, some in values.items() for row in some}
+    if len(apart) == len({_cell_of(row) for row in results}):
         return [((), [*results])]
     return [((word,), some) for word, some in values.items()]
+
+
+def _cell_of(row: Result) -> tuple[object, ...]:
+    """Return what decides the cell of a row in the tables of its program."""
+    plan = row.group.plan
+    return plan.world_size, plan.precision, trains(row)
 
 
 def left_out(results: Sequence[Result]) -> list[str]:

@@ -126,3 +126,20 @@ def test_another_benchmark_has_no_column_that_none_of_its_rows_fills() -> None:
     ]
     assert [row[-1].text for row in table.rows] == ["1.00", "7.33"]
     assert report_tables.NONE not in {cell.text for row in table.rows for cell in row}
+
+
+def test_sets_of_one_and_eight_gpus_have_a_scaling_table_each_and_none_for_each_case() -> None:
+    """The cases separate no two rows of one cell; the sets do."""
+    runs = [
+        one
+        for name, factor in (("night-08", 1.0), ("night-12", 2.0))
+        for one in published(
+            {1: 100.0 * factor, 8: 700.0 * factor}, benchmark="mine", set_name=name
+        )
+    ]
+    made = report_tables.tables(report(runs, Wanted(every=True)).results)
+    lines = {
+        (table.title or "").split(" · ")[-2]: [row[0].text for row in table.rows] for table in made
+    }
+    assert lines == {"night-08": ["1", "8"], "night-12": ["1", "8"]}
+    assert len(made) == len(lines)
