@@ -116,8 +116,11 @@ def _apart(results: Sequence[Result], title: str) -> list[tuple[tuple[str, ...],
 
 def _cell_of(row: Result) -> tuple[object, ...]:
     """Return what decides the cell of a row in the tables of its program."""
-    plan = row.group.plan
-    return plan.world_size, plan.precision, trains(row)
+    plan, key = row.group.plan, row.group.key
+    has_own = (key.benchmark, key.framework) not in _REPORTS
+    # The tables of an own benchmark are of one batch each.
+    batch = plan.batch_size if has_own else None
+    return plan.world_size, plan.precision, trains(row), batch
 
 
 def left_out(results: Sequence[Result]) -> list[str]:
@@ -298,14 +301,20 @@ def _beside_pytorch(rows: Rows) -> list[Table]:
 
 
 def _own_benchmark(rows: Rows) -> list[Table]:
-    """Build AI-Rank's tables without columns that no row of the benchmark fills."""
+    """Build AI-Rank's tables for each batch, without columns that no row of them fills."""
+    by_case: dict[tuple[bool, int | float], list[Result]] = {}
+    for result in rows.results:
+        plan = result.group.plan
+        by_case.setdefault((plan.precision == "amp", plan.batch_size), []).append(result)
     made = []
-    for table in _by_precision(_OF_AI_RANK)(rows):
-        cells = ([row[place].text for row in table.rows] for place in range(len(table.columns)))
-        kept = [place for place, column in enumerate(cells) if {*column} != {NONE}]
-        columns = tuple(table.columns[place] for place in kept)
-        lines = tuple(tuple(row[place] for place in kept) for row in table.rows)
-        made.append(msgspec.structs.replace(table, columns=columns, rows=lines))
+    for (_, batch), some in sorted(by_case.items(), key=lambda of: of[0]):
+        for table in _AI_RANK(msgspec.structs.replace(rows, results=some)):
+            cells = ([row[place].text for row in table.rows] for place in range(len(table.columns)))
+            kept = [place for place, column in enumerate(cells) if {*column} != {NONE}]
+            columns = tuple(table.columns[place] for place in kept)
+            lines = tuple(tuple(row[place] for place in kept) for row in table.rows)
+            title = f"{table.title}(BS={batch})"
+            made.append(msgspec.structs.replace(table, title=title, columns=columns, rows=lines))
     return made
 
 

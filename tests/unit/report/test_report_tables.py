@@ -143,3 +143,28 @@ def test_sets_of_one_and_eight_gpus_have_a_scaling_table_each_and_none_for_each_
     }
     assert lines == {"night-08": ["1", "8"], "night-12": ["1", "8"]}
     assert len(made) == len(lines)
+
+
+def test_another_benchmark_has_a_table_for_each_batch_and_states_it_in_the_heading() -> None:
+    """Rows of two batches share no table, also where they share no cell."""
+    runs = [
+        *published({1: 7001.66}, benchmark="mine", unit="tokens", batch_size=1),
+        *published({1: 7100.0, 8: 55000.0}, benchmark="mine", unit="tokens", batch_size=4),
+        *published({8: 58411.70}, benchmark="mine", unit="tokens", batch_size=2),
+        *published({8: 99000.0}, benchmark="mine", unit="tokens", batch_size=2, amp=True),
+    ]
+    made = report_tables.tables(report(runs, Wanted(every=True)).results)
+    titles = [(table.title or "").rpartition(" · ") for table in made]
+    assert len({title[0] for title in titles}) == 1
+    assert [title[-1] for title in titles] == [
+        "FP32(BS=1)",
+        "FP32(BS=2)",
+        "FP32(BS=4)",
+        "AMP(BS=2)",
+    ]
+    assert [[[cell.text for cell in row[:2]] for row in table.rows] for table in made] == [
+        [["1", "7001.66"]],
+        [["8", "58411.70"]],
+        [["1", "7100.00"], ["8", "55000.00"]],
+        [["8", "99000.00"]],
+    ]
