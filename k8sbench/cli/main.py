@@ -101,6 +101,8 @@ class Commands(click.Group):
         """Find the command; of a mistyped one the nearest is named."""
         name = args[0]
         if name not in COMMANDS:
+            if ctx.resilient_parsing:
+                return None, None, args
             hint = did_you_mean(name, COMMANDS) or f"Commands: {', '.join(COMMANDS)}."
             raise click.UsageError(f"There is no command {name!r}. {hint}".rstrip(), ctx)
         resolved = super().resolve_command(ctx, args)

@@ -132,7 +132,9 @@ def run_id(benchmark: str, set_name: str, digests: Sequence[str]) -> str:
     """Return the run id of logs in a set, equal for equal logs."""
     text = "\n".join((set_name, *digests)).encode()
     digest = hashlib.sha256(text).hexdigest()[:ID_DIGITS]
-    return f"{benchmark[: NAME_LIMIT - ID_DIGITS - 1].rstrip('-')}-{digest}"
+    # A family's name may have a dot, which no id has.
+    name = benchmark.replace(".", "-")[: NAME_LIMIT - ID_DIGITS - 1].rstrip("-")
+    return f"{name}-{digest}"
 
 
 def run(plan: RunPlan, measurement: Measurement, at: float) -> Run:

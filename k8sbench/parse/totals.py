@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -65,7 +66,7 @@ class TotalsReader(LineReader):
         """Build the record of a match; None if it is the first of its totals, or invalid."""
         texts = rule.groups(match)
         iteration = number_in(texts.get("iteration"))
-        if iteration is None:
+        if iteration is None or not math.isfinite(iteration):
             return None
         now = Total(iteration, positive(texts.get("elapsed")), positive(texts.get("all_samples")))
         return self._record(rule, line, match[0], texts, now)

@@ -40,7 +40,7 @@ from k8sbench.adapters.store import artifacts, disk, following, index
 from k8sbench.adapters.store.artifacts import LOG_SUFFIX, LOGS, RunFolder
 from k8sbench.adapters.store.sql_store import REINDEX, SqlStore
 from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
-from k8sbench.model.identity import checked_run_id, checked_set_name
+from k8sbench.model.identity import checked_set_name
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plan import Backend
 from k8sbench.model.run import Run
@@ -49,8 +49,10 @@ from k8sbench.ports import RunFilter
 IMPORTED = "imported.json"
 INCOMING = "incoming"
 """Folder of the store in which an import unpacks."""
-_MEMBER = re.compile(r"runs/[a-z0-9-]+/((logs|gpu)/)?(?!wishes\.json$)[A-Za-z0-9][A-Za-z0-9._-]*")
-"""A run's file in an export.
+_MEMBER = re.compile(
+    r"runs/[a-z][a-z0-9.-]*/((logs|gpu)/)?(?!wishes\.json$)[A-Za-z0-9][A-Za-z0-9._-]*"
+)
+"""A run's file in an export; imported runs of 0.5.0 may have a dot in their ids.
 
 Requests to the cluster are the store's own and not exported.
 """
@@ -233,7 +235,6 @@ def _whole(folder: RunFolder) -> Run | None:
     """Read a run for a move; None if damaged or not ended."""
     with contextlib.suppress(BenchError):
         run = folder.run()
-        checked_run_id(run.run_id)
         checked_set_name(run.plan.set_name)
         if run.phase.final:
             return run

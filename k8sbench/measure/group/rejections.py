@@ -63,8 +63,8 @@ LOG_COUNTED_TWICE = reject(
 MIXED_PLAN = reject(
     "mixed-plan",
     "A property outside the group's key differs from the other runs. Such as environment "
-    "variables, command, details of the pool, or the model, its size and the batch of a step "
-    "that a log states: it is another case.",
+    "variables, command, details of the pool, or the model, its size, its sequence length and the "
+    "batch of a step that a log states: it is another case.",
     "Compare the plans with k8sbench status RUN -o yaml, and repeat the case with one of them.",
 )
 MIXED_PRECISION = reject(
@@ -290,6 +290,7 @@ _TRAITS: tuple[tuple[IntegrityRule, str, Callable[[Candidate], str | None]], ...
     (MIXED_PLAN, "its model", _states("model")),
     (MIXED_PLAN, "its number of parameters", lambda c: _text(c.measurement.parameters)),
     (MIXED_PLAN, "its number of classes", _states("classes")),
+    (MIXED_PLAN, "its sequence length", _states("sequence_length")),
     (MIXED_PLAN, "its samples of a step", _states("global_batch")),
     (MIXED_PLAN, "its memory layout", _states("option.channels_last")),
 )

@@ -373,13 +373,17 @@ def _by_gpu_model(sweep: Sequence[Group]) -> list[list[Group]]:
 
 
 def _fastest_of(alike: Sequence[Group]) -> int | float | None:
-    """Return the batch size of the fastest group; None without a second batch size."""
+    """Return the batch size of the fastest group; None without a second one that was tried.
+
+    One that did not fit was tried, too.
+    """
+    too_large = {g.key.batch_size for g in alike if OUT_OF_MEMORY in g.ids("reject")}
     rates = [
         (group.spread.median, group.key.batch_size)
         for group in alike
         if group.spread and group.state == "valid" and OUT_OF_MEMORY not in group.ids("reject")
     ]
-    if not rates or len({group.key.batch_size for group in alike}) < 2:
+    if not rates or len({size for _, size in rates} | too_large) < 2:
         return None
     _, size = max(rates)
     return size

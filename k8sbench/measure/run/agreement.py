@@ -82,7 +82,7 @@ def _model(case: Case) -> Iterator[Finding]:
         text = f"The model has {parameters:,} parameters, the benchmark's has {wanted:,}."
         yield rules.OTHER_BENCHMARK.finding(text, log.facts.places("parameters"))
     devices = log.facts.get("gpu_model", {})
-    if log.family is OURS and len(devices) > 1:
+    if len(devices) > 1:
         text = f"The ranks ran on {', '.join(sorted(devices))}."
         yield rules.MIXED_GPU_MODEL.finding(text, devices.values())
 
@@ -176,9 +176,10 @@ def _batch(case: Case) -> Iterator[Finding]:
         and total is None
         and expected.by_user
         and expected.knows_batch
+        and case.batch is not None
         and not _confirmed(case)
     ):
-        step = f"{(case.batch or 0) * case.gpus} per step of the job"
+        step = f"{case.batch * case.gpus} per step of the job"
         text = f"The log does not state its batch; the benchmark's is {case.batch} per GPU, {step}."
         if given is not None:
             by = "an option or its name"

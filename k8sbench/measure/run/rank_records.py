@@ -546,8 +546,11 @@ class RankRecords:
         elif self.last:
             covered = min(self._averaged(record), upto or distance)
         else:
-            limit = min(upto or self.distances.usual, self.distances.stated or distance)
-            covered = min(distance, limit) if limit else distance
+            covered = min(distance, upto or distance, self.distances.stated or distance)
+            usual = self.distances.usual
+            # A first line at iteration 1 makes the interval look shorter than it is.
+            if upto is None and usual and distance >= 2 * usual:
+                covered = min(covered, usual)
         return Covered(covered, covered * pace)
 
     def _averaged(self, record: Record) -> int:

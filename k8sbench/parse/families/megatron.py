@@ -124,7 +124,7 @@ MEGATRON = Family(
         MarkRule(
             "checkpoint from",
             "restart",
-            re.compile(r"successfully loaded checkpoint from .* at iteration [1-9]"),
+            re.compile(r"successfully loaded checkpoint from .* at iteration [1-9]\d*"),
         ),
         MarkRule("[after training is done]", "finished"),
         MarkRule("[exiting program", "finished"),

@@ -64,6 +64,7 @@ def names(*words: str) -> list[str]:
         (("submit", "tsm", "--target", ""), []),
         (("explain", "mine"), ["file,mine"]),
         (("status", "n"), []),
+        (("nosuch", "su"), ["submit"]),
     ],
     ids=" ".join,
 )

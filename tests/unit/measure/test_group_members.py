@@ -196,6 +196,15 @@ def test_without_a_majority_nothing_mixed_counts_unless_it_was_accepted(reason: 
     assert only(runs, accept={reason}).counted == 2
 
 
+def test_runs_of_other_sequence_lengths_are_no_repeats() -> None:
+    def of(length: int, rate: float, repeat: int) -> Run:
+        stated = {"environment": {"sequence_length": length}}
+        return run(rate, repeat=repeat, backend="imported", measured=stated)
+
+    runs = [of(8192, 100.0, 1), of(8192, 101.0, 2), of(4096, 104.0, 3)]
+    assert rejected(only(runs)) == {104.0: ["mixed-plan"]}
+
+
 @pytest.mark.parametrize("backend", ["imported", "observed"])
 def test_runs_of_others_are_a_group_for_each_gpu_model(backend: str) -> None:
     def of(model: str | None, rate: float, **fields: Any) -> Run:

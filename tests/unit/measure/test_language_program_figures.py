@@ -7,18 +7,18 @@ import pytest
 from tests.unit.measure.support import figure, fixture, ids, measured
 
 TOKENS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
-    # 8 GPUs, 64 sequences of 1024 tokens: 0.5 s per step, once 0.7 s. The first step's own line
-    # makes the distance to the next nine, so the line at 30 counts as nine steps: 279 in all.
-    # Stamps: from 30 to 300, with an evaluation of 10 s.
+    # 8 GPUs, 64 sequences of 1024 tokens: 0.5 s per step, once 0.7 s. The first step has a line of
+    # its own, nine steps before the next. Stamps: from 30 to 300, with an evaluation of 10 s.
     "megatron_2026.log": (
         "megatron",
         {},
         {
-            "time_weighted": 279 * 64 / (269 * 0.5 + 10 * 0.7),
-            "tokens_per_second": 1024 * 279 * 64 / 141.5,
+            "iterations": 280,
+            "time_weighted": 280 * 64 / (270 * 0.5 + 10 * 0.7),
+            "tokens_per_second": 1024 * 280 * 64 / 142,
             "median": 128.0,
             "timestamps": 270 * 64 / (260 * 0.5 + 7 + 10),
-            "tflops_by_program": (269 * 400 + 10 * 285.7) / 279,
+            "tflops_by_program": (270 * 400 + 10 * 285.7) / 280,
             "gpus": 8,
             "batch_size_per_gpu": 8,
             "amp_dtype": "bf16",
@@ -87,16 +87,16 @@ TOKENS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "warmup_iterations": 10,
         },
     ),
-    # 8,000 tokens/s on each of 8 GPUs, once 4,000 with a checkpoint; 279 steps as above. A
-    # validation prints a rate, too.
+    # 8,000 tokens/s on each of 8 GPUs, once 4,000 with a checkpoint; 280 steps. A validation
+    # prints a rate, too.
     "torchtitan_2024.log": (
         "torchtitan",
         {},
         {
-            "time_weighted": 8 * 279 / (269 / 8000 + 10 / 4000),
+            "time_weighted": 8 * 280 / (270 / 8000 + 10 / 4000),
             "time_weighted_steady": 64000.0,
-            "tokens_per_second": 8 * 279 / (269 / 8000 + 10 / 4000),
-            "mfu_by_program": (269 * 40 + 10 * 20) / 279,
+            "tokens_per_second": 8 * 280 / (270 / 8000 + 10 / 4000),
+            "mfu_by_program": (270 * 40 + 10 * 20) / 280,
             "gpus": 8,
             "batch_size_per_gpu": 1,
             "gpu_model": "NVIDIA H100 80GB HBM3",

@@ -357,6 +357,13 @@ def test_a_log_of_hugging_face_s_trainer_without_end_and_bar_says_what_is_missin
         of("hf-trainer", [*head, "{'loss': 9.0, 'epoch': 0.1}"], gpus=8)
 
 
+def test_a_line_whose_step_is_no_number_is_no_record() -> None:
+    lines = lines_of("llama_factory.jsonl")
+    torn = [re.sub(r'("current_steps": )\d+', r"\g<1>1e400", lines[5]), *lines[6:]]
+    found = measured([*lines[:5], *torn], format="llama-factory", gpus=8, batch_size=None)
+    assert found.throughput is not None
+
+
 def test_llama_factory_s_figure_is_of_the_tokens_and_time_between_its_lines() -> None:
     log = [json.loads(line) for line in lines_of("llama_factory.jsonl")]
     for line in log:

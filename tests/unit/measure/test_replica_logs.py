@@ -83,7 +83,7 @@ def of_deepspeed(_: int) -> list[str]:
         (of_hf_trainer, 0, 256.0, 64),
         (of_torchtitan, 0, 56_000.0, 1),
         (of_torchtitan_in_stages, 3, 84_000.0, 1.5),
-        (of_megatron_in_stages, 3, 279 * 12 / 141.5, 1.5),
+        (of_megatron_in_stages, 3, 280 * 12 / 142, 1.5),
         (of_deepspeed, 0, 280 * 128 / 190, 16),
     ],
     ids=lambda value: getattr(value, "__name__", None),

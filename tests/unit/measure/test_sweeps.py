@@ -15,7 +15,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.report import benchmark_status, document, layout
 from tests.unit.measure.grouped import report
-from tests.unit.report.factory import V100_16, V100_32, out_of_memory, run
+from tests.unit.report.factory import V100_16, V100_32, out_of_memory, reject, run
 
 
 def size(batch: int, rate: float | None = None, **changes: Any) -> Run:
@@ -25,6 +25,7 @@ def size(batch: int, rate: float | None = None, **changes: Any) -> Run:
     return run(rate, batch_size=batch, **changes)
 
 
+REJECTED = {"verdict": "rejected", "reasons": (reject("beyond-peak"),)}
 SWEEP = (size(64, 700.0), size(128, 900.0), size(256))
 
 
@@ -61,6 +62,8 @@ def test_each_size_has_its_row_and_the_fastest_that_fits_is_named() -> None:
         ((size(64), size(128)), [None, None]),
         # Of a size that did not always fit the figure is no advice.
         ((size(64, 700.0), size(128, 900.0), size(128, repeat=2)), [64, 64]),
+        # Nothing was compared with it.
+        ((size(64, 700.0), size(128, 900.0, measured=REJECTED)), [None, None]),
         ((size(64, 700.0, preset="smoke"), size(128, 900.0, preset="smoke")), [None, None]),
     ],
 )

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from k8sbench.app.objects import drawn_name
-from k8sbench.model import identity
+from k8sbench.model import identity, imported
 from k8sbench.model.benchmark_object import LONGEST_NAME, MOST_RUNS
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
@@ -58,6 +58,11 @@ def test_a_set_name_that_cannot_be_a_label_is_refused(bad: str) -> None:
 def test_labels_are_label_values() -> None:
     for name, value in identity.labels(plan()).items():
         assert re.match(r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$", value), name
+
+
+def test_an_imported_run_has_an_id_that_can_name_a_run() -> None:
+    run_id = imported.run_id("llm.c", "march", ["0" * 64])
+    assert identity.checked_run_id(run_id).startswith("llm-c-")
 
 
 def test_the_name_of_an_object_is_its_run_if_it_has_one_alone() -> None:

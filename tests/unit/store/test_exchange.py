@@ -85,6 +85,23 @@ def test_runs_go_from_store_to_store(store: SqlStore, other: SqlStore, data: byt
     assert everything(store) == everything(other)
 
 
+def test_imported_runs_with_a_dot_in_their_ids_leave_and_come_back(
+    store: SqlStore, data: bytes
+) -> None:
+    former = io.BytesIO()
+    with (
+        tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as tar,
+        tarfile.open(fileobj=former, mode="w:gz", format=tarfile.GNU_FORMAT) as written,
+    ):
+        for info in tar:
+            file = tar.extractfile(info)
+            text = b"" if file is None else file.read()
+            info.name = info.name.replace("seg-", "seg.")
+            written.addfile(info, io.BytesIO(text.replace(b"seg-", b"seg.")))
+    assert imported(store, former.getvalue()) == (["seg.1", "seg.2"], [])
+    assert imported(store, exported(store)) == ([], ["seg.1", "seg.2"])
+
+
 def test_another_run_of_that_name_is_named_and_left_alone(store: SqlStore, data: bytes) -> None:
     fill(store, "seg-2")
     before = everything(store)
