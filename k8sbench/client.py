@@ -264,9 +264,12 @@ class Client:
         By default those of each case's latest set, with ``every`` those of all sets. ``filters``
         are ``benchmark``, ``framework``, ``precision`` and ``case``.
         """
-        named = (runs,) if isinstance(runs, str) else tuple(runs)
+        named = option_values.texts("runs", runs)
         wanted = Wanted(
-            chosen=_filter(filters), set_name=set, every=every or bool(named), runs=named
+            chosen=_filter(filters),
+            set_name=_text("--set", set),
+            every=every or bool(named),
+            runs=named,
         )
         report = rows_of.results(wanted, self._scope(), _noted)
         return [_row(result) for result in report.results]
@@ -277,7 +280,8 @@ class Client:
 
         Each side is a set, a group, a run or a baseline.
         """
-        return comparisons.compare(a, b, self._scope(), _noted, chosen=_filter(filters))
+        sides = option_values.text("a", a), option_values.text("b", b)
+        return comparisons.compare(*sides, self._scope(), _noted, chosen=_filter(filters))
 
     def runs(
         self,
@@ -290,7 +294,11 @@ class Client:
 
         ``since`` is a length of time before now (``"3d"``), or a date.
         """
-        wanted = RunFilter(set_name=set, benchmark=benchmark, since=_moment(since))
+        wanted = RunFilter(
+            set_name=_text("--set", set),
+            benchmark=_text("--benchmark", benchmark),
+            since=_moment(since),
+        )
         return run_list.list_runs(
             wanted, self._scope(), _noted, lambda listing: list(listing.rows())
         )
@@ -308,7 +316,8 @@ class Client:
 
     def explain(self, what: str) -> str:
         """Explain a run, a group, or an id such as ``gpu-count``, in words."""
-        return explanation.text(rows_of.explain(what, self._scope(), _noted))
+        named = option_values.text("what", what)
+        return explanation.text(rows_of.explain(named, self._scope(), _noted))
 
     @_offering(LogOptions)
     def measure(
@@ -318,7 +327,9 @@ class Client:
 
         Raises the error of the first log that cannot be measured.
         """
-        measured, failures = imports.measure(_paths(logs), _of_logs("measure", options))
+        measured, failures = imports.measure(
+            option_values.texts("logs", logs), _of_logs("measure", options)
+        )
         if failures:
             raise failures[0]
         return [log.measurement for log in measured]
@@ -340,10 +351,10 @@ class Client:
         ``skip_unreadable`` those that cannot be measured are left out, and logged.
         """
         done = imports.import_logs(
-            _paths(logs),
+            option_values.texts("logs", logs),
             _of_logs("import", options),
             _noted,
-            set_name=set,
+            set_name=_text("--set", set),
             skip_unreadable=skip_unreadable,
             from_names=from_names,
             replace=replace,
@@ -368,10 +379,10 @@ class Client:
         ``job`` is ``KIND/NAME``, as kubectl takes it. Nothing is written to the cluster.
         """
         wanted = observe.ObserveOptions(
-            job=job,
+            job=option_values.text("job", job),
             measured=_of_logs("observe", options),
             access=self._access,
-            set_name=set,
+            set_name=_text("--set", set),
             store=self._store,
         )
         done = observe.observe(wanted, _Progress(), Stop())
@@ -382,6 +393,7 @@ class Client:
 
         Of an object its operator ends them later.
         """
+        run_id = option_values.text("run_id", run_id)
         work = _FOLLOWED.get(run_id)
         if work is not None and work.ends_with_us:
             work.end("Cancelled by the client.")
@@ -391,11 +403,15 @@ class Client:
 
     def status(self, run_id: str) -> RunStatus:
         """Return a run's current status."""
-        return run_status.status(run_id, self._store, self._access, LOG.info)
+        named = option_values.text("run_id", run_id)
+        return run_status.status(named, self._store, self._access, LOG.info)
 
     def logs(self, run_id: str, replica: str | None = None) -> list[str]:
         """Return the lines of a run so far."""
-        lines = follow.logs(run_id, self._store, self._access, LOG.info, Stop(), replica=replica)
+        named = option_values.text("run_id", run_id)
+        where = (self._store, self._access)
+        one = _text("replica", replica)
+        lines = follow.logs(named, *where, LOG.info, Stop(), replica=one)
         return [_shown(line) for line in lines if line is not None]
 
     def follow(self, run_id: str, reporter: _Progress, stop: Stop) -> object:
@@ -411,7 +427,7 @@ class Client:
         given = option_values.keywords("submit", option_values.SUBMIT, options)
         usual = {"backend": self._backend, "store": self._store}
         agreed = option_values.AGREE.read(agree)
-        name = os.fspath(benchmark)
+        name = option_values.text("benchmark", benchmark)
         return SubmitRequest(benchmark=name, access=self._access, yes=agreed, **{**usual, **given})
 
 
@@ -513,12 +529,12 @@ _FOLLOWED: weakref.WeakValueDictionary[str, _Work] = weakref.WeakValueDictionary
 
 
 def _moment(since: str | None) -> float | None:
-    return None if since is None else times.parse_since(since, now=time.time())
+    text = _text("--since", since)
+    return None if text is None else times.parse_since(text, now=time.time())
 
 
-def _paths(logs: Place | Sequence[Place]) -> list[str]:
-    several = [logs] if isinstance(logs, str | os.PathLike) else logs
-    return [os.fspath(path) for path in several]
+def _text(name: str, given: str | None) -> str | None:
+    return None if given is None else option_values.text(name, given)
 
 
 def _of_logs(command: str, options: Mapping[str, Any]) -> MeasureOptions:

@@ -72,7 +72,7 @@ class Option(msgspec.Struct, frozen=True):
         if int in self.kinds:
             return self._count(given)
         if any(get_origin(kind) is tuple for kind in self.kinds):
-            return self._texts(given)
+            return texts(max(self.names, key=len), given)
         return self.text(given)
 
     def _wrong(self, given: Any, what: str, action: str) -> UsageError:
@@ -114,18 +114,24 @@ class Option(msgspec.Struct, frozen=True):
         action = f"Write {times.EXAMPLES}: more than 0s, up to 366d."
         raise self._wrong(given, "is not a length of time", action)
 
-    def _texts(self, given: Any) -> tuple[str, ...]:
-        """Read texts; one alone is a list of it."""
-        if isinstance(given, str | os.PathLike) or not isinstance(given, Iterable):
-            given = (given,)
-        return tuple(map(self.text, given))
-
     def text(self, given: Any) -> str:
         """Read a text, or a path; raises :class:`UsageError`."""
-        text = os.fspath(given) if isinstance(given, os.PathLike) else given
-        if isinstance(text, str):
-            return text
-        raise self._wrong(given, "is not a text", "Write it in quotes.")
+        return text(max(self.names, key=len), given)
+
+
+def text(name: str, given: Any) -> str:
+    """Read a text, or a path, of an option or argument; raises :class:`UsageError`."""
+    read = os.fspath(given) if isinstance(given, os.PathLike) else given
+    if isinstance(read, str):
+        return read
+    raise UsageError(f"{name} {given!r} is not a text.", "Write it in quotes.")
+
+
+def texts(name: str, given: Any) -> tuple[str, ...]:
+    """Read texts; one alone is a list of it."""
+    if isinstance(given, str | os.PathLike) or not isinstance(given, Iterable):
+        given = (given,)
+    return tuple(text(name, one) for one in given)
 
 
 def _whole(given: Any) -> int | None:

@@ -3,12 +3,14 @@
 import inspect
 import itertools
 import json
+import re
 import shlex
 import subprocess
 import sys
 import threading
 import typing
 from collections.abc import Callable
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -171,6 +173,51 @@ def test_the_client_checks_its_own_options_and_filters(tmp_path: Path) -> None:
         Client(namespace=5)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="--precision 'fp8' is none of"):
         Client(store=tmp_path).results(precision="fp8")  # type: ignore[arg-type]
+
+
+WRONG_TYPES: list[tuple[str, Callable[[Any], object]]] = [
+    ("--set ['s']", lambda client: client.results(set=["s"])),
+    ("--set 3", lambda client: client.results(set=3)),
+    ("runs 3", lambda client: client.results(runs=3)),
+    ("runs None", lambda client: client.results(runs=["r", None])),
+    ("--set ['s']", lambda client: client.runs(set=["s"])),
+    ("--set 1", lambda client: client.runs(set=1)),
+    ("--benchmark ['tsm']", lambda client: client.runs(benchmark=["tsm"])),
+    ("--since 3600", lambda client: client.runs(since=3600)),
+    ("--since datetime.timedelta", lambda client: client.runs(since=timedelta(days=3))),
+    ("--since datetime.date", lambda client: client.history("tsm", since=date(2026, 1, 1))),
+    ("a ['x']", lambda client: client.compare(["x"], ["x"])),
+    ("b None", lambda client: client.compare("x", None)),
+    ("job None", lambda client: client.observe(None)),
+    ("--set 3", lambda client: client.observe("job/x", set=3)),
+    ("--set ['s']", lambda client: client.import_logs([LOG], set=["s"])),
+    ("logs 3", lambda client: client.import_logs(3)),
+    ("logs 3", lambda client: client.measure(3)),
+    ("logs None", lambda client: client.measure(None)),
+    ("run_id None", lambda client: client.run(None)),
+    ("run_id 3", lambda client: client.status(3)),
+    ("run_id ['r']", lambda client: client.cancel(["r"])),
+    ("run_id None", lambda client: client.logs(None)),
+    ("replica 0", lambda client: client.logs("r", 0)),
+    ("what None", lambda client: client.explain(None)),
+    ("benchmark None", lambda client: client.render(None)),
+    ("benchmark 3", lambda client: client.submit(3)),
+]
+
+
+@pytest.mark.parametrize(("named", "call"), WRONG_TYPES)
+def test_an_argument_of_a_wrong_type_is_named(
+    client: Client, imported: str, named: str, call: Callable[[Client], object]
+) -> None:
+    assert len(client.runs()) == 1
+    with pytest.raises(UsageError, match=f"^{re.escape(named)}.* is not a text") as raised:
+        call(client)
+    assert raised.value.action
+
+
+def test_a_set_may_be_named_by_a_path(client: Client, imported: str) -> None:
+    (row,) = client.results()
+    assert client.results(set=Path(row.set)) == [row]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
