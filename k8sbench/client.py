@@ -255,22 +255,25 @@ class Client:
         self,
         *,
         set: str | None = None,  # noqa: A002 - as the option is called
-        runs: str | Sequence[str] = (),
+        runs: str | Sequence[str] | None = None,
         every: bool = False,
         **filters: Unpack[RowFilters],
     ) -> list[Row]:
         """Return the rows, in the order of ``k8sbench results``.
 
-        By default those of each case's latest set, with ``every`` those of all sets. ``filters``
-        are ``benchmark``, ``framework``, ``precision`` and ``case``.
+        By default those of each case's latest set, with ``every`` those of all sets; with ``runs``
+        those that have one of them, without any no row. ``filters`` are ``benchmark``,
+        ``framework``, ``precision`` and ``case``.
         """
-        named = option_values.texts("runs", runs)
+        named = () if runs is None else option_values.texts("runs", runs)
         wanted = Wanted(
             chosen=_filter(filters),
             set_name=_text("--set", set),
             every=every or bool(named),
             runs=named,
         )
+        if runs is not None and not named:
+            return []
         report = rows_of.results(wanted, self._scope(), _noted)
         return [_row(result) for result in report.results]
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -218,6 +218,15 @@ def test_an_argument_of_a_wrong_type_is_named(
 def test_a_set_may_be_named_by_a_path(client: Client, imported: str) -> None:
     (row,) = client.results()
     assert client.results(set=Path(row.set)) == [row]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("none", [[], ()])
+def test_rows_of_no_run_are_none(client: Client, imported: str, none: Sequence[str]) -> None:
+    assert client.results(runs=none) == client.results(runs=none, every=True) == []
+    assert len(client.results()) == len(client.results(runs=None)) == 1
+    assert client.results(runs=imported) == client.results(runs=[imported]) == client.results()
+    with pytest.raises(UsageError, match="--precision 'fp8' is none of"):
+        client.results(runs=none, precision="fp8")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
