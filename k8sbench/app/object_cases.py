@@ -67,11 +67,11 @@ def plan_on(
     what cannot run.
     """
     planned: Sequence[PlannedCase] = cases.plan_cases(_specs(benchmark), request, target.site, note)
-    if target.api is None:
+    if target.api is None and not request.dry_run:
         from k8sbench.adapters.local import cluster
 
         planned = cases.drop_refused(planned, cluster.missing_framework, note)
-    elif request.all_cases:
+    elif target.api is not None and request.all_cases:
         planned = cases.drop_too_large(planned, target.api, note)
     if nodes := benchmark.spec.nodes:
         planned = [case.on_node(node) for case in planned for node in nodes]
