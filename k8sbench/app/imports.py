@@ -157,16 +157,20 @@ def declare(logs: Sequence[str], options: MeasureOptions, note: Note = _silent) 
     lines = guessing.first_lines(itertools.chain.from_iterable(sources))
     batch, gpus = options.batch_size, options.values["gpus"]
     guessed = guessing.guess(lines, batch=batch, gpus=gpus)
+    family = reading.family_in(lines)
+    known = (
+        family and f"k8sbench measure {' '.join(logs)} reads it as {family.name} without a file."
+    )
     if guessed is None:
         raise InputError(
             "has no line that comes again and again with a step and a rate or time.",
-            "Print both in one line every few steps, as: step 120/250 loss 0.53 412.7 img/s. "
+            known
+            or "Print both in one line every few steps, as: step 120/250 loss 0.53 412.7 img/s. "
             "A decimal comma is not read: print 0.53, not 0,53.",
             file=sources[0].name,
         )
-    if (family := reading.family_in(lines)) is not None:
-        read = " ".join(logs)
-        note(f"k8sbench measure {read} reads it as {family.name} without a file.")
+    if known:
+        note(known)
     template = string.Template((catalog.PACKAGE / "first-benchmark.yaml").read_text())
     return template.substitute(guessed)
 

@@ -13,6 +13,7 @@ from k8sbench.model import notation
 from k8sbench.model.notation import Pattern
 from k8sbench.parse import guessing
 from k8sbench.parse.json_fields import JsonFields
+from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.measure.declaring import confirmed, moments
 from tests.unit.parse.family_logs import ALL
@@ -477,6 +478,27 @@ def test_a_log_without_times_is_one_error(line: str, tmp_path: Path, cli: Cli) -
     out, err = cli("measure", str(log), "--declare", code=2)
     assert (out, err.count("error: ")) == ("", 1)
     assert "a.log: has no line that comes again and again" in err
+    assert "Print both" in err
+
+
+@pytest.mark.parametrize(
+    ("log", "family"),
+    [
+        ("olmo", "olmo"),
+        ("lerobot", "lerobot"),
+        ("mlperf_throughput", "mlperf"),
+        ("hf_trainer_running", "hf-trainer"),
+    ],
+)
+def test_a_log_that_is_read_without_a_file_is_told_so_where_none_can_be_written(
+    log: str, family: str, cli: Cli
+) -> None:
+    path = str(ROOT / "tests" / "fixtures" / "logs" / f"{log}.log")
+    out, err = cli("measure", path, "--declare", code=2)
+    assert out == ""
+    assert f"{log}.log: has no line that comes again and again" in err
+    assert f"k8sbench measure {path} reads it as {family} without a file." in err
+    assert "Print both" not in err
 
 
 def pattern(lines: list[str]) -> Pattern | None:
