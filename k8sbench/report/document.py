@@ -159,7 +159,7 @@ def _missing(group: Group) -> dict[str, str]:
         "precision_effective": unknown,
         "amp_dtype": unknown if group.plan.precision == "amp" else "no AMP",
         "node": "not pinned to one",
-        "window": why,
+        "window": why if group.spread is None else "the log states one figure for the whole run",
         "training": "the runs do not train to an accuracy, or do not state how long",
         "program": "imported logs: no program",
         "gpu_model": "no GPU was used" if group.on_cpu else unknown,

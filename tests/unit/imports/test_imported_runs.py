@@ -86,3 +86,18 @@ def test_a_row_names_the_measured_window_and_no_program(logs: Path, cli: Cli) ->
     assert (row["window"], row["program"]) == ("200+290–390", None)
     assert "imported" in row["missing"]["program"]
     assert " + " not in cli("status", row["members"][0]["run_id"]).out
+
+
+def test_a_row_of_a_summary_says_why_it_names_no_window(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "hf.log").write_text(
+        "***** Running training *****\n"
+        "  Num examples = 20,000\n"
+        "  Num Epochs = 10\n"
+        "  Total train batch size (w. parallel, distributed & accumulation) = 16\n"
+        "  Total optimization steps = 12,500\n"
+        "{'train_runtime': 2000.0, 'train_samples_per_second': 100.0, 'epoch': 10.0}\n"
+    )
+    cli("import", str(tmp_path / "hf.log"), "--gpus=1", "--precision=bf16", "--set=one")
+    (row,) = cli.json("results", "-o", "json")["rows"]
+    assert (row["state"], row["window"]) == ("valid", None)
+    assert row["missing"]["window"] == "the log states one figure for the whole run"
