@@ -315,8 +315,12 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """True if values common to all rows stand above a plain table."""
     complete: str = "-o wide"
     """Format that has the columns without room."""
-    counts: tuple[str, str] = ("{count} of {rows} rows", "all rows")
-    """Words for a note of some rows and of all."""
+    counts: tuple[str, str, str] = (
+        "{count} of {rows} rows",
+        "all rows",
+        "and {count} more causes: k8sbench explain RUN names all of a run",
+    )
+    """Words for a note of some rows, of all, and for the causes that are left out."""
 
 
 class _Cause(msgspec.Struct):
@@ -439,7 +443,7 @@ def causes(table: Table, most: int | None = None) -> tuple[list[list[int]], list
     ]
     lines.sort(key=lambda line: (line[0] is None, line[0] or 0))  # the numbered ones first
     if left_out:
-        lines.append((None, f"and {left_out} more causes: k8sbench explain RUN names all of a run"))
+        lines.append((None, table.counts[2].format(count=left_out)))
     marks = [
         [n for n, note in enumerate(some, 1) if place in found[note].rows]
         for place in range(len(table.rows))

@@ -64,7 +64,7 @@ def translated(tables: Sequence[Table]) -> list[Table]:
 
     Notes name columns by the Chinese titles.
     """
-    some, every = texts()["counts"].values()
+    some, every, more = texts()["counts"].values()
     return [
         msgspec.structs.replace(
             table,
@@ -85,7 +85,7 @@ def translated(tables: Sequence[Table]) -> list[Table]:
                 for row in table.rows
             ),
             notes=tuple(note("zh", one) for one in table.notes),
-            counts=(some, every),
+            counts=(some, every, more),
         )
         for table in tables
     ]

@@ -16,7 +16,7 @@ from k8sbench.report import attention, layout, page, words
 from k8sbench.report.plot import History
 from tests.unit.presence import present
 from tests.unit.report import example, pages
-from tests.unit.report.factory import V100_16, V100_32, plan, repeats, run
+from tests.unit.report.factory import V100_16, V100_32, changed, plan, repeats, run
 
 
 class Read(html.parser.HTMLParser):
@@ -315,6 +315,17 @@ def test_notes_name_columns_by_their_chinese_titles() -> None:
     titles = {column.title for table in made for column in table.columns}
     assert "吞吐(samples/s)" in titles
     assert "区间: 同一测试组内各次重复" in text_of(pages.page(lang="zh"))
+
+
+def test_why_a_row_has_no_tokens_is_said_in_chinese() -> None:
+    first, *others = example.made().results
+    stated = changed(first, group=changed(first.group, tokens_per_sample=128))
+    (table, *_) = layout.tables([stated, *others], (), "wide")
+    place = [column.title for column in table.columns].index("tokens/s per GPU")
+    (translated, *_) = words.translated([table])
+    notes = {note for row in translated.rows for note in row[place].notes}
+    assert len(notes) == 1
+    assert not [note for note in notes if re.search("[a-z]{3,} [a-z]{2,}", note)]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.report.tables import Cell, Column, Table, absent, folded, markdown, text
+from k8sbench.report.words import translated
 from tests.unit import goldens
 from tests.unit.report.factory import changed
 
@@ -108,3 +109,14 @@ def test_numbered_causes_stand_together_in_their_order_before_those_of_all_rows(
     for shown in (text([made]), markdown([made])):
         lines = re.findall(r"^\\?(?:\[(\d)\] )?(first|second|third|every)\b", shown, re.MULTILINE)
         assert lines == [("1", "first"), ("2", "second"), ("3", "third"), ("", "every")]
+
+
+def test_the_causes_that_are_left_out_are_counted_in_the_language_of_the_table() -> None:
+    many = noted(*((f"id-{n}: x",) for n in range(14)), text="–")
+    command = "k8sbench explain RUN"
+    english, chinese = (text([one]).splitlines()[-1] for one in (many, *translated([many])))
+    assert english.startswith("and 5 more causes: ")
+    for line in (english, chinese):
+        before, named, after = line.partition(command)
+        assert (named, re.findall(r"\d+", before + after)) == (command, ["5"])
+    assert not re.search("[a-z]", chinese.replace(command, ""))
