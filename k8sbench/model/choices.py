@@ -336,7 +336,8 @@ def window(case: PlanChoices, size: Preset, world_size: int, notes: list[str]) -
     ours = case.impl == "k8sbench"
     if ours and iterations // interval < RECORDS_WANTED and interval > 1:
         finer = max(1, iterations // RECORDS_WANTED)
-        notes.append(f"a log line each {finer} iterations instead of {interval}: short window")
+        each = "iteration" if finer == 1 else f"{finer} iterations"
+        notes.append(f"a log line each {each} instead of {interval}: short window")
         interval = finer
     steady = ours and size == "full" and case.device == "cuda"
     return PlannedWindow(

@@ -95,7 +95,7 @@ def test_a_speed_option_overrules_the_catalog_s_and_the_preset_s() -> None:
         ({"gpus": 3}, "do not divide a node's 8"),
         ({"batch_sizes": (3,)}, "batch 3 per GPU, where the report has 2"),
         ({"framework": "paddle", "precision": "amp"}, "no amp run"),
-        ({"iterations": 6}, "a log line each 1 iterations instead of 2"),
+        ({"iterations": 6}, "a log line each iteration instead of 2"),
     ],
 )
 def test_what_is_allowed_but_unlike_the_report_is_marked(asked: dict[str, Any], note: str) -> None:
