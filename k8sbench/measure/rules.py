@@ -111,7 +111,7 @@ METRICS_AT_ODDS = reject(
 )
 MIXED_GPU_MODEL = reject(
     "mixed-gpu-model",
-    "The ranks of a job, or the runs of a group, ran on different GPU models.",
+    "The ranks or attempts of a job, or the runs of a group, ran on different GPU models.",
     "Choose a node pool of one GPU model.",
 )
 NOTHING_MEASURED = reject(

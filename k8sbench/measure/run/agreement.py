@@ -83,7 +83,7 @@ def _model(case: Case) -> Iterator[Finding]:
         yield rules.OTHER_BENCHMARK.finding(text, log.facts.places("parameters"))
     devices = log.facts.get("gpu_model", {})
     if len(devices) > 1:
-        text = f"The ranks ran on {', '.join(sorted(devices))}."
+        text = f"The log is of several GPU models: {', '.join(sorted(devices))}."
         yield rules.MIXED_GPU_MODEL.finding(text, devices.values())
 
 
