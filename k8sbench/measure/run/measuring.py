@@ -189,10 +189,8 @@ def _case(log: LogFacts, missing: dict[str, str]) -> Case:
     rank = None if _by_summary(log) else log.rank
     logged = log.facts.whole("gpus") or None
     gpus = expected.gpus or logged
-    # By the batch of the benchmark alone, a log of another batch would have other GPUs.
-    known = log_statements.printed_batch(log) or expected.batch_size
-    if gpus is None and known:
-        gpus = log_statements.certain_samples(log, known)
+    if gpus is None and batch:
+        gpus = log_statements.certain_samples(log, batch)
     if gpus is None:
         text, action = "the log does not state how many GPUs the job had", "Give the number"
         if UNENDED in log.facts and log.summaries.whole_run is None:

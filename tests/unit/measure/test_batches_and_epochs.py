@@ -46,14 +46,6 @@ def test_a_log_that_counts_no_gpu_does_not_state_their_number() -> None:
     assert found.gpus == 8  # by the stated batch of the job
 
 
-def test_the_benchmark_s_own_batch_tells_no_gpus() -> None:
-    lines = ["block_size = 1024", *fixture_text("nanogpt.log").splitlines()]
-    known: dict[str, Any] = {"format": "nanogpt", "gpus": None, "precision": "amp"}
-    assert measured(lines, **known, batch_size=12).gpus == 8
-    with pytest.raises(Exception, match="how many GPUs the job had"):
-        measured(lines, **known, batch_size=None, batch_sizes={"amp": 12})
-
-
 @pytest.mark.parametrize(("total", "gpus"), [("256", 8), ("32", 1), ("250", None)])
 def test_a_stated_batch_of_the_job_tells_the_gpus(total: str, gpus: int | None) -> None:
     text = fixture_text("paddleclas_2020.log").replace("batch_size : 256", f"batch_size : {total}")
