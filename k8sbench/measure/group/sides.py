@@ -127,15 +127,13 @@ def named(text: str, known: Known) -> Side:
     rows: set[GroupRow] = set()
     groups: list[Group] = []
     kept_runs: dict[str, Run] = {}
-    named_runs = set[str]()
-    """Ids of the baselines' runs: each counts once."""
     for part in text.split(","):
         kind, name = _meant(part.strip(), known, text)
         if kind == "baseline":
             kept = of_baseline(known.baselines[name])
+            # A run counts once, whatever names it.
+            groups += chosen(kept.groups, kept.runs.keys() - kept_runs.keys())
             kept_runs |= kept.runs
-            groups += chosen(kept.groups, kept.runs.keys() - named_runs)
-            named_runs |= kept.runs.keys()
         elif kind == "run":
             run_ids.add(name)
             sets = known.groups.sets_of([name])
@@ -145,7 +143,7 @@ def named(text: str, known: Known) -> Side:
             rows |= of
             run_ids |= {m.run_id for group in known.groups.groups(of) for m in group.members}
     of_store = sorted(known.groups.groups(rows), key=lambda group: group.key)
-    groups += chosen(of_store, run_ids - named_runs)
+    groups += chosen(of_store, run_ids - kept_runs.keys())
     members = {member.run_id for group in groups for member in group.members}
     runs = {run_id: known.groups.runs[run_id] for run_id in members - kept_runs.keys()}
     return Side(name=text, groups=tuple(groups), runs=runs | kept_runs)
