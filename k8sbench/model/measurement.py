@@ -300,6 +300,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """Reason for a training's end, ``target`` or ``length``; None if not stated."""
     restarts: int = 0
     """Number of restarts of the program."""
+    begun_at: float | None = None
+    """Start of the run as the log states it, in UTC if it names no zone.
+
+    None where the training lines have dates, or no line has one.
+    """
     data_set: DataSet | None = None
     """Data set that one of our trainers read; None if it read none."""
     weights: Weights | None = None

@@ -251,16 +251,21 @@ def _with_reasons(group: Group, new: Sequence[Finding]) -> Group:
 
 
 def _began(run: Run) -> float | None:
-    """Return a run's start; of an imported run its window's, None without dates.
+    """Return a run's start.
 
-    A job that was observed began with its log: it may have waited in a queue for days.
+    A job that was observed began with its log: it may have waited in a queue for days. Of an
+    imported run it is the first known of its window's start, the time at which the first line was
+    received, and the log's own words; None without dates.
     """
     if run.plan.observed is not None:
         return run.started_at or run.created_at
     if not run.is_imported:
         return run.created_at
-    window = run.measurement.window if run.measurement else None
-    return None if window is None else window.started_at
+    if (measured := run.measurement) is None:
+        return None
+    parts = (part for part in (measured.window, measured.steady) if part is not None)
+    dates = (at for part in parts if (at := part.started_at) is not None)
+    return next(dates, measured.begun_at)
 
 
 def _member(candidate: Candidate, estimator: str) -> Member:

@@ -25,7 +25,7 @@ from k8sbench.model.plan import per_step
 from k8sbench.model.published import Accuracy
 from k8sbench.model.sample import Mark
 from k8sbench.parse.families.hf_trainer import UNENDED
-from k8sbench.parse.family import BATCH_DOUBT
+from k8sbench.parse.family import BATCH_DOUBT, BEGUN_AT, stamp_seconds
 from k8sbench.parse.reading import OURS
 
 _TYPES = "arithmetic.types."
@@ -37,7 +37,7 @@ _NOT_ENVIRONMENT = frozenset(
         *("device", "framework", "gpu_ids", "gpus", "gpus_by_environment", "impl"),
         *("iterations", "log_interval", "parameters", "planned_iterations", "precision"),
         *("precision_assumed", "precision_effective", "unit", "warmup"),
-        *("broken_samples", "ended_by", "mode", BATCH_DOUBT, UNENDED),
+        *("broken_samples", "ended_by", "mode", BATCH_DOUBT, BEGUN_AT, UNENDED),
     }
 )
 """Facts with a field of their own, or of no use to readers."""
@@ -177,6 +177,12 @@ def environment(
         if accuracy is not None and evaluations.metric != accuracy.metric:
             known[f"{evaluations.metric} (final)"] = evaluations.final
     return known
+
+
+def begun_at(log: LogFacts) -> float | None:
+    """Return when the run began, where the log states it apart from its training lines."""
+    stated = log.facts.first(BEGUN_AT)
+    return None if stated is None else stamp_seconds(stated)
 
 
 def printed_batch(log: LogFacts) -> int | None:

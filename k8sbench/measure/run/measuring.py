@@ -272,6 +272,7 @@ def _measure_log(case: Case, missing: dict[str, str]) -> Measurement:
         target=None if goal.target is None else goal.target.percent,
         ended_by=log.facts.first("ended_by"),
         restarts=len(log.restarts),
+        begun_at=log_statements.begun_at(log),
         data_set=log_statements.data_set(log),
         weights=log_statements.weights(log, missing),
         broken_samples=log.training.broken or log.facts.whole("broken_samples"),

@@ -20,6 +20,8 @@ import msgspec
 from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
 from k8sbench.parse.family import (
     BATCH_DOUBT,
+    BEGUN_AT,
+    DATED,
     MOST_EPOCHS,
     MOST_ITERATIONS,
     Family,
@@ -132,6 +134,8 @@ class _HfTrainerReader(LineReader):
                 yield line.fact("global_batch", str(_whole(fact)))
             elif fact.name == "_sharing" and _whole(fact) > 1:
                 yield line.fact(BATCH_DOUBT, SHARED)
+            elif fact.name == BEGUN_AT:
+                yield fact
 
     def _read_head(self, line: CleanLine) -> Iterator[Item]:
         for fact in super().facts(line):
@@ -139,9 +143,8 @@ class _HfTrainerReader(LineReader):
                 self._head = {"begun": 0}
                 self._bars.clear()
                 self._total, self._recorded = 0, None
-            elif (
-                self._head and fact.name != "_sharing"
-            ):  # an evaluation before it has examples of its own
+            # An evaluation before it has examples of its own.
+            elif self._head and fact.name not in {"_sharing", BEGUN_AT}:
                 self._head[fact.name] = self._head.get(fact.name) or _whole(fact)
                 self._total = self._head.get("steps", 0)
                 if fact.name == "begun" and self._has_records:
@@ -256,7 +259,7 @@ FAMILY = Family(
     framework="pytorch",
     unit="samples/s",
     facts=(
-        rule("Running training", _begins="True"),
+        rule("Running training", rf"(?:{DATED}\b.*?)?Running training", _begins="True"),
         # The arguments of ms-swift.
         rule("sequence_parallel_size", r"sequence_parallel_size[ =]+(?P<_sharing>\d+)"),
         *(

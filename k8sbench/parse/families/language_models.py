@@ -13,6 +13,7 @@ from typing import Any
 from k8sbench.model.sample import Fact, Item, Shape
 from k8sbench.parse.family import (
     BATCH_DOUBT,
+    DATED,
     EvaluationRule,
     Family,
     LineReader,
@@ -193,7 +194,7 @@ NANOCHAT = Family(
             "Tokens / micro-batch / rank: ",
             r"micro-batch / rank: (?P<micro_batch>\d+) x (?P<sequence_length>\d+) = [\d,]+",
         ),
-        rule("world size", r"\b[Ww]orld size[:=] ?(?P<gpus>\d+)"),
+        rule("world size", rf"^(?:{DATED}\b.*)?\b[Ww]orld size[:=] ?(?P<gpus>\d+)"),
     ),
     records=(
         RecordRule(
@@ -356,6 +357,7 @@ OLMO = Family(
     title="OLMo, OLMo-core",
     framework="pytorch",
     unit="tokens/s",
+    facts=(rule("[step=", rf"^{DATED}\b.*\[step="),),
     records=(RecordRule("throughput/device/", _OLMO_RATE, _OLMO_SHAPE),),
     marks=(
         MarkRule("Saving checkpoint", "checkpoint"),
@@ -463,6 +465,7 @@ DEEPSPEED = Family(
     facts=(
         rule("dist_world_size=", r"\bdist_world_size=(?P<gpus>\d+)"),
         rule("train_batch_size ..", r"\] +train_batch_size \.+ (?P<global_batch>\d+)$"),
+        rule("train_batch_size ..", rf"^\[{DATED}\] .*\btrain_batch_size \.\."),
         rule("bfloat16_enabled ..", r"bfloat16_enabled \.+ True", **_amp("bf16")),
         rule("fp16_enabled ..", r"fp16_enabled \.+ True", **_amp("fp16")),
     ),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from k8sbench.model.sample import Fact, Shape
-from k8sbench.parse.family import Family, MarkRule, RecordRule, number_in, padded, rule
+from k8sbench.parse.family import DATED, Family, MarkRule, RecordRule, number_in, padded, rule
 from k8sbench.parse.totals import TotalsReader
 
 # Megatron-LM, Megatron-Bridge, Megatron-DeepSpeed and GPT-NeoX.
@@ -91,6 +91,7 @@ MEGATRON = Family(
             r"^(?!.*NeoXArgs).*using world size: (?P<gpus>\d+)",
             program="Megatron-LM",
         ),
+        rule("before the start of training step", rf"datetime: {DATED}"),
         _argument("global_num_gpus", "gpus"),
         _argument("world_size", "gpus"),
         _argument("global_batch_size", "global_batch"),
@@ -167,6 +168,7 @@ NEMO = Family(
     framework="pytorch",
     unit="samples/s",
     facts=(
+        rule("[NeMo I ", rf"\[NeMo I {DATED}"),
         rule("total ranks: ", r"world_size: (?P<gpus>\d+)"),
         rule("world_size: ", r"\bworld_size: (?P<gpus>\d+)"),
         rule(

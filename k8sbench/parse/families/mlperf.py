@@ -8,14 +8,15 @@ event counts (steps, samples or epochs) differs too: the times of the first even
 
 from __future__ import annotations
 
+import datetime
 import functools
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from k8sbench.model.sample import Item, Record, Shape
-from k8sbench.parse.family import Family, LineReader, LineRule, rule
+from k8sbench.model.sample import Fact, Item, Record, Shape
+from k8sbench.parse.family import BEGUN_AT, Family, LineReader, LineRule, rule
 from k8sbench.parse.lines import CleanLine
 
 _NEEDLE = ":::MLLOG"
@@ -335,6 +336,12 @@ def _event_rule(key: str, name: str) -> Any:
     return rule(f'"{key}"', rf'"key": "{key}", "value": (?P<{name}>\d+)')
 
 
+def _begun(stated: Mapping[str, Fact]) -> Iterator[Fact]:
+    if (start := stated.get("_run_start")) is not None:
+        at = datetime.datetime.fromtimestamp(int(start.value) / 1000, datetime.UTC)
+        yield start.like(BEGUN_AT, f"{at:%Y-%m-%d %H:%M:%S}")
+
+
 MLPERF = Family(
     name="mlperf",
     title="MLPerf Training's result logs",
@@ -343,7 +350,9 @@ MLPERF = Family(
     facts=(
         _event_rule("global_batch_size", "global_batch"),
         _event_rule("max_sequence_length", "sequence_length"),
+        rule('"run_start"', r'"time_ms": (?P<_run_start>\d{1,14}),.*"key": "run_start"'),
     ),
+    derive=_begun,
     warmup=1,
     shares_samples=True,
     summary="if-few",

@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -174,6 +175,21 @@ def test_an_imported_run_without_a_date_is_of_the_time_of_its_set() -> None:
     assert only([broken]).began == (START, START)
     other = {group.began[0] for group in groups([at(50.0, set_name="other"), broken])}
     assert other == {50.0, START}
+
+
+def test_an_imported_run_began_with_its_window_else_with_its_first_line_else_by_its_log() -> None:
+    undated = MeasuredWindow(first_iteration=21, last_iteration=120, seconds=1.0)
+    received = SteadyPart(started_at=60.0, ended_at=90.0)
+    cases: list[tuple[MeasuredWindow | None, SteadyPart | None, float]] = [
+        (msgspec.structs.replace(undated, started_at=50.0), received, 50.0),
+        (undated, received, 60.0),
+        (undated, None, 70.0),
+        (None, None, 70.0),
+    ]
+    for window_of, steady, began in cases:
+        measured = {"window": window_of, "steady": steady, "begun_at": 70.0}
+        imported = run(100.0, at=START, backend="imported", measured=measured)
+        assert only([imported]).began == (began, began)
 
 
 STATED: dict[str, Any] = {"model": "wide_resnet50_2", "global_batch": 512, "classes": 21}

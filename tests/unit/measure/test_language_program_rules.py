@@ -1,5 +1,6 @@
 """Rules for logs of language models, MLPerf and Hugging Face's Trainer, a test each."""
 
+import datetime
 import json
 import re
 from typing import Any
@@ -45,6 +46,44 @@ def llm_c(times: list[float]) -> list[str]:
             for step, seconds in enumerate(times, 1)
         ),
     ]
+
+
+TEN = datetime.datetime(2026, 3, 2, 10, tzinfo=datetime.UTC).timestamp()
+
+# The date
+
+DATED: dict[str, tuple[list[str] | str, float]] = {
+    "deepspeed": ("deepspeed_pipeline.log", TEN),
+    "hf-trainer": ("hf_trainer_running.log", TEN),
+    "megatron": (
+        [
+            "[before the start of training step] datetime: 2026-03-02 10:00:00 ",
+            *(megatron(step, 20) for step in range(1, 21)),
+        ],
+        TEN,
+    ),
+    "mlperf": ("mlperf_throughput.log", TEN + 1),
+    "nanochat": ("nanochat.log", TEN),
+    "nemo": ("nemo_2.log", TEN),
+    "olmo": ("olmo.log", TEN + 2),
+}
+"""By family: a log whose training lines have no date, and when its run began."""
+
+
+@pytest.mark.parametrize("family", DATED)
+def test_the_lines_around_the_training_date_the_run(family: str) -> None:
+    log, began = DATED[family]
+    found = of(family, log, gpus=8, batch_size=8)
+    assert found.begun_at == began
+    assert found.window is None or found.window.started_at is None
+    assert "begun_at" not in found.environment
+
+
+def test_a_resumed_run_began_with_its_first_attempt() -> None:
+    first = lines_of("hf_trainer_running.log")
+    again = [line.replace("2026-03-02", "2026-03-03") for line in first]
+    found = of("hf-trainer", [*first, *again], gpus=8)
+    assert found.begun_at == TEN
 
 
 # The batch
