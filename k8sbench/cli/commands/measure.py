@@ -23,7 +23,7 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.terminal import output
 from k8sbench.measure.run.expectation import LOG_FLAGS, MeasureOptions
-from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, few
+from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, UsageError, few
 from k8sbench.model.plain_text import counted
 from k8sbench.report import explanation, formats
 
@@ -66,6 +66,8 @@ def command(
     k8sbench measure train.log --declare > mine.yaml
     """
     if declare:
+        if output_format != "table":
+            raise UsageError("--declare writes a benchmark file in YAML.", "Leave out -o.")
         output.write(imports.declare(logs, options, output.note))
         return 0
     measured, failures = imports.measure(logs, options)

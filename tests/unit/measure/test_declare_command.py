@@ -501,6 +501,14 @@ def test_a_log_that_is_read_without_a_file_is_told_so_where_none_can_be_written(
     assert "Print both" not in err
 
 
+def test_a_proposed_file_has_one_format(tmp_path: Path, cli: Cli) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("\n".join(OWN))
+    out, err = cli("measure", str(log), "--declare", "-o", "json", code=2)
+    assert (out, err.count("error: ")) == ("", 1)
+    assert "Leave out -o." in err
+
+
 def pattern(lines: list[str]) -> Pattern | None:
     """Return the expression or the keys of the proposed file."""
     guessed = guessing.guess(lines)
