@@ -53,7 +53,7 @@ from k8sbench.model.group import GroupFilter
 from k8sbench.model.plain_text import share
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.run import failure
-from k8sbench.ports import RunFilter
+from k8sbench.ports.store import RunFilter
 from k8sbench.report import document, explanation
 from k8sbench.report.document import ListedRun, RunStatus
 from k8sbench.threads import Threads
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from k8sbench.model.measurement import Measurement
     from k8sbench.model.plan import RunPlan
     from k8sbench.model.run import Run as Recorded
-    from k8sbench.ports import JobEvent, Manifest
+    from k8sbench.ports.cluster import JobEvent, Manifest
 
 __all__ = ["Client", "Row", "Run"]
 

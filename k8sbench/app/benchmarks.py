@@ -14,7 +14,7 @@ from k8sbench.model.spec import BenchmarkSpec
 
 if TYPE_CHECKING:
     from k8sbench.model.image import ListedImage
-    from k8sbench.ports import Store
+    from k8sbench.ports.store import Store
 
 
 EVERY = "all"

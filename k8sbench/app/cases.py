@@ -20,7 +20,7 @@ from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import LoadedSpec, make_plan
 from k8sbench.model.request import SubmitRequest
-from k8sbench.ports import Manifest
+from k8sbench.ports.cluster import Manifest
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api

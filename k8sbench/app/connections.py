@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from k8sbench.lifecycle.context import Note, RunContext
     from k8sbench.model.measurement import Measurement
     from k8sbench.model.sample import LogGap
-    from k8sbench.ports import Cluster, Manifest, MetricSource, Store
+    from k8sbench.ports.cluster import Cluster, Manifest
+    from k8sbench.ports.metrics import MetricSource
+    from k8sbench.ports.store import Store
 
 
 AUTO, NONE = "auto", "none"

@@ -17,7 +17,7 @@ from k8sbench.model.errors import BenchError, NotFound, OwnedElsewhere
 from k8sbench.model.identity import resolve
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run, knows_more, may_know_more
-from k8sbench.ports import FoundJob
+from k8sbench.ports.cluster import FoundJob
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore

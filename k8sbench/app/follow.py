@@ -41,7 +41,7 @@ from k8sbench.model.kinds import replica_names
 from k8sbench.model.request import NO_OPTIONS, ClusterAccess, FollowOptions
 from k8sbench.model.run import Run, Wish, by_name
 from k8sbench.model.times import FILE_SECONDS
-from k8sbench.ports import JobEvent, LogLine
+from k8sbench.ports.cluster import JobEvent, LogLine
 from k8sbench.report import group_words
 
 if TYPE_CHECKING:

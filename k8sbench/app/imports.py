@@ -29,7 +29,7 @@ from k8sbench.model.imported import LogOrigin, MeasuredLog
 from k8sbench.model.plain_text import readable
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.ports import RunFilter
+from k8sbench.ports.store import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore

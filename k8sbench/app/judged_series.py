@@ -14,7 +14,7 @@ from k8sbench.measure.group import series
 from k8sbench.model.errors import StoreError
 from k8sbench.model.group import GroupRow
 from k8sbench.model.series import UNJUDGED, Judged, Line, night_of
-from k8sbench.ports import GroupIndex
+from k8sbench.ports.groups import GroupIndex
 
 
 class JudgedSeries:

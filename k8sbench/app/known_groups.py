@@ -18,7 +18,8 @@ from k8sbench.model.errors import FORMER_IDS, StoreError
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.run import Run, merged
 from k8sbench.model.series import Judged
-from k8sbench.ports import GroupedStore, RunFilter, ServedGroups
+from k8sbench.ports.groups import GroupedStore, ServedGroups
+from k8sbench.ports.store import RunFilter
 
 AT_ONCE = 50
 """Sets whose groups are made and kept together."""
@@ -196,7 +197,7 @@ class StoredGroups:
 
 
 class GivenRuns:
-    """Implements :class:`k8sbench.ports.ServedGroups` with runs that were read already."""
+    """Implements :class:`k8sbench.ports.groups.ServedGroups` with runs that were read already."""
 
     def __init__(self, runs: Iterable[Run] = ()) -> None:
         self._runs: defaultdict[str, list[Run]] = defaultdict(list)

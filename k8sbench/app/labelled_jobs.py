@@ -50,7 +50,8 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.replica_logs import replica_of_log
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import JobEvent, LogArchive, RunFilter
+from k8sbench.ports.cluster import JobEvent
+from k8sbench.ports.store import LogArchive, RunFilter
 from k8sbench.threads import Threads, internal
 
 FACTS = "observed-job.json"

@@ -28,7 +28,8 @@ from k8sbench.model.kube import ServingOperator, conditions, is_true
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent, RunFilter
+from k8sbench.ports.cluster import JobEvent
+from k8sbench.ports.store import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api

@@ -41,7 +41,8 @@ from k8sbench.model.pool import NodePool
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import Cluster, RunFilter
+from k8sbench.ports.cluster import Cluster
+from k8sbench.ports.store import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from k8sbench.adapters.files.report_folder import Content
     from k8sbench.measure.group.selection import Report
     from k8sbench.model.group import Group, Member
-    from k8sbench.ports import Store
+    from k8sbench.ports.store import Store
     from k8sbench.report.plot import History
     from k8sbench.report.publication import Publication
     from k8sbench.report.words import Lang

@@ -23,7 +23,7 @@ from k8sbench.model.run import Run
 
 if TYPE_CHECKING:
     from k8sbench.measure.group.selection import Report
-    from k8sbench.ports import GroupedStore, ServedGroups
+    from k8sbench.ports.groups import GroupedStore, ServedGroups
     from k8sbench.report.explanation import Row
 
 

@@ -12,7 +12,8 @@ from k8sbench.lifecycle.context import Note
 from k8sbench.model.errors import BenchError, NamedNotThere, StoreError, UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent, Store
+from k8sbench.ports.cluster import JobEvent
+from k8sbench.ports.store import Store
 from k8sbench.report import document
 from k8sbench.report.document import RunStatus
 

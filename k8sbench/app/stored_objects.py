@@ -20,7 +20,7 @@ from k8sbench.model.benchmark_object import Benchmark, claim_of
 from k8sbench.model.errors import NotFound, UsageError, few
 from k8sbench.model.identity import resolve
 from k8sbench.model.run import Process, Run
-from k8sbench.ports import RunFilter
+from k8sbench.ports.store import RunFilter
 from k8sbench.report import benchmark_status
 from k8sbench.threads import Inline
 

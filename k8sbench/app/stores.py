@@ -37,7 +37,8 @@ from k8sbench.model.errors import (
 from k8sbench.model.identity import resolve
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Baseline, Run
-from k8sbench.ports import RunFilter, ServedGroups, Store
+from k8sbench.ports.groups import ServedGroups
+from k8sbench.ports.store import RunFilter, Store
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy

@@ -29,7 +29,8 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.request import FollowOptions, SubmitRequest
 from k8sbench.model.run import Run
-from k8sbench.ports import Manifest, RunFilter
+from k8sbench.ports.cluster import Manifest
+from k8sbench.ports.store import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.store.sql_store import SqlStore

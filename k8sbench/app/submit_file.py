@@ -19,7 +19,7 @@ from k8sbench.model import benchmark_object
 from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import OF_OBJECT, SubmitRequest
-from k8sbench.ports import Manifest
+from k8sbench.ports.cluster import Manifest
 
 if TYPE_CHECKING:
     from k8sbench.app.results import RunRows

@@ -18,7 +18,8 @@ from k8sbench.lifecycle.run_artifacts import GAPS, NODES
 from k8sbench.model import creation, times
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run, Wish, left_over
-from k8sbench.ports import JobEvent, LogArchive
+from k8sbench.ports.cluster import JobEvent
+from k8sbench.ports.store import LogArchive
 
 ABSENT_SECONDS = 5.0
 """Interval between looks for a job that may still appear."""

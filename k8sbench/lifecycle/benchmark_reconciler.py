@@ -39,7 +39,8 @@ from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish, left_over
-from k8sbench.ports import Objects, RunFilter
+from k8sbench.ports.objects import Objects
+from k8sbench.ports.store import RunFilter
 from k8sbench.report import benchmark_status
 
 PASS_SECONDS = 1.0

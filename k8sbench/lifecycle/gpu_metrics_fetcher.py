@@ -24,7 +24,7 @@ from k8sbench.model.gpu_metrics import Fetched, SeriesQuery
 from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.phase import ReplicaState
 from k8sbench.model.run import GPU_METRICS_OWED, Run
-from k8sbench.ports import MetricSource
+from k8sbench.ports.metrics import MetricSource
 from k8sbench.threads import Threads, internal
 
 FETCHES = 4

@@ -37,7 +37,7 @@ from k8sbench.model.errors import (
 from k8sbench.model.kube import JobIdentity
 from k8sbench.model.phase import WAIT_TIMEOUT, Transition
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import FoundJob
+from k8sbench.ports.cluster import FoundJob
 
 NO_ANSWER = frozenset({"api-unreachable", "api-not-trusted", "unauthorized"})
 """Cause ids of errors of a cluster that answers no request at all."""
@@ -51,8 +51,8 @@ def create(run: Run, context: RunContext, *, wait: bool = False) -> str | None:
     With ``wait`` the job is marked to wait despite an unrecoverable cause. What is created is
     rendered here, once, and kept. A later attempt is created only after every object of the earlier
     one is gone: two attempts never write at once. Nothing is deleted before the new objects are
-    rendered. Raises as :meth:`~k8sbench.ports.Cluster.clear` and
-    :meth:`~k8sbench.ports.Cluster.create` do, and :class:`StoreError`.
+    rendered. Raises as :meth:`~k8sbench.ports.cluster.Cluster.clear` and
+    :meth:`~k8sbench.ports.cluster.Cluster.create` do, and :class:`StoreError`.
     """
     cluster = context.cluster
     identity = JobIdentity(

@@ -8,7 +8,7 @@ import msgspec
 
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.planning import with_identity
-from k8sbench.ports import Manifest
+from k8sbench.ports.cluster import Manifest
 
 
 class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,8 @@ import msgspec
 from k8sbench.json_decoders import decoder
 from k8sbench.model.errors import BenchError
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import KnownPods, Store
+from k8sbench.ports.cluster import KnownPods
+from k8sbench.ports.store import Store
 
 T = TypeVar("T")
 MANIFEST = "manifest.yaml"

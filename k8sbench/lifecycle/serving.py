@@ -23,7 +23,7 @@ from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import BenchError
 from k8sbench.model.run import Run
-from k8sbench.ports import Objects
+from k8sbench.ports.objects import Objects
 
 LONGEST_RETRY = 300.0
 MOST_NOTES = 1000

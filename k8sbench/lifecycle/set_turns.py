@@ -11,7 +11,8 @@ from k8sbench.lifecycle.known_object import KnownObject
 from k8sbench.lifecycle.turns import Turns
 from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark, claim_of
 from k8sbench.model.run import Run
-from k8sbench.ports import Objects, RunFilter
+from k8sbench.ports.objects import Objects
+from k8sbench.ports.store import RunFilter
 
 
 class SetTurns:

@@ -32,7 +32,9 @@ from k8sbench.model.errors import (
 )
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import Claims, JobEvent, Objects, RunFilter
+from k8sbench.ports.cluster import JobEvent
+from k8sbench.ports.objects import Objects
+from k8sbench.ports.store import Claims, RunFilter
 
 PLACES = 8
 """Most concurrent submits into a set."""

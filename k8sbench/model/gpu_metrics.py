@@ -1,8 +1,8 @@
 """GPU metrics: the table of metrics, and series of samples.
 
-A source (:class:`~k8sbench.ports.MetricSource`) returns series in the units of this table, so that
-several sources can be compared. A metric that a GPU or a source lacks has no series but a reason,
-never zeros.
+A source (:class:`~k8sbench.ports.metrics.MetricSource`) returns series in the units of this table,
+so that several sources can be compared. A metric that a GPU or a source lacks has no series but a
+reason, never zeros.
 """
 
 from __future__ import annotations

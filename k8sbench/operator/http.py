@@ -50,7 +50,8 @@ from k8sbench.model.kube import MOST_GROUPS, MOST_RUNS, TOKEN_HEADER
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
 from k8sbench.operator.controller import OperatorState
-from k8sbench.ports import GroupedStore, RunFilter
+from k8sbench.ports.groups import GroupedStore
+from k8sbench.ports.store import RunFilter
 from k8sbench.report import document
 from k8sbench.report.document import ListedRun, RunStatus
 

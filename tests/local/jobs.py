@@ -14,7 +14,7 @@ from k8sbench.adapters.local.cluster import LocalCluster
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent
+from k8sbench.ports.cluster import JobEvent
 from tests.unit.local import examples
 from tests.waiting import wait_until
 

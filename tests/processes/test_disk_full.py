@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from k8sbench.adapters.store.opening import open_store
-from k8sbench.ports import RunFilter
+from k8sbench.ports.store import RunFilter
 from tests.harness import disks
 from tests.tiers import ROOT
 from tests.unit.store.index_checks import differences, reindexed

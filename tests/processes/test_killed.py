@@ -16,7 +16,7 @@ from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.lifecycle.lost_runs import mark_lost_runs
 from k8sbench.model.phase import Phase
-from k8sbench.ports import RunFilter
+from k8sbench.ports.store import RunFilter
 from tests.tiers import ROOT
 from tests.unit.store.index_checks import differences, reindexed
 
@@ -31,7 +31,7 @@ from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model.errors import RepeatTaken
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase
-from k8sbench.ports import LogLine
+from k8sbench.ports.cluster import LogLine
 from tests.unit.store.examples import NOW, measurement, plan, step
 
 def die(*_, **__):

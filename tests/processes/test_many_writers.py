@@ -6,7 +6,7 @@ import subprocess
 
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.model.phase import Phase
-from k8sbench.ports import RunFilter
+from k8sbench.ports.store import RunFilter
 from tests.harness import children
 from tests.tiers import ROOT
 from tests.unit.store.index_checks import differences

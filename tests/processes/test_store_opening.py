@@ -8,7 +8,7 @@ import pytest
 
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.model.errors import StoreError
-from k8sbench.ports import RunFilter
+from k8sbench.ports.store import RunFilter
 from tests.harness import children, disks
 from tests.tiers import ROOT
 from tests.unit.store.examples import NOW, fill, plan

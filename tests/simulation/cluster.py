@@ -36,7 +36,7 @@ from k8sbench.model.phase import (
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest
+from k8sbench.ports.cluster import FoundJob, JobEvent, LogLine, LogMark, Manifest
 from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.store import Disk
 from tests.simulation.world import BEGIN, Process, World

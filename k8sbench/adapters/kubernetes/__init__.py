@@ -1,4 +1,4 @@
-"""Jobs on Kubernetes: the port :class:`~k8sbench.ports.Cluster` on a cluster's API server.
+"""Jobs on Kubernetes: the port :class:`~k8sbench.ports.cluster.Cluster` on a cluster's API server.
 
 Nothing here is imported before a command needs a cluster. ``client`` sends requests, ``watching``
 follows jobs and their pods, ``logs`` reads what the pods print. ``job_changes`` changes jobs,

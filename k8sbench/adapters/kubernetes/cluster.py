@@ -1,4 +1,4 @@
-"""The port :class:`~k8sbench.ports.Cluster` on Kubernetes.
+"""The port :class:`~k8sbench.ports.cluster.Cluster` on Kubernetes.
 
 One list and watch per kind of object covers any number of jobs (:mod:`.watching.reflector`), a
 bounded number of streams reads their logs (:mod:`.logs.streams`), and nodes and queues are queried
@@ -39,7 +39,7 @@ from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.kube import JobOwner, KubeObject, Ownership
 from k8sbench.model.phase import WAIT_TIMEOUT, Phase, Transition
 from k8sbench.model.run import Run
-from k8sbench.ports import FoundJob, JobEvent, KnownPods, LogLine, LogMark, Manifest
+from k8sbench.ports.cluster import FoundJob, JobEvent, KnownPods, LogLine, LogMark, Manifest
 from k8sbench.render.trainer_sources import mounted_by
 from k8sbench.threads import Threads, internal
 

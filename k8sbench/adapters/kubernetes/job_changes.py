@@ -47,7 +47,7 @@ from k8sbench.model.kube import (
 )
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.ports import Manifest
+from k8sbench.ports.cluster import Manifest
 from k8sbench.render.trainer_sources import config_map, difference
 
 NOTE_SECONDS = 5.0

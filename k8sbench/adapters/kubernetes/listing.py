@@ -32,7 +32,7 @@ from k8sbench.model.kube import (
 )
 from k8sbench.model.plan import SCHEMA, RunPlan
 from k8sbench.model.pool import NodePool
-from k8sbench.ports import FoundJob
+from k8sbench.ports.cluster import FoundJob
 
 POOLS, POOLS_KEY = "dlperf-pools", "pools.yaml"
 _ROOTS = ("/apis/kueue.x-k8s.io/v1beta2", "/apis/kueue.x-k8s.io/v1beta1")

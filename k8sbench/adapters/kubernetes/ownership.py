@@ -38,7 +38,7 @@ from k8sbench.model.kube import (
     name_of,
 )
 from k8sbench.model.run import Run
-from k8sbench.ports import Manifest
+from k8sbench.ports.cluster import Manifest
 
 _CHANGED = frozenset({404, 409})
 """HTTP statuses of a job that has changed or is gone."""

@@ -41,7 +41,7 @@ from k8sbench.model.kube import KubeObject, ServingOperator
 from k8sbench.model.operators import Operator
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.training import claims
-from k8sbench.ports import Manifest
+from k8sbench.ports.cluster import Manifest
 from k8sbench.render import manifest
 
 T = TypeVar("T")

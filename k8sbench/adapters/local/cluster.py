@@ -1,4 +1,4 @@
-"""The local cluster: the port :class:`~k8sbench.ports.Cluster` on this machine's processes.
+"""The local cluster: the port :class:`~k8sbench.ports.cluster.Cluster` on this machine's processes.
 
 It runs the same manifests as Kubernetes would. Each replica is a process group of its own, in the
 environment that the training operator would have made. A ``local.json`` in the run's folder says
@@ -34,7 +34,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import CPU_POOL
 from k8sbench.model.run import Run
 from k8sbench.model.times import SAVE_SECONDS
-from k8sbench.ports import Cluster, JobEvent, LogMark, Manifest
+from k8sbench.ports.cluster import Cluster, JobEvent, LogMark, Manifest
 
 MOUNTS = "mounts"
 WORK = "work"

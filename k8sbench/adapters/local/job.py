@@ -26,7 +26,7 @@ from k8sbench.diagnose.job import exits
 from k8sbench.model.clock_note import ClockWatch
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plain_text import counted
-from k8sbench.ports import JobEvent, LogLine
+from k8sbench.ports.cluster import JobEvent, LogLine
 
 ENDED = ("k8sbench ended before the job did.", "k8sbench-ended")
 """Cause of a job that goes with its k8sbench, and the cause's id."""

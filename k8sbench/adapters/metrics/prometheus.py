@@ -44,7 +44,7 @@ from k8sbench.model.gpu_metrics import (
     Shared,
     SourceName,
 )
-from k8sbench.ports import MetricSource
+from k8sbench.ports.metrics import MetricSource
 
 QUERY_SECONDS = 10.0
 """Timeout of one query of a fetch, seconds."""

@@ -1,4 +1,7 @@
-"""GPU metrics that our trainers print: a :class:`~k8sbench.ports.MetricSource` on archived logs."""
+"""GPU metrics that our trainers print.
+
+A :class:`~k8sbench.ports.metrics.MetricSource` on archived logs.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from pathlib import Path
 
 from k8sbench.model.errors import StoreError
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery, SourceName
-from k8sbench.ports import MetricSource
+from k8sbench.ports.metrics import MetricSource
 
 NEEDLES = (b'K8SBENCH {"event": "gpu"', b'K8SBENCH {"event": "environment"')
 """Lines that hold neither are not read."""

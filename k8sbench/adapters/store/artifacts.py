@@ -40,7 +40,7 @@ from k8sbench.model.phase import Moment, Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.replica_logs import replica_of_log
 from k8sbench.model.run import Location, Process, Run, Wish
-from k8sbench.ports import LogLine, LogMark
+from k8sbench.ports.cluster import LogLine, LogMark
 
 RUNS = "runs"
 RUN_FILE = "run.json"

@@ -35,7 +35,7 @@ DAMAGED = "Bring the file back from a copy, or remove it; its runs stay in the s
 
 
 class StoredObjects:
-    """Implements :class:`k8sbench.ports.Objects` on a store's folder; any thread may call.
+    """Implements :class:`k8sbench.ports.objects.Objects` on a store's folder; any thread may call.
 
     With ``names`` it knows these objects alone. Several processes may change objects: each change
     is made under a lock on the folder.

@@ -44,7 +44,7 @@ from k8sbench.model.identity import checked_set_name
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plan import Backend
 from k8sbench.model.run import Run
-from k8sbench.ports import RunFilter
+from k8sbench.ports.store import RunFilter
 
 IMPORTED = "imported.json"
 INCOMING = "incoming"

@@ -16,7 +16,7 @@ from k8sbench.adapters.store import artifacts, disk, index
 from k8sbench.adapters.store.artifacts import RUNS, RunFolder
 from k8sbench.model.errors import StoreError
 from k8sbench.model.plain_text import share
-from k8sbench.ports import EVERY_RUN
+from k8sbench.ports.store import EVERY_RUN
 
 FOLDERS = "folders"
 """Fact of the index: the generation of the folders that it has rows of."""

@@ -39,7 +39,7 @@ _PLACES = ", ".join("?" * (len(GroupRow._fields) + 1))
 
 
 class GroupIndex:
-    """Implements :class:`k8sbench.ports.GroupIndex`."""
+    """Implements :class:`k8sbench.ports.groups.GroupIndex`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

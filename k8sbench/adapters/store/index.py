@@ -13,7 +13,7 @@ from typing import Any
 from k8sbench.adapters.store.database import DamagedDatabase
 from k8sbench.model.errors import RepeatTaken, StoreError
 from k8sbench.model.run import Run
-from k8sbench.ports import RunFilter
+from k8sbench.ports.store import RunFilter
 
 LAYOUT = 18
 """Version of the tables."""

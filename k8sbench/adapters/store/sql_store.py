@@ -35,7 +35,8 @@ from k8sbench.model.phase import Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Baseline, Location, Process, Run, Wish
 from k8sbench.model.series import AcceptedLevel
-from k8sbench.ports import EVERY_RUN, LogMark, RunFilter
+from k8sbench.ports.cluster import LogMark
+from k8sbench.ports.store import EVERY_RUN, RunFilter
 
 IDENTITY_FILE = "store.id"
 """Keeps the identity of a store."""
@@ -45,7 +46,7 @@ REINDEX = "Rebuild the index and list damaged runs: k8sbench store reindex"
 
 
 class SqlStore:
-    """Implements :class:`k8sbench.ports.Store`, on a database of the present layout."""
+    """Implements :class:`k8sbench.ports.store.Store`, on a database of the present layout."""
 
     def __init__(self, base: Database, root: Path) -> None:
         self.database = base

@@ -41,7 +41,7 @@ from k8sbench.model.plain_text import clean, counted
 from k8sbench.model.planning import describe
 from k8sbench.model.request import ClusterAccess, CollectOptions, FollowOptions
 from k8sbench.model.run import Run
-from k8sbench.ports import RunFilter
+from k8sbench.ports.store import RunFilter
 from k8sbench.report import formats, group_words
 from k8sbench.report.document import ListedRun, RunStatus
 from k8sbench.report.environment import STATED

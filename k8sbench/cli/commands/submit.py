@@ -27,7 +27,7 @@ from k8sbench.model.request import (
     TRAINING_FLAGS,
     SubmitRequest,
 )
-from k8sbench.ports import Manifest
+from k8sbench.ports.cluster import Manifest
 from k8sbench.report import document, formats
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from k8sbench.model.run import Run
 from k8sbench.model.sample import Evaluation, Item, Record
 from k8sbench.parse.family import Family, LineReader
 from k8sbench.parse.lines import pieces
-from k8sbench.ports import JobEvent, LogLine
+from k8sbench.ports.cluster import JobEvent, LogLine
 
 LAST_LINES = 15
 """Kept lines of a replica's output."""

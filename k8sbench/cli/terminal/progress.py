@@ -24,7 +24,8 @@ from k8sbench.model.plan import SMOKE_MARK, RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import Clock, JobEvent
+from k8sbench.ports import Clock
+from k8sbench.ports.cluster import JobEvent
 from k8sbench.report import formats, group_words
 
 QUIET_SECONDS = 5.0

@@ -21,7 +21,7 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import NodePool, Toleration
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent, LogLine
+from k8sbench.ports.cluster import JobEvent, LogLine
 from k8sbench.render.manifest import manifests
 from tests.harness.cluster.limits import SECONDS, shorten
 from tests.harness.cluster.nodes import RUN_FOR

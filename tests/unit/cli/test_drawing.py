@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 from k8sbench.cli.terminal import display
 from k8sbench.cli.terminal.live import LiveRun
 from k8sbench.model.phase import Phase
-from k8sbench.ports import JobEvent
+from k8sbench.ports.cluster import JobEvent
 from tests.unit import goldens
 from tests.unit.cli import live_runs
 from tests.unit.cli.live_runs import NOW, line, moved, step

@@ -12,7 +12,7 @@ from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent
+from k8sbench.ports.cluster import JobEvent
 from tests.unit import goldens
 from tests.unit.cli.live_runs import NOW, ended, gap, line, moved, note, replica, run, step
 from tests.unit.local.exits import torchrun

@@ -12,7 +12,7 @@ import pytest
 
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.model import imported
-from k8sbench.ports import RunFilter
+from k8sbench.ports.store import RunFilter
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign

@@ -11,7 +11,7 @@ import pytest
 from k8sbench.adapters.store import exchange, index
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.model.run import Run
-from k8sbench.ports import RunFilter
+from k8sbench.ports.store import RunFilter
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
 

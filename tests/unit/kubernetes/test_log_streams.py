@@ -18,7 +18,7 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs import reading, streams
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import JobEvent
+from k8sbench.ports.cluster import JobEvent
 from tests.harness.cluster.limits import shorten
 from tests.unit.kubernetes.log_files import T0, served
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from k8sbench.adapters.store.opening import open_store
-from k8sbench.ports import Store
+from k8sbench.ports.store import Store
 
 
 @pytest.fixture

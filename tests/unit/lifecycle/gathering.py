@@ -18,7 +18,8 @@ from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, Source
 from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent, Store
+from k8sbench.ports.cluster import JobEvent
+from k8sbench.ports.store import Store
 from k8sbench.threads import Threads
 from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case, submitted
 from tests.unit.model.specs import a_request

@@ -26,7 +26,8 @@ from k8sbench.model.plan import STORED, Backend, RunPlan
 from k8sbench.model.planning import make_plan
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Location, Run
-from k8sbench.ports import FoundJob, JobEvent, LogLine, LogMark, Manifest, Store
+from k8sbench.ports.cluster import FoundJob, JobEvent, LogLine, LogMark, Manifest
+from k8sbench.ports.store import Store
 from k8sbench.threads import Inline, Threads
 from tests.unit.model.specs import LAPTOP, a_request, loaded
 from tests.unit.store.examples import measurement

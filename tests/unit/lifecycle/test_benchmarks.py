@@ -21,7 +21,8 @@ from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageErro
 from k8sbench.model.kube import JobIdentity
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import GPU_OUT_OF_MEMORY, Run
-from k8sbench.ports import Manifest, RunFilter, Store
+from k8sbench.ports.cluster import Manifest
+from k8sbench.ports.store import RunFilter, Store
 from k8sbench.threads import Threads
 from tests.unit.lifecycle import played
 from tests.unit.lifecycle.benchmark_cases import cases

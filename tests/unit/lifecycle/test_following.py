@@ -17,7 +17,8 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import LOGS_INCOMPLETE, Phase
 from k8sbench.model.run import Run, Wish
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import JobEvent, LogMark, Store
+from k8sbench.ports.cluster import JobEvent, LogMark
+from k8sbench.ports.store import Store
 from tests.unit.lifecycle.played import (
     FakeCluster,
     Silent,

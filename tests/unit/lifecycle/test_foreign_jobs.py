@@ -20,7 +20,8 @@ from k8sbench.model.errors import NotFound, PlanUnreadable, Unreachable, UsageEr
 from k8sbench.model.kube import OPERATOR, JobOwner, Ownership
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess
-from k8sbench.ports import FoundJob, JobEvent, RunFilter, Store
+from k8sbench.ports.cluster import FoundJob, JobEvent
+from k8sbench.ports.store import RunFilter, Store
 from tests.unit.command_line import Cli
 from tests.unit.lifecycle.played import LOCATION, FakeCluster, context
 from tests.unit.store.examples import NOW, plan

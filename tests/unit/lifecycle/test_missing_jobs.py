@@ -17,7 +17,7 @@ from k8sbench.model import creation, errors
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
-from k8sbench.ports import RunFilter, Store
+from k8sbench.ports.store import RunFilter, Store
 from tests.unit.lifecycle.benchmark_cases import cases
 from tests.unit.lifecycle.played import (
     LOCATION,

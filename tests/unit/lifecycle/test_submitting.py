@@ -34,7 +34,8 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.stored_object import ObjectPlace
-from k8sbench.ports import JobEvent, Manifest, RunFilter, Store
+from k8sbench.ports.cluster import JobEvent, Manifest
+from k8sbench.ports.store import RunFilter, Store
 from k8sbench.render.trainer_sources import TrainerSources, mounted_by
 from tests.unit.lifecycle.played import (
     LOCATION,

@@ -29,7 +29,7 @@ from k8sbench.model.plan import ObservedJob
 from k8sbench.operator import http
 from k8sbench.operator.controller import SUCCESS_SECONDS, Look, OperatorSettings, OperatorState
 from k8sbench.operator.metrics import Metrics
-from k8sbench.ports import LogLine
+from k8sbench.ports.cluster import LogLine
 from tests.harness.cluster.limits import shorten
 from tests.unit.store import schemas
 from tests.unit.store.examples import PROCESS, measurement, plan, step

@@ -36,7 +36,7 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
 from k8sbench.operator import http
-from k8sbench.ports import RunFilter, Store
+from k8sbench.ports.store import RunFilter, Store
 from tests.harness.cluster.limits import shorten
 from tests.unit.cli import live_runs
 from tests.unit.command_line import Cli

@@ -19,7 +19,7 @@ from k8sbench.model.plan import PlannedTraining, RunPlan
 from k8sbench.model.planning import make_plan
 from k8sbench.model.run import Process, Run
 from k8sbench.model.sample import Place
-from k8sbench.ports import LogLine
+from k8sbench.ports.cluster import LogLine
 from tests.unit.model.specs import LAPTOP, a_request, loaded
 
 TRAINING = PlannedTraining(

@@ -17,7 +17,7 @@ from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.stored_object import ObjectPlace, PrivateOptions
-from k8sbench.ports import Objects
+from k8sbench.ports.objects import Objects
 
 NOW = 1_796_000_000.0
 PLACE = ObjectPlace(

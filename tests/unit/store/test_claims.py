@@ -20,7 +20,7 @@ from k8sbench.model import times
 from k8sbench.model.errors import NotFound, StoreError, UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Process
-from k8sbench.ports import RunFilter
+from k8sbench.ports.store import RunFilter
 from tests.harness import children
 from tests.unit.presence import present
 from tests.unit.store.examples import NOW, PROCESS, plan, step

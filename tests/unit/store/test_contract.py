@@ -1,4 +1,4 @@
-"""Contract of a store (:class:`k8sbench.ports.Store`)."""
+"""Contract of a store (:class:`k8sbench.ports.store.Store`)."""
 
 import errno
 import json
@@ -17,7 +17,8 @@ from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Baseline, Location, Run, Wish, kept_run
-from k8sbench.ports import LogLine, RunFilter
+from k8sbench.ports.cluster import LogLine
+from k8sbench.ports.store import RunFilter
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import (
     NOW,

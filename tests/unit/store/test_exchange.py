@@ -23,7 +23,7 @@ from k8sbench.model.errors import InputError, StoreError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import ObservedJob
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import RunFilter
+from k8sbench.ports.store import RunFilter
 from tests.harness import children
 from tests.unit.imports import foreign
 from tests.unit.presence import present

@@ -17,7 +17,7 @@ from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.model.series import UNJUDGED, AcceptedLevel, Judged
-from k8sbench.ports import RunFilter
+from k8sbench.ports.store import RunFilter
 from tests.unit.report.factory import START, measurement, repeats
 from tests.unit.store.examples import step
 from tests.unit.store.filled import put

@@ -17,7 +17,7 @@ from k8sbench.app import stores
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports import RunFilter
+from k8sbench.ports.store import RunFilter
 from tests.harness import children, old_store
 from tests.harness.cluster.limits import shorten
 from tests.unit.store.conftest import OpenStore

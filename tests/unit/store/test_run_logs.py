@@ -13,7 +13,7 @@ from k8sbench.adapters.lines import Resume, StampedLine, digest
 from k8sbench.adapters.store import artifacts
 from k8sbench.adapters.store.artifacts import LogTails, LogWriter
 from k8sbench.adapters.store.sql_store import SqlStore
-from k8sbench.ports import LogLine, LogMark
+from k8sbench.ports.cluster import LogLine, LogMark
 from tests.unit.store.examples import NOW, PROCESS, archive, plan
 
 

@@ -29,7 +29,7 @@ from typing import NamedTuple
 from k8sbench import limits
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.logs.reading import ROTATED, End, Log, LogReader
-from k8sbench.ports import JobEvent, LogMark
+from k8sbench.ports.cluster import JobEvent, LogMark
 
 LIMIT = 56
 """Maximum followed logs; with the fetchers at most 64 connections."""

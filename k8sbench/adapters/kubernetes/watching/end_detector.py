@@ -25,7 +25,7 @@ from k8sbench.diagnose.job.state import JobState
 from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.kube import JobOwner, KubeObject
 from k8sbench.model.phase import Phase
-from k8sbench.ports import JobEvent
+from k8sbench.ports.cluster import JobEvent
 
 LIST_SECONDS = 5.0
 """Interval before a failed list of pods is repeated."""

@@ -16,7 +16,7 @@ from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.adapters.lines import LogText, Resume
 from k8sbench.model.kube import RUN_LABEL, labels_of
 from k8sbench.model.run import Run
-from k8sbench.ports import JobEvent, LogLine
+from k8sbench.ports.cluster import JobEvent, LogLine
 
 
 def look(api: Api, run: Run) -> Sequence[JobEvent]:
