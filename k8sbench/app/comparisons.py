@@ -20,8 +20,8 @@ from k8sbench.lifecycle.context import Note
 from k8sbench.measure.group import (
     causes,
     comparison,
+    nights,
     selection,
-    series,
     sides,
     since_baseline,
 )
@@ -133,7 +133,7 @@ def _accept(
 ) -> list[AcceptedLevel]:
     """Accept the levels of cases that are open with some of these rows, which are their newest."""
     ids = {row.group_id for row in rows}
-    chosen = [row for row in series.newest(groups.rows).values() if row.group_id in ids]
+    chosen = [row for row in nights.newest(groups.rows).values() if row.group_id in ids]
     judged = groups.judged(chosen)
     still = [row for row in chosen if judged[row.group_id].open is not None]
     names = group_words.names(groups.groups(still), group_words.with_batch)
@@ -172,7 +172,7 @@ def open_changes(where: str | None) -> dict[tuple[str, ...], float]:
     """
     with stores.open_readonly(where, lambda _: None) as store:
         groups = StoredGroups(store, lambda _: None)
-        newest = series.newest(groups.rows)
+        newest = nights.newest(groups.rows)
         judged = groups.judged(newest.values())
         found: dict[tuple[str, ...], float] = {}
         open_rows = (row for row in newest.values() if judged[row.group_id].open is not None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from k8sbench.measure.group import series
+from k8sbench.measure.group import nights
 from k8sbench.model.errors import StoreError
 from k8sbench.model.group import GroupRow
 from k8sbench.model.series import UNJUDGED, Judged, Line, night_of
@@ -33,13 +33,13 @@ class JudgedSeries:
     ) -> None:
         self._index = index
         self._accepted = accepted
-        self._played: series.Played | None = None
+        self._played: nights.Played | None = None
         """Sets that were judged in memory."""
-        begins = [night_of(row.began) for row in unkept if series.counts(row)]
+        begins = [night_of(row.began) for row in unkept if nights.counts(row)]
         if (changed := self._judge_kept()) is not None:
             begins.append(changed)
         if begins:
-            self._played = series.play(rows, min(begins), index.snapshot(), accepted)
+            self._played = nights.play(rows, min(begins), index.snapshot(), accepted)
 
     def _judge_kept(self) -> int | None:
         """Judge the sets of the index that have changed, and keep that where it can be written.
@@ -50,7 +50,7 @@ class JudgedSeries:
         if state.changed is None or self._index.is_read_only:
             return state.changed
         snapshot = self._index.snapshot()
-        played = series.play(self._index.rows(), state.changed, snapshot, self._accepted)
+        played = nights.play(self._index.rows(), state.changed, snapshot, self._accepted)
         with contextlib.suppress(StoreError):
             self._index.put_judged(state.version, played.snapshot, played.judged, played.revised)
         return self._index.series_state().changed

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from k8sbench.measure.group import ratios, series, sides, t_test
+from k8sbench.measure.group import nights, ratios, sides, t_test
 from k8sbench.measure.group.grouping import spread
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.measure.group.sides import Side, counterparts, differing
@@ -104,7 +104,7 @@ def _judged(a: Side, b: Side, earlier: Earlier) -> dict[Line, Judged]:
     newest: dict[Line, GroupRow] = {}
     first: dict[Line, GroupRow] = {}
     for row in earlier.rows:
-        if row.series not in wanted or not series.counts(row):
+        if row.series not in wanted or not nights.counts(row):
             continue
         line = row.line
         if line not in lines:

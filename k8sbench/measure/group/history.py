@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from k8sbench.measure.group import series
+from k8sbench.measure.group import nights, series
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model.compared import CaseChange, CaseHistory, Point
 from k8sbench.model.group import GroupRow
@@ -56,7 +56,7 @@ def cases(rows: Iterable[GroupRow]) -> list[list[GroupRow]]:
 
 def newest_measured(case: Sequence[GroupRow]) -> GroupRow | None:
     """Return the newest set of a case, given oldest first, whose figure is part of its series."""
-    return next(filter(series.counts, reversed(case)), None)
+    return next(filter(nights.counts, reversed(case)), None)
 
 
 def history(case: Sequence[GroupRow], shown: Sequence[GroupRow], known: KnownGroups) -> CaseHistory:
@@ -76,11 +76,11 @@ def changes(fitting: Iterable[GroupRow], known: KnownGroups) -> list[CaseChange]
 
     Sets that differed once are no changes.
     """
-    rows = {row.group_id: row for row in fitting if series.counts(row)}
+    rows = {row.group_id: row for row in fitting if nights.counts(row)}
     judged = known.judged(rows.values())
     still = {
         line: found
-        for line, row in series.newest(rows.values()).items()
+        for line, row in nights.newest(rows.values()).items()
         if (found := judged[row.group_id].open) is not None
     }
     begins = {

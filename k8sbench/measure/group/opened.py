@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from k8sbench.measure.group import causes, comparison, series
+from k8sbench.measure.group import causes, comparison, nights
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model.compared import CaseHistory, Compared, Comparison, OpenBegin, RateChange
 from k8sbench.model.group import GroupRow
@@ -37,7 +37,7 @@ def begins(histories: Sequence[CaseHistory], known: KnownGroups) -> list[OpenBeg
     cases = {one.group.row.series for one in histories}
     lines: dict[Line, list[GroupRow]] = {}
     for row in sorted(known.rows, key=lambda row: row.began):
-        if row.series in cases and series.counts(row):
+        if row.series in cases and nights.counts(row):
             lines.setdefault(row.line, []).append(row)
     found = [
         (around, opened)

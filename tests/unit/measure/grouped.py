@@ -4,7 +4,7 @@ import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from k8sbench.measure.group import comparison, grouping, selection, series
+from k8sbench.measure.group import comparison, grouping, nights, selection
 from k8sbench.measure.group.selection import Report, Wanted
 from k8sbench.model.compared import CaseHistory, Comparison
 from k8sbench.model.group import Group, GroupRow
@@ -28,7 +28,7 @@ class Grouped:
 
     @functools.cached_property
     def _judged(self) -> Mapping[str, Judged]:
-        return series.judge(self.rows)
+        return nights.judge(self.rows)
 
     def sets_of(self, run_ids: Collection[str]) -> set[str]:
         return {self.runs[run_id].plan.set_name for run_id in run_ids}

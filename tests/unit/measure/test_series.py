@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.measure.group import series
+from k8sbench.measure.group import nights
 from k8sbench.model.group import GroupRow
 from k8sbench.model.series import DAY, Judged, Snapshot, night_of
 from tests.unit.measure.nights import night
@@ -20,7 +20,7 @@ def rows(values: Sequence[float], case: str = "1x8", runs: int = 1) -> list[Grou
 
 def judged(values: Sequence[float], **fields: object) -> list[Judged]:
     made = rows(values)
-    found = series.judge(made, **fields)  # type: ignore[arg-type]
+    found = nights.judge(made, **fields)  # type: ignore[arg-type]
     return [found[row.group_id] for row in made]
 
 
@@ -122,7 +122,7 @@ def test_sets_of_one_day_are_one_night_whatever_their_names() -> None:
     early = one._replace(set_name="a", began=DAY * 100 + 60)
     late = two._replace(set_name="b", began=DAY * 101 - 60)
     next_day = two._replace(set_name="c", began=DAY * 101 + 60)
-    found = series.nights([next_day, late, early])
+    found = nights.by_night([next_day, late, early])
     assert [[row.set_name for row in some] for some in found.values()] == [["a", "b"], ["c"]]
 
 
@@ -131,7 +131,7 @@ def test_a_set_that_runs_past_midnight_is_of_the_night_in_which_it_began() -> No
     begin = one._replace(set_name="a", began=DAY * 101 - 600)
     end = two._replace(set_name="a", group_id="other", began=DAY * 101 + 600)
     added = two._replace(set_name="a", group_id="added", began=DAY * 103)
-    found = series.nights([begin, end, added])
+    found = nights.by_night([begin, end, added])
     assert list(found) == [100, 103]
 
 
@@ -142,7 +142,7 @@ def test_a_set_that_runs_past_midnight_is_of_the_night_in_which_it_began() -> No
 def test_a_set_without_a_final_speed_is_no_part_of_a_series(name: str, value: Any) -> None:
     made = rows([*FLAT, 95.0])
     made[-1] = made[-1]._replace(**{name: value})
-    assert made[-1].group_id not in series.judge(made)
+    assert made[-1].group_id not in nights.judge(made)
 
 
 # Judging from a snapshot
@@ -160,19 +160,19 @@ def test_a_store_that_grows_is_judged_as_one_that_is_judged_anew() -> None:
     snapshot = Snapshot()
     for n in range(len(made)):
         changed = night_of(made[n].began)
-        played = series.play(made[: n + 1], changed, snapshot)
+        played = nights.play(made[: n + 1], changed, snapshot)
         for group_id, mark in played.revised.items():
             if group_id in kept:
                 kept[group_id] = kept[group_id]._replace(mark=mark)
         kept |= played.judged
         snapshot = played.snapshot
-        assert kept == series.judge(made[: n + 1])
+        assert kept == nights.judge(made[: n + 1])
     assert {one.mark.kind for one in kept.values() if one.mark} >= {"step", "once"}
 
 
 def test_a_change_of_an_earlier_night_is_judged_anew() -> None:
     made = rows([*FLAT, *slower(0.03, 3)])
-    snapshot = series.play(made, 0, Snapshot()).snapshot
+    snapshot = nights.play(made, 0, Snapshot()).snapshot
     made[3] = made[3]._replace(median=50.0)
-    again = series.play(made, night_of(made[3].began), snapshot)
-    assert again.judged == series.judge(made)
+    again = nights.play(made, night_of(made[3].began), snapshot)
+    assert again.judged == nights.judge(made)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from k8sbench.measure.group import series
+from k8sbench.measure.group import nights, series
 from k8sbench.model.group import GroupRow
 from k8sbench.model.series import DAY, Judged
 from tests import struct_docs
@@ -60,7 +60,7 @@ def judged(
     ]
     if own_sets:
         rows = [one._replace(set_name=f"{one.set_name}-{one.series}") for one in rows]
-    found = series.judge(rows)
+    found = nights.judge(rows)
     return [
         [found.get(f"{case}-{night}") for night in range(len(nights))]
         for case, nights in enumerate(logs)

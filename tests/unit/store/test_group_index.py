@@ -10,7 +10,7 @@ from k8sbench.adapters.store import exchange, group_index
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.known_groups import StoredGroups
-from k8sbench.measure.group import grouping, selection, series
+from k8sbench.measure.group import grouping, nights, selection, series
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import Finding, StoreError
 from k8sbench.model.group import Group, GroupRow
@@ -224,7 +224,7 @@ def judgements(store: SqlStore) -> dict[str, Judged]:
 def anew(store: SqlStore) -> dict[str, Judged]:
     """Judge all sets without what the index keeps."""
     rows = StoredGroups(store, print).rows
-    found = series.judge(rows)
+    found = nights.judge(rows)
     return {row.set_name: found.get(row.group_id, UNJUDGED) for row in rows}
 
 
