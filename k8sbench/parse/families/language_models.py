@@ -167,7 +167,7 @@ _NANOCHAT_SHAPE = Shape(
     name="nanochat", number="seconds", averaged="step", holds_events=True, complete=False
 )
 _NANOCHAT_RECORD = padded(
-    r"\bstep +(?P<iteration>\d{1,12})(?:/(?P<total>\d{1,12}) \([\d.]+%\))? ?[|,] ?"
+    r"\bstep +(?P<iteration>\d{1,12})(?:/(?P<total>\d{1,12}))?(?: \([\d.]+%\))? ?[|,] ?"
     rf"(?:train )?loss: {_LOSS}\b.*?\bdt: (?P<step_seconds>{_NUMBER})ms ?[|,] "
     rf"tok/sec: (?P<rate>{_NUMBER})(?: \| (?:bf16_)?mfu: (?P<mfu>[\d.]+))?"
 )

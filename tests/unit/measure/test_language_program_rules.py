@@ -462,6 +462,19 @@ def test_llama_factory_s_clock_begins_anew_where_a_run_is_resumed(first: int) ->
     assert "restarted" in ids(found)
 
 
+# nanochat
+
+
+def test_nanochat_s_fine_tuning_prints_no_number_of_all_steps() -> None:
+    tuned = [re.sub(r"^(step \d+)/\d+ ", r"\1 ", line) for line in lines_of("nanochat.log")]
+    assert any("step 00007 (17.50%) | loss: " in line for line in tuned)
+    found = of("nanochat", tuned)
+    assert (found.verdict, found.gpus, found.training_lines) == ("valid", 8, 40)
+    assert (found.warmup_iterations, "ends-early" in ids(found)) == (20, False)
+    whole = of("nanochat", "nanochat.log", warmup=10)
+    assert of("nanochat", tuned, warmup=10).rate == whole.rate
+
+
 # MLPerf
 
 
