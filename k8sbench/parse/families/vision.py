@@ -95,7 +95,7 @@ _DETECTRON_SHAPE = Shape(
 _DETECTRON_RECORD = padded(
     r"\beta: .*?\biter: (?P<iteration>\d{1,12}) .*?\btotal_loss: (?P<loss>[-+.\deE]+|nan) "
     r".*?\btime: (?P<mean_seconds>\d+\.\d+) .*?\bdata_time: (?P<data_seconds>\d+\.\d+)"
-    r".*?(?:\bmax_mem: (?P<memory>\d+)M)?"
+    r"(?:.*?\bmax_mem: (?P<memory>\d+)M)?"
 )
 
 

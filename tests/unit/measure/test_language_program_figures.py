@@ -321,6 +321,7 @@ SAMPLES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "iterations": 580,
             "gpus": 4,
             "batch_size_per_gpu": 4,
+            "memory_mib": 12345,
             "unit": "images/s",
         },
     ),
