@@ -199,6 +199,7 @@ def _redundancy(case: Case) -> Iterator[Finding]:
         and rank.shape.per == "card"
         and batch
         and conversion is not None
+        and not log_units.lacks_length(log)
         and rank.sums.has_other_batch(printed)
     ):
         text = f"The batch is {significant(printed, 10)}; rates times seconds are"

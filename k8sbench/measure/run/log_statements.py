@@ -192,11 +192,13 @@ def printed_batch(log: LogFacts) -> int | None:
 
 
 def product(log: LogFacts) -> int | None:
-    """Return a card's batch by rate × seconds; None if not whole."""
+    """Return a card's batch by rate × seconds; None if not whole, or of tokens alone."""
     rank = log.rank
     counted = rank.sums.batch if rank is not None else None
     conversion = log_units.conversion(log)
     if rank is None or counted is None or rank.shape.per != "card" or conversion is None:
+        return None
+    if log_units.lacks_length(log):
         return None
     samples = counted * conversion / (log_units.sequence_length(log) or 1)
     whole = round(samples)
@@ -266,10 +268,9 @@ def job_batch(log: LogFacts, batch: float | None, cards: int) -> float | None:
         return stated
     samples = None if batch is None else per_step(unit, batch, cards)
     samples = log.facts.whole("global_batch") or samples
-    length = log_units.sequence_length(log)
-    if unit.startswith("tokens") and length is None and isinstance(log.expected.format, str):
+    if samples is None or log_units.lacks_length(log):
         return None
-    return None if samples is None else samples * (length or 1)
+    return samples * (log_units.sequence_length(log) or 1)
 
 
 def certain_samples(log: LogFacts, unit: float = 1) -> int | None:

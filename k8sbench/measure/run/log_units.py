@@ -60,3 +60,9 @@ def stated_length(log: LogFacts) -> int | None:
     declared = log.expected.format
     stated = log.facts.whole("option.sequence_length") or log.facts.whole("sequence_length")
     return stated or (None if isinstance(declared, str) else declared.sequence_length)
+
+
+def lacks_length(log: LogFacts) -> bool:
+    """True if a built-in family counts tokens, and nothing tells those of a sequence."""
+    is_known = sequence_length(log) is not None or not isinstance(log.expected.format, str)
+    return unit(log).startswith("tokens") and not is_known

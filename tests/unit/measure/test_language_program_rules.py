@@ -133,6 +133,19 @@ def test_a_benchmark_may_count_tokens_where_its_program_counts_samples_or_the_re
         assert ids(found, "reject") == ids(own, "reject")
 
 
+def test_tokens_of_a_step_are_no_batch_where_nothing_states_those_of_a_sequence() -> None:
+    bare = [line for line in lines_of("maxtext.log") if "completed step" in line]
+    found = of("maxtext", bare, gpus=8)
+    assert (found.verdict, found.batch_size_per_gpu) == ("valid", None)
+    assert found.rate == pytest.approx(20 * 32 * 2048 / (19 * 2 + 4), rel=1e-4)
+    assert found.tokens_per_second == found.rate
+    given = of("maxtext", bare, gpus=8, batch_size=4, by_user=True)
+    assert (given.verdict, "batch-mismatch" in ids(given)) == ("valid", False)
+    # The tokens of a sequence tell the batch.
+    length = "Config param max_target_length: 2048"
+    assert of("maxtext", [length, *bare], gpus=8).batch_size_per_gpu == 4
+
+
 def test_a_head_that_contradicts_the_lines_batch_is_rejected() -> None:
     log = [re.sub(r"tok/sec: 512,000", "tok/sec: 256,000", x) for x in lines_of("nanochat.log")]
     found = of("nanochat", log)
