@@ -368,11 +368,13 @@ OLMO = Family(
 
 # torchtune.
 #
-# The tokens of the step just done by its time and by the GPUs.
+# The tokens of the step just done by its time and by the GPUs. A space ends each line, which copies
+# lack: a number of few digits at the end may be torn.
 
 _TUNE_SHAPE = Shape(name="torchtune", number="rate", per="card", averaged="step", complete=False)
 _TUNE_RECORD = padded(
-    r"\bStep (?P<iteration>\d{1,12}) \| (?=.*?\btokens_per_second_per_gpu:(?P<rate>[\d.eE+]+) )"
+    r"\bStep (?P<iteration>\d{1,12}) \| "
+    r"(?=.*?\btokens_per_second_per_gpu:(?P<rate>[\d.eE+]+(?= )|\d+\.\d{4,}$))"
     r"(?:(?=.*?\bloss:(?P<loss>[-+.\deE]+|nan))|).*"
 )
 

@@ -475,6 +475,21 @@ def test_llama_factory_s_clock_begins_anew_where_a_run_is_resumed(first: int) ->
     assert "restarted" in ids(found)
 
 
+# torchtune
+
+
+@pytest.mark.parametrize(("rate", "lines"), [("2000.123456789", 40), ("2000.1", 0), ("2000", 0)])
+def test_torchtune_s_rate_ends_a_line_without_its_last_space(rate: str, lines: int) -> None:
+    log = [f"Step {step} | loss:1.25 lr:0.0001 tokens_per_second_per_gpu:" for step in range(1, 41)]
+    whole = of("torchtune", [f"{line}{rate} " for line in log], gpus=2)
+    assert (whole.verdict, whole.training_lines) == ("valid", 40)
+    if lines:
+        assert of("torchtune", [f"{line}{rate}" for line in log], gpus=2).rate == whole.rate
+    else:  # a number with few digits may be torn
+        with pytest.raises(InputError, match="no training line"):
+            of("torchtune", [f"{line}{rate}" for line in log], gpus=2)
+
+
 # nanochat
 
 
