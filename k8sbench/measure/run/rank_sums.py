@@ -409,7 +409,7 @@ class Distances:
         return missing
 
 
-SAME_STEP = 0.001
+SAME_STEP = 0.005
 """Relative difference of two steps' samples that rounding explains."""
 PRODUCT = 0.02
 """Relative difference of rate × seconds within one batch …"""

@@ -12,7 +12,7 @@ from k8sbench.measure.run.measuring import measure
 from k8sbench.model.errors import InputError
 from k8sbench.model.measurement import Measurement
 from k8sbench.parse.families import NAMES
-from tests.unit.measure.support import Lines, fixture, ids, lines_of, measured
+from tests.unit.measure.support import Lines, figure, fixture, ids, lines_of, measured
 from tests.unit.presence import present
 
 
@@ -501,6 +501,21 @@ def test_nanochat_s_fine_tuning_prints_no_number_of_all_steps() -> None:
     assert (found.warmup_iterations, "ends-early" in ids(found)) == (20, False)
     whole = of("nanochat", "nanochat.log", warmup=10)
     assert of("nanochat", tuned, warmup=10).rate == whole.rate
+
+
+@pytest.mark.parametrize(("batches", "varies"), [((524288,), False), ((524288, 532480), True)])
+def test_times_in_whole_milliseconds_are_no_batch_that_changes(
+    batches: tuple[int, ...], varies: bool
+) -> None:
+    def line(step: int) -> str:
+        seconds = 0.25 + 0.0001 * (step % 7)
+        rate = int(batches[step % len(batches)] / seconds)
+        times = f"dt: {1000 * seconds:.0f}ms | tok/sec: {rate:,}"
+        return f"step {step:05d} ({step:.1f}%) | loss: 9.0 | {times}"
+
+    found = of("nanochat", [line(step) for step in range(100)], gpus=1)
+    assert (found.verdict, figure(found, "median") is None) == ("valid", varies)
+    assert found.rate == pytest.approx(sum(batches) / len(batches) / 0.2503, rel=2e-3)
 
 
 # MLPerf
