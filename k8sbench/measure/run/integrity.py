@@ -39,8 +39,6 @@ _IN_SEQUENCES = (
 OF_ONE_RUN = ("run_id", "batch_size", "mode", "data.digest", "weights.digest")
 """Facts of our own logs that all ranks and attempts share."""
 SLOW_LOADER = 0.1
-ROUNDED_PLAN = 0.01
-"""Maximum relative error of steps that follow from printed time and rate."""
 UNSTEADY = 0.05
 SAMPLED = 0.05
 """Maximum share of the window's iterations that no added line covers."""
@@ -164,8 +162,8 @@ def _summary_only(case: Case, mark: Mark, file: str) -> Iterator[Finding]:
     if ran is not None and planned and not 0 < ran <= planned:
         text = f"{ran:.0f} steps ran by the log's epochs and resumption, of {planned:.0f} planned."
         yield rules.SUMMARY_MISMATCH.finding(text, places)
-    by_rate = mark.number("by_rate")
-    if by_rate and planned and abs(by_rate / planned - 1) > ROUNDED_PLAN + 1 / planned:
+    by_rate, slack = map(mark.number, ("by_rate", "slack"))
+    if by_rate and planned and abs(by_rate - planned) > (slack or 0):
         text = f"Its time and rate are of {by_rate:.0f} steps, {planned:.0f} were planned."
         yield rules.SUMMARY_MISMATCH.finding(text, places)
     runs = case.log.summaries.whole_runs

@@ -64,6 +64,10 @@ _HEAD = {
 
 SECONDS_APART = 30
 """Least seconds between two bars that are records: a bar has whole seconds."""
+HALF_DIGIT = 0.0005
+"""Half of the last digit of the printed steps per second, which may be few …"""
+ROUNDED_STEPS = 0.01
+"""… and the relative error of the steps beside it: later versions round the time, too."""
 SHARED = "Several GPUs share a sequence, which the program counts once for each of them."
 UNENDED = "unended"
 """Fact of a log that has begun; measured only where it has an end or a bar."""
@@ -84,6 +88,8 @@ class _Bar(NamedTuple):
     elapsed: int
     """Seconds at that moment."""
     last: int
+    ended: int = 0
+    """Seconds at the last one."""
 
 
 class _HfTrainerReader(LineReader):
@@ -176,9 +182,9 @@ class _HfTrainerReader(LineReader):
             if done == 0:
                 self._bars.pop(total, None)
             elif bar is None or done < bar.last:
-                self._bars[total] = _Bar(done, 3600 * hours + 60 * minutes + seconds, done)
+                self._bars[total] = _Bar(done, elapsed, done, elapsed)
             else:
-                self._bars[total] = bar._replace(last=done)
+                self._bars[total] = bar._replace(last=done, ended=elapsed)
 
     def _record(self, line: CleanLine, text: str, done: int, elapsed: int) -> Iterator[Record]:
         """Yield a record for the steps since the bar at the latest one."""
@@ -215,22 +221,36 @@ class _HfTrainerReader(LineReader):
         seconds = last.number("seconds") or 0.0
         by_rate = seconds * (last.number("steps_rate") or 0.0)
         by_rate = by_rate if 0 < by_rate < MOST_ITERATIONS else 0.0
-        planned = self._head.get("steps") or round(by_rate)
+        slack = ROUNDED_STEPS * by_rate + HALF_DIGIT * seconds + 1
+        planned = self._head.get("steps") or self._of_bar(by_rate, slack) or round(by_rate)
         begun, ended = self._by_bar(planned, seconds)
         begun = self._head.get("begun", begun)
         ended = self._by_epochs(planned, last.number("epochs") or 0.0) or ended
-        return {"by_rate": by_rate, "planned": float(planned), "ran": float(ended - begun)}
+        numbers = {"by_rate": by_rate, "slack": slack, "planned": planned, "ran": ended - begun}
+        return {name: float(number) for name, number in numbers.items()}
+
+    def _of_bar(self, by_rate: float, slack: float) -> int | None:
+        """Return the steps of the training's bar, or of one that time and rate come to."""
+        totals = [self._total] if self._total else list(self._bars)
+        near = [total for total in totals if by_rate and abs(total - by_rate) <= slack]
+        return min(near, key=lambda total: abs(total - by_rate), default=None)
 
     def _by_bar(self, planned: int, seconds: float) -> tuple[int, int]:
-        """Return the steps before the attempt and its last one, to about a second."""
+        """Return the steps before the attempt and its last one, to about a second.
+
+        The log may lack the bars of its beginning, or the last ones: their times show it.
+        """
         bar = self._bars.get(planned)
         if bar is None or not seconds > 0:
             return 0, planned
-        in_time = (bar.last - bar.first + 1) / seconds * (bar.elapsed + 1)
+        drawn = bar.last - bar.first
+        pace = (bar.ended - bar.elapsed) / drawn if drawn else seconds / planned
+        if pace <= 0:
+            pace = seconds / (drawn + 1)
+        in_time = (bar.elapsed + 1) / pace
         begun = bar.first - 1 if bar.first > 2 * in_time + 2 else 0
-        # The last steps may be done when the bar is not yet drawn again.
-        is_over = (planned - bar.last) * seconds <= bar.last - begun
-        return begun, planned if is_over else bar.last
+        could_end = bar.last + (seconds - bar.ended + 1) / pace
+        return begun, planned if could_end >= planned else bar.last
 
     def _by_epochs(self, planned: int, epochs: float) -> int | None:
         """Return the last step by the epochs that are done; None if not known."""

@@ -271,14 +271,19 @@ def last(seconds: float, epochs: float, steps: int = 1250, samples: int = 20000)
     )
 
 
-def bar(*done: int, total: int = 1250, began: int = 0) -> str:
-    """A progress bar, drawn again every 0.08 s a step."""
-    times = [divmod(round((each - began) * 0.08), 60) for each in done]
-    drawn = [
-        f" 9%|# | {each}/{total} [{minutes:02}:{seconds:02}<00:01,  9it/s]"
-        for each, (minutes, seconds) in zip(done, times, strict=True)
-    ]
-    return "\r".join([f"  0%| | 0/{total} [00:00<?, ?it/s]", *drawn])
+def bar(*done: int, total: int = 1250, began: int = 0, step: float = 0.08) -> str:
+    """A progress bar, drawn again at these steps, of ``step`` seconds each."""
+    drawn = [f"  0%| | 0/{total} [00:00<?, ?it/s]"]
+    for each in done:
+        minutes, seconds = divmod(round((each - began) * step), 60)
+        clock = f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+        drawn.append(f" 9%|# | {each}/{total} [{clock.removeprefix('0:')}<00:01,  9it/s]")
+    return "\r".join(drawn)
+
+
+def clipped(drawn: str) -> str:
+    """A bar without its first drawing, as a log has it whose beginning was cut off."""
+    return drawn.partition("\r")[2]
 
 
 EVALUATED = ["***** Running Evaluation *****", "  Num examples = 500", "  Batch size = 16"]
@@ -305,6 +310,9 @@ RAN: dict[str, tuple[list[str], int]] = {
     "a bar behind": ([bar(1, 600, 1240), last(100.0, 10.0)], 1250),
     "a bar that ends early": ([bar(1, 100, 250), last(20.0, 2.0)], 250),
     "a resumed bar": ([bar(1001, 1100, 1250, began=1000), last(20.0, 10.0)], 250),
+    "a bar without its beginning": ([clipped(bar(900, 1000, 1250)), last(100.0, 10.0)], 1250),
+    "a bar without its end": ([bar(1, 625), last(100.0, 10.0)], 1250),
+    "a bar drawn once": ([clipped(bar(625)), last(100.0, 10.0)], 1250),
     "a second attempt's bar": (
         [bar(1, 600, 1030), bar(1001, 1100, 1250, began=1000), last(20.0, 10.0)],
         250,
@@ -321,6 +329,28 @@ def test_the_figure_of_hugging_face_s_trainer_is_of_the_steps_that_ran(case: str
     seconds = 100.0 if "'train_runtime': 100" in log[-1] else 20.0
     assert (found.verdict, found.rate) == ("valid", 16 * ran / seconds)
     assert ("planned steps" in said.sentence) == (ran not in {100, 1250})
+
+
+@pytest.mark.parametrize(
+    ("log", "seconds", "ran", "samples"),
+    [
+        # 0.258 steps per second, which are 2,004 of 2,000.
+        ([bar(1001, 1500, 2000, total=2000, began=1000, step=7.767)], 7767.0, 1000, 32000),
+        ([bar(1, 500, 1000, total=2000, step=7.767)], 7767.0, 1000, 32000),
+        ([bar(1, 1000, 2000, total=2000, step=3.8835)], 7767.0, 2000, 32000),
+        # 0.017, which are 2,040 of 2,000.
+        ([*head(2000, examples="3,200")], 120_000.0, 2000, 32000),
+        ([*head(2000, begun=1000, examples="3,200")], 120_000.0, 1000, 32000),
+        ([bar(1001, 1500, 2000, total=2000, began=1000, step=120)], 120_000.0, 1000, 32000),
+    ],
+)
+def test_slow_steps_are_those_of_the_bar_or_head_where_their_rate_has_few_digits(
+    log: list[str], seconds: float, ran: int, samples: int
+) -> None:
+    log = [*log, last(seconds, 10.0, 2000, samples)]
+    found = measured(log, format="hf-trainer", batch_size=None)
+    assert (found.verdict, ids(found)) == ("valid", ["summary-only"])
+    assert found.rate == pytest.approx(16 * ran / seconds, rel=2e-3)
 
 
 @pytest.mark.parametrize(
