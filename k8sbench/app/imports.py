@@ -166,7 +166,8 @@ def declare(logs: Sequence[str], options: MeasureOptions, note: Note = _silent) 
             "has no line that comes again and again with a step and a rate or time.",
             known
             or "Print both in one line every few steps, as: step 120/250 loss 0.53 412.7 img/s. "
-            "A decimal comma is not read: print 0.53, not 0,53.",
+            "Not read: progress bars, whose rates are smoothed, and decimal commas: print 0.53, "
+            "not 0,53.",
             file=sources[0].name,
         )
     if known:

@@ -31,7 +31,7 @@ _COMPARED = 1000
 """Similar lines whose numbers are compared."""
 _OTHER = re.compile(
     r"\b(?:test|val|valid(?:at\w+)?|eval\w*|infer(?:ence|ring)?|predict(?:ion|ing)?"
-    r"|tokeniz(?:e|ing)|pre-?process(?:ing)?)\b|\b(?-i:Map):|%\|",
+    r"|tokeniz(?:e|ing)|pre-?process(?:ing)?)\b|\b(?-i:Map):|%(?:\|| ?━)",
     re.IGNORECASE,
 )
 """Evaluations, the preparation of data, and progress bars with their smoothed rates."""

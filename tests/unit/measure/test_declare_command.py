@@ -470,6 +470,7 @@ def test_stamps_of_many_forms_are_found(form: str, line: str) -> None:
         "step {} loss 1,1234 speed 64,{} samples/s",
         "eval step {} 412.7 img/s",
         "epoch 1:  10%|█         | 1/10 [00:00<00:01,  8.{}it/s]",
+        "  1/90   4.03G   1.189   85   640: 10% ━╸──────── {}/400 8.{}it/s 0:05<0:45",
     ],
 )
 def test_a_log_without_times_is_one_error(line: str, tmp_path: Path, cli: Cli) -> None:
@@ -479,6 +480,7 @@ def test_a_log_without_times_is_one_error(line: str, tmp_path: Path, cli: Cli) -
     assert (out, err.count("error: ")) == ("", 1)
     assert "a.log: has no line that comes again and again" in err
     assert "Print both" in err
+    assert "progress bars" in err
 
 
 @pytest.mark.parametrize(
