@@ -68,6 +68,11 @@ def _flag(name: str, **says: str) -> Any:
     return rule(f"{name} ..", rf"^.{{0,40}}?\b{name} \.+ ?True\s*$", **says)
 
 
+def _setting(name: str, value: str, **says: str) -> Any:
+    """Match a line of Megatron-Bridge's configuration, in YAML: ``  seq_length: 4096``."""
+    return rule(f"{name}: ", rf"^ +{name}: {value}\s*$", **says)
+
+
 def _derive_batch(stated: Mapping[str, Fact]) -> Iterator[Fact]:
     """Derive the job's batch of the first generation, which states that of one model replica."""
     each = stated.get("_replica_batch")
@@ -106,6 +111,10 @@ MEGATRON = Family(
         _argument("params_dtype", "_float32", r"torch\.float32"),
         _flag("bf16", precision="amp", amp_dtype="bf16"),
         _flag("fp16", precision="amp", amp_dtype="fp16"),
+        _setting("seq_length", r"(?P<sequence_length>\d+)"),
+        _setting("micro_batch_size", r"(?P<micro_batch>\d+)"),
+        _setting("bf16", "true", precision="amp", amp_dtype="bf16"),
+        _setting("fp16", "true", precision="amp", amp_dtype="fp16"),
     ),
     derive=_derive_batch,
     records=(

@@ -133,6 +133,18 @@ def test_a_benchmark_may_count_tokens_where_its_program_counts_samples_or_the_re
         assert ids(found, "reject") == ids(own, "reject")
 
 
+def test_the_configuration_of_megatron_bridge_states_sequence_length_and_precision() -> None:
+    configured = [
+        *("dataset:", "  _target_: megatron.bridge.training.config.DatasetConfig"),
+        *("model:", "  num_layers: 16", "  old_context_len: 8192", "  seq_length: 2048"),
+        *("optimizer:", "  bf16: true", "  fp16: false"),
+        *("train:", "  global_batch_size: 64", "  micro_batch_size: 2", "  train_iters: 40"),
+    ]
+    found = of("megatron", [*configured, *(megatron(step, 40) for step in range(1, 41))], gpus=8)
+    assert (found.verdict, found.rate, found.tokens_per_second) == ("valid", 128.0, 128.0 * 2048)
+    assert (found.precision, found.amp_dtype) == ("amp", "bf16")
+
+
 def test_tokens_of_a_step_are_no_batch_where_nothing_states_those_of_a_sequence() -> None:
     bare = [line for line in lines_of("maxtext.log") if "completed step" in line]
     found = of("maxtext", bare, gpus=8)
