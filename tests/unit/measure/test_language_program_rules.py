@@ -133,6 +133,15 @@ def test_a_benchmark_may_count_tokens_where_its_program_counts_samples_or_the_re
         assert ids(found, "reject") == ids(own, "reject")
 
 
+def test_a_line_that_does_not_count_is_not_said_to_state_no_batch() -> None:
+    found = of("megatron", [megatron(300, 300)], gpus=8)
+    assert ids(found) == ["too-few-records"]
+    bare = megatron(300, 300).replace("global batch size:    64 |", "")
+    assert ids(of("megatron", [bare], gpus=8)) == ["too-few-records"]
+    long = [megatron(step, 300).replace("global batch size:    64 |", "") for step in range(1, 301)]
+    assert ids(of("megatron", long, gpus=8)) == ["batch-unverified"]
+
+
 def test_the_configuration_of_megatron_bridge_states_sequence_length_and_precision() -> None:
     configured = [
         *("dataset:", "  _target_: megatron.bridge.training.config.DatasetConfig"),
