@@ -285,7 +285,12 @@ _PRODUCT = r"\d+(?: ?\* ?\d+)*"
 
 def _products(stated: Mapping[str, Fact]) -> Iterator[Fact]:
     """Work out sizes that the source states as products: ``8*64``."""
-    for name, fact in (("_batch", "global_batch"), ("_tokens", "tokens_per_step")):
+    facts = {
+        "_batch": "global_batch",
+        "_length": "sequence_length",
+        "_tokens": "tokens_per_step",
+    }
+    for name, fact in facts.items():
         if name in stated and BATCH_DOUBT not in stated:
             factors = map(int, re.findall(r"\d+", stated[name].value))
             yield stated[name].like(fact, str(math.prod(factors)))
@@ -305,6 +310,13 @@ MODDED_NANOGPT = Family(
             "batch size, in sequences, across all devices",
             rf"\bbatch_size : int = (?P<_batch>{_PRODUCT}) *# batch size, in sequences, across all",
         ),
+        rule(
+            "sequence length, in tokens",
+            rf"\bsequence_length : int = (?P<_length>{_PRODUCT}) *# sequence length, in tokens",
+        ),
+        rule("seq_len = ", rf"^ *(?:train_)?seq_len = (?P<_length>{_PRODUCT}) *# FlexAttention"),
+        # A sequence for each GPU, and no accumulation.
+        rule("world_size * args.", r"world_size \* args\.(?:train_)?seq_len\b", batch_size="1"),
         rule("batch_size = ", rf"\bbatch_size = (?P<_tokens>{_PRODUCT}) *# batch size in tokens"),
         rule("train_batch_size: int", rf"train_batch_size: int = (?P<_tokens>{_PRODUCT})"),
         rule("train_bs_schedule", **{BATCH_DOUBT: _VARIES}),

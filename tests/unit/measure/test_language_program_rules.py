@@ -185,6 +185,31 @@ def test_accumulated_micro_batches_are_in_the_batch_of_a_gpu() -> None:
     assert "batch-mismatch" in ids(of("nanochat", log, batch_size=16), "reject")
 
 
+SOURCES = {
+    "sequences of the job": [
+        "    batch_size : int = 8*2 # batch size, in sequences, across all devices",
+        "    sequence_length : int = 2*1024 # sequence length, in tokens",
+    ],
+    "a sequence of each GPU": [
+        "    train_seq_len = 4*1024 # FlexAttention sequence length",
+        "    val_seq_len = 64*1024 # FlexAttention sequence length for validation",
+        "        val_batch_size = world_size * args.val_seq_len",
+        "load = generator(args.train_files, world_size * args.train_seq_len, rank, world_size)",
+    ],
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_source_in_a_log_of_modded_nanogpt_states_the_tokens_of_a_step(source: str) -> None:
+    steps = [
+        f"step:{step}/60 train_loss:9.0 train_time:{250 * step}ms step_avg:250.00ms"
+        for step in range(1, 61)
+    ]
+    found = of("modded-nanogpt", [*SOURCES[source], *steps], gpus=8)
+    assert (found.verdict, present(found.throughput).unit) == ("valid", "tokens/s")
+    assert present(found.throughput).time_weighted == pytest.approx(8 * 4096 / 0.25)
+
+
 def test_a_batch_that_grows_has_one_figure_and_reasons_for_the_others() -> None:
     found = of("megatron", "megatron_deepspeed_2022.log")
     figures = present(found.throughput)
