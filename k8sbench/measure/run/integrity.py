@@ -153,7 +153,9 @@ def _amount(case: Case) -> Iterator[Finding]:
 def _summary_only(case: Case, mark: Mark, file: str) -> Iterator[Finding]:
     """Check a figure that is the summary's alone."""
     places = [evidence.place(file, mark.line, mark.text)]
-    text = "The log states the rate of the whole run, warm-up included, and has no records."
+    evaluated = mark.number("evaluated") or 0
+    more = f" and {evaluated:.0f} s of evaluations" if evaluated >= 1 else ""
+    text = f"The log states the rate of the whole run, warm-up{more} included, and has no records."
     stated, planned, ran = map(mark.number, ("whole_run_rate", "planned", "ran"))
     if stated and planned and ran and ran != planned:
         text += f" It divides all {planned:.0f} planned steps by the time of the {ran:.0f} that ran"

@@ -110,6 +110,8 @@ class _HfTrainerReader(LineReader):
         self._has_records = False
         self._evaluating = 0.0
         """Seconds of evaluations since the latest record."""
+        self._evaluated_in_all = 0.0
+        """Seconds of the attempt's evaluations."""
         super().__init__(family)
 
     def rules(self) -> list[LineRule]:
@@ -118,7 +120,8 @@ class _HfTrainerReader(LineReader):
         def read(line: CleanLine) -> Iterator[Item]:
             for mark in last.read(line):
                 assert isinstance(mark, Mark)
-                yield msgspec.structs.replace(mark, values=mark.values | self._steps(mark))
+                values = {"evaluated": self._evaluated_in_all, **self._steps(mark)}
+                yield msgspec.structs.replace(mark, values=mark.values | values)
 
         # A later attempt has a head of its own, behind the records of the one before.
         heads = dict.fromkeys(fact.needle for fact in self._family.facts)
@@ -147,6 +150,7 @@ class _HfTrainerReader(LineReader):
         for fact in super().facts(line):
             if fact.name == "_begins":
                 self._head = {"begun": 0}
+                self._evaluated_in_all = 0.0
                 self._bars.clear()
                 self._total, self._recorded = 0, None
             # An evaluation before it has examples of its own.
@@ -166,7 +170,9 @@ class _HfTrainerReader(LineReader):
     def _evaluated(self, line: CleanLine) -> Iterator[Item]:
         """Leave the seconds of an evaluation, which the program states, out of the bar's."""
         for match in _EVAL_RUNTIME.finditer(line.text):
-            self._evaluating += number_in(match["seconds"]) or 0.0
+            seconds = number_in(match["seconds"]) or 0.0
+            self._evaluating += seconds
+            self._evaluated_in_all += seconds
             yield line.mark("evaluation", match[0])
 
     def _bar(self, line: CleanLine) -> Iterator[Item]:

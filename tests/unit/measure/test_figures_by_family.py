@@ -1,5 +1,6 @@
 """Figures of a log of every family and generation, computed by hand beside each."""
 
+import re
 from typing import Any
 
 import pytest
@@ -351,6 +352,18 @@ def test_slow_steps_are_those_of_the_bar_or_head_where_their_rate_has_few_digits
     found = measured(log, format="hf-trainer", batch_size=None)
     assert (found.verdict, ids(found)) == ("valid", ["summary-only"])
     assert found.rate == pytest.approx(16 * ran / seconds, rel=2e-3)
+
+
+def test_the_rate_of_a_run_states_the_time_of_the_evaluations_in_it() -> None:
+    evaluation = "{'eval_loss': 1.0, 'eval_runtime': 1.5, 'epoch': 5.0}"
+    inside = [*head(1250), evaluation, evaluation]
+    for log, seconds in (
+        ([*inside, last(20.0, 10.0)], ["3"]),
+        ([*head(1250), last(20.0, 10.0), evaluation], []),
+        ([*inside, *head(1250, begun=1000), last(20.0, 10.0)], []),
+    ):
+        (said,) = measured(log, format="hf-trainer", batch_size=None).reasons
+        assert re.findall(r"(\d+) s of", said.sentence) == seconds
 
 
 @pytest.mark.parametrize(
