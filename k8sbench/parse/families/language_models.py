@@ -194,7 +194,8 @@ NANOCHAT = Family(
             "Tokens / micro-batch / rank: ",
             r"micro-batch / rank: (?P<micro_batch>\d+) x (?P<sequence_length>\d+) = [\d,]+",
         ),
-        rule("world size", rf"^(?:{DATED}\b.*)?\b[Ww]orld size[:=] ?(?P<gpus>\d+)"),
+        rule("world size", r"\b[Ww]orld size[:=] ?(?P<gpus>\d+)"),
+        rule("world size", rf"^{DATED}\b.*\bworld size\b"),
     ),
     records=(
         RecordRule(

@@ -86,6 +86,20 @@ def test_a_resumed_run_began_with_its_first_attempt() -> None:
     assert found.begun_at == TEN
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Distributed world size: 8",
+        "INFO - Distributed world size: 8",
+        "nanochat.common - 2026-03-02 10:00:00,000 - Distributed world size: 8",
+    ],
+)
+def test_nanochat_states_its_gpus_in_a_line_that_begins_without_a_date(line: str) -> None:
+    found = of("nanochat", [line, *lines_of("nanochat.log")[1:]])
+    assert found.gpus == 8
+    assert found.begun_at is None
+
+
 # The batch
 
 
