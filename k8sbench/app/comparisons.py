@@ -99,7 +99,7 @@ def history(
             none = f"There is no run of {chosen.benchmark}: there are no runs yet."
             raise NotFound(none, FIRST_RUN)
         fitting = chosen.chosen(rows)
-        series = selection.histories(known.groups, fitting, since or 0.0)
+        series = selection.histories(known.groups, fitting, since)
         if not series:
             raise no_run_together(since, max(row.ended for row in fitting))
         return series

@@ -157,14 +157,14 @@ MOST_SETS = 60
 
 
 def histories(
-    groups: KnownGroups, fitting: Iterable[GroupRow], since: float = 0.0
+    groups: KnownGroups, fitting: Iterable[GroupRow], since: float | None = None
 ) -> list[CaseHistory]:
     """Return the newest sets of each case that has a fitting row.
 
     Sets that began before ``since`` count for the marks, and are not returned.
     """
     fitting = list(fitting)
-    chosen = {row.group_id for row in fitting if row.ended >= since}
+    chosen = {row.group_id for row in fitting if since is None or row.ended >= since}
     wanted = {row.series for row in fitting}
     found: list[CaseHistory] = []
     for case in history.cases(row for row in groups.rows if row.series in wanted):

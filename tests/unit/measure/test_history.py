@@ -91,6 +91,11 @@ def test_a_history_has_the_sets_in_the_order_of_their_begin_whatever_their_names
     assert [point.group.key.set_name for point in found.points][:2] == ["a-first", "n00"]
 
 
+def test_a_history_has_a_set_of_a_clock_that_was_never_set() -> None:
+    (found,) = histories(groups(repeats([7.0], at=-1.0)))
+    assert [point.at for point in found.points] == [-1.0]
+
+
 @pytest.mark.parametrize(
     ("later", "states"),
     [
