@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -92,7 +93,10 @@ def _note_sides(one: sides.Side, two: sides.Side, note: Note) -> None:
 def history(
     chosen: GroupFilter, scope: StoresRead, note: Note, *, since: float | None = None
 ) -> list[CaseHistory]:
-    """Return every case of a benchmark over its newest sets, with the changes marked."""
+    """Return every case of a benchmark over its newest sets, with the changes marked.
+
+    With ``since`` all sets since then, else notes how many older ones are left out.
+    """
     with _read(scope, note) as known:
         rows = known.groups.rows
         if not rows:
@@ -102,6 +106,10 @@ def history(
         series = selection.histories(known.groups, fitting, since)
         if not series:
             raise no_run_together(since, max(row.ended for row in fitting))
+        if since is None and (older := len(fitting) - sum(len(one.points) for one in series)):
+            are = counted(older, "older set", ("is", "are"))
+            date = datetime.fromtimestamp(min(row.began for row in fitting), UTC)
+            note(f"{are} not shown; --since {date:%Y-%m-%d} shows all sets.")
         return series
 
 

@@ -153,22 +153,23 @@ def report(
 
 
 MOST_SETS = 60
-"""Newest sets of a case that are drawn or printed; all of them are judged."""
+"""Newest sets of a case that are drawn, or printed without ``--since``; all are judged."""
 
 
 def histories(
     groups: KnownGroups, fitting: Iterable[GroupRow], since: float | None = None
 ) -> list[CaseHistory]:
-    """Return the newest sets of each case that has a fitting row.
+    """Return the newest sets of each case that has a fitting row; with ``since`` all since then.
 
-    Sets that began before ``since`` count for the marks, and are not returned.
+    Earlier sets count for the marks.
     """
     fitting = list(fitting)
     chosen = {row.group_id for row in fitting if since is None or row.ended >= since}
     wanted = {row.series for row in fitting}
     found: list[CaseHistory] = []
     for case in history.cases(row for row in groups.rows if row.series in wanted):
-        rows = [row for row in case if row.group_id in chosen][-MOST_SETS:]
+        rows = [row for row in case if row.group_id in chosen]
+        rows = rows[-MOST_SETS:] if since is None else rows
         if rows:
             found.append(history.history(case, rows, groups))
     return sorted(found, key=lambda one: one.group.key)

@@ -274,6 +274,25 @@ def test_names_of_baselines_are_checked(fill: Fill, typed: Typed) -> None:
 # History
 
 
+def test_a_history_shows_sixty_sets_and_names_the_option_that_shows_all(
+    fill: Fill, typed: Typed
+) -> None:
+    fill([run(100.0, set_name=f"n{n:02}", at=START + n * DAY) for n in range(62)])
+
+    def shown(*words: str) -> tuple[list[str], str]:
+        _, out, err = typed("history", "resnet50", "-o", "json", *words)
+        (series,) = json.loads(out)["series"]
+        return [point["set"] for point in series["points"]], err
+
+    newest, err = shown()
+    assert (len(newest), newest[0], newest[-1]) == (60, "n02", "n61")
+    first = datetime.datetime.fromtimestamp(START, datetime.UTC)
+    option = f"--since {first:%Y-%m-%d}"
+    assert err.splitlines()[-1] == f"2 older sets are not shown; {option} shows all sets."
+    every, err = shown(*option.split())
+    assert (len(every), every[0], err) == (62, "n00", "")
+
+
 def test_a_history_without_runs_says_how_to_make_one(root: pathlib.Path, typed: Typed) -> None:
     code, _, err = typed("history")
     assert (code, "k8sbench submit BENCHMARK" in err) == (0, True)
