@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from k8sbench.measure.group import causes, comparison
+from k8sbench.measure.group.grouping import groups
 from k8sbench.model.compared import Comparison
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool
@@ -18,6 +19,7 @@ from tests.tiers import ROOT
 from tests.unit import goldens
 from tests.unit.measure.changed_sets import OLD, a_set, explained
 from tests.unit.measure.grouped import grouped
+from tests.unit.measure.histories import sets
 from tests.unit.measure.sides import A, B, compared, new, old
 from tests.unit.report.factory import START, V100_16, repeats, run, smoke
 
@@ -83,6 +85,20 @@ def test_of_several_gpu_models_a_case_names_its_own() -> None:
 def test_of_a_pair_of_two_cases_the_name_has_both() -> None:
     across = compared(old(case="1x1"), new(case="1x8"))
     assert comparing.case_names(across) == ["resnet50 pytorch fp32 1x1 → 1x8"]
+
+
+def test_a_case_is_still_open_with_the_newer_side_whichever_it_is() -> None:
+    nights = sets([100.0, 100.1, 99.9, 100.0, 95.0, 95.1, 95.2])
+    among = groups(nights)
+
+    def opened(*names: str) -> list[str]:
+        a, b = ([one for one in nights if one.plan.set_name == name] for name in names)
+        text = comparing.text(compared(a, b, among=among))
+        return [line.partition(": ")[2] for line in text.splitlines() if "still open" in line]
+
+    assert opened("n05", "n06") == ["−4.9 % since n04 (step), still open with B."]
+    assert opened("n06", "n05") == ["−4.9 % since n04 (step), still open with A."]
+    assert opened("n03", "n04") == opened("n04", "n03") == []
 
 
 def test_in_a_pipe_no_column_of_a_comparison_is_dropped() -> None:
