@@ -350,15 +350,25 @@ def check_same(run: Run, plan: RunPlan, file: str) -> None:
     set_name = run.plan.set_name
     differing = sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
     if differing:
+        said = dict.fromkeys(_SAID.get(name, name) for name in differing)
         raise InputError(
-            f"was imported into set {set_name} with another {', '.join(map(_said, differing))}.",
+            f"was imported into set {set_name} with another {', '.join(said)}.",
             "Give the options of that import, or --replace to replace its run.",
             file=file,
         )
 
 
-def _said(field: str) -> str:
-    return "GPU model (--gpu-model)" if field == "pool.gpu_model" else field
+_CASE = "case (--gpus, --case)"
+_SAID = {
+    "amp_dtype": "precision",
+    "batch_size": "batch (--batch-size)",
+    "case": _CASE,
+    "pool.gpu_model": "GPU model (--gpu-model)",
+    "pool.gpus_per_node": _CASE,
+    "processes_per_replica": _CASE,
+    "replicas": _CASE,
+}
+"""Field of a case → what an error calls it."""
 
 
 def _removed(run: Run) -> str:

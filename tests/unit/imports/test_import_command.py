@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -61,6 +62,20 @@ def test_a_log_of_another_set_is_named_with_its_run(place: Path, run_id: str, cl
 def test_the_same_log_with_other_values_is_refused(place: Path, run_id: str, cli: Cli) -> None:
     err = cli("import", "one.txt", *foreign.OF, "--set", "one", "--warmup", "210", code=2).err
     assert "was imported into set one with another window." in err
+
+
+def test_a_refused_log_names_the_options_and_no_fields(place: Path, cli: Cli) -> None:
+    shutil.copy(FIXTURES / "hf_trainer_running.log", place / "hf.log")
+    words = ("import", "hf.log", "--set", "s", "--gpu-model", "A100")
+    cli(*words, "--gpus", "8", "--precision", "amp")
+
+    def differing(*options: str) -> str:
+        err = cli(*words, *options, code=2).err
+        return err.partition("with another ")[2].partition(".\n")[0]
+
+    assert differing("--gpus", "8", "--precision", "fp16") == "precision"
+    other_gpus = differing("--gpus", "4", "--precision", "amp")
+    assert other_gpus == "batch (--batch-size), case (--gpus, --case)"
 
 
 def test_a_log_of_one_summary_line_is_counted_once_too(place: Path, cli: Cli) -> None:
