@@ -144,7 +144,8 @@ def _accept(
     chosen = [row for row in nights.newest(groups.rows).values() if row.group_id in ids]
     judged = groups.judged(chosen)
     still = [row for row in chosen if judged[row.group_id].open is not None]
-    names = group_words.names(groups.groups(still), group_words.with_batch)
+    made = groups.groups(chosen)
+    names = group_words.names(made, group_words.with_models(made, group_words.with_batch))
     levels = [
         AcceptedLevel(
             case=names[row.group_id],

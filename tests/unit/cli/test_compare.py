@@ -10,6 +10,7 @@ import pytest
 
 from k8sbench.model.errors import UNDECIDED_EXIT_CODE
 from k8sbench.model.phase import Phase
+from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from tests.unit.cli.conftest import Fill, Typed
 from tests.unit.measure.changed_sets import a_set
@@ -352,6 +353,17 @@ def test_what_changed_anywhere_is_listed_and_a_level_can_be_accepted(
     (change,) = json.loads(typed("history", "-o", "json")[1])["changes"]
     assert change["open"] is False
     assert json.loads(typed("results", "-o", "json")[1])["rows"][0]["changed"] is None
+
+
+def test_an_accepted_level_names_the_gpu_model_of_a_case_on_several(
+    fill: Fill, typed: Typed
+) -> None:
+    one, two = (NodePool(name=name, gpus_per_node=8, gpu_model=name) for name in ("a", "b"))
+    fill([*sets([*FLAT, *dropped(0.05, 6)], pool=one), *sets(FLAT, pool=two)])
+    code, _, err = typed("history", "resnet50", "--accept-level")
+    (line,) = (line for line in err.splitlines() if line.startswith("accepted"))
+    name = "resnet50 pytorch fp32 1x8 batch 128 a"
+    assert (code, line) == (0, f"accepted: {name}, the level of n15.")
 
 
 def test_a_baseline_accepts_the_level_of_its_newest_sets(fill: Fill, typed: Typed) -> None:
