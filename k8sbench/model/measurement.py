@@ -301,9 +301,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     """Number of restarts of the program."""
     begun_at: float | None = None
-    """Start of the run as the log states it, in UTC if it names no zone.
+    """Start of the run by a line beside the training lines, in UTC if it names no zone.
 
-    None where the training lines have dates, or no line has one.
+    None where no such line has a date.
     """
     data_set: DataSet | None = None
     """Data set that one of our trainers read; None if it read none."""

@@ -73,7 +73,7 @@ def received_at(text: str) -> float | None:
 BATCH_DOUBT = "batch_doubt"
 """Fact: why the stated samples of a step are not those of each step, as a sentence."""
 BEGUN_AT = "begun_at"
-"""Fact: start of the run, where the training lines have no date, for :func:`stamp_seconds`."""
+"""Fact: start of the run by a line beside the training lines, for :func:`stamp_seconds`."""
 DATED = rf"(?P<{BEGUN_AT}>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{{3}})?)"
 """Expression for that fact, of a line with Python's usual date."""
 MOST_ITERATIONS = 1e12
