@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Sequence
 from typing import Any
 
+from k8sbench.measure.group.series import RELEVANT
 from k8sbench.model.compared import CaseChange, CaseHistory, Point
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.series import Mark
@@ -135,8 +136,11 @@ def changes_table(changes: Sequence[CaseChange]) -> Table:
 
 
 def state(change: CaseChange) -> str:
-    """Return ``open``, ``closed`` for a drop that was recovered or accepted, or nothing."""
-    return "open" if change.is_open else "closed" if change.mark.change < 0 else ""
+    """Return ``open``, ``closed`` for a drop that was recovered or accepted, or nothing.
+
+    Nothing also of a drop that is too small to stay open.
+    """
+    return "open" if change.is_open else "closed" if change.mark.change <= -RELEVANT else ""
 
 
 def changes_document(changes: Sequence[CaseChange]) -> dict[str, Any]:

@@ -117,6 +117,15 @@ def test_each_drop_of_a_case_that_has_not_recovered_is_open(
     assert len(names) == 1
 
 
+def test_a_drop_too_small_to_stay_open_is_neither_open_nor_closed() -> None:
+    quiet = [100 + (value - 100) / 10 for value in FLAT]
+    values = [*quiet, *(0.996 * value for value in quiet)]
+    known = Grouped([night(n, "1x8", [value]) for n, value in enumerate(values)])
+    (found,) = history.changes(known.rows, known)
+    assert (found.mark.kind, round(found.mark.change, 3), found.is_open) == ("step", -0.004, False)
+    assert written.state(found) == ""
+
+
 def test_a_change_names_the_gpu_model_of_its_case_where_others_have_another() -> None:
     made = [night(n, "1x8", [value]) for n, value in enumerate([*FLAT, *dropped(0.05, 3)])]
     known = Grouped(made)
