@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 @click.option(
     "--sort", type=click.Choice(get_args(Sort)), default="case", help="Order of the rows."
 )
-@since_option("All sets with a run created since: 2h, 3d, 2026-11-20, …")
+@since_option("All sets with a run since: 2h, 3d, 2026-11-20, …")
 @click.option(
     "--published", is_flag=True, help="Show the published figures beside those of the rows."
 )

@@ -54,7 +54,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     chosen: GroupFilter = GroupFilter()
     set_name: str | None = None
     since: float | None = None
-    """Only sets with a run created at or after, Unix seconds."""
+    """Only sets with a run since then, of imported logs by their dates, Unix seconds."""
     every: bool = False
     """All sets of each case, not only the latest."""
     runs: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ def report(
         wanted = msgspec.structs.replace(wanted, runs=run_ids)
     fitting = _fitting(groups, wanted)
     if is_strict and rows and not fitting:
-        raise no_run_together(wanted.since, max(row.latest for row in rows))
+        raise no_run_together(wanted.since, max(row.ended for row in rows))
     every = wanted.every or wanted.runs or wanted.set_name is not None or wanted.since is not None
     newer: dict[str, Newer] = {}
     gone: dict[str, MissingIn] = {}
@@ -333,7 +333,7 @@ def _fitting(groups: KnownGroups, wanted: Wanted) -> list[GroupRow]:
         row
         for row in wanted.chosen.fitting(groups.rows)
         if wanted.set_name in (None, row.set_name)
-        and (wanted.since is None or row.latest >= wanted.since)
+        and (wanted.since is None or row.ended >= wanted.since)
     ]
     if not wanted.runs:
         return rows

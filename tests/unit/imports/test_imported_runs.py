@@ -46,6 +46,8 @@ def test_a_history_has_its_set_when_the_log_ran(run_id: str, place: Path, cli: C
     assert [row["set"] for row in cli.json("results", "-o", "json")["rows"]] == ["one"]
     (series,) = cli.json("history", "resnet50-tf", "--since", "2026-03-02", "-o", "json")["series"]
     assert [point["set"] for point in series["points"]] == ["one"]
+    rows = cli.json("results", "--since", "2026-03-02", "-o", "json")["rows"]
+    assert [row["set"] for row in rows] == ["one"]
 
 
 def test_a_format_that_is_named_like_a_benchmark_is_not_missed_in_the_catalog(
