@@ -223,10 +223,11 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
         yield rules.TWO_RUNS.finding(text, back.places)
     missing = rank.missing
     if missing:
+        usual = rank.usual or missing.first[0].record.steps or 1
         text = (
             f"{counted(missing.amount, 'iteration')} of the window"
             f" {'is' if missing.amount == 1 else 'are'} in no training line "
-            f"({_times(missing.count)}; usual are {rank.usual or 1} per line)."
+            f"({_times(missing.count)}; usual are {usual} per line)."
         )
         severity: Severity = "reject"
         if (share := _small_share(rank, missing)) is not None:

@@ -219,7 +219,7 @@ LEROBOT = Family(
 
 _HUGECTR_SHAPE = Shape(name="hugectr", number="seconds", holds_events=True)
 _HUGECTR_RECORD = padded(
-    r"\[HCTR\].*?\bIter: (?P<iteration>\d{1,12}) "
+    r"\[(?:HCTR|HUGECTR)\].*?\bIter: (?P<iteration>\d{1,12}) "
     r"Time\((?P<steps>\d+) iters\): (?P<all_seconds>\d+\.\d+)s Loss: (?P<loss>[-+.\deE]+|nan)"
 )
 

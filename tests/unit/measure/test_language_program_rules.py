@@ -438,6 +438,27 @@ def test_hugectr_s_lines_yield_to_mlperf_s() -> None:
     assert recognised(lines_of("hugectr.log"), gpus=8).format == "hugectr"
 
 
+@pytest.mark.parametrize(
+    "head", ["[14d10h00m00s][HUGECTR][INFO]", "[HUGECTR][10:00:00][INFO][RANK0]"]
+)
+def test_hugectr_s_lines_have_other_heads_up_to_version_3(head: str) -> None:
+    log = [
+        line.replace("[HCTR][10:00:00.000][INFO][RK0][main]", head)
+        for line in lines_of("hugectr.log")
+    ]
+    assert sum(head in line for line in log) > 40
+    found = recognised(log, gpus=8)
+    assert found.format == "hugectr"
+    assert found.rate == pytest.approx(3900 * 65536 / 80)
+
+
+def test_a_line_that_states_its_steps_tells_how_many_are_usual() -> None:
+    log = [line for line in lines_of("hugectr.log") if "Iter: 900 " not in line]
+    (found,) = (x for x in of("hugectr", log, gpus=8).reasons if x.id == "iterations-missing")
+    assert "100 iterations" in found.sentence
+    assert "100 per line" in found.sentence
+
+
 def test_deepspeed_s_lines_yield_to_megatron_s() -> None:
     # The head comes before the lines of either.
     log = lines_of("gpt_neox.log")
