@@ -19,7 +19,7 @@ from k8sbench.model.sample import Place
 REJECTED = "Rejected; the figures are under unverified."
 """Reason why a rejected measurement has no throughput."""
 NO_EVALUATION = "The log holds no evaluation."
-NO_VALUE = "The log's evaluations have no value."
+NO_VALUE = "No value of the log's evaluations is read."
 """Reasons why a measurement has no accuracy."""
 
 _F = TypeVar("_F")

@@ -405,8 +405,9 @@ def _no_accuracy(measured: Sequence[Candidate]) -> str:
     """Return why no run that counts has an accuracy."""
     if any(c.measurement.accuracy is not None for c in measured):
         return "no valid figure"
-    if any(c.measurement.missing.get("accuracy") == verdict.NO_VALUE for c in measured):
-        return "no evaluation of a run has a value"
+    whys = {c.measurement.missing.get("accuracy") for c in measured}
+    if whys - {None, verdict.NO_EVALUATION}:
+        return "no value of an evaluation is read"
     return "no run evaluated its model"
 
 

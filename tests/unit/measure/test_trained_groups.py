@@ -38,10 +38,14 @@ def ids(group: Group) -> list[str]:
     return [reason.id for member in group.members for reason in member.reasons]
 
 
+OF_AN_OLDER_STORE = "The log's evaluations have no value."
+
+
 @pytest.mark.parametrize(
     ("measured", "why"),
     [
-        ({"missing": {"accuracy": NO_VALUE}}, "no evaluation of a run has a value"),
+        ({"missing": {"accuracy": NO_VALUE}}, "no value of an evaluation is read"),
+        ({"missing": {"accuracy": OF_AN_OLDER_STORE}}, "no value of an evaluation is read"),
         ({"missing": {"accuracy": NO_EVALUATION}}, "no run evaluated its model"),
     ],
 )
