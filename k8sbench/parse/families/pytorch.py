@@ -126,7 +126,10 @@ TIMM = Family(
     ),
     records=(RecordRule("Train: ", _TIMM_RECORD, _TIMM_SHAPE, first_iteration=0),),
     evaluations=(EvaluationRule("Test: [", _TIMM_TESTED, "Acc@1", "%"),),
-    marks=(MarkRule("Test: [", "evaluation"),),
+    marks=(
+        MarkRule("Test: [", "evaluation"),
+        MarkRule("Restoring model state from checkpoint", "restart"),
+    ),
 )
 
 # Logs of NVIDIA DeepLearningExamples, image classification.

@@ -79,6 +79,8 @@ TORCHVISION = Family(
     ),
     marks=(
         MarkRule("Test: ", "evaluation"),
+        # MAE's and ConvNeXt's; torchvision's and DETR's own programs are silent.
+        MarkRule("Resume checkpoint ", "restart"),
         MarkRule("s / it)", "epoch-end", _TORCHVISION_EPOCH),
         MarkRule("Training time ", "finished"),
     ),

@@ -426,6 +426,35 @@ def test_the_last_iterations_of_a_shorter_epoch_are_no_lost_line(
     assert ids(of("mmseg", log, gpus=8, batch_size=2), "reject") == reasons
 
 
+def resumed_by_epoch(family: str, resumes: str) -> list[str]:
+    """Return a log of the epochs 4 and 5, after a line that may say that it resumes."""
+    line = {
+        "torchvision": "Epoch: [{epoch}]  [{at:3}/100]  eta: 0:01:00  lr: 0.1  loss: 2.0 (2.0)"
+        "  time: 0.2500  data: 0.0100  max mem: 5000",
+        "timm": "Train: {epoch} [{at:4}/100 ( 10%)]  Loss: 2.00 (2.00)  Time: 0.250s,   64.00/s"
+        "  (0.250s,   64.00/s)  LR: 1.0e-01  Data: 0.010 (0.010)",
+    }[family]
+    return [
+        resumes,
+        *(line.format(epoch=e, at=at) for e in (4, 5) for at in (*range(0, 99, 10), 99)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("family", "says"),
+    [
+        ("torchvision", "Resume checkpoint out/checkpoint-3.pth"),
+        ("timm", "Restoring model state from checkpoint..."),
+    ],
+)
+def test_a_log_that_begins_in_a_later_epoch_may_say_that_it_resumes(family: str, says: str) -> None:
+    found = of(family, resumed_by_epoch(family, says), gpus=2, batch_size=8)
+    assert (found.verdict, found.restarts) == ("valid", 1)
+    assert found.rate == pytest.approx(64.0)
+    cut = of(family, resumed_by_epoch(family, ""), gpus=2, batch_size=8)
+    assert ids(cut, "reject") == ["iterations-missing"]
+
+
 # Programs around others
 
 
