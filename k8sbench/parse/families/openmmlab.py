@@ -50,7 +50,8 @@ BY_EPOCH = Shape(
 )
 JSON = msgspec.structs.replace(BY_EPOCH, resolution=None)
 
-_STAMP = r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - [\w.]+ - INFO - )?"
+# Up to 2020 without the name of the program.
+_STAMP = r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - (?:[\w.]+ - )?INFO - )?"
 # Four digits, always: what follows may be another line, glued on.
 _LOSS = r"(?:-?\d+\.\d{4}|[-+]?(?:nan|inf|NaN|Inf|NAN|INF))"
 # No bracket may stand between the count and the time: a torn record glued to a whole one must not

@@ -108,6 +108,7 @@ LINES: dict[str, tuple[str, Mapping[str, object], dict[str, object]]] = {
         {"averaged": "interval"},
     ),
     MMSEG_EPOCH: ("mmseg", {"epoch": 3, "iteration": 10}, {"numbering": "epoch"}),
+    MMSEG.replace(" - mmseg", ""): ("mmseg", {"stamp": 1622419271.032, "seconds": 2.042}, {}),
     MMSEG.replace("memory: 18705, ", ""): ("mmseg", {"memory_mib": None, "loss": 3.3517}, {}),
     PADDLESEG_OLDER: ("paddleseg", {"rate": 4.08}, {}),
     PADDLECLAS_2021: ("paddleclas", {"iteration": 21, "mean_seconds": 0.38521}, RUNNING),
