@@ -56,7 +56,7 @@ OF_NO_FAMILY = {"pl-1p"}
 TIMM = {"timm-1p", "timm-2p"}
 STATE_GPUS = TIMM | {"arc-1p", "arc-2p", "dle-1p", "dle-2p", "mmseg011-1p", "plsc18-1p"}
 STATE_GPUS |= {"plsc24-1p"}
-CPU = TIMM | {"mmseg011-1p", "mmseg011-2p", "seg030-1p", "plsc24-1p"}
+CPU = TIMM | {"clas-1p", "clas-2p", "mmseg011-1p", "mmseg011-2p", "seg030-1p", "plsc24-1p"}
 """Logs that say that they are of a CPU."""
 HERE = [name for name in KNOWN if (PROGRAM_LOGS / f"{name}.log").is_file()]
 

@@ -283,6 +283,9 @@ PADDLECLAS = Family(
         rule("use_amp : False", _amp_off="True"),
         rule("fp16 : True", r"use_(?:pure_)?fp16 : True", _half="True"),
         rule("num_shards", r"num_shards: (?P<_gpus_program>\d{1,12})\b"),
+        # Unless they are as many as the strategy is for.
+        rule("number of gpu", r"the number of gpus? is (?P<_gpus_program>\d{1,12}) in current"),
+        rule("train with paddle", r"and device (?:CPUPlace|Place\(cpu\))", device="cpu"),
         rule(
             "PaddlePaddle", r"\bPaddlePaddle(?: version)?[: ]+(?P<framework_version>\d+\.\d+\.\d+)"
         ),

@@ -161,6 +161,27 @@ TOLD: dict[str, tuple[str, list[str], dict[str, str | None]]] = {
         ["INFO: AMP : ", "INFO:     use_amp : False"],
         {"precision": "fp32"},
     ),
+    "a strategy for other GPUs": (
+        "paddleclas",
+        ["root WARNING: It is based on 4 gpus. But the number of gpus is 2 in current training."],
+        {"gpus": "2"},
+    ),
+    "a strategy for other GPUs of 2022": (
+        "paddleclas",
+        ["It is based on 8 gpus. But the number of gpu is 16 in current training."],
+        {"gpus": "16"},
+    ),
+    "a CPU of an older Paddle": (
+        "paddleclas",
+        ["root INFO: train with paddle 2.1.2 and device CPUPlace"],
+        {"device": "cpu", "framework_version": None},
+    ),
+    "a CPU of a newer Paddle": (
+        "paddleclas",
+        ["ppcls INFO: train with paddle 2.4.1 and device Place(cpu)"],
+        {"device": "cpu"},
+    ),
+    "a GPU": ("paddleclas", ["train with paddle 2.4.1 and device Place(gpu:0)"], {"device": None}),
     "AMP is on": ("paddleclas", ["INFO: AMP : ", "INFO:     use_amp : True"], {"precision": "amp"}),
     "pure FP16": (
         "paddleclas",
