@@ -492,6 +492,8 @@ PADDLEVIDEO = Family(
         rule("<paddlevideo.", program="PaddleVideo"),
         rule("batch_size : ", r"\bbatch_size : (?P<batch_size>\d{1,12})\s*$"),
         rule("--amp", r"(?:^|\s|')--amp\b", precision="amp", amp_dtype="fp16"),
+        rule("Training in amp mode, ", precision="amp", amp_dtype="fp16"),
+        rule("Training in fp32 mode.", precision="fp32"),
         rule("GradScaler", precision="amp", amp_dtype="fp16"),
         rule("loss_scaler.py", precision="amp", amp_dtype="fp16"),
         *LAUNCH,

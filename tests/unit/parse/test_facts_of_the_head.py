@@ -161,6 +161,16 @@ TOLD: dict[str, tuple[str, list[str], dict[str, str | None]]] = {
         ["INFO: AMP : ", "INFO:     use_amp : False"],
         {"precision": "fp32"},
     ),
+    "PaddleVideo's FP32": (
+        "paddlevideo",
+        ["[09/01 10:00:00] Training in fp32 mode."],
+        {"precision": "fp32", "amp_dtype": None},
+    ),
+    "PaddleVideo's AMP": (
+        "paddlevideo",
+        ["[09/01 10:00:00] Training in amp mode, amp_level=O2."],
+        {"precision": "amp", "amp_dtype": "fp16"},
+    ),
     "a strategy for other GPUs": (
         "paddleclas",
         ["root WARNING: It is based on 4 gpus. But the number of gpus is 2 in current training."],
