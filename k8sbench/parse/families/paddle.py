@@ -132,13 +132,15 @@ def gpus_of_job(stated: Mapping[str, Fact]) -> Iterator[Fact]:
 
 _SEG_SHAPE = Shape(name="paddleseg", number="rate", per="card", resolution=1.0)
 
-_SEG_STAMP = r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s+\[INFO\]\s*)?"
+# Its newer logger writes ``[2024/10/18 17:05:06] INFO: ``.
+_SEG_STAMP = r"(?:\[?(?P<stamp>\d{4}[-/]\d\d[-/]\d\d \d\d:\d\d:\d\d)\]?\s+(?:\[INFO\]|INFO:)\s*)?"
 _SEG_RECORD = padded(
     _SEG_STAMP + r"\[TRAIN\] epoch[:=] ?(?P<epoch>\d{1,6}), "
     r"iter[:=] ?(?P<iteration>\d{1,12})/(?P<total>\d{1,12}), loss[:=] ?" + LOSS_NUMBER + r", "
     r"[^\[\]]*?batch_cost[:=] ?(?P<step_seconds>\d+\.\d+), "
     r"reader_cost[:=] ?(?P<data_seconds>\d+\.\d+), "
-    r"(?:[^\[\]]*?, )??ips[:=] ?(?P<rate>\d+\.\d{4,}) ?(?:samples/s(?:ec)?)?(?=[\s|]|$)"
+    r"(?:[^\[\]]*?, )??ips[:=] ?(?P<rate>\d+\.\d{4,}) ?(?:samples/s(?:ec)?)?(?=[\s|,]|$)"
+    r"(?:, max_mem_reserved: \d+ MB, max_mem_allocated: (?P<memory>\d+) MB)?"
 )
 _SEG_EVALUATION = padded(_SEG_STAMP + r"\[EVAL\] [^\[\]]*?\bmIoU[:=] ?(?P<value>\d+\.\d+|nan)")
 _SEG_MODEL = re.compile(r"^  type: (?P<model>\w+)\s*$")

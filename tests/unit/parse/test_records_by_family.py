@@ -41,6 +41,12 @@ PLSC_V24_AGAIN = PLSC_V24.replace(
 )
 
 
+PADDLESEG_2024 = ALL["paddleseg"].replace(
+    "2021-05-31 20:12:22 [INFO]\t", "[2021/05/31 20:12:22] INFO: "
+)
+PADDLESEG_2024 = PADDLESEG_2024.replace(
+    " |", ", max_mem_reserved: 3988 MB, max_mem_allocated: 3542 MB |"
+)
 PADDLESEG_OLDER = (
     "[TRAIN] epoch=1, iter=10/80000, loss=1.5, lr=0.009999, batch_cost=0.49, reader_cost=0.0005, "
     "ips=4.0800 samples/sec | ETA 10:00:00"
@@ -111,6 +117,11 @@ LINES: dict[str, tuple[str, Mapping[str, object], dict[str, object]]] = {
     MMSEG.replace(" - mmseg", ""): ("mmseg", {"stamp": 1622419271.032, "seconds": 2.042}, {}),
     MMSEG.replace("memory: 18705, ", ""): ("mmseg", {"memory_mib": None, "loss": 3.3517}, {}),
     PADDLESEG_OLDER: ("paddleseg", {"rate": 4.08}, {}),
+    PADDLESEG_2024: (
+        "paddleseg",
+        {"rate": 5.5365, "iteration": 20, "stamp": 1622491942.0, "memory_mib": 3542},
+        {},
+    ),
     PADDLECLAS_2021: ("paddleclas", {"iteration": 21, "mean_seconds": 0.38521}, RUNNING),
     PADDLECLAS_2023: ("paddleclas", {"iteration": 11, "loss": 8.3496}, RUNNING),
     PADDLECLAS_2_0: ("paddleclas", {"mean_seconds": 0.2568, "seconds": None}, RUNNING),
