@@ -247,7 +247,7 @@ class _HfTrainerReader(LineReader):
         The log may lack the bars of its beginning, or the last ones: their times show it.
         """
         bar = self._bars.get(planned)
-        if bar is None or not seconds > 0:
+        if bar is None or not (planned and seconds > 0):
             return 0, planned
         drawn = bar.last - bar.first
         pace = (bar.ended - bar.elapsed) / drawn if drawn else seconds / planned

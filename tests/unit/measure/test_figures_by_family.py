@@ -354,6 +354,11 @@ def test_slow_steps_are_those_of_the_bar_or_head_where_their_rate_has_few_digits
     assert found.rate == pytest.approx(16 * ran / seconds, rel=2e-3)
 
 
+def test_a_bar_of_no_steps_states_none() -> None:
+    log = [" 10%|# | 3/0 [00:10<00:01,  9it/s]", last(20.0, 1.0, 0, 200)]
+    assert measured(log, format="hf-trainer", batch_size=None).rate == 10.0
+
+
 def test_the_rate_of_a_run_states_the_time_of_the_evaluations_in_it() -> None:
     evaluation = "{'eval_loss': 1.0, 'eval_runtime': 1.5, 'epoch': 5.0}"
     inside = [*head(1250), evaluation, evaluation]
