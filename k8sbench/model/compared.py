@@ -134,6 +134,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Share by which the second side may be slower; None without a limit."""
     floor: float
     """Smallest change of a case without enough earlier sets, as a share."""
+    a_is_newer: bool = False
+    """True if no set of the second side is newer than the first side's newest."""
     cases: tuple[Compared, ...]
     causes: tuple[Cause, ...] = ()
     """Likely causes of the changes, likeliest first."""

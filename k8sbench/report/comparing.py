@@ -6,7 +6,6 @@ Below the table, each reason stands once: what these runs can show, why a case h
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -286,12 +285,6 @@ def _figure(side: Figures | None) -> str:
     return f"{formats.rate(side.spread.median)} ±{spread}"
 
 
-def _newest(sides: Iterable[Figures | None]) -> float:
-    """Return when the newest set of a side began."""
-    began = (group.began[1] for side in sides if side is not None for group in side.groups)
-    return max(began, default=-math.inf)
-
-
 def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
     """Write the notes below the table, each cause once."""
     sides = [side for case in compared.cases for side in (case.a, case.b) if side is not None]
@@ -300,9 +293,9 @@ def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
     units = group_words.units(case.group for case in compared.cases)
     lines += [f"Units: {'; '.join(units.values())}."] if len(units) > 1 else []
     lines += _abilities(compared, names)
-    a_sides, b_sides = [case.a for case in compared.cases], [case.b for case in compared.cases]
-    newer, its = ("A", a_sides) if _newest(a_sides) > _newest(b_sides) else ("B", b_sides)
-    for case, name, side in zip(compared.cases, names, its, strict=True):
+    newer = "A" if compared.a_is_newer else "B"
+    for case, name in zip(compared.cases, names, strict=True):
+        side = case.a if compared.a_is_newer else case.b
         own = side.sets if side is not None else ()
         if case.open is not None and case.open.since not in own:
             size = formats.signed_percent(case.open.change)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -86,20 +86,33 @@ def _compared(
     a: Side, b: Side, limit: float | None, floor: float, earlier: Earlier | None
 ) -> Comparison:
     cases = [_beside(mine, theirs) for mine, theirs in counterparts(a, b)]
-    judged = {} if earlier is None else _judged(a, b, earlier)
+    a_is_newer = _ended(a) >= _ended(b)
+    newer = a if a_is_newer else b
+    lines = {group.row.line for group in (*a.groups, *b.groups)}
+    judged = {} if earlier is None else _judged(newer, lines, earlier)
     _decide(cases, judged, limit, floor)
-    return Comparison(a=a.name, b=b.name, limit=limit, floor=floor, cases=tuple(cases))
+    return Comparison(
+        a=a.name,
+        b=b.name,
+        limit=limit,
+        floor=floor,
+        a_is_newer=a_is_newer,
+        cases=tuple(cases),
+    )
 
 
-def _judged(a: Side, b: Side, earlier: Earlier) -> dict[Line, Judged]:
+def _ended(side: Side) -> float:
+    """Return when the newest set of a side began."""
+    return max((group.began[1] for group in side.groups), default=-math.inf)
+
+
+def _judged(newer: Side, lines: Collection[Line], earlier: Earlier) -> dict[Line, Judged]:
     """Return what the series of each case says of the newer side.
 
     Where it says nothing of that side, which may be no set, it is the newest set before.
     """
-    newer = max((a, b), key=lambda side: max((g.began[1] for g in side.groups), default=0.0))
     own = {group.key.id for group in newer.groups}
     begin = min((group.began[0] for group in newer.groups), default=0.0)
-    lines = {group.row.line for group in (*a.groups, *b.groups)}
     wanted = {line[0] for line in lines}
     newest: dict[Line, GroupRow] = {}
     first: dict[Line, GroupRow] = {}
