@@ -44,7 +44,7 @@ NAMES = (
 """Families in detection order; our own first, whose start line decides."""
 _MODULES = (
     *("k8sbench", "openmmlab", "paddle", "pytorch", "hf_trainer"),
-    *("megatron", "language_models", "mlperf", "paddlenlp", "vision"),
+    *("megatron", "language_models", "gpt2", "mlperf", "paddlenlp", "vision"),
 )
 
 FAMILIES: dict[str, Family]
