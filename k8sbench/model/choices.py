@@ -20,16 +20,16 @@ from k8sbench.model.image import ImageTable, built_image, checked_image, image_f
 from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import SMOKE_MARK, Backend, Device, PlannedWindow, TrainersBy
 from k8sbench.model.pool import OTHER_VENDOR, NodePool, gpu_remark
-from k8sbench.model.request import (
+from k8sbench.model.request import SubmitRequest
+from k8sbench.model.spec import BenchmarkSpec, Variant
+from k8sbench.model.spec_values import AmpDtype, Framework, Impl, Precision, Preset
+from k8sbench.model.speed_options import (
     SWITCHES,
     Option,
-    SubmitRequest,
     check_speed_options,
     parsed_speed_options,
     without_fast,
 )
-from k8sbench.model.spec import BenchmarkSpec, Variant
-from k8sbench.model.spec_values import AmpDtype, Framework, Impl, Precision, Preset
 
 STEADY_SECONDS = 180.0
 """Minimum seconds of a throughput run on GPUs after the warm-up.

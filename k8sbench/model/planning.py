@@ -20,8 +20,9 @@ from k8sbench.model.kinds import default_kind
 from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import SMOKE_MARK, Device, RunPlan, is_bandwidth
 from k8sbench.model.program import SecretKey
-from k8sbench.model.request import Option, SubmitRequest, option_words, trainer_arguments
+from k8sbench.model.request import SubmitRequest
 from k8sbench.model.spec import BenchmarkSpec, Variant
+from k8sbench.model.speed_options import Option, option_words, trainer_arguments
 
 TRAINERS_MOUNT = "/opt/k8sbench"
 """Folder of our trainers in a container, by ConfigMap and by image."""

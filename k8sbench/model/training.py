@@ -16,8 +16,8 @@ from k8sbench.model.errors import NotFound, UsageError, did_you_mean
 from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import PlannedTraining, PlannedWindow, RunPlan
 from k8sbench.model.pool import claim
-from k8sbench.model.request import SPEED_ALONE, Option
 from k8sbench.model.spec_values import LengthUnit, Preset
+from k8sbench.model.speed_options import SPEED_ALONE, Option
 
 TIMEOUTS: dict[Preset, float] = {"smoke": 7200.0, "full": 14 * 86400.0}
 """Default limits, as in :mod:`~k8sbench.model.choices`.

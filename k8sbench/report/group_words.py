@@ -16,7 +16,7 @@ from k8sbench.model.identity import UNKNOWN
 from k8sbench.model.measurement import AccuracyResult, Measurement
 from k8sbench.model.plain_text import counted, significant
 from k8sbench.model.plan import SMOKE_MARK, RunPlan
-from k8sbench.model.request import option_words, speed_options_of
+from k8sbench.model.speed_options import option_words, speed_options_of
 from k8sbench.report import formats
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.model.request import FAST_OPTIONS, trainer_arguments
+from k8sbench.model.speed_options import FAST_OPTIONS, trainer_arguments
 from tests.trainers import runs
 from tests.trainers.checks import STEEP, run
 from tests.trainers.runs import Captured, losses

@@ -20,8 +20,8 @@ from k8sbench.model.identity import fields_for
 from k8sbench.model.measurement import Arithmetic
 from k8sbench.model.plan import SEQUENCE_LENGTH, is_bandwidth
 from k8sbench.model.published import Accuracy, Published
-from k8sbench.model.request import option_words
 from k8sbench.model.spec import BenchmarkSpec, Variant
+from k8sbench.model.speed_options import option_words
 
 _ID = {"batch_size": "batch", "gpu_model": "gpu-model"}
 """Field of the case → id of a difference, if not the field's name."""

@@ -13,7 +13,8 @@ from k8sbench.model import choices, identity, planning
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import BenchError
 from k8sbench.model.pool import CPU_POOL
-from k8sbench.model.request import SubmitRequest, parsed_speed_options
+from k8sbench.model.request import SubmitRequest
+from k8sbench.model.speed_options import parsed_speed_options
 from tests.unit import goldens
 
 FOLDER = Path(__file__).parent / "golden" / "plans"

@@ -6,7 +6,8 @@ import pytest
 
 from k8sbench.adapters.files import catalog
 from k8sbench.model.errors import UsageError
-from k8sbench.model.request import (
+from k8sbench.model.spec_values import Framework
+from k8sbench.model.speed_options import (
     COUNTS,
     FAST_OPTIONS,
     SIZES,
@@ -18,7 +19,6 @@ from k8sbench.model.request import (
     trainer_arguments,
     without_fast,
 )
-from k8sbench.model.spec_values import Framework
 from k8sbench.trainers.parts.settings import Defaults
 from tests import struct_docs
 from tests.tiers import ROOT

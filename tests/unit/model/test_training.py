@@ -10,8 +10,8 @@ from k8sbench.model import identity
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.request import SPEED_ALONE
 from k8sbench.model.spec import BenchmarkSpec
+from k8sbench.model.speed_options import SPEED_ALONE
 from k8sbench.model.training import claims
 from k8sbench.render.pod import environment
 from tests.unit.model import specs
