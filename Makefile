@@ -11,6 +11,8 @@
 #   make coverage                 the unit tests, and how much of k8sbench/ they run
 #   make test                     all of it and every tier that this machine can run: what CI runs
 #   make tests                    the tests of `make test` alone
+#   make times                    what each stage and test of the last `make test` cost
+#   make mutations [PART=...]     plant faults in the product, and name those that no test finds
 #   make bench                    cost of many jobs, of observed ones, of Benchmarks, of large stores
 #   make upstream                 install the published programs that tests/upstream runs
 #   make soak                     what is too slow for CI: tests marked soak, ten times the examples,
@@ -60,7 +62,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .PHONY: help demo quick test check lint types imports size unit coverage tests soak
-.PHONY: bench gpu-figures golden constraints dist clean images push save upstream
+.PHONY: times mutations bench gpu-figures golden constraints dist clean images push save upstream
 .PHONY: soak-kubernetes release publish
 # Two of pip at once in one environment would be one too many; pytest takes the cores by itself.
 .NOTPARALLEL:
@@ -146,6 +148,8 @@ SERVER_TIERS := tests/cluster tests/node tests/chart tests/prometheus tests/brow
 BY_FILE := $(TWO) --dist loadfile --no-loadscope-reorder
 # Frameworks side by side get in each other's way where each sees all cores.
 ON_A_CORE := -p tests.harness.pinning
+# Records what a stage costs, for `make times`.
+STAGE := $(VENV)/bin/python -m tests.times run
 # What is marked with a tier needs more than Python packages (tests/README.md).
 UNIT := tests/unit tests/simulation -m 'not tier and not slow' --hypothesis-profile=quick $(BY_FILE)
 
@@ -156,9 +160,15 @@ coverage: $(SMALL_STAMP)
 	$(PYTEST) $(UNIT) --cov --cov-report=term:skip-covered
 
 tests: $(ALL_STAMP)
-	$(PYTEST) $(BY_FILE) $(ON_A_CORE) $(addprefix --ignore=,$(SERVER_TIERS))
-	$(VENV)/bin/python -m tests.rerun $(BY_FILE) $(SERVER_TIERS)
+	$(STAGE) main $(PYTEST) -p tests.times --times=main $(BY_FILE) $(ON_A_CORE) $(addprefix --ignore=,$(SERVER_TIERS))
+	$(STAGE) servers $(VENV)/bin/python -m tests.rerun -p tests.times --times=servers $(BY_FILE) $(SERVER_TIERS)
 	$(VENV)/bin/python -m tests.tiers
+
+times: $(SMALL_STAMP)
+	$(VENV)/bin/python -m tests.times
+
+mutations: $(SMALL_STAMP)
+	$(VENV)/bin/python -m tests.mutations $(PART)
 
 bench: $(ALL_STAMP)
 	$(VENV)/bin/python tests/bench/many_jobs.py
