@@ -53,6 +53,8 @@ from tests.simulation.store import Disk, SimulatedClaims, SimulatedStore
 from tests.simulation.with_operator import ACTS
 from tests.simulation.world import Faults, Process
 
+pytestmark = pytest.mark.timeout(900)
+
 SCHEDULES = 1_000
 """Schedules of ``make unit``."""
 MORE = 4_000
