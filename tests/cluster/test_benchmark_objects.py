@@ -286,11 +286,10 @@ def test_kubectl_alone_runs_a_benchmark_and_reads_its_result(
         ("nightly-1", "Succeeded"),
         ("nightly-2", "Succeeded"),
     ]
-    about = "--field-selector=involvedObject.kind=Benchmark"
 
     def told() -> list[str]:
-        path = "--output=jsonpath={.items[*].reason}"
-        return namespace.kubectl("get", "events", about, path).split()
+        events = namespace.get("events")
+        return [one["reason"] for one in events if one["involvedObject"]["kind"] == "Benchmark"]
 
     until(lambda: "RunsSucceeded" in told(), "the event of the end")
     assert told().count("RunSucceeded") == 2

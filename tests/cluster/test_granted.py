@@ -259,16 +259,16 @@ def test_an_operator_and_its_users_are_granted_what_whole_sessions_use_and_nothi
 
 def fails_once(shell: Shell, name: str, case: Sequence[str]) -> None:
     """Leave a training, have its pods fail, and those of its next attempt succeed."""
-    of_run = f"--selector=k8sbench.io/run={name}-1"
+    of_run = f"k8sbench.io/run={name}-1"
 
     def pods(selector: str) -> int:
-        return len(shell.namespace.get("pods", selector))
+        return len(shell.namespace.get("pods", selector=selector))
 
     shell.run("submit", *case, *TRAINING, f"--run-id={name}")
     until(lambda: pods(of_run) == REPLICAS, f"the pods of {name}")
     shell.namespace.kubectl("delete", "configmaps", f"--selector={SELECTOR}")
     end = (f"{RUN_FOR}=0s", f"{EXIT_CODE}=1")
-    shell.namespace.kubectl("annotate", "pods", of_run, "--overwrite", *end)
+    shell.namespace.kubectl("annotate", "pods", f"--selector={of_run}", "--overwrite", *end)
     until(lambda: pods(f"{of_run},k8sbench.io/attempt=2") == REPLICAS, "the next attempt")
     shell.namespace.finish(f"{name}-1")
 

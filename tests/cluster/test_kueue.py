@@ -74,7 +74,7 @@ class Gate:
         """Let the run's next pod print a file."""
 
         def pods() -> list[str]:
-            found = self.namespace.get("pods", "--selector=k8sbench.io/run=run")
+            found = self.namespace.get("pods", selector="k8sbench.io/run=run")
             waiting = (pod for pod in found if "nodeName" not in pod["spec"])
             return [pod["metadata"]["name"] for pod in waiting]
 

@@ -62,7 +62,7 @@ class Attempts:
     """A job whose first pod fails, and whose second one succeeds."""
 
     def __init__(self, namespace: Namespace, proxy: FaultProxy, selector: str) -> None:
-        self.namespace, self.selector, self._proxy = namespace, f"--selector={selector}", proxy
+        self.namespace, self.selector, self._proxy = namespace, selector, proxy
         self._known: set[str] = set()
         self._refusal: Fault | None = None
         self._serve_no_other()
@@ -73,7 +73,7 @@ class Attempts:
         def new() -> list[str]:
             return [
                 pod["metadata"]["name"]
-                for pod in self.namespace.get("pods", self.selector)
+                for pod in self.namespace.get("pods", selector=self.selector)
                 if pod["metadata"]["name"] not in self._known
                 and pod["status"].get("phase") == "Running"
             ]

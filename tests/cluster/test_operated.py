@@ -205,8 +205,8 @@ def test_an_operator_that_is_away_is_named_and_its_objects_wait_for_it(
     assert "k8sbench watch" not in said
 
 
-def leases(shell: Shell) -> str:
-    return shell.namespace.kubectl("get", "leases", "--output=name")
+def leases(shell: Shell) -> list[str]:
+    return [each["metadata"]["name"] for each in shell.namespace.get("leases")]
 
 
 def test_the_runs_of_an_object_end_though_a_finalizer_holds_it(

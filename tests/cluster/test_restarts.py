@@ -64,7 +64,7 @@ class Training:
         """Wait until an attempt's pods are there, and run."""
 
         def all_run() -> bool:
-            pods = self.shell.namespace.get("pods", f"--selector=k8sbench.io/run={self.run_id}")
+            pods = self.shell.namespace.get("pods", selector=f"k8sbench.io/run={self.run_id}")
             mine = [pod for pod in pods if _attempt(pod) == attempt]
             return [pod["status"].get("phase") for pod in mine] == ["Running", "Running"]
 
@@ -121,7 +121,7 @@ def test_a_run_with_a_killed_worker_succeeds_as_attempt_2(shell: Shell, proxy: F
     with training.started() as submit:
         failed(training)
         held.wait()
-        assert not shell.namespace.get("pods", "--selector=k8sbench.io/run=killed")
+        assert not shell.namespace.get("pods", selector="k8sbench.io/run=killed")
         training.prints("two")
         held.end()
         training.runs(2)

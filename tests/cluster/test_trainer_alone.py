@@ -75,7 +75,7 @@ def trained(cluster: OwnCluster, tmp_path: Path) -> Iterator[Shell]:
 
 def left(shell: Shell) -> list[str]:
     """Return what there is of any run."""
-    return shell.namespace.kubectl("get", ",".join(MADE), "--output=name").split()
+    return [each["metadata"]["name"] for each in shell.namespace.get(",".join(MADE))]
 
 
 def test_a_run_reaches_its_end_and_leaves_nothing(trained: Shell) -> None:

@@ -13,9 +13,8 @@ CONTENT = ("data", "immutable")
 
 def trainers(namespace: Namespace) -> list[str]:
     """The names of the ConfigMaps with trainers."""
-    found = namespace.kubectl("get", "configmaps", "--output=name").split()
-    prefix = f"configmap/{CONFIG_MAP}"
-    return [one.removeprefix("configmap/") for one in found if one.startswith(prefix)]
+    names = [each["metadata"]["name"] for each in namespace.get("configmaps")]
+    return [name for name in names if name.startswith(CONFIG_MAP)]
 
 
 def test_two_runs_share_one_config_map(user: Path, namespace: Namespace) -> None:

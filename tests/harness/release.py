@@ -44,7 +44,7 @@ class Release:
     def pod(self) -> dict[str, Any]:
         """Return the pod of the operator, when its Deployment has it ready."""
         self.namespace.kubectl("rollout", "status", f"deployment/{OPERATOR}")
-        (found,) = self.namespace.get("pods", "--selector=app.kubernetes.io/component=operator")
+        (found,) = self.namespace.get("pods", selector="app.kubernetes.io/component=operator")
         assert isinstance(found, dict)
         return found
 

@@ -9,6 +9,11 @@ from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import kubernetes
+from kubernetes.dynamic import DynamicClient, Resource
+from kubernetes.dynamic.exceptions import DynamicApiError
+from urllib3.exceptions import HTTPError
+
 from k8sbench.model.job_kind import JobKind
 from k8sbench.model.kinds import PYTORCH_JOB
 from tests.harness.cluster import network
@@ -33,6 +38,8 @@ class Cluster:
         self.kubeconfig = kubeconfig
         cache, config = f"--cache-dir={scratch / 'kubectl'}", f"--kubeconfig={kubeconfig}"
         self._kubectl = (str(kubectl), cache, config)
+        self._types = scratch / "types.json"
+        """The types that the cluster serves, for :meth:`get`."""
         self._direct = direct
 
     @functools.cached_property
@@ -68,10 +75,53 @@ class Cluster:
             raise KubectlFailed(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
 
-    def get(self, *words: str) -> Any:
-        """Run ``kubectl get`` and return the object, or the list of them."""
-        found = json.loads(self.kubectl("get", *words, "--output=json"))
-        return found["items"] if found.get("kind") == "List" else found
+    def get(
+        self, kinds: str, name: str | None = None, *, namespace: str = "", selector: str = ""
+    ) -> Any:
+        """Get an object, or the list of them, whose kinds and labels are named as for kubectl.
+
+        Raises KubectlFailed. Tests look again and again until something holds: a kubectl for each
+        look would take a processor.
+        """
+        kind, _, named = kinds.partition("/")
+        if name or named:
+            return self._read(kind, name=name or named, namespace=namespace)
+        listed = [
+            self._read(each, namespace=namespace, label_selector=selector)
+            for each in kinds.split(",")
+        ]
+        return [item for found in listed for item in found["items"]]
+
+    def _read(self, kind: str, **where: str) -> dict[str, Any]:
+        given = {key: value for key, value in where.items() if value}
+        try:
+            found: dict[str, Any] = self._client.get(self._type(kind), **given).to_dict()
+        except (DynamicApiError, HTTPError, OSError) as wrong:
+            raise KubectlFailed(f"get {kind} {given}: {wrong}") from wrong
+        return found
+
+    def _type(self, kind: str) -> Resource:
+        """Return the type that kubectl takes for a name; raises KubectlFailed."""
+        for attribute in ("name", "singular_name"):
+            found = [
+                each
+                for each in self._client.resources.search(**{attribute: kind})
+                if "/" not in each.name and each.preferred
+            ]
+            if found:
+                # Events are of two groups: kubectl takes that of the core.
+                return min(found, key=lambda each: str(each.group or ""))
+        raise KubectlFailed(f"the cluster has no {kind}")
+
+    @functools.cached_property
+    def _client(self) -> DynamicClient:
+        configuration = kubernetes.client.Configuration()
+        # A proxy knows nothing of the addresses of our own.
+        configuration.proxy = None
+        client = kubernetes.config.new_client_from_config(
+            str(self.kubeconfig), client_configuration=configuration
+        )
+        return DynamicClient(client, cache_file=str(self._types))
 
     @contextlib.contextmanager
     def lines(self, *words: str) -> Iterator[Iterator[str]]:

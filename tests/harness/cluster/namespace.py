@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import secrets
 from collections.abc import Callable
@@ -50,9 +49,9 @@ class Namespace:
         """Run kubectl in the namespace."""
         return self.cluster.kubectl("--namespace", self.name, *words, given=given)
 
-    def get(self, *words: str) -> Any:
+    def get(self, kinds: str, name: str | None = None, *, selector: str = "") -> Any:
         """Get an object, or the list of them."""
-        return self.cluster.get("--namespace", self.name, *words)
+        return self.cluster.get(kinds, name, namespace=self.name, selector=selector)
 
     def create(self, *wanted: dict[str, Any]) -> None:
         """Create objects, as strictly as the API server can."""
@@ -142,5 +141,4 @@ def _conditions(thing: dict[str, Any]) -> list[dict[str, Any]]:
 
 def events_of(namespace: Namespace, reason: str) -> list[str]:
     """Return the messages of the events of a reason."""
-    found = json.loads(namespace.kubectl("get", "events", "--output=json"))["items"]
-    return [event["message"] for event in found if event["reason"] == reason]
+    return [event["message"] for event in namespace.get("events") if event["reason"] == reason]

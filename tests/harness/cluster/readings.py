@@ -1,7 +1,6 @@
 """State of a job on a live cluster, by the product's functions."""
 
 import contextlib
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -63,8 +62,7 @@ class Follower:
         return self.until(lambda reading: reading.phase.final)
 
     def _fetch(self) -> None:
-        text = self.namespace.kubectl("get", "pytorchjobs,pods,events", "--output=json")
-        found = json.loads(text)["items"]
+        found = self.namespace.get("pytorchjobs,pods,events")
         jobs = [one for one in found if one["kind"] == "PyTorchJob"]
         job = next((one for one in jobs if one["metadata"]["name"] == self.plan.job_name), None)
         self.seen.deleted = job is None and self.seen.job is not None

@@ -222,10 +222,9 @@ class Shell:
 
     def on_cluster(self, kind: str | None = None) -> list[str]:
         """Return the names of k8sbench's jobs, or of another kind."""
-        ours = "--selector=app.kubernetes.io/managed-by=k8sbench"
-        kinds = kind or self.kind.plural
-        found = self.namespace.kubectl("get", kinds, ours, "--output=name").split()
-        return [name.partition("/")[2] for name in found]
+        ours = "app.kubernetes.io/managed-by=k8sbench"
+        found = self.namespace.get(kind or self.kind.plural, selector=ours)
+        return [each["metadata"]["name"] for each in found]
 
     def _changed(self, changes: dict[str, str | None]) -> dict[str, str]:
         changed = {**self.environment, **changes}
