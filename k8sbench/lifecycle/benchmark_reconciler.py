@@ -223,10 +223,11 @@ class Benchmarks:
                 known.is_over = known.is_checked = not known.runs
                 known.planned = len(known.runs)
         elif not known.is_over:
-            is_ours = bool(known.made) and not benchmark_status.differs(
-                known.made, benchmark.status
+            known.is_over = known.is_checked = (
+                benchmark.is_over
+                and bool(known.made)
+                and not benchmark_status.differs(known.made, benchmark.status)
             )
-            known.is_over = known.is_checked = benchmark.is_over and is_ours
         known.benchmark = benchmark
         for run in known.active:
             spec = benchmark.spec

@@ -14,6 +14,7 @@ from k8sbench.lifecycle.object_runs import Recording
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import BenchError
+from k8sbench.model.group import Group
 from k8sbench.model.run import Run
 
 
@@ -58,6 +59,8 @@ class KnownObject(msgspec.Struct, kw_only=True):
     made: Mapping[str, Any] = {}
     make_at: float = -math.inf
     """Time to make it again from the same facts."""
+    grouped: tuple[Sequence[Run], Sequence[Group]] = ((), ())
+    """The runs of the latest status, and their groups: most statuses are of the same runs."""
     expires: tuple[float, float] | None = None
     """Time to delete the object: by its status, Unix seconds, and by this clock."""
 

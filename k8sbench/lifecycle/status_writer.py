@@ -10,6 +10,7 @@ from typing import Any
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.known_object import KnownObject
 from k8sbench.lifecycle.turns import Turns
+from k8sbench.measure.group import grouping
 from k8sbench.model.benchmark_object import OVER, Benchmark
 from k8sbench.model.run import Run
 from k8sbench.ports import Clock
@@ -84,7 +85,7 @@ class StatusWriter:
         if sum(one.writes is not None for one in every) >= WRITES:
             return
         if known.is_over:
-            known.runs = {}
+            known.runs, known.grouped = {}, ((), ())
             if self._has_expired(known, now) and not benchmark.is_deleted:
                 known.writes = self._start_write(self._objects.delete, benchmark)
                 return
@@ -128,6 +129,8 @@ class StatusWriter:
         if facts != known.facts or now >= known.make_at:
             known.facts = facts
             known.make_at = now + AGAIN_SECONDS
+            if known.grouped[0] != runs:
+                known.grouped = (runs, grouping.groups(runs))
             known.made = benchmark_status.status_of(
                 known.benchmark,
                 runs,
@@ -138,6 +141,7 @@ class StatusWriter:
                 refusal=refusal,
                 ahead=ahead,
                 now=self._clock(),
+                groups=known.grouped[1],
             )
         return known.made
 

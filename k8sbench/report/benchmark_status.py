@@ -10,7 +10,7 @@ from k8sbench.measure.group import grouping
 from k8sbench.model import creation, times
 from k8sbench.model.benchmark_object import COMPLETE, VALID, Benchmark, ObjectPhase, StatusEvent
 from k8sbench.model.errors import BenchError, few
-from k8sbench.model.group import Group
+from k8sbench.model.group import Group, Member
 from k8sbench.model.kube import conditions, is_true
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import counted
@@ -35,6 +35,7 @@ def status_of(
     refusal: str = "",
     ahead: Sequence[str] = (),
     now: float,
+    groups: Sequence[Group] | None = None,
 ) -> dict[str, Any]:
     """Return the status as a merge patch: None removes a field.
 
@@ -42,7 +43,8 @@ def status_of(
     before they are planned. ``retried`` is the value of ``retry`` that this answers. With a
     ``problem`` they cannot be planned. If the object ``is_left``, nobody starts the planned runs
     that are not recorded. ``refusal`` is why they are not planned yet, or why their place creates
-    no jobs; ``ahead`` are the runs that have the turns of the set.
+    no jobs; ``ahead`` are the runs that have the turns of the set. ``groups`` are those of the
+    runs, where they are at hand.
     """
     ended = sum(_has_ended(run, now) for run in runs)
     is_cancelled = benchmark.spec.cancel and ended == len(runs)
@@ -50,7 +52,8 @@ def status_of(
     not_started = total - len(runs) if is_left or benchmark.spec.cancel else 0
     is_planned_end = planned is not None and ended + not_started == planned
     is_complete = problem is not None or is_cancelled or is_planned_end
-    groups = grouping.groups(runs) if runs else []
+    if groups is None:
+        groups = grouping.groups(runs) if runs else []
     rows = [_row(group, runs, now) for group in groups]
     phase = _phase(benchmark, runs, problem, is_complete=is_complete, not_started=not_started)
     without_memory = out_of_memory_ids(runs)
@@ -76,6 +79,7 @@ def status_of(
         message += f"; {few([run.run_id for run in stuck])}: {stuck[0].history[-1].cause}"
         reason = "ChangeNeeded"
     only = rows[0] if len(rows) == 1 else {}
+    members = {member.run_id: member for group in groups for member in group.members}
     return {
         "observedGeneration": benchmark.generation,
         "observedRetry": retried,
@@ -98,7 +102,7 @@ def status_of(
             _condition(benchmark, now, VALID, *_validity(judged, is_complete=is_complete)),
         ],
         "rows": rows[:MOST],
-        "runs": [_run(run, groups, ahead) for run in runs[-MOST:]],
+        "runs": [_run(run, members.get(run.run_id), ahead) for run in runs[-MOST:]],
     }
 
 
@@ -205,9 +209,7 @@ def _row(group: Group, runs: Sequence[Run], now: float) -> dict[str, Any]:
     )
 
 
-def _run(run: Run, groups: Sequence[Group], ahead: Sequence[str]) -> dict[str, Any]:
-    members = {member.run_id: member for group in groups for member in group.members}
-    member = members.get(run.run_id)
+def _run(run: Run, member: Member | None, ahead: Sequence[str]) -> dict[str, Any]:
     latest = run.history[-1]
     rate = None if member is None else member.rate
     cause = latest.cause
@@ -234,9 +236,9 @@ def differs(status: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
 
 
 def _changes(new: Any, old: Any) -> bool:
-    if isinstance(new, Mapping):
-        return not isinstance(old, Mapping) or differs(new, old)
-    return bool(new != old)
+    if new == old:
+        return False
+    return not (isinstance(new, Mapping) and isinstance(old, Mapping)) or differs(new, old)
 
 
 def tells_the_same(status: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
