@@ -56,6 +56,7 @@ Without vowels, so that no words appear, and without letters that read alike.
 TOKEN_LENGTH = 6
 UNKNOWN = "unknown"
 """GPU model of runs that report none."""
+_JSON = msgspec.json.Encoder(order="deterministic")
 
 
 def draw_set_name(*, at: float, token: str) -> str:
@@ -355,7 +356,13 @@ NOT_DECIDING = {
 @functools.cache
 def fields_for(use: Use) -> tuple[str, ...]:
     """Return the names of the fields for one use, in the list's order."""
-    return tuple(field.name for field in CASE_FIELDS if use in field.uses)
+    return tuple(field.name for field in _fields(use))
+
+
+@functools.cache
+def _fields(use: Use, but: Use | None = None) -> tuple[CaseField, ...]:
+    """Return the fields for one use, without those for another, in the list's order."""
+    return tuple(field for field in CASE_FIELDS if use in field.uses and but not in field.uses)
 
 
 def case_key(plan: RunPlan) -> str:
@@ -377,8 +384,7 @@ def case_values(plan: RunPlan, *, but: Use | None = None) -> dict[str, str]:
     """
     return {
         field.name: _encoded(plan, value).decode()
-        for field in CASE_FIELDS
-        if "case" in field.uses and but not in field.uses
+        for field in _fields("case", but)
         if (value := field.value(plan)) is not None
     }
 
@@ -464,9 +470,7 @@ def group_key(
     reported |= {"data_digest": data_digest, "weights_digest": weights_digest}
     reported |= {"training": training}
     values = {
-        field.name: reported.get(field.name) or field.value(plan)
-        for field in CASE_FIELDS
-        if "group" in field.uses
+        field.name: reported.get(field.name) or field.value(plan) for field in _fields("group")
     }
     filled = {name: "-" if value is None else value for name, value in values.items()}
     return msgspec.convert(filled, GroupKey)
@@ -490,7 +494,7 @@ def _encoded(plan: RunPlan, value: object) -> bytes:
     A foreign command may hold host names, which begin with the id. Here they are those of the
     framework's usual job kind, so that the job kind makes no other case.
     """
-    text = msgspec.json.encode(value, order="deterministic")
+    text = _JSON.encode(value)
     if plan.run_id.encode() not in text:
         return text
     usual = default_kind(plan.framework)

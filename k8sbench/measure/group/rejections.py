@@ -267,12 +267,16 @@ def other_plans(candidates: Sequence[Candidate]) -> None:
 
     Environment variables, command, details of the pool.
     """
-    plans = {c.run.run_id: case_values(c.run.plan, but="group") for c in candidates if c.counts}
+    counted = [c for c in candidates if c.counts]
+    if len(counted) < 2:
+        return
+    plans = {c.run.run_id: case_values(c.run.plan, but="group") for c in counted}
     for name in sorted({name for values in plans.values() for name in values}):
         values = {
             run_id: values_of_run.get(name, "null") for run_id, values_of_run in plans.items()
         }
-        _reject_minority(candidates, values, MIXED_PLAN, f"its plan's {name}", shown=False)
+        if _differ(values):
+            _reject_minority(candidates, values, MIXED_PLAN, f"its plan's {name}", shown=False)
 
 
 def _states(name: str) -> Callable[[Candidate], str | None]:
@@ -303,9 +307,17 @@ def _text(value: object) -> str | None:
 
 def mixed(candidates: Sequence[Candidate]) -> None:
     """Reject runs that differ from the others in a trait, trait by trait."""
+    counted = [c for c in candidates if c.counts]
     for rule, what, value in _TRAITS:
-        values = {c.run.run_id: value(c) for c in candidates if c.counts}
-        _reject_minority(candidates, values, rule, what, shown=True)
+        values = {c.run.run_id: value(c) for c in counted}
+        if _differ(values):
+            _reject_minority(counted, values, rule, what, shown=True)
+            counted = [c for c in counted if c.counts]
+
+
+def _differ(values: Mapping[str, str | None]) -> bool:
+    """Return True if not all known values are equal."""
+    return len({*values.values()} - {None}) > 1
 
 
 def _reject_minority(
@@ -321,8 +333,6 @@ def _reject_minority(
     A run without a known value (None) is neither rejected nor counted.
     """
     known = Counter(value for value in values.values() if value is not None)
-    if len(known) < 2:
-        return
     winner, votes = min(known.items(), key=lambda item: (-item[1], item[0]))
     total = sum(known.values())
     majority = votes * 2 > total
