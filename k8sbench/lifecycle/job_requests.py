@@ -139,10 +139,12 @@ class JobRequests:
 
         A place that refuses jobs is asked for one at a time, the one that was tried least.
         """
+        if not self.to_create:
+            return []
         pending = len(self._sent("create"))
         if not self.gate.refusal:
             return list(self.to_create)[: REQUESTS - pending]
-        if pending or not self.to_create or not self.gate.is_due(self._context.monotonic()):
+        if pending or not self.gate.is_due(self._context.monotonic()):
             return []
         return [min(self.to_create, key=lambda run_id: self.to_create[run_id].tries)]
 

@@ -70,7 +70,8 @@ class Recording(msgspec.Struct, kw_only=True):
         """Record the next missing run, which then waits for its turn."""
         assert self.missing is not None
         case = self.missing.popleft().for_object(benchmark.uid, benchmark.name)
-        if again := self.broken_off.get(case_key(case.draft)):
+        again = self.broken_off and self.broken_off.get(case_key(case.draft))
+        if again:
             run = again.pop(0)
             run_id = reopened(run, case.like(run.plan), context).run_id
         else:
@@ -88,8 +89,10 @@ class Recording(msgspec.Struct, kw_only=True):
         by_case = {case_key(case.draft): case for case in self.cases}
         again = {}
         for run in runs:
+            if run.restarts or not creation.waits_for_turn(run):
+                continue
             case = by_case.get(case_key(run.plan))
-            if case is None or run.restarts or not creation.waits_for_turn(run):
+            if case is None:
                 continue
             is_same = case.draft.trainers_digest == run.plan.trainers_digest
             if not is_same and context.store.kept(run.run_id, run_artifacts.MANIFEST) is None:

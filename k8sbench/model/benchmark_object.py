@@ -7,7 +7,6 @@ submit, and its runs are named after it: ``NAME-1``, ``NAME-2`` and so on.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -128,8 +127,9 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
 
     def number_of(self, run_id: str) -> int | None:
         """Return the number in a run's name; None for another's name."""
-        found = re.fullmatch(rf"{re.escape(self.name)}-([1-9][0-9]*)", run_id)
-        return int(found[1]) if found else None
+        name, _, digits = run_id.rpartition("-")
+        is_number = digits.isascii() and digits.isdigit() and digits[0] != "0"
+        return int(digits) if is_number and name == self.name else None
 
     def last_number(self, run_ids: Iterable[str]) -> int:
         """Return the highest number of its runs among these; 0 if none is its."""

@@ -29,13 +29,9 @@ class Phase(enum.StrEnum):
     CANCELLED = "Cancelled"
     LOST = "Lost"
 
-    @property
-    def final(self) -> bool:
+    def __init__(self, text: str) -> None:
+        self.final = text in {"Succeeded", "Failed", "Cancelled", "Lost"}
         """True if the run cannot change any more."""
-        return self in FINAL
-
-
-FINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Phase.LOST})
 
 
 LOGS_BEING_READ = "logs-being-read"
