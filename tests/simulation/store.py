@@ -48,6 +48,8 @@ class Disk:
         """Time of the latest transition by run."""
         self.files: dict[tuple[str, str], bytes] = {}
         self.claimed: dict[str, Process] = {}
+        self._keys: dict[str, tuple[RunPlan, str]] = {}
+        """Plan and case key by run."""
         self.full_until = 0.0
         self.most = 1_000_000
         """Runs of a set that may count: valid ones, and those that go on."""
@@ -63,6 +65,13 @@ class Disk:
             for run_id, files in self.lines.items()
         }
         return backup
+
+    def case_key(self, run: Run) -> str:
+        """Return the key of a run's case; it is made anew only for another plan."""
+        known = self._keys.get(run.run_id)
+        if known is None or known[0] is not run.plan:
+            known = self._keys[run.run_id] = (run.plan, case_key(run.plan))
+        return known[1]
 
     def archived(self, run_id: str, replica: str) -> list[LogLine]:
         """Return the lines of a replica's present attempt."""
@@ -145,7 +154,7 @@ class SimulatedStore:
         taken = {
             run.plan.repeat
             for run in self.disk.rows.values()
-            if run.plan.set_name == set_name and case_key(run.plan) == case_key_
+            if run.plan.set_name == set_name and self.disk.case_key(run) == case_key_
         }
         return next(number for number in range(1, 1000) if number not in taken)
 
@@ -163,7 +172,7 @@ class SimulatedStore:
             raise UsageError(f"There is a run {plan.run_id} already.")
         for run in self.disk.rows.values():
             same = (run.plan.set_name, run.plan.repeat) == (plan.set_name, plan.repeat)
-            if same and case_key(run.plan) == case_key(plan) and not has_job:
+            if same and self.disk.case_key(run) == case_key(plan) and not has_job:
                 raise RepeatTaken("The repeat is taken.")
         runs = self.disk.rows.values()
         if sum(not run.phase.final or bool(run.measurement) for run in runs) >= self.disk.most:

@@ -249,11 +249,12 @@ class WithOperator(Schedule):
 
     def _check_more(self, uid: str, run: Run) -> None:
         """Check that a case of an object lacks one more run."""
+        disk = self._disk
         counting = [
             other.run_id
             for other in self.server.rows(uid)
             if other.run_id != run.run_id
-            and other.case_key == run.case_key
+            and disk.case_key(other) == disk.case_key(run)
             and (not other.is_closed or _is_valid(other))
         ]
         if len(counting) >= self._repeats[uid]:

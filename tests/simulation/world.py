@@ -125,7 +125,10 @@ class World:
 
     def stamp(self, at: float) -> float:
         """Return what the cluster's clock said at a time that has come."""
-        return at + next(ahead for since, ahead in reversed(self._ahead) if since <= at)
+        for since, ahead in reversed(self._ahead):
+            if since <= at:
+                return at + ahead
+        raise ValueError(f"{at} was before all time.")
 
     def set_cluster_clock(self) -> None:
         """Set the clock of the cluster."""
@@ -159,7 +162,6 @@ class World:
             at, _, sleeper = heapq.heappop(self._queue)
             self.now = max(self.now, at)
             if not sleeper.dead:
-                sleeper.parent = self._hub
                 sleeper.switch()
 
 
@@ -222,6 +224,35 @@ class Process:
         self.world.spawn(body, after)
 
 
+class Answer(Future[T]):
+    """The answer to a call, without the locks of a future: all of it is one thread's."""
+
+    def __init__(self) -> None:
+        self._is_done = False
+        self._error: BaseException | None = None
+        self._result: Any = None
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def set_result(self, result: T) -> None:
+        self._is_done, self._result = True, result
+
+    def set_exception(self, error: BaseException | None) -> None:
+        self._is_done, self._error = True, error
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        assert self._is_done
+        return self._error
+
+    def result(self, timeout: float | None = None) -> T:
+        assert self._is_done
+        if self._error is not None:
+            raise self._error
+        found: T = self._result
+        return found
+
+
 class Calls(Threads):
     """Thread pool of a process: each call is a delayed greenlet."""
 
@@ -230,7 +261,7 @@ class Calls(Threads):
 
     def start(self, call: Callable[[], T], name: str) -> Future[T]:
         """Have a call made."""
-        future: Future[T] = Future()
+        future = Answer[T]()
 
         def body() -> None:
             try:
