@@ -207,11 +207,16 @@ class Mutation(NamedTuple):
     violates: Invariant
     patches: list[tuple[Any, str, Any]]
     """Object, attribute and wrong value."""
+    begin: int = 0
+    """Seed at which the search begins, of a fault that few schedules show: one that did.
+
+    It saves time alone: all others follow if that one shows it no more.
+    """
 
 
 MUTATIONS = {
     "a job with unread logs is deleted": Mutation(
-        Invariant.LOGS_FIRST, [(ActiveRun, "_take_end", end_with_unread_logs)]
+        Invariant.LOGS_FIRST, [(ActiveRun, "_take_end", end_with_unread_logs)], begin=91
     ),
     "a lost answer is called failed": Mutation(
         Invariant.WAITS_FOR_PLACE,
@@ -224,7 +229,7 @@ MUTATIONS = {
         Invariant.ONE_PROCESS, [(SimulatedClaims, "claim", claim_without_asking)]
     ),
     "a wish is forgotten in an outage": Mutation(
-        Invariant.CANCEL_KEPT, [(job_requests, "is_refused", lambda _: True)]
+        Invariant.CANCEL_KEPT, [(job_requests, "is_refused", lambda _: True)], begin=248
     ),
     "a run is closed before its last line": Mutation(
         Invariant.MEASURED_WHOLE,
@@ -234,7 +239,9 @@ MUTATIONS = {
         ],
     ),
     "a run ends before its pods are listed": Mutation(
-        Invariant.MEASURED_WHOLE, [(end_detector, "must_list_pods", lambda *_: False)]
+        Invariant.MEASURED_WHOLE,
+        [(end_detector, "must_list_pods", lambda *_: False)],
+        begin=113,
     ),
     "a job is created before its run is recorded": Mutation(
         Invariant.RECORDED_FIRST, [(SimulatedStore, "record", record_later)]
@@ -253,13 +260,16 @@ MUTATIONS = {
     "what is being submitted is resumed": Mutation(
         Invariant.NO_EXTRA_RUN,
         [(submitting, "held_set", lambda *_, **__: contextlib.nullcontext())],
+        begin=472,
     ),
     "runs of other submits are overlooked": Mutation(
         Invariant.LIMIT, [(SimulatedClaims, "is_taken", lambda *_: False)]
     ),
-    "two submits count at once": Mutation(Invariant.LIMIT, [(SetTurns, "hold", lambda *_: True)]),
+    "two submits count at once": Mutation(
+        Invariant.LIMIT, [(SetTurns, "hold", lambda *_: True)], begin=307
+    ),
     "limits of other submits are overlooked": Mutation(
-        Invariant.LIMIT, [(SetTurns, "_limiting", limits_of_own)]
+        Invariant.LIMIT, [(SetTurns, "_limiting", limits_of_own)], begin=107
     ),
     "a submit ends before its last status": Mutation(
         Invariant.OBJECTS_COMPLETE, [(SubmittedBenchmark, "end", lambda *_: None)]
@@ -274,7 +284,7 @@ MUTATIONS = {
         Invariant.NO_COPY, [(job_requests, "delete", delete_by_name_alone)]
     ),
     "what another store owns is acted on": Mutation(
-        Invariant.OWN_JOBS, [(decide, "advance", overlook_the_owner)]
+        Invariant.OWN_JOBS, [(decide, "advance", overlook_the_owner)], begin=120
     ),
     "a measured run is measured once more": Mutation(
         Invariant.MEASURED_ONCE,
@@ -324,16 +334,16 @@ MUTATIONS = {
         Invariant.READY, [(Schedule, "context", with_one_clock)]
     ),
     "a run's time goes by a clock that is set": Mutation(
-        Invariant.TIME_LIMIT, [(decide, "see_time", count_time_by_stamps)]
+        Invariant.TIME_LIMIT, [(decide, "see_time", count_time_by_stamps)], begin=130
     ),
     "an object that is held goes on": Mutation(
         Invariant.NO_JOB_AFTER_CANCEL, [(benchmark_object, "spec_of_deleted", lambda spec: spec)]
     ),
     "a status from while nobody looked is believed": Mutation(
-        Invariant.STATUS, [(Benchmarks, "_check_end", lambda *_: None)]
+        Invariant.STATUS, [(Benchmarks, "_check_end", lambda *_: None)], begin=1392
     ),
     "kept jobs are forgotten": Mutation(
-        Invariant.NO_JOB_LEFT, [(Benchmarks, "_delete_kept", lambda *_: None)]
+        Invariant.NO_JOB_LEFT, [(Benchmarks, "_delete_kept", lambda *_: None)], begin=87
     ),
 }
 
@@ -344,7 +354,8 @@ def test_a_fault_of_the_program_violates_its_invariant(
 ) -> None:
     for target, name, wrong in mutation.patches:
         monkeypatch.setattr(target, name, wrong, raising=name != "min")
-    assert any(_violated(seed) is mutation.violates for seed in range(MOST))
+    seeds = (*range(mutation.begin, MOST), *range(mutation.begin))
+    assert any(_violated(seed) is mutation.violates for seed in seeds)
 
 
 def _violated(seed: int) -> Invariant | None:
