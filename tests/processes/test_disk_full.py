@@ -2,41 +2,19 @@
 
 import pathlib
 import subprocess
-import sys
 
 import pytest
 
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.ports.store import RunFilter
-from tests.harness import disks
-from tests.tiers import ROOT
+from tests.harness import children, disks
+from tests.processes import programs
 from tests.unit.store.index_checks import differences, reindexed
-
-FILLS = """
-import sys
-sys.path.insert(0, sys.argv[2])
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.model.errors import StoreError
-from k8sbench.model.phase import Phase
-from tests.unit.store.examples import NOW, measurement, plan, step
-recorded = []
-try:
-    with open_store(sys.argv[1]) as store:
-        for number in range(1, 100_000):
-            run_id = f"seg-{number}"
-            store.record(plan(run_id, repeat=number), at=NOW + number, process=None)
-            recorded.append(run_id)
-            store.move(run_id, step(Phase.SUCCEEDED))
-            store.measured(run_id, measurement())
-except StoreError as wrong:
-    print(len(recorded))
-    print(wrong)
-"""
 
 
 def fill(root: pathlib.Path) -> tuple[int, str]:
     done = subprocess.run(
-        [sys.executable, "-c", FILLS, str(root), str(ROOT)],
+        children.command(programs.fill_disk, root),
         check=True,
         capture_output=True,
         text=True,

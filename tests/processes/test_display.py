@@ -11,28 +11,18 @@ import re
 import select
 import struct
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from tests.harness import children
+from tests.processes import drawing
 from tests.tiers import ROOT
 from tests.unit.presence import present
 
 PATIENCE = 120.0
-DRIVER = """
-import sys
-from k8sbench.cli.running import reporting
-from k8sbench.cli.terminal import output
-from k8sbench.model.phase import Phase
-from tests.unit.cli.live_runs import *
-with reporting(lambda: NOW) as tell:
-    for said in sys.stdin:
-        exec(said)
-"""
-"""Executes the lines of its stdin; always removes the display at its end."""
 PIECES = re.compile(r"\x1b\[\??(?P<number>[0-9;]*)(?P<what>[A-Za-z])|.", re.DOTALL)
 BEGUN = re.compile(r"\x1b(\[\??[0-9;]*)?\Z")
 """A code of which the rest has not come yet."""
@@ -101,7 +91,7 @@ class Terminal:
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         bare = {key: value for key, value in os.environ.items() if key not in UNCLEAN}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", DRIVER],
+            children.command(drawing.draw),
             cwd=ROOT,
             env={**bare, **environ},
             stdin=subprocess.PIPE,

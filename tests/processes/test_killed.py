@@ -7,7 +7,7 @@ row.
 import pathlib
 import signal
 import subprocess
-import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -17,51 +17,23 @@ from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.lifecycle.lost_runs import mark_lost_runs
 from k8sbench.model.phase import Phase
 from k8sbench.ports.store import RunFilter
-from tests.tiers import ROOT
+from tests.harness import children
+from tests.processes import killed_writers
+from tests.processes.killed_writers import (
+    DIES_IN_A_FILE,
+    DIES_ONCE_SAVED,
+    MEASURES,
+    RECORDS,
+    RUNS,
+    SUCCEEDS,
+    WRITES_LAST_WORDS,
+)
 from tests.unit.store.index_checks import differences, reindexed
 
-BEGIN = """
-import itertools, os, signal, sys
-sys.path.insert(0, sys.argv[2])
-from k8sbench.adapters import processes
-from k8sbench.adapters.store import disk, index
-from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.adapters.store.sql_store import SqlStore
-from k8sbench.model.errors import RepeatTaken
-from k8sbench.model.identity import case_key
-from k8sbench.model.phase import Phase
-from k8sbench.ports.cluster import LogLine
-from tests.unit.store.examples import NOW, measurement, plan, step
 
-def die(*_, **__):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-store = open_store(sys.argv[1])
-me = processes.this_process()
-"""
-
-WRITES_FOR_EVER = (
-    BEGIN
-    + """
-for number in itertools.count(1):
-    run_id = f"seg-{os.getpid()}-{number}"
-    store.record(plan(run_id, set_name=run_id), at=NOW + number, process=me)
-    archive = store.archive(run_id)
-    store.move(run_id, step(Phase.RUNNING))
-    for line in range(20):
-        archive.write(LogLine(replica="master-0", at=NOW, text=f"iter {line} " + "x" * 300))
-    store.move(run_id, step(Phase.SUCCEEDED))
-    store.measured(run_id, measurement())
-    print(run_id, flush=True)
-"""
-)
-
-
-def start(code: str, root: pathlib.Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", code, str(root), str(ROOT)], stdout=subprocess.PIPE, text=True
-    )
+def start(function: Callable[..., object], *given: object) -> subprocess.Popen[str]:
+    command = children.command(function, *given)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def look(store: SqlStore) -> None:
@@ -70,7 +42,7 @@ def look(store: SqlStore) -> None:
 
 @pytest.mark.parametrize("kill_after", [1, 2, 4, 7])
 def test_killed_wherever_it_is(root: pathlib.Path, kill_after: int) -> None:
-    process = start(WRITES_FOR_EVER, root)
+    process = start(killed_writers.write_for_ever, root)
     assert process.stdout is not None
     reported = [process.stdout.readline().strip() for _ in range(kill_after)]
     process.send_signal(signal.SIGKILL)
@@ -98,24 +70,20 @@ def test_killed_wherever_it_is(root: pathlib.Path, kill_after: int) -> None:
         assert runs == {run.run_id: run for run in store.runs(RunFilter())}
 
 
-SAVED = "RunFolder.save = lambda *a, real=RunFolder.save: (real(*a), die())"
-
-
-def killed(code: str, root: pathlib.Path) -> None:
-    process = start(BEGIN + code, root)
+def killed(root: pathlib.Path, *steps: str) -> None:
+    process = start(killed_writers.take_steps, root, *steps)
     process.communicate(timeout=100)
     assert process.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("point", ["mkdir", "events.jsonl", "run.json"])
 def test_killed_between_the_folder_and_the_row_of_a_new_run(root: pathlib.Path, point: str) -> None:
-    patch = {
-        "mkdir": "disk.sync_folder = die",
-        "events.jsonl": "real = RunFolder.write\n"
-        "RunFolder.write = lambda *a: die() if a[1] == 'run.json' else real(*a)",
-        "run.json": SAVED,
+    dies = {
+        "mkdir": killed_writers.DIES_IN_A_FOLDER,
+        "events.jsonl": killed_writers.DIES_BEFORE_THE_RUN,
+        "run.json": killed_writers.DIES_ONCE_SAVED,
     }[point]
-    killed(f"{patch}\nstore.record(plan(), at=NOW, process=me)", root)
+    killed(root, dies, RECORDS)
     with open_store(str(root)) as store:
         look(store)
         # With its run.json it is on record; nothing was started, and the next command says so.
@@ -124,22 +92,17 @@ def test_killed_between_the_folder_and_the_row_of_a_new_run(root: pathlib.Path, 
         assert differences(store) == []
 
 
-SUCCEEDS = "store.move('seg-1', step(Phase.SUCCEEDED, NOW + 2))"
-MEASURES = "store.measured('seg-1', measurement())"
-
-
 @pytest.mark.parametrize(
     ("steps", "is_measured"),
     [
-        ([SAVED, SUCCEEDS], False),
-        ([SUCCEEDS, SAVED, MEASURES], True),
-        ([SUCCEEDS, "os.fsync = die", MEASURES], False),
+        ([DIES_ONCE_SAVED, SUCCEEDS], False),
+        ([SUCCEEDS, DIES_ONCE_SAVED, MEASURES], True),
+        ([SUCCEEDS, DIES_IN_A_FILE, MEASURES], False),
     ],
     ids=["after the event", "after the measurement", "in the measurement"],
 )
 def test_killed_before_a_row(root: pathlib.Path, steps: list[str], is_measured: bool) -> None:
-    begin = ["store.record(plan(), at=NOW, process=me)", "store.move('seg-1', step(Phase.RUNNING))"]
-    killed("\n".join(begin + steps), root)
+    killed(root, RECORDS, RUNS, *steps)
     with open_store(str(root)) as store:
         look(store)
         run = store.run("seg-1")
@@ -149,14 +112,7 @@ def test_killed_before_a_row(root: pathlib.Path, steps: list[str], is_measured: 
 
 
 def test_killed_while_it_ran(root: pathlib.Path) -> None:
-    killed(
-        "store.record(plan(), at=NOW, process=me)\n"
-        "store.move('seg-1', step(Phase.RUNNING))\n"
-        "archive = store.archive('seg-1')\n"
-        "archive.write(LogLine(replica='master-0', at=NOW, text='last words'))\n"
-        "die()",
-        root,
-    )
+    killed(root, RECORDS, RUNS, WRITES_LAST_WORDS)
     with open_store(str(root)) as store:
         look(store)
         run = store.run("seg-1")

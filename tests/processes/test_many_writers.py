@@ -8,47 +8,15 @@ from k8sbench.adapters.store.opening import open_store
 from k8sbench.model.phase import Phase
 from k8sbench.ports.store import RunFilter
 from tests.harness import children
-from tests.tiers import ROOT
+from tests.processes import programs
 from tests.unit.store.index_checks import differences
 
 RUNS = 50
 
-WRITER = """
-import json, sys
-sys.path.insert(0, sys.argv[2])
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.model.errors import RepeatTaken
-from k8sbench.model.identity import case_key
-from k8sbench.model.phase import Phase
-from tests.unit.store.examples import NOW, measurement, plan, step
-
-where, _, name, count = sys.argv[1:]
-store = open_store(where)
-print("ready", flush=True)
-sys.stdin.readline()
-key = case_key(plan())
-repeats = []
-for number in range(int(count)):
-    run_id = f"{name}-{number}"
-    while True:
-        repeat = store.next_repeat("nightly", key)
-        try:
-            store.record(plan(run_id, repeat=repeat), at=NOW + number, process=None)
-            break
-        except RepeatTaken:
-            pass
-    store.move(run_id, step(Phase.RUNNING))
-    store.move(run_id, step(Phase.SUCCEEDED))
-    store.measured(run_id, measurement(final_loss=float(repeat)))
-    repeats.append(repeat)
-store.close()
-print(json.dumps(repeats))
-"""
-
 
 def begun(root: pathlib.Path, names: str) -> list[subprocess.Popen[str]]:
     """Let processes begin at one moment."""
-    writers = [children.ready(WRITER, root, ROOT, name, RUNS) for name in names]
+    writers = [children.ready(programs.write_runs, root, name, RUNS) for name in names]
     children.begin(*writers)
     return writers
 

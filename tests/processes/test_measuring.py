@@ -12,17 +12,17 @@ import pytest
 
 from k8sbench.adapters import measuring
 from k8sbench.model.errors import StoreError
+from tests.harness import children
 from tests.unit.measure.recorded_runs import gap, run
 from tests.unit.measure.support import lines_of
 
 pytestmark = pytest.mark.tier("linux")
 
-PARENT = """
-import sys
-import msgspec
-from k8sbench.adapters import measuring
-measuring.measured_apart(msgspec.json.decode(sys.stdin.buffer.readline(), type=measuring.Task))
-"""
+
+def measure() -> None:
+    """Measure what stdin asks for, as the parent of a child."""
+    asked = msgspec.json.decode(sys.stdin.buffer.readline(), type=measuring.Task)
+    measuring.measured_apart(asked)
 
 
 def task(folder: pathlib.Path, **more: object) -> measuring.Task:
@@ -80,7 +80,7 @@ def test_a_child_has_low_priority_and_ends_with_its_parent(tmp_path: pathlib.Pat
     given = task(tmp_path)
     (tmp_path / "worker-0.log").unlink()
     os.mkfifo(tmp_path / "worker-0.log")
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE) as parent:
+    with subprocess.Popen(children.command(measure), stdin=subprocess.PIPE) as parent:
         assert parent.stdin is not None
         parent.stdin.write(msgspec.json.encode(given) + b"\n")
         parent.stdin.flush()

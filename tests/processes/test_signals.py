@@ -6,28 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from k8sbench.adapters.store import sql_store
+from k8sbench.cli import main
+from tests.harness import children
+from tests.processes import interrupting
 from tests.tiers import ROOT
 
-EARLY = """
-import os, signal, sys, importlib.abc
-class Interrupted(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name == {module!r}:
-            os.kill(os.getpid(), signal.SIGINT)
-sys.meta_path.insert(0, Interrupted())
-sys.argv = ["k8sbench", "list", "--store", {store!r}]
-from k8sbench.__main__ import run
-run()
-"""
-"""Sends itself Ctrl-C when a module is about to be imported."""
 
-
-@pytest.mark.parametrize(
-    "module", ["k8sbench.cli.main", "click", "k8sbench.adapters.store.sql_store"]
-)
+@pytest.mark.parametrize("module", [main.__name__, "click", sql_store.__name__])
 def test_ctrl_c_while_it_starts_ends_it_without_a_traceback(module: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", EARLY.format(module=module, store=str(tmp_path))],
+        children.command(interrupting.list_runs, module, tmp_path),
         capture_output=True,
         text=True,
         cwd=ROOT,

@@ -2,7 +2,6 @@
 
 import pathlib
 import subprocess
-import sys
 
 import pytest
 
@@ -10,7 +9,7 @@ from k8sbench.adapters.store.opening import open_store
 from k8sbench.model.errors import StoreError
 from k8sbench.ports.store import RunFilter
 from tests.harness import children, disks
-from tests.tiers import ROOT
+from tests.processes import programs
 from tests.unit.store.examples import NOW, fill, plan
 
 RUNS = ["seg-1", "seg-2", "seg-3"]
@@ -21,7 +20,7 @@ def test_a_store_on_a_disk_that_can_only_be_read(tmp_path: pathlib.Path, left: s
     with disks.small(tmp_path / "disk", "10m") as disk:
         root = disk / "store"
         if left == "by a killed process":
-            subprocess.run([sys.executable, "-c", FILLS_AND_DIES, root, ROOT], check=False)
+            subprocess.run(children.command(programs.fill_and_die, root, *RUNS), check=False)
             assert (root / "k8sbench.db-wal").stat().st_size > 0
         else:
             with open_store(str(root)) as store:
@@ -35,28 +34,6 @@ def test_a_store_on_a_disk_that_can_only_be_read(tmp_path: pathlib.Path, left: s
                 store.record(plan("seg-4", repeat=4), at=NOW, process=None)
 
 
-FILLS_AND_DIES = """
-import os, signal, sys
-sys.path.insert(0, sys.argv[2])
-from k8sbench.adapters.store.opening import open_store
-from tests.unit.store.examples import fill
-store = open_store(sys.argv[1])
-fill(store, "seg-1", "seg-2", "seg-3")
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-OPENS = """
-import sys
-from k8sbench.adapters.store import following, opening
-following.SHOWN_SECONDS = 0.0
-print("ready", flush=True)
-sys.stdin.readline()
-told = []
-with opening.open_store(sys.argv[1], tell=told.append) as store:
-    print(len(store.ids()), len(told))
-"""
-
-
 def test_one_of_several_processes_builds_the_index_and_the_others_wait(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -64,7 +41,7 @@ def test_one_of_several_processes_builds_the_index_and_the_others_wait(
     with open_store(str(root)) as store:
         fill(store, *(f"seg-{number}" for number in range(40)))
     (root / "k8sbench.db").unlink()
-    processes = [children.ready(OPENS, root) for _ in range(3)]
+    processes = [children.ready(programs.open_at_once, root) for _ in range(3)]
     children.begin(*processes)
     ends = [process.communicate(timeout=300) for process in processes]
     assert [err for _, err in ends] == ["", "", ""]

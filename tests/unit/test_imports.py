@@ -8,7 +8,10 @@ import sys
 
 import pytest
 
+from k8sbench.adapters.store import database
+from tests.harness import children
 from tests.tiers import ROOT
+from tests.unit import importing
 
 HEAVY = (
     *("kubernetes", "torch", "paddle", "numpy", "rich"),
@@ -19,19 +22,10 @@ CATALOG = {"jinja2", "yaml"}
 EXAMPLE = str(ROOT / "docs" / "examples" / "mmseg.log")
 MEASURE = ("measure", EXAMPLE, "--format", "mmseg", "--gpus", "8", "--warmup", "2")
 
-PROBE = """
-import io, json, sys
-from contextlib import redirect_stderr, redirect_stdout
-from k8sbench.cli.main import main
-with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-    code = main(sys.argv[1:])
-print(json.dumps([code, sorted({name.partition(".")[0] for name in sys.modules})]))
-"""
-
 
 def modules(*words: str) -> set[str]:
     done = subprocess.run(
-        [sys.executable, "-c", PROBE, *words], capture_output=True, text=True, check=True
+        children.command(importing.run, *words), capture_output=True, text=True, check=True
     )
     code, names = json.loads(done.stdout)
     assert code == 0, done.stderr
@@ -56,15 +50,6 @@ def test_a_command_imports_only_what_it_needs(words: tuple[str, ...], allowed: s
     assert modules(*words) & set(HEAVY) <= allowed
 
 
-ASKED = """
-from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.model.errors import Unreachable
-
-def answer(api, *_, **__):
-    raise Unreachable("It does not answer.", "")
-
-Api.check_answers = answer
-"""
 KUBECONFIG = """
 current-context: a
 contexts: [{name: a, context: {cluster: c, user: u}}]
@@ -76,8 +61,9 @@ users: [{name: u, user: {token: t}}]
 def test_a_detached_submit_imports_only_store_and_client(tmp_path: pathlib.Path) -> None:
     (tmp_path / "kubeconfig").write_text(KUBECONFIG)
     words = ["submit", "resnet50", "--gpus=1", "--detach", f"--kubeconfig={tmp_path}/kubeconfig"]
+    program = children.calling(importing.refuse_answers) + children.calling(importing.run, *words)
     done = subprocess.run(
-        [sys.executable, "-c", ASKED + PROBE, *words], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     code, names = json.loads(done.stdout)
     assert code == 6
@@ -87,4 +73,4 @@ def test_a_detached_submit_imports_only_store_and_client(tmp_path: pathlib.Path)
 def test_the_database_is_a_matter_of_the_stores_adapter() -> None:
     uses = re.compile(r"^\s*(import|from) sqlite3", re.MULTILINE)
     using = {path for path in (ROOT / "k8sbench").rglob("*.py") if uses.search(path.read_text())}
-    assert {path.parent for path in using} == {ROOT / "k8sbench" / "adapters" / "store"}
+    assert {path.parent for path in using} == {ROOT.joinpath(database.__file__).parent}

@@ -9,22 +9,18 @@ import sys
 import pytest
 
 from k8sbench.adapters.store.opening import open_store
-from k8sbench.cli import main
+from k8sbench.cli import commands, main
+from tests.harness import children
+from tests.unit import importing
 from tests.unit.store.examples import plan
 
 HEAVY = ("kubernetes", "sqlalchemy", "rich", "jinja2", "numpy", "psutil", "urllib3")
-PROBE = """
-import atexit, json, sys
-atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))
-from k8sbench.cli.main import main
-sys.exit(main())
-"""
 
 
 def completed(*words: str) -> tuple[list[str], set[str]]:
     """Return bash completions of the last word, and the imported modules."""
     done = subprocess.run(
-        [sys.executable, "-c", PROBE],
+        children.command(importing.complete),
         env={
             **os.environ,
             "_K8SBENCH_COMPLETE": "bash_complete",
@@ -125,7 +121,7 @@ def test_completion_makes_no_store_and_survives_a_damaged_index(
 def test_the_first_word_is_any_command_and_imports_none() -> None:
     found, modules = completed("")
     assert [line.removeprefix("plain,") for line in found] == list(main.COMMANDS)
-    assert not [each for each in modules if each.startswith("k8sbench.cli.commands.")]
+    assert not [each for each in modules if each.startswith(f"{commands.__name__}.")]
 
 
 def test_a_wrong_file_of_settings_keeps_no_shell_from_completing(

@@ -1,21 +1,16 @@
 """Prompts and refusals of ``store remove``; goldens cover other ``store`` commands."""
 
-import subprocess
 import sys
 from types import SimpleNamespace
 
 import click
 import pytest
 
-from k8sbench.adapters.store.sql_store import SqlStore
-from tests.tiers import ROOT
+from tests.harness import children
 from tests.unit.command_line import Cli
-from tests.unit.presence import present
+from tests.unit.store import programs
 
-
-@pytest.fixture(autouse=True)
-def _runs(runs: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+pytestmark = pytest.mark.usefixtures("runs")
 
 
 @pytest.mark.parametrize("answer", [True, False])
@@ -34,20 +29,8 @@ def test_on_a_terminal_it_is_asked(cli: Cli, monkeypatch: pytest.MonkeyPatch, an
     assert ("old-1" in cli("list", "-o", "name").out) is not answer
 
 
-CLAIMS = """
-import sys
-from k8sbench.adapters.store.opening import open_store
-store = open_store()
-store.claims.claim("seg-1")
-print(flush=True)
-sys.stdin.read()
-"""
-
-
 def test_a_run_that_another_process_follows_is_not_removed(cli: Cli) -> None:
-    words = [sys.executable, "-c", CLAIMS]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        present(other.stdout).readline()
+    with children.ready(programs.claim, "seg-1") as other:
         err = cli("store", "remove", "seg-1", "--yes", code=2).err
         assert "Another k8sbench process follows run seg-1" in err
         other.communicate()

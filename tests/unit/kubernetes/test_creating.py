@@ -8,7 +8,6 @@ import contextlib
 import json
 import math
 import subprocess
-import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -27,6 +26,7 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION
 from k8sbench.model.kube import JobOwner, Ownership
 from k8sbench.model.phase import Phase, Transition
+from tests.harness import children
 from tests.unit.kubernetes import objects
 from tests.unit.kubernetes.objects import JOB, condition, job, stamp
 from tests.unit.presence import present
@@ -129,19 +129,15 @@ def test_a_job_that_is_not_seen_yet_is_cancelled_by_its_uid(
     assert cancelled == [JOB] * is_ours
 
 
-HANGING = """
-import threading
-from types import SimpleNamespace
-from k8sbench.adapters.kubernetes import cluster
-cluster.CLOSE_SECONDS = 0.1
-here = cluster.KubernetesCluster(SimpleNamespace(place=SimpleNamespace(namespace="team")))
-here.start_request(threading.Event().wait)
-here.close()
-"""
+def close_while_a_request_hangs() -> None:
+    cluster.CLOSE_SECONDS = 0.1
+    here = KubernetesCluster(silent_api())
+    here.start_request(threading.Event().wait)  # type: ignore[arg-type]
+    here.close()
 
 
 def test_a_request_that_is_not_answered_does_not_hold_up_the_end_of_the_program() -> None:
-    subprocess.run((sys.executable, "-c", HANGING), check=True, timeout=100)
+    subprocess.run(children.command(close_while_a_request_hangs), check=True, timeout=100)
 
 
 def test_a_request_that_fails_by_a_fault_of_ours_is_noted_and_others_go_on() -> None:

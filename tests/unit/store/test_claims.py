@@ -23,22 +23,12 @@ from k8sbench.model.run import Process
 from k8sbench.ports.store import RunFilter
 from tests.harness import children
 from tests.unit.presence import present
+from tests.unit.store import programs
 from tests.unit.store.examples import NOW, PROCESS, plan, step
 
 Other = subprocess.Popen[str]
 PATIENCE = 60.0
 """Seconds until something that does not happen counts as broken."""
-
-OTHER = """
-import json, sys
-from k8sbench.adapters.store.opening import open_store
-
-store = open_store(sys.argv[1])
-print("ready", flush=True)
-for line in sys.stdin:
-    asked, run_id = line.split()
-    print(json.dumps(getattr(store.claims, asked)(run_id)), flush=True)
-"""
 
 
 def ask(other: Other, what: str, run_id: str = "seg-1") -> object:
@@ -51,7 +41,7 @@ def ask(other: Other, what: str, run_id: str = "seg-1") -> object:
 @pytest.fixture
 def other(sqlite_store: SqlStore) -> Iterator[Other]:
     """Another process, which shares nothing with this one but the store's place."""
-    with children.ready(OTHER, sqlite_store.root) as there:
+    with children.ready(programs.answer, sqlite_store.root) as there:
         yield there
         there.kill()
 
@@ -101,12 +91,9 @@ def test_the_claim_of_a_process_that_was_killed_is_free(
 # -- processes ------------------------------------------------------------------------------------
 
 
-SLEEP = "import sys; print('ready', flush=True); sys.stdin.read()"
-
-
 @pytest.fixture
 def asleep() -> subprocess.Popen[str]:
-    return children.ready(SLEEP)
+    return children.ready(programs.sleep)
 
 
 def test_a_process_that_was_killed_is_gone(asleep: subprocess.Popen[str]) -> None:

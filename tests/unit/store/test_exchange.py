@@ -9,7 +9,7 @@ import stat
 import subprocess
 import tarfile
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,7 @@ from k8sbench.ports.store import RunFilter
 from tests.harness import children
 from tests.unit.imports import foreign
 from tests.unit.presence import present
+from tests.unit.store import programs
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import (
     NOW,
@@ -306,12 +307,6 @@ def test_an_import_that_is_interrupted_leaves_nothing(
     assert imported(store, data)[0] == IDS
 
 
-IMPORT = """
-with open_store(words[0]) as store, open(words[1], "rb") as file:
-    exchange.import_runs(store, file, "x")
-"""
-
-
 @pytest.mark.parametrize(("point", "left"), [(1, 2), (2, 1)])
 def test_an_import_that_is_killed_is_taken_up_again(
     where: str, root: Path, other: SqlStore, data: bytes, tmp_path: Path, point: int, left: int
@@ -319,7 +314,8 @@ def test_an_import_that_is_killed_is_taken_up_again(
     file = tmp_path / "x.tar.gz"
     file.write_bytes(data)
     with open_store(where) as store:
-        children.killed_at("os.rename", "incoming", IMPORT, where, file, count=point)
+        importing = programs.import_runs
+        children.killed_at("os.rename", "incoming", importing, where, file, count=point)
         assert len(imported(store, data)[0]) == left
         assert everything(store) == everything(other)
         assert differences(store) == []
@@ -354,27 +350,20 @@ def test_a_run_is_removed_with_its_row_and_its_folder(filled: SqlStore) -> None:
     assert differences(filled) == []
 
 
-AFTER_THE_RENAME = """
-real = os.rename
-os.rename = lambda *names: (real(*names), os.kill(os.getpid(), signal.SIGKILL))
-"""
-
-
 @pytest.mark.parametrize(
-    ("event", "before", "left"),
+    ("event", "remove", "left"),
     [
-        ("os.rename", "", ["seg-1", "seg-2"]),
-        ("never", AFTER_THE_RENAME, ["seg-2"]),
-        ("os.rmdir", "", ["seg-2"]),
+        ("os.rename", programs.remove, ["seg-1", "seg-2"]),
+        ("never", programs.remove_and_die, ["seg-2"]),
+        ("os.rmdir", programs.remove, ["seg-2"]),
     ],
 )
 def test_a_removal_that_is_killed_has_happened_or_not_and_can_be_made_again(
-    sqlite_store: SqlStore, event: str, before: str, left: list[str]
+    sqlite_store: SqlStore, event: str, remove: Callable[[str, str], None], left: list[str]
 ) -> None:
     store = sqlite_store
     fill(store, "seg-1", "seg-2")
-    remove = f"store = open_store(words[0])\n{before}\nexchange.remove(store, 'seg-1')"
-    children.killed_at(event, "seg-1", remove, store.root)
+    children.killed_at(event, "seg-1", remove, store.root, "seg-1")
     if event != "never":  # between the folder and the row there is a moment
         assert differences(store) == []
     reindexed(store)
@@ -443,8 +432,7 @@ def test_a_prune_that_is_killed_is_ended_by_the_next(sqlite_store: SqlStore) -> 
     store = sqlite_store
     fill(store, "seg-1")
     archive(store, "hello", replica="worker-0")
-    prune = "exchange.prune(open_store(words[0]), 'seg-1', at=1.0, rule='first')"
-    children.killed_at("os.remove", "worker", prune, store.root)
+    children.killed_at("os.remove", "worker", programs.prune, store.root, "seg-1")
     assert exchange.printed(store.folder("seg-1")) != []
     exchange.prune(store, "seg-1", at=2.0, rule="second")
     assert names(store) == KEPT | {"pruned.json"}
@@ -461,8 +449,7 @@ def test_logs_that_are_gone_have_a_record_whenever_the_process_is_killed(
 ) -> None:
     fill(sqlite_store, "seg-1")
     folder = sqlite_store.folder("seg-1")
-    prune = "exchange.prune(open_store(words[0]), 'seg-1', at=1.0, rule='first')"
-    children.killed_at(event, part, prune, sqlite_store.root)
+    children.killed_at(event, part, programs.prune, sqlite_store.root, "seg-1")
     record = exchange.pruned(folder)
     assert len(exchange.printed(folder)) == 2 if record is None else record.files == 2
 

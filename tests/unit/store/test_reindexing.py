@@ -20,6 +20,7 @@ from k8sbench.model.run import Run, Wish
 from k8sbench.ports.store import RunFilter
 from tests.harness import children, old_store
 from tests.harness.cluster.limits import shorten
+from tests.unit.store import programs
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import (
     NOW,
@@ -138,16 +139,6 @@ def test_the_index_follows_folders_that_come_and_go(
     assert again.ids() == ["seg-9"]
 
 
-OPEN = """
-import sys
-from k8sbench.adapters.store.opening import open_store
-print("ready", flush=True)
-sys.stdin.readline()
-with open_store(sys.argv[1]) as store:
-    print(len(store.ids()), store.identity)
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("is_missing", [True, False])
 def test_whoever_opens_a_store_is_told_how_far_its_index_is(
@@ -170,7 +161,7 @@ def test_whoever_opens_a_store_is_told_how_far_its_index_is(
 
 
 def test_several_processes_may_open_a_store_first(root: Path) -> None:
-    processes = [children.ready(OPEN, root) for _ in range(3)]
+    processes = [children.ready(programs.open_at_once, root) for _ in range(3)]
     children.begin(*processes)
     ends = [process.communicate(timeout=100) for process in processes]
     assert [err for _, err in ends] == ["", "", ""]
@@ -281,8 +272,7 @@ def test_a_killed_reindex_is_made_again(root: Path, filled: list[Run], point: in
     """The points are: each file that is removed."""
     for name in ("k8sbench.db", "k8sbench.db-wal"):
         (root / name).write_bytes(b"garbage " * 1000)
-    reindex = "stores.reindex(words[0], print)"
-    children.killed_at("os.remove", "k8sbench.db", reindex, root, count=point)
+    children.killed_at("os.remove", "k8sbench.db", programs.reindex, root, count=point)
     stores.reindex(str(root), print)
     assert everything(root) == filled
 

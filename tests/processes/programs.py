@@ -1,0 +1,68 @@
+"""Programs on a store, which tests start as processes of their own."""
+
+import json
+import os
+import signal
+
+from k8sbench.adapters.store import following
+from k8sbench.adapters.store.opening import open_store
+from k8sbench.model.errors import RepeatTaken, StoreError
+from k8sbench.model.identity import case_key
+from k8sbench.model.phase import Phase
+from tests.harness import children
+from tests.unit.store.examples import NOW, fill, measurement, plan, step
+
+
+def fill_disk(root: str) -> None:
+    """Record runs until the disk is full; prints how many there are, and the error."""
+    recorded = []
+    try:
+        with open_store(root) as store:
+            for number in range(1, 100_000):
+                run_id = f"seg-{number}"
+                store.record(plan(run_id, repeat=number), at=NOW + number, process=None)
+                recorded.append(run_id)
+                store.move(run_id, step(Phase.SUCCEEDED))
+                store.measured(run_id, measurement())
+    except StoreError as wrong:
+        print(len(recorded))
+        print(wrong)
+
+
+def fill_and_die(root: str, *run_ids: str) -> None:
+    """Record runs, and leave the database open."""
+    store = open_store(root)
+    fill(store, *run_ids)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def open_at_once(root: str) -> None:
+    """Open a store when others do; prints how many runs it has, and how much was told."""
+    following.SHOWN_SECONDS = 0.0
+    children.say_ready()
+    told: list[str] = []
+    with open_store(root, tell=told.append) as store:
+        print(len(store.ids()), len(told))
+
+
+def write_runs(root: str, name: str, count: int) -> None:
+    """Record whole runs when others do; prints the repeats that they have got."""
+    store = open_store(root)
+    children.say_ready()
+    key = case_key(plan())
+    repeats = []
+    for number in range(count):
+        run_id = f"{name}-{number}"
+        while True:
+            repeat = store.next_repeat("nightly", key)
+            try:
+                store.record(plan(run_id, repeat=repeat), at=NOW + number, process=None)
+                break
+            except RepeatTaken:
+                pass
+        store.move(run_id, step(Phase.RUNNING))
+        store.move(run_id, step(Phase.SUCCEEDED))
+        store.measured(run_id, measurement(final_loss=float(repeat)))
+        repeats.append(repeat)
+    store.close()
+    print(json.dumps(repeats))
