@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.trainers.parts import settings
+from k8sbench.trainers.parts import samples, settings
 from k8sbench.trainers.parts.events import Journal, RankPlace
 from k8sbench.trainers.parts.samples import (
     ROUNDS,
@@ -185,7 +185,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(message: str, *, passing: bool = False) -> None:
         raise Ended(f"{'failed' if passing else 'error'}: {message}")
 
-    monkeypatch.setattr("k8sbench.trainers.parts.samples.refuse", refuse)
+    monkeypatch.setattr(samples, "refuse", refuse)
 
 
 def ledger(*argv: str) -> tuple[Ledger, list[str]]:
