@@ -64,7 +64,7 @@ def messages(opened: Page) -> list[str]:
 
 
 OUTSIDE = """() => [...document.querySelectorAll('caption, th, td')].filter(cell =>
-  cell.getBoundingClientRect().right > Math.min(innerWidth, cell.closest('.wide')
+  cell.getBoundingClientRect().right > Math.min(innerWidth, cell.closest('[role=region]')
     .getBoundingClientRect().right) + 1).map(cell => cell.textContent.slice(0, 60))"""
 """Cells that end outside of the window, or of their table's."""
 OVERLAPS = """() => [...document.querySelectorAll('svg')].flatMap(svg => {
@@ -87,6 +87,10 @@ LETTERS = """() => [...new Set([...document.querySelectorAll('svg text')].map(te
 """The sizes of the charts' letters, pixels."""
 
 
+UNFOLDED = "tbody > tr:not(:first-child):visible"
+"""What stands below a row: what it unfolds, or a note of it."""
+NOTE = "main td a[href^='#']"
+"""The number of a note."""
 HIDDEN = """() => [...document.querySelectorAll('tbody > tr:first-child > td')].filter(cell =>
   cell.textContent && !cell.getBoundingClientRect().height).map(cell => cell.textContent)"""
 """Cells of rows that are not shown."""
@@ -106,7 +110,7 @@ def test_nothing_overlaps_or_overflows_at_any_width(chromium: Browser, file: str
         assert opened.evaluate(HIDDEN) == []
         assert opened.locator("table").count() >= 1
         opened.evaluate("document.querySelectorAll('td > button').forEach(one => one.click())")
-        assert opened.locator(".more:visible").count() >= 1
+        assert opened.locator(UNFOLDED).count() >= 1
         assert opened.evaluate(OUTSIDE) == []
         assert opened.locator("figure > svg").count() >= 1
     assert said == []
@@ -142,7 +146,7 @@ def test_rows_are_filtered_and_sorted(opened: Page) -> None:
 
 
 def test_a_row_unfolds_and_folds(opened: Page) -> None:
-    folded = opened.locator(".more:visible")
+    folded = opened.locator(UNFOLDED)
     assert folded.count() == 0
     button = opened.locator("td > button").first
     button.click()
@@ -152,14 +156,14 @@ def test_a_row_unfolds_and_folds(opened: Page) -> None:
 
 
 def test_a_note_unfolds_at_its_number(opened: Page) -> None:
-    number = opened.locator(".of-note").first
+    number = opened.locator(NOTE).first
     number.focus()
     opened.keyboard.press("Enter")
-    text = opened.locator("tr.note:visible").inner_text()
+    text = opened.locator(UNFOLDED).inner_text()
     assert text.startswith(f"[{number.inner_text()}] ")
     assert number.get_attribute("aria-expanded") == "true"
     opened.keyboard.press("Enter")
-    assert opened.locator("tr.note").count() == 0
+    assert opened.locator(UNFOLDED).count() == 0
 
 
 def test_a_finding_leads_to_its_row_which_unfolds(opened: Page) -> None:
@@ -167,7 +171,7 @@ def test_a_finding_leads_to_its_row_which_unfolds(opened: Page) -> None:
     link.click()
     row = opened.locator(":target")
     assert row.get_attribute("id") == (link.get_attribute("href") or "").lstrip("#")
-    assert row.locator(".more").is_visible()
+    assert row.locator("tr").nth(1).is_visible()
 
 
 def test_points_of_all_cases_stand_over_one_date(chromium: Browser, tmp_path: pathlib.Path) -> None:
@@ -175,8 +179,8 @@ def test_points_of_all_cases_stand_over_one_date(chromium: Browser, tmp_path: pa
     path.write_text(page.html(PAGES["findings"]()), "utf-8")
     opened = chromium.new_page()
     opened.goto(path.as_uri())
-    ends = """() => [...document.querySelector('figure').querySelectorAll('svg svg .w')]
-      .map(line => line.getBoundingClientRect())
+    ends = """() => [...document.querySelector('figure')
+      .querySelectorAll('svg svg > g > path:first-child')].map(line => line.getBoundingClientRect())
       .map(box => [box.left, box.right].map(Math.round))"""
     for width in (390, 1280):
         opened.set_viewport_size({"width": width, "height": 800})
@@ -199,7 +203,7 @@ def test_readable_for_all(chromium: Browser, file: str, scheme: Literal["light",
     opened.close()
 
 
-BROKEN = """() => [...document.querySelectorAll('th, td[data-title]:not(.long)')].flatMap(cell => {
+BROKEN = """() => [...document.querySelectorAll('th, td[data-title]')].flatMap(cell => {
   let text = cell.querySelector('button') || cell;
   while (text.firstChild) text = text.firstChild;
   return (text.data || '').matchAll(/[\\w.,]+/g).map(word => {
@@ -225,7 +229,7 @@ def test_paper_is_white_and_folded(chromium: Browser, file: str) -> None:
     assert opened.evaluate(BROKEN) == []
     cut = "[...document.querySelectorAll('table')].map(t => t.scrollWidth > innerWidth)"
     assert not any(opened.evaluate(cut))
-    assert opened.locator(".more:visible").count() == 0
+    assert opened.locator(UNFOLDED).count() == 0
     opened.close()
 
 

@@ -24,6 +24,7 @@ from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell
 from tests.tiers import ROOT
+from tests.unit.report import parsed
 
 EXAMPLES = ROOT / "docs" / "examples" / "trainjobs"
 
@@ -272,7 +273,8 @@ def test_a_step_of_twelve_nights_is_found_in_its_second_night(nights: Nights) ->
     assert case["open"]["since"] == first
     (level,) = comparisons.open_changes(str(observer.store)).values()
     assert level == pytest.approx(0.97, abs=0.003), "what an operator's alert is about"
-    assert first in observer.run("results", "--output=html").out.partition("</table>")[0]
+    page = parsed.tree(observer.run("results", "--output=html").out)
+    assert first in parsed.text_of(next(page.iter("table")))
     *_, history, compare = pages.commands(PAGE, NIGHTLY)
     _, over_time, compared, *_ = shown()
     assert over_time in nights.reader.runs(history)

@@ -2,10 +2,10 @@
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
 
 import pytest
 
+from k8sbench.report import page as results_page
 from k8sbench.report import svg
 from k8sbench.report.chart import (
     Bar,
@@ -19,6 +19,7 @@ from k8sbench.report.chart import (
     Tick,
     Trace,
 )
+from tests.unit.report import pages, parsed
 
 
 def one_panel(*points: Dot, **changes: object) -> LineChart:
@@ -64,47 +65,40 @@ def bar(value: float, *marks: float) -> Bar:
     return Bar(label=f"bar {value}", kind="fp32", figure=figure, marks=published)
 
 
-RIGHT = svg.STRETCHED * svg.FINE
-"""Right end of a line of a page."""
-
-
 def file(drawn: Chart) -> ET.Element:
-    return ET.fromstring(re.sub(r' xmlns="[^"]*"', "", svg.document([drawn]).decode()))
+    return parsed.svg(svg.document([drawn]))
 
 
 def page(drawn: LineChart) -> ET.Element:
-    return ET.fromstring(svg.element(drawn))
+    return parsed.svg(svg.element(drawn))
 
 
 def texts(of: ET.Element) -> list[str]:
     return [one.text or "" for one in of.iter("text")]
 
 
-def marks(of: ET.Element, kind: str = "d") -> Iterator[tuple[float, float]]:
-    """Yield the places of the points within their panels."""
-    for panel in of.iter("svg"):
-        for path in panel.iter("path") if "preserveAspectRatio" in panel.attrib else ():
-            if kind in path.attrib.get("class", "").split():
-                yield from places(path.attrib["d"])
-
-
-def places(strokes: str) -> Iterator[tuple[float, float]]:
-    x = y = 0.0
-    for right, down, length in re.findall(r"m([-\d.]+?) ?(-?[\d.]+)v(-?[\d.]+)", strokes):
-        x += float(right)
-        y += float(down)
-        yield x, y
-        y += float(length)
+def parts(of: ET.Element) -> dict[str, ET.Element]:
+    """Return what tells its figures in words, by these."""
+    return {one.findtext("title", ""): one for one in of.iter() if one.find("title") is not None}
 
 
 def test_a_bar_is_as_long_as_its_figure_and_the_longest_end_fits() -> None:
-    drawn = BarChart(title="throughput", bars=(bar(100.0), bar(50.0, 220.0)), mark="published")
-    text = svg.document([drawn]).decode()
-    lengths = [float(length) for length in re.findall(r"M0 \S+h([\d.]+)v10", text)]
-    assert lengths[0] == pytest.approx(2 * lengths[1], abs=0.2)
-    assert lengths[0] == pytest.approx(100 / 220 * (svg.WIDTH - 2), abs=0.1)
-    assert "<title>100.0 samples/s</title>" in text
-    assert texts(file(drawn))[-1] == "published"
+    drawn = file(
+        BarChart(title="throughput", bars=(bar(100.0), bar(50.0, 220.0)), mark="published")
+    )
+    found = parts(drawn)
+    assert [*found] == ["100.0 samples/s", "50.0 samples/s", "published"]
+    one, *interval = parsed.strokes(*found["100.0 samples/s"].iter("path"))
+    other, *_ = parsed.strokes(*found["50.0 samples/s"].iter("path"))
+    assert one.width == pytest.approx(2 * other.width, abs=0.2)
+    assert one.width == pytest.approx(100 / 220 * (svg.WIDTH - 2), abs=0.1)
+    assert [one.left, other.left] == [0, 0]
+    # The interval has the scale of the bars, and so has what was published.
+    ends = [each.left for each in interval if each.width == 0]
+    assert ends == pytest.approx([0.9 * one.width, 1.1 * one.width], abs=0.1)
+    (published,) = parsed.strokes(*found["published"].iter("path"))
+    assert published.left == pytest.approx(svg.WIDTH - 2, abs=0.1)
+    assert texts(drawn)[-1] == "published"
 
 
 def test_a_bar_without_a_figure_has_its_words() -> None:
@@ -115,37 +109,32 @@ def test_a_bar_without_a_figure_has_its_words() -> None:
 
 def test_points_stand_at_their_ticks_and_the_legend_names_lines() -> None:
     drawn = page(EFFICIENCY)
-    first, second, last = sorted(marks(drawn))
-    assert (first[0], last[0]) == (0, RIGHT)
-    assert second[0] == pytest.approx(RIGHT / 3, abs=1)
+    (panel,) = parsed.panels(drawn)
+    ours, theirs = panel.lines
+    first, second, last = sorted(panel.points_of(ours))
+    assert [first[0], second[0], last[0]] == pytest.approx([0, 1 / 3, 1], abs=1e-3)
     assert first[1] < second[1] < last[1]
-    assert [one.attrib["x"] for one in drawn.iter("text") if one.text == "2"] == ["33.3%"]
+    (tick,) = (one.attrib["x"] for one in drawn.iter("text") if one.text == "2")
+    assert float(tick.removesuffix("%")) / 100 == pytest.approx(second[0], abs=1e-3)
     assert {"94 %", "100 %", "GPUs"} <= set(texts(drawn))
     assert texts(drawn)[-2:] == ["ours", "theirs"]
-    assert [at for at, _ in marks(drawn, "q")] == [RIGHT]
+    assert [at for at, _ in panel.points_of(theirs)] == [1]
 
 
 def test_a_point_has_its_interval_and_its_figures_in_words() -> None:
-    drawn = page(EFFICIENCY)
-    (part,) = [one for one in drawn.iter("g") if one.find("title") is not None]
-    assert part.findtext("title") == "2x1: 99 %"
-    ends, dot = (path.attrib["d"] for path in part.iter("path"))
-    ((_, low),) = places(ends)
-    ((_, middle),) = places(dot)
-    length = float(ends.rpartition("v")[2])
-    assert low > middle > low + length
+    (part,) = parts(page(EFFICIENCY)).items()
+    assert part[0] == "2x1: 99 %"
+    interval, dot = parsed.strokes(*part[1].iter("path"))
+    assert (dot.width, dot.height, interval.width) == (0, 0, 0)
+    assert dot.left == interval.left
+    assert interval.top < dot.top < interval.top + interval.height
 
 
 def test_panels_share_an_axis_and_a_line_ends_where_its_points_do() -> None:
     drawn = page(SETS)
-    one, other = (panel for panel in drawn.iter("svg") if "preserveAspectRatio" in panel.attrib)
-    ends = [float(right) for right, _ in marks(drawn)]
-    assert [end / RIGHT for end in ends] == [0, 0.5, 0.25, 0.3]
-    for panel in (one, other):
-        (events,) = (
-            path.attrib["d"] for path in panel.iter("path") if "soft" in path.attrib["class"]
-        )
-        assert [int(at) / RIGHT for at in re.findall(r"M(\d+) 0V", events)] == [0.25, 0.255]
+    found = parsed.panels(drawn)
+    assert [[at for at, _ in panel.points] for panel in found] == [[0, 0.5], [0.25, 0.3]]
+    assert [panel.uprights for panel in found] == [[0.25, 0.255]] * 2
     # Numbers that would overlap are one; the legend of a file has both.
     axis = ["1–2", "11-18"]
     assert texts(drawn)[-2:] == axis
@@ -181,9 +170,9 @@ def test_a_file_has_margins() -> None:
 
 
 def test_a_long_line_keeps_its_extremes() -> None:
-    points = list(marks(page(TALL)))
-    assert len(points) <= svg.MOST_POINTS
-    assert len({round(height) for _, height in points}) == 2
+    (panel,) = parsed.panels(page(TALL))
+    assert len(panel.points) <= svg.MOST_POINTS
+    assert len({round(height, 3) for _, height in panel.points}) == 2
 
 
 def test_round_ticks_include_the_figures() -> None:
@@ -193,20 +182,45 @@ def test_round_ticks_include_the_figures() -> None:
 
 
 def test_a_small_line_ends_where_its_points_do() -> None:
-    root = ET.fromstring(svg.sparkline("3 sets", [Dot(0, 1), Dot(1, 3), Dot(2, 2)], (0, 4)))
+    root = parsed.svg(svg.sparkline("3 sets", [Dot(0, 1), Dot(1, 3), Dot(2, 2)], (0, 4)))
     assert root.attrib["aria-label"] == "3 sets"
     assert not texts(root)
-    line, dot = root.iter("path")
-    assert line.attrib["d"] == "M0 24l30-24l30 12"
-    assert [*places(dot.attrib["d"])] == [(60, 12)]
-    assert root.attrib["class"] == "spark", "the page has its size"
+    line, dot = parsed.strokes(*root.iter("path"))
+    (x0, y0), (x1, y1), (x2, y2) = line.places
+    left, _, width, _ = map(float, root.attrib["viewBox"].split())
+    assert x2 == left + width / 2, "half of its axis"
+    assert x1 - x0 == x2 - x1 > 0
+    assert y0 - y2 == y2 - y1 > 0, "up is more"
+    assert dot.places[0] == (x2, y2)
+    assert dot.width == dot.height == 0
+
+
+def test_a_page_gives_a_small_line_its_size() -> None:
+    root = parsed.svg(svg.sparkline("1 set", [Dot(0, 1)], (0, 4)))
+    assert not {"width", "height"} & root.attrib.keys()
+    styles = parsed.texts(parsed.tree(results_page.html(pages.page())).iter("style"))
+    (rule, *_) = re.findall(rf"\.{root.attrib['class']} \{{([^}}]*)\}}", "".join(styles))
+    assert {"width", "height"} <= set(re.findall(r"[\w-]+(?=:)", rule))
+
+
+def colours(styles: str) -> dict[str, str]:
+    """Return the colour of each class."""
+    rules = re.findall(r"([^{}]*)\{([^{}]*)\}", styles)
+    found = (
+        (of.rpartition(".")[2].strip(), re.match(r"\s*color:\s*(#\w+)", rule)) for of, rule in rules
+    )
+    return {of: match[1] for of, match in found if match is not None}
 
 
 def test_a_page_has_each_colour_twice_and_a_file_on_white() -> None:
-    for kind, (light, dark) in svg.COLOURS.items():
-        assert f".{kind}{{color:{light}}}" in svg.css()
-        assert f".{kind}{{color:{dark}}}" in svg.css(is_dark=True)
-    made = svg.document([EFFICIENCY, SETS]).decode()
-    assert svg.css() in made
-    assert made.index("efficiency") < made.index("sets")
-    assert ET.fromstring(made).find("{*}rect") is not None
+    assert colours(svg.css()) == {kind: light for kind, (light, _) in svg.COLOURS.items()}
+    assert colours(svg.css(is_dark=True)) == {kind: dark for kind, (_, dark) in svg.COLOURS.items()}
+    made = parsed.svg(svg.document([EFFICIENCY, SETS]))
+    assert colours(made.findtext("style", "")) == colours(svg.css())
+    assert [text for text in texts(made) if text in ("efficiency", "sets")] == [
+        "efficiency",
+        "sets",
+    ]
+    ground = made.find("rect")
+    assert ground is not None
+    assert ground.attrib == {"width": "100%", "height": "100%", "fill": "#fff"}

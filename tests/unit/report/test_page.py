@@ -1,7 +1,7 @@
 """``results -o html``: one file, its content, and escaped text."""
 
-import html.parser
 import re
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 
 import msgspec
@@ -15,38 +15,41 @@ from k8sbench.model.log_format import LogFormat
 from k8sbench.report import attention, layout, page, words
 from k8sbench.report.plot import History
 from tests.unit.presence import present
-from tests.unit.report import example, pages
+from tests.unit.report import example, pages, parsed
 from tests.unit.report.factory import V100_16, V100_32, changed, plan, repeats, run
 
 
-class Read(html.parser.HTMLParser):
-    """The elements of a page, and its text outside of its styles."""
+def tree(made: page.Page) -> ET.Element:
+    return parsed.tree(page.html(made))
 
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self._is_style = False
-        self.feed(text)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        self._is_style = tag == "style"
+def head_of(root: ET.Element) -> ET.Element:
+    """Return what stands above the results."""
+    return present(root.find(".//header"))
 
-    def handle_data(self, data: str) -> None:
-        if not self._is_style:
-            self.text.append(data)
+
+def main_of(root: ET.Element) -> ET.Element:
+    return present(root.find(".//main"))
+
+
+def pieces(root: ET.Element, *but: str) -> list[str]:
+    """Return the texts of a page without its styles, each as it stands in its element."""
+    left_out = {id(one) for tag in ("style", *but) for one in root.iter(tag)}
+    found = [one.text for one in root.iter() if id(one) not in left_out]
+    found += [one.tail for one in root.iter()]
+    return [text for text in found if text]
 
 
 def text_of(made: page.Page) -> str:
-    return re.sub(r"\s+", " ", " ".join(Read(page.html(made)).text))
+    root = tree(made)
+    for style in root.iter("style"):
+        style.text = ""
+    return re.sub(r"\s+", " ", " ".join(root.itertext()))
 
 
-def charts(made: page.Page) -> list[str | None]:
+def charts(made: page.Page) -> list[str]:
     """Return the accessible names of the charts."""
-    return [
-        its["aria-label"] for tag, its in Read(page.html(made)).tags if its.get("role") == "img"
-    ]
+    return parsed.images(tree(made))
 
 
 def test_the_page_has_tables_verdicts_environment_and_commands() -> None:
@@ -68,13 +71,13 @@ def test_the_page_has_tables_verdicts_environment_and_commands() -> None:
 
 def test_the_page_has_no_markdown_and_says_a_warning_once() -> None:
     for lang in ("en", "zh"):
-        read = Read(page.html(msgspec.structs.replace(pages.page(), lang=lang)))
-        assert [text for text in read.text if "`" in text] == []
+        root = tree(msgspec.structs.replace(pages.page(), lang=lang))
+        assert [text for text in pieces(root) if "`" in text] == []
     odd = Finding(id="gpus-unverified", severity="warn", sentence="Nothing states its GPUs.")
     runs = [run(100.0, case="1x8", measured={"reasons": (odd,)})]
     made = msgspec.structs.replace(pages.page(), results=speedup.results(grouping.groups(runs)))
-    rows = page.html(made).split('<tr class="more">')[1:]
-    assert [row.partition("</tr>")[0].count("gpus-unverified") for row in rows] == [1]
+    (more,) = parsed.unfolding(main_of(tree(made)))
+    assert parsed.text_of(more).count("gpus-unverified") == 1
 
 
 def test_a_run_is_drawn_over_time() -> None:
@@ -87,12 +90,13 @@ def test_a_run_is_drawn_over_time() -> None:
 
 def tables(made: page.Page) -> list[tuple[list[str], list[list[str]]]]:
     """Return the titles and rows of each table, without what unfolds."""
-    found = []
-    for table in re.findall(r"<table[^>]*>.*?</table>", page.html(made), re.DOTALL):
-        titles = re.findall(r"<th [^>]*>(.*?)</th>", table)
-        rows = re.findall(r"<tbody[^>]*>\s*<tr>(.*?)</tr>", table)
-        found.append((titles, [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows]))
-    return found
+    return [
+        (
+            parsed.texts(table.iter("th")),
+            [parsed.texts(iter(cells)) for cells in parsed.rows(table)],
+        )
+        for table in tree(made).iter("table")
+    ]
 
 
 def test_a_row_has_at_most_eight_columns_and_a_name_of_its_own() -> None:
@@ -104,28 +108,31 @@ def test_a_row_has_at_most_eight_columns_and_a_name_of_its_own() -> None:
 
 
 def test_a_verdict_is_a_word_with_a_colour_and_its_notes_have_numbers() -> None:
-    html = page.html(pages.page())
-    assert re.findall(r'class="(\w+)">(rejected|failed|running|valid)<', html)[-4:] == [
+    root = tree(pages.page())
+    rows = parsed.rows(main_of(root))
+    verdicts = [(cells[-1].get("class"), cells[-1].text) for cells in rows]
+    words = {"rejected", "failed", "running", "valid"}
+    assert [one for one in verdicts if one[1] in words][-4:] == [
         *(("good", "valid"), ("soft", "running")),
         *(("bad", "failed"), ("bad", "rejected")),
     ]
-    marks = set(re.findall(r'class="of-note" href="#([\w-]+)"', html))
+    marks = [link for cells in rows for link in cells[-1].iter("a")]
     assert marks
-    assert marks <= set(re.findall(r'<p id="([\w-]+)">\[\d+\] ', html))
+    notes = {one.get("id"): parsed.text_of(one) for one in root.iter("p")}
+    for link in marks:
+        assert notes[link.attrib["href"].removeprefix("#")].startswith(f"[{link.text}] ")
 
 
 def noted(made: page.Page) -> list[list[str]]:
     """Return the texts of the first table's rows."""
-    head, _, _ = page.html(made).partition("</header>")
-    rows = re.findall(r"<tbody>(.*?)</tbody>", head)
-    found = [re.findall(r"<td>(.*?)</td>", row) for row in rows]
-    return [[re.sub(r"<[^>]+>", "", cell).replace("\xa0", " ") for cell in row] for row in found]
+    rows = parsed.rows(head_of(tree(made)))
+    return [["".join(cell.itertext()).replace("\xa0", " ") for cell in cells] for cells in rows]
 
 
 def test_the_page_opens_with_what_somebody_should_look_at() -> None:
     made = pages.nightly(30, 7, 2, change=pages.troubled)
-    html = page.html(made)
-    assert '<p class="lead">4 open, 2 changed, 1 missing, 1 rejected.</p>' in html
+    root = tree(made)
+    assert head_of(root).findtext("p") == "4 open, 2 changed, 1 missing, 1 rejected."
     rows = noted(made)
     assert [row[1] for row in rows] == [
         *("open step", "open step", "open unconfirmed", "open unconfirmed"),
@@ -142,8 +149,9 @@ def test_the_page_opens_with_what_somebody_should_look_at() -> None:
         "night-025",
     )
     assert (rejected[4], rejected[5]) == ("night-028", "night-029")
-    assert html.count('class="spark"') == len(rows)
-    assert 'class="warn">valid; missing in night-029<' in html
+    assert [len(parsed.images(cells[-1])) for cells in parsed.rows(head_of(root))] == [1] * 8
+    verdicts = [(cells[-1].get("class"), cells[-1].text) for cells in parsed.rows(main_of(root))]
+    assert ("warn", "valid; missing in night-029") in verdicts
 
 
 @pytest.mark.parametrize(
@@ -151,13 +159,15 @@ def test_the_page_opens_with_what_somebody_should_look_at() -> None:
 )
 def test_below_it_stands_what_may_explain_the_open_changes(lang: str, between: str) -> None:
     made = msgspec.structs.replace(pages.nightly(30, 7, 2, change=pages.troubled), lang=lang)
-    head, _, _ = page.html(made).partition("</header>")
-    _, newest, step = re.split(r"<p>bench0 pytorch fp32 [12]x8[,、] ?", head)
-    assert newest.startswith("bench1 pytorch fp32 2x8")
-    assert "night-028" in newest
-    assert "<li>" not in newest
-    assert step.startswith("bench1 pytorch fp32 1x8")
-    driver, image = re.findall(r"<li>(.*?)</li>", step)
+    below = [*head_of(tree(made))]
+    names = re.compile(r"bench0 pytorch fp32 [12]x8[,、] ?")
+    newest, step = (n for n, one in enumerate(below) if names.match(parsed.text_of(one)))
+    told = [names.sub("", parsed.text_of(below[n])) for n in (newest, step)]
+    assert told[0].startswith("bench1 pytorch fp32 2x8")
+    assert "night-028" in told[0]
+    assert below[newest + 1].tag != "ol"
+    assert told[1].startswith("bench1 pytorch fp32 1x8")
+    driver, image = parsed.texts(below[step + 1].iter("li"))
     assert " 535.54 → 550.54" in driver
     assert between in driver
     assert "pytorch:1 → registry.example/pytorch:2" in image
@@ -174,19 +184,21 @@ def test_of_several_gpu_models_each_open_change_names_its_own() -> None:
     made = pages.nightly(30, 7, 2, change=change)
     names = {row[0] for row in noted(made)}
     assert f"bench0 pytorch fp32 1x8 {V100_16}" in names
-    head, _, _ = page.html(made).partition("</header>")
-    told = re.findall(r"<p>(bench.*?): slower since", head)
+    said = parsed.texts(head_of(tree(made)).iter("p"))
+    told = [match[1] for text in said if (match := re.match(r"(bench.*?): slower since", text))]
     listed = [name for names in told for name in re.split(", | and ", names)]
     assert len(listed) == 4
     assert set(listed) <= names
 
 
 def test_a_finding_leads_to_its_row() -> None:
-    html = page.html(pages.nightly(30, 7, change=pages.troubled))
-    head, _, rest = html.partition("</header>")
-    links = re.findall(r'<a href="#([\w-]+)">', head)
+    root = tree(pages.nightly(30, 7, change=pages.troubled))
+    links = [one.attrib["href"] for one in head_of(root).iter("a")]
     assert len(links) == 6
-    assert all(f'<tbody id="{link}">' in rest for link in links)
+    rows = {f"#{body.get('id')}": body for body in main_of(root).iter("tbody")}
+    for link, (name, *_) in zip(links, parsed.rows(head_of(root)), strict=True):
+        case = parsed.text_of(rows[link].findall("tr")[0].findall("td")[0])
+        assert parsed.text_of(name).endswith(case)
 
 
 def test_nothing_to_report_is_one_line() -> None:
@@ -196,25 +208,27 @@ def test_nothing_to_report_is_one_line() -> None:
 
 
 def test_what_changed_between_the_sets_is_marked_on_all_cases() -> None:
-    html = page.html(pages.nightly(30, 7, change=pages.troubled))
-    (figure,) = re.findall(r"<figure>.*?</figure>", html, re.DOTALL)
-    panels = figure.count("preserveAspectRatio")
-    assert panels == 7
-    assert len(re.findall(r'd="M\d+ 0V480M\d+ 0V480" class="l soft"', figure)) == panels
-    told = re.sub(r"<[^>]+>", " ", figure)
-    assert re.findall(r"(night-\d+: \w+)", told) == [
-        "night-020: driver",
-        "night-020: image",
-        "night-027: image",
+    root = tree(pages.nightly(30, 7, change=pages.troubled))
+    (figure,) = root.iter("figure")
+    panels = parsed.panels(present(figure.find("svg")))
+    assert len(panels) == 7
+    (first, second), *others = (panel.uprights for panel in panels)
+    assert 0 < first < second < 1
+    assert others == [[first, second]] * 6
+    told = parsed.texts(figure.iter("li"))
+    assert [re.findall(r"^night-\d+: \w+", text) for text in told] == [
+        ["night-020: driver"],
+        ["night-020: image"],
+        ["night-027: image"],
     ]
 
 
 def test_a_head_names_the_gpu_model() -> None:
-    heads = re.findall(r"<h2>(.*?)</h2>", page.html(pages.page()))
-    assert heads == [
-        "deeplabv3p <small>CPU</small>",
-        "resnet50 <small>Tesla V100-SXM2-16GB</small>",
+    heads = [
+        (present(one.text).strip(), *parsed.texts(iter(one)))
+        for one in tree(pages.page()).iter("h2")
     ]
+    assert heads == [("deeplabv3p", "CPU"), ("resnet50", "Tesla V100-SXM2-16GB")]
 
 
 def test_the_operators_page_leads_to_runs_manifests_logs_and_evidence() -> None:
@@ -222,8 +236,8 @@ def test_the_operators_page_leads_to_runs_manifests_logs_and_evidence() -> None:
         m.run_id for r in example.made().results for m in r.group.members if "few" in str(m)
     )
     files = {run_id: ["manifest.yaml", "logs/master-0.log"]}
-    tags = Read(page.html(pages.page(files=files))).tags
-    links = [str(its["href"]) for tag, its in tags if tag == "a" and "#" not in str(its["href"])]
+    found = [one.attrib["href"] for one in tree(pages.page(files=files)).iter("a")]
+    links = [link for link in found if "#" not in link]
     base = f"api/v1/runs/{run_id}"
     log = f"{base}/artifacts/logs/master-0.log"
     assert links == [base, f"{base}/artifacts/manifest.yaml", log, log]
@@ -247,7 +261,7 @@ def test_of_many_sets_only_the_newest_unfold() -> None:
     assert len(of_sets.results) > 190
     text = page.html(of_sets)
     assert len(text.encode()) < 300_000
-    assert text.count('class="more"') == 20
+    assert len(parsed.unfolding(main_of(parsed.tree(text)))) == 20
 
 
 def test_a_case_that_changed_with_the_newest_set_is_not_counted_as_without_a_change() -> None:
@@ -285,15 +299,15 @@ def test_the_head_says_what_is_not_stated_and_of_which_framework_a_version_is() 
 
 
 def test_it_is_one_file_that_asks_for_nothing_and_runs_its_own_script_alone() -> None:
-    assert pages.HOSTILE in "".join(Read(page.html(pages.hostile())).text)
+    assert pages.HOSTILE in "".join(pieces(tree(pages.hostile())))
     for made in (pages.page(), pages.hostile()):
-        tags = Read(page.html(made)).tags
-        assert [attributes for tag, attributes in tags if tag == "script"] == [{}]
-        assert any("script-src 'sha256-" in str(its.get("content")) for _, its in tags)
-        for tag, attributes in tags:
-            assert tag not in {"img", "iframe", "object", "form"}
-            assert not [name for name in attributes if name.startswith("on")]
-            assert (attributes.get("href") or "#").startswith(("#", "data:,"))
+        every = [*tree(made).iter()]
+        assert [one.attrib for one in every if one.tag == "script"] == [{}]
+        assert any("script-src 'sha256-" in one.get("content", "") for one in every)
+        for one in every:
+            assert one.tag not in {"img", "iframe", "object", "form"}
+            assert not [name for name in one.attrib if name.startswith("on")]
+            assert (one.get("href") or "#").startswith(("#", "data:,"))
 
 
 def test_a_store_without_a_row_has_a_page() -> None:
@@ -305,7 +319,7 @@ def test_titles_are_translated_and_figures_are_not() -> None:
     assert "测试结果" in text
     assert "加速比" in text
     assert "2806.66 samples/s" in text
-    assert 'lang="zh-CN"' in page.html(pages.page(lang="zh"))
+    assert [one.get("lang") for one in tree(pages.page(lang="zh")).iter("html")] == ["zh-CN"]
     assert "运行后端 local" in text
     assert "没有结果。" in text_of(pages.page(lang="zh", results=[], parities=[], histories=[]))
 
@@ -338,10 +352,9 @@ def test_why_a_row_has_no_tokens_is_said_in_chinese() -> None:
 def test_a_chinese_page_has_nothing_english_but_names_and_commands(
     made: Callable[[], page.Page], notes: set[str]
 ) -> None:
-    html = page.html(msgspec.structs.replace(made(), lang="zh"))
-    shown = re.sub(r"<(script|style|pre)\b.*?</\1>", "", html, flags=re.DOTALL)
-    shown = re.sub(r"k8sbench history \w+", "", shown)
-    texts = {text.strip() for text in re.findall(r">([^<>]+)<", shown)}
+    root = tree(msgspec.structs.replace(made(), lang="zh"))
+    shown = pieces(root, "script", "pre")
+    texts = {re.sub(r"k8sbench history \w+", "", text).strip() for text in shown}
     names = r"(pytorch|paddle) (fp32|amp)"
     english = {text for text in texts if re.search(r"[a-z]{3,} [a-z]{2,}", re.sub(names, "", text))}
     assert english == notes
