@@ -22,6 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # `tests`, when ru
 
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.model.run import Run
+from tests.bench import served_store
+from tests.harness import children
 from tests.unit.report.factory import START, repeats
 
 NIGHTS = (4, 400)
@@ -88,47 +90,12 @@ runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
 """
 
 
-SERVE = """
-import resource, sys, time
-from concurrent.futures import ThreadPoolExecutor
-import urllib3
-from k8sbench.operator import http
-from k8sbench.operator.controller import OperatorSettings, OperatorState
-from k8sbench.operator.metrics import Metrics
-
-def seconds():
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-root, *paths = sys.argv[1:]
-state = OperatorState(settings=OperatorSettings(store=root), looked_at=time.monotonic())
-app = http.application(state, Metrics().registry, lambda: "token")
-headers = {http.TOKEN_HEADER: "token"}
-with (
-    http.Server("127.0.0.1:0", app) as server,
-    urllib3.HTTPConnectionPool("127.0.0.1", server.port, maxsize=4) as pool,
-    ThreadPoolExecutor(4) as threads,
-):
-    def get(path):
-        answer = pool.request("GET", path, headers=headers)
-        assert answer.status == 200, answer.data
-    for path in paths:
-        get(path)
-        before = seconds()
-        for _ in range(5):
-            get(path)
-        print((seconds() - before) / 5)
-    list(threads.map(get, paths[-1:] * 4))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-"""
-
-
 def served(root: Path) -> tuple[dict[str, float], float]:
     """Serve a store as an operator; returns the processor seconds by path and the peak memory, MB.
 
     Those of the client that asks are among them.
     """
-    words = [sys.executable, "-c", SERVE, str(root), *DOCUMENTS]
+    words = children.command(served_store.serve, root, *DOCUMENTS)
     home = Path(__file__).resolve().parents[2]
     done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=home)
     *figures, peak = map(float, done.stdout.split())

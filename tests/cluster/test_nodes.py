@@ -12,18 +12,17 @@ import pytest
 
 from tests.cluster.exposing import expose
 from tests.docs import pages
-from tests.harness.cluster import metric_source, operator_process, rack
+from tests.harness import children
+from tests.harness.cluster import alterations, metric_source, operator_process, rack
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell
 from tests.tiers import ROOT
 
-METRICS = """
-def metrics(node):
-    xid = 79.0 if node == os.environ.get("FAULTY") else 0.0
-    return {"sm_clock": [1290.0] * 30, "xid": [0.0] * 15 + [xid] * 15}
-MISSING = {"power": "The exporter does not give it."}
-"""
-PROGRAM = rack.NUMBERED + METRICS + metric_source.PROGRAM
+PROGRAM = (
+    children.calling(alterations.number_runs)
+    + children.calling(metric_source.install)
+    + children.K8SBENCH
+)
 PAGE = ROOT / "docs" / "kubernetes.md"
 NODES = 6
 CASE = ("nodes", "resnet50", "--gpus=1", "--batch-size=4", "--warmup=2", "--iterations=10")
@@ -76,22 +75,14 @@ def test_each_node_has_its_run_and_the_slow_and_the_faulty_one_are_named(checkin
     assert checking.run(*CASE, "--resume=july", "--output=name", code=7).out == "rack-2\nrack-4\n"
 
 
-NAMED = """
-import itertools, runpy
-from k8sbench.app import connections
-
-connections.new_set_name = iter("ab").__next__
-runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
-"""
-"""Program whose objects are ``resnet50-a`` and ``resnet50-b``."""
-
-
 def test_an_operator_runs_the_case_on_each_node_and_once_more_on_one_that_may_be_slow(
     own_cluster: OwnCluster, checking: Shell, tmp_path: Path
 ) -> None:
     operator = operator_process.make(checking.namespace, tmp_path / "machine")
     operator.pools.write_text(rack.pools("rack"))
-    checking.program = ("-c", NAMED)
+    # Its objects are resnet50-a and resnet50-b.
+    named = children.calling(alterations.name_sets, "ab")
+    checking.program = ("-c", named + children.K8SBENCH)
     # Number 3 is of rack-2, and slow; its second run is as fast as the others.
     rack.logs(checking, range(1, NODES + 1), {3: 0.08}, name="resnet50-a")
     rack.logs(checking, (1, 2), {}, name="resnet50-b")

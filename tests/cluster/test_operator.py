@@ -15,17 +15,11 @@ from k8sbench.adapters.kubernetes import benchmark_objects
 from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model import benchmark_object
-from tests.harness import disks
-from tests.harness.cluster import operator_process
+from tests.harness import children, disks
+from tests.harness.cluster import alterations, operator_process
 from tests.harness.cluster.operator_process import OperatorShell
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Running, Shell, hurried, until
-
-NEWER = """
-from k8sbench.adapters.kubernetes import benchmark_objects
-benchmark_objects.SCHEMA += 1
-"""
-"""Makes the installed CRD older than the program."""
 
 
 @pytest.fixture
@@ -77,7 +71,8 @@ def test_a_second_operator_is_refused_and_one_with_an_older_crd_serves_nobody(
 ) -> None:
     namespace = own_shell.namespace
     flag, program = hurried(**operator.limits)
-    operator.program = (flag, f"{NEWER}{program}")
+    newer = children.calling(alterations.need_newer_objects)
+    operator.program = (flag, newer + program)
     with operator.collecting() as running:
         running.until("not ready: ")
         operator_process.end(running)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.store.database import DATABASE
-from tests.harness.cluster import rack
+from tests.harness import children
+from tests.harness.cluster import alterations, rack
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell, until
 
@@ -32,8 +33,8 @@ def two_nodes(cluster: OwnCluster) -> Iterator[None]:
 
 @pytest.fixture
 def sweeping(own_shell: Shell, two_nodes: None) -> Shell:
-    run = 'runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)'
-    own_shell.program = ("-c", f"{rack.NUMBERED}\n{run}")
+    numbered = children.calling(alterations.number_runs)
+    own_shell.program = ("-c", numbered + children.K8SBENCH)
     own_shell.pools.write_text(rack.pools("pair"))
     return own_shell
 

@@ -7,6 +7,8 @@ import pytest
 
 from k8sbench import limits
 from k8sbench.limits import Limits
+from tests.harness import children
+from tests.harness.cluster import alterations
 
 SECONDS = 400.0
 """Timeout of every wait in tests, also on a busy machine."""
@@ -25,7 +27,7 @@ LOOKS = {
 def shortening(changes: Mapping[str, float]) -> str:
     """Return the start of a program with other limits of k8sbench."""
     Limits(**changes)  # type: ignore[arg-type]  # raises for a limit that there is not
-    return f"from k8sbench import limits\nlimits.now = limits.Limits(**{dict(changes)!r})\n"
+    return children.calling(alterations.shorten, dict(changes))
 
 
 def shorten(patch: pytest.MonkeyPatch, **changes: float) -> None:

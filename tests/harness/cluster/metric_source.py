@@ -1,30 +1,49 @@
-"""k8sbench as a program with one fake source of GPU metrics."""
+"""A fake source of GPU metrics in a k8sbench that tests start."""
 
-PROGRAM = """
-import os, runpy, time
+import os
+
 from k8sbench.app import connections
-from k8sbench.model.gpu_metrics import Fetched, Gpu, Series
+from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, SourceName
+
+POINTS = 30
+
 
 class Source:
-    name = "prometheus"
+    """Answers with the metrics of healthy GPUs, but of the node that ``FAULTY`` names."""
 
-    def settles_in(self, wanted):
+    name: SourceName = "prometheus"
+
+    def settles_in(self, wanted: SeriesQuery) -> float:
         return 0.0
 
-    def fetch(self, wanted):
-        while not os.path.exists(os.environ.get("ANSWERS", "/")):
-            time.sleep(0.02)
-        at = tuple(wanted.start + 0.25 * i for i in range(30))
-        return Fetched(source="prometheus", missing=MISSING, series=tuple(
-            Series(metric=metric, gpu=Gpu(pod=pod, node=node, index="0"), source="prometheus",
-                   at=at, values=tuple(values), every=0.25)
-            for pod, node in wanted.nodes.items() for metric, values in metrics(node).items()))
+    def fetch(self, wanted: SeriesQuery) -> Fetched:
+        at = tuple(wanted.start + 0.25 * number for number in range(POINTS))
+        series = tuple(
+            Series(
+                metric=metric,
+                gpu=Gpu(pod=pod, node=node, index="0"),
+                source=self.name,
+                at=at,
+                values=tuple(values),
+                every=0.25,
+            )
+            for pod, node in wanted.nodes.items()
+            for metric, values in _metrics(node).items()
+        )
+        missing = {"power": "The exporter does not give it."}
+        return Fetched(source=self.name, missing=missing, series=series)
 
-connections.metric_sources = lambda prometheus, *_: [Source()] if prometheus != "none" else []
-runpy.run_module("k8sbench", run_name="__main__", alter_sys=True)
-"""
-"""To follow definitions of the source's data.
 
-``metrics(node)`` returns its metrics with 30 values; ``MISSING`` names the absent. The source
-answers once the file that ``ANSWERS`` names exists.
-"""
+def _metrics(node: str | None) -> dict[str, list[float]]:
+    xid = 79.0 if node == os.environ.get("FAULTY") else 0.0
+    half = POINTS // 2
+    return {"sm_clock": [1290.0] * POINTS, "xid": [0.0] * half + [xid] * half}
+
+
+def install() -> None:
+    """Have this source instead of the real ones."""
+
+    def sources(prometheus: str | None, *_: object) -> list[Source]:
+        return [Source()] if prometheus != "none" else []
+
+    setattr(connections, "metric_sources", sources)  # noqa: B010

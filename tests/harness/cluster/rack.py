@@ -7,14 +7,6 @@ from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell
 from tests.harness.cluster.trainer_logs import STEP_SECONDS, TrainerLogs
 
-NUMBERED = """
-import itertools, os, runpy
-from k8sbench.model.benchmark_object import Benchmark
-
-numbers = itertools.count(int(os.environ.get("FIRST_RUN", 1)))
-Benchmark.run_id = lambda one, _: f"{one.spec.benchmark}-{next(numbers)}"
-"""
-"""Prelude that makes run ids ``resnet50-1`` etc.; the command follows."""
 ENDLESS = """
 pools:
   - name: rack

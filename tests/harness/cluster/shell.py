@@ -20,6 +20,7 @@ from typing import IO, Any, NamedTuple
 
 import pytest
 
+from tests.harness import children
 from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.fault_proxy import FaultProxy
@@ -63,8 +64,7 @@ IMPATIENT = {
 
 def hurried(**limits: float) -> tuple[str, str]:
     """Make the program of a k8sbench with other limits of time, which looks often."""
-    run = 'import runpy\nrunpy.run_module("k8sbench", run_name="__main__", alter_sys=True)'
-    return "-c", shortening(LOOKS | limits) + run
+    return "-c", shortening(LOOKS | limits) + children.K8SBENCH
 
 
 REPLICAS = 2
