@@ -8,6 +8,7 @@ import pytest
 
 from tests.gpu import LONG
 from tests.gpu.training import LEARNING, STEPS, run
+from tests.harness import children
 from tests.trainers import operation_types
 from tests.trainers.checks import MATCHED, SIZES, learns, stated
 from tests.trainers.runs import alone, events, in_turn, losses
@@ -26,7 +27,7 @@ def test_a_trainer_overfits_four_samples_and_tells_its_story(trainer: str, amp: 
 def test_deeplab_computes_in_the_types_that_it_states() -> None:
     words = ("deeplabv3p_pytorch", *SIZES["deeplabv3p_pytorch"], "--device", "cuda")
     short = ("--batch-size", "4", "--warmup", "0", "--iterations", "1", "--amp-dtype", "fp16")
-    text = alone(["-c", operation_types.PROGRAM, *words, *short], timeout=LONG)
+    text = alone(["-c", children.calling(operation_types.train, *words, *short)], timeout=LONG)
     assert stated(events(text))["types"] == json.loads(text.splitlines()[-1]) == MATCHED
 
 

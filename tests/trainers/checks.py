@@ -12,12 +12,24 @@ from typing import Any
 
 import pytest
 
+from k8sbench.trainers import models
 from k8sbench.trainers.data.pictures import NORMALISE, Pictures
 from k8sbench.trainers.parts import settings
 from k8sbench.trainers.parts.events import RankPlace
 from k8sbench.trainers.parts.loop import Work
 from tests.trainers import runs, toy_training
-from tests.trainers.runs import FRAMEWORKS, Captured, Event, Job, events, in_turn, losses, of, only
+from tests.trainers.runs import (
+    FRAMEWORKS,
+    Captured,
+    Event,
+    Job,
+    events,
+    in_turn,
+    losses,
+    of,
+    only,
+    part,
+)
 
 SIZES: dict[str, tuple[str, ...]] = {
     "deeplabv3p_pytorch": ("--crop", "32x32", "--classes", "4"),
@@ -87,13 +99,6 @@ NAMES = {"pytorch": "Torch", "paddle": "Paddle"}
 """Framework → how the names of its classes begin."""
 
 
-def part(framework: str) -> Any:
-    """A framework's module of the trainers' parts."""
-    if framework == "paddle":
-        runs.import_paddle()
-    return importlib.import_module(f"k8sbench.trainers.parts.{NAMES[framework].lower()}_session")
-
-
 def session(framework: str, gpu: int | None = None, ranks: int = 1, *argv: str) -> Any:
     """Return rank 0's session on a CPU, or as if it had a GPU."""
     place = RankPlace(rank=0, local_rank=0, world_size=ranks)
@@ -103,7 +108,7 @@ def session(framework: str, gpu: int | None = None, ranks: int = 1, *argv: str) 
 def model_of(name: str, *arguments: Any, **named: Any) -> Any:
     """A model of the trainers, by module and class."""
     module, _, model = name.partition(".")
-    found = importlib.import_module(f"k8sbench.trainers.models.{module}")
+    found = importlib.import_module(f"{models.__name__}.{module}")
     return getattr(found, model)(*arguments, **named)
 
 

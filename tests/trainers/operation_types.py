@@ -1,6 +1,8 @@
 """Operations of DeepLabV3+, and on PyTorch their types, recorded while training."""
 
 import contextlib
+import importlib
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,14 +19,13 @@ KINDS = {
     "cross_entropy": "loss",
 }
 Seen = Counter[tuple[str, str]]
-PROGRAM = """
-import importlib, json, sys
-from tests.trainers import operation_types
-seen = operation_types.watched(setattr)
-importlib.import_module("k8sbench.trainers." + sys.argv[1]).main(sys.argv[2:])
-print(json.dumps(operation_types.types(seen)))
-"""
-"""Runs a PyTorch trainer, TRAINER OPTIONS, whose last line is what `types` gives."""
+
+
+def train(trainer: str, *options: str) -> None:
+    """Run a PyTorch trainer, and print what :func:`types` gives as the last line."""
+    seen = watched(setattr)
+    importlib.import_module(f"k8sbench.trainers.{trainer}").main(list(options))
+    print(json.dumps(types(seen)))
 
 
 def watched(put: Callable[[Any, str, Any], None]) -> Seen:

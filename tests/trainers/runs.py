@@ -17,6 +17,9 @@ from unittest import mock
 
 import pytest
 
+from tests.harness import children
+from tests.trainers import in_turn as turns
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 Event = dict[str, Any]
 Captured = pytest.CaptureFixture[str]
@@ -31,17 +34,6 @@ FRAMEWORKS = {
 """Trainer → its framework."""
 # The same networks with narrow layers: what a test of the loop needs, in a fraction of the time.
 DIVISORS = {"pytorch": 4, "paddle": 8}
-# Trainers one after the other in one process: a line for each, NAME PORT OPTIONS. It ends as
-# trainers end: PyTorch's own clean-up at the end of a process, after a backward pass, now and then
-# aborts it ("terminate called without an active exception").
-_IN_TURN = """
-import importlib, os, sys
-for name, port, *options in (line.split() for line in sys.argv[1].splitlines()):
-    os.environ["MASTER_PORT"] = port  # each run of PyTorch meets anew
-    importlib.import_module("k8sbench.trainers." + name).main(options)
-from k8sbench.trainers.parts import ending
-ending.run(lambda: None)
-"""
 _HELD = contextlib.ExitStack()
 atexit.register(_HELD.close)
 
@@ -56,6 +48,18 @@ def import_paddle() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         importlib.import_module("paddle")
+
+
+def part(framework: str) -> Any:
+    """The module of a framework's session."""
+    if framework == "paddle":
+        import_paddle()
+        from k8sbench.trainers.parts import paddle_session
+
+        return paddle_session
+    from k8sbench.trainers.parts import torch_session
+
+    return torch_session
 
 
 def narrow(trainer: str) -> tuple[str, ...]:
@@ -197,14 +201,6 @@ def refusal(arguments: Sequence[str], *, begun: bool = False) -> str:
     return line
 
 
-END = """
-here.close()
-from k8sbench.trainers.parts import ending
-ending.run(lambda: None)
-"""
-"""Ends a script of ranks as trainers end."""
-
-
 def ranks(
     arguments: Sequence[str], world_size: int, framework: str = "pytorch", *, timeout: float = 400.0
 ) -> list[str]:
@@ -223,7 +219,8 @@ def program(jobs: Sequence[Job], *, before: str = "", full_size: bool = False) -
         (name, str(free_port()), *options, *(() if full_size else narrow(name)))
         for name, *options in jobs
     ]
-    return ["-c", before + _IN_TURN, "\n".join(map(" ".join, each))]
+    lines = "\n".join(map(" ".join, each))
+    return ["-c", before + children.calling(turns.train, lines)]
 
 
 def in_turn(

@@ -1,5 +1,6 @@
 """NVML's library as a machine with one GPU has it, compiled of ``nvml.c``."""
 
+import functools
 import pathlib
 import shutil
 import subprocess
@@ -9,15 +10,20 @@ from tests import tiers
 NAME = "libnvidia-ml.so.1"
 ADDRESS, UUID = "00000000:3b:00.0", "8c6f"
 """PCI address and UUID of its only GPU."""
-PREAMBLE = f"""
-from k8sbench.trainers.parts import nvml, session
-plain = session.Session.environment
-session.Session.gpu_names = lambda _: ({ADDRESS!r}, {UUID!r})
-session.Session.environment = lambda here: {{
-    **plain(here), "gpu_model": "Tesla V100-SXM2-32GB", "gpu_uuid": {UUID!r}, "gpu_index": 0
-}}
-"""
-"""Program that assigns this GPU to a trainer's rank on a CPU."""
+
+
+def assign(every: float) -> None:
+    """Assign this GPU to a rank of PyTorch on a CPU, and sample it every so many seconds."""
+    from k8sbench.trainers.parts import nvml, session
+
+    plain = session.Session.environment
+    gpu = {"gpu_model": "Tesla V100-SXM2-32GB", "gpu_uuid": UUID, "gpu_index": 0}
+    for where, name, instead in (
+        (session.Session, "gpu_names", lambda _: (ADDRESS, UUID)),
+        (session.Session, "environment", lambda here: {**plain(here), **gpu}),
+        (nvml, "Sampler", functools.partial(nvml.Sampler, every=every)),
+    ):
+        setattr(where, name, instead)
 
 
 def built(library: pathlib.Path, **given: object) -> pathlib.Path:

@@ -80,8 +80,9 @@ def test_paddles_matched_recipe_equals_pytorch(capfd: Any, monkeypatch: pytest.M
     found = run(capfd, "deeplabv3p_paddle", "--recipe", "matched", *SHORT)
     assert stated(found) == {}
 
-    module = importlib.import_module("k8sbench.trainers.deeplabv3p_paddle")
-    listed = module.AMP_LISTS["matched"]["custom_white_list"]
+    from k8sbench.trainers import deeplabv3p_paddle
+
+    listed = deeplabv3p_paddle.AMP_LISTS["matched"]["custom_white_list"]
     update = importlib.import_module("paddle.amp.auto_cast")._update_list
     white, black = update(listed, None, "O1", "float16")
     seen: operation_types.Seen = Counter()

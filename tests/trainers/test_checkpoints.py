@@ -11,6 +11,8 @@ import pytest
 
 from k8sbench.trainers.parts import checkpoints as parts
 from k8sbench.trainers.parts.checkpoints import Checkpoints
+from tests.harness import children
+from tests.trainers.killed_saves import save_killed
 from tests.trainers.runs import alone, refuse
 
 SAME = {"world size": 1, "batch size": 4, "model": ["tsm", 8]}
@@ -206,57 +208,12 @@ def test_the_name_comes_last(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyP
     assert (name, after) == (f"{part} -> step-0000000007", ".")
 
 
-# A process for each call of a function written in C, in which it is killed: each file operation of
-# a save is one. Prints the number of such calls, and for each what `latest` found after it.
-KILLED = """
-import json, os, pathlib, shutil, signal, sys
-from k8sbench.trainers.parts.checkpoints import Checkpoints
-
-root, calls = pathlib.Path(sys.argv[1]), 0
-
-def write(folder):
-    with open(folder / "state", "w") as file:
-        for _ in range(5):
-            file.write("at 30 ")
-            file.flush()
-
-def save(name, last):
-    def profile(frame, event, function):
-        global calls
-        calls += event == "c_call"
-        if event == "c_call" and calls == last:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    shutil.copytree(root / "before", root / name)
-    sys.setprofile(profile)
-    done = Checkpoints(root / name).save(30, write, {})
-    sys.setprofile(None)
-    assert done is None
-
-save("first", 0)  # the first time some more is called
-calls = 0
-save("whole", 0)
-total, calls, found = calls, 0, []
-for at in range(1, total + 1):
-    if os.fork() == 0:
-        save(str(at), at)
-        os._exit(0)
-    assert os.wait()[1] == signal.SIGKILL
-    checkpoints = Checkpoints(root / str(at))
-    while (latest := checkpoints.latest()) is not None:  # the older ones, too
-        found.append((at, latest.step, (latest.rank_folder(0) / "state").read_text()))
-        shutil.rmtree(latest.folder)
-    assert list(checkpoints.folder.iterdir()) == [], checkpoints.damaged
-print(json.dumps([total, found]))
-"""
-
-
 def test_a_process_killed_at_any_moment_leaves_whole_ones(tmp_path: pathlib.Path) -> None:
     """The next attempt's first look removes the killed attempt's remains."""
     before = Checkpoints(tmp_path / "before")
     for step in (10, 20):
         before.save(step, writes("before"), {})
-    total, found = json.loads(alone(["-c", KILLED, str(tmp_path)]))
+    total, found = json.loads(alone(["-c", children.calling(save_killed, tmp_path)]))
     assert total > 100
     assert all(text == ("at 30 " * 5 if step == 30 else "before") for _, step, text in found)
     newest = {at: step for at, step, _ in reversed(found)}

@@ -5,12 +5,12 @@ import json
 import math
 import os
 import subprocess
-import sys
 
 import pytest
 
 from k8sbench.trainers.parts import events, settings
 from k8sbench.trainers.parts.steps import RankWindow, StepPlan, StepRecord
+from tests.harness import children
 from tests.trainers.runs import refuse
 
 SETTINGS = settings.read(
@@ -148,18 +148,16 @@ def test_the_summary_states_the_window(journal: events.Journal, written: Written
     assert told["machine"] == {"driver": "570.1", "ecc": None}
 
 
+def write_lines(letter: str) -> None:
+    for _ in range(300):
+        events.write_line(letter * 3000)
+
+
 def test_lines_of_several_ranks_never_interleave() -> None:
     """Four processes write long lines into one pipe at the same time."""
-    program = (
-        "import sys\n"
-        "from k8sbench.trainers.parts import events\n"
-        "for _ in range(300):\n"
-        "    events.write_line(sys.argv[1] * 3000)\n"
-    )
     reader, writer = os.pipe()
     started = [
-        subprocess.Popen([sys.executable, "-c", program, letter], stdout=writer)
-        for letter in "abcd"
+        subprocess.Popen(children.command(write_lines, letter), stdout=writer) for letter in "abcd"
     ]
     os.close(writer)
     with os.fdopen(reader, encoding="ascii") as stream:

@@ -14,6 +14,8 @@ from k8sbench.adapters.files import catalog
 from k8sbench.trainers import check_data, gpt
 from k8sbench.trainers.data import sample_sets, tokens
 from k8sbench.trainers.parts.samples import BrokenSample, DataError
+from tests.harness import children
+from tests.trainers import noted_steps
 from tests.trainers.checks import SIZES, run
 from tests.trainers.runs import Captured, Event, Job, in_turn, losses, only, refusal
 
@@ -21,35 +23,6 @@ pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore
 Tensors = dict[str, Any]
 
 LAYERS, HEADS, LENGTH, VOCABULARY, STEPS = 2, 12, 16, 64, 3
-# Keeps the weights and the gradients with which each optimizer step begins, whole, in the file that
-# --run-id names. One rank's loss overflows in the second step of a run that is called so.
-NOTED = """
-import torch
-from k8sbench.trainers.parts import torch_session
-prepare = torch_session.TorchRun.prepare
-
-def whole(tensor):
-    return getattr(tensor, "full_tensor", lambda: tensor)().detach().clone()
-
-def prepared(run):
-    prepare(run)
-    noted, named, path = [], dict(run.bare.named_parameters()), run.here.settings.run_id
-
-    def note(*_):
-        noted.append({name: (whole(each), whole(each.grad)) for name, each in named.items()})
-        if run.here.place.first:
-            torch.save(noted, path)
-
-    run.optimizer.register_step_pre_hook(note)
-    if "overflow" in path:
-        def bad(model, given, loss):
-            is_bad = run.here.place.rank == 1 and run.timer.steps == 1
-            return loss * (float("inf") if is_bad else 1.0)
-
-        run.bare.register_forward_hook(bad)
-
-torch_session.TorchRun.prepare = prepared
-"""
 OPTIONS: dict[str, tuple[str, ...]] = {
     "plain": (),
     "clipped": ("--clip", "0.1"),
@@ -85,7 +58,7 @@ def _ran(ranks: int, folder: pathlib.Path) -> Ran:
         path = str(folder / f"{name}-{shard}".replace(" ", "-"))
         own = (*OPTIONS[name], *(("--shard",) if shard else ()), "--run-id", path, "--frozen-norm")
         jobs.append(("gpt", *SIZES["gpt"], *length, *shared, *("--clip", "0"), *own))
-    told = in_turn(jobs, ranks, before=NOTED, timeout=200.0)
+    told = in_turn(jobs, ranks, before=children.calling(noted_steps.note), timeout=200.0)
     return {
         case: (found[0], torch.load(job[job.index("--run-id") + 1]))
         for case, found, job in zip(cases, told, jobs, strict=True)

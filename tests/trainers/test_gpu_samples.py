@@ -9,6 +9,7 @@ import pytest
 
 from k8sbench.trainers.parts import nvml
 from k8sbench.trainers.parts.events import Journal, RankPlace
+from tests.harness import children
 from tests.trainers import runs, stand_in
 from tests.trainers.checks import read
 from tests.trainers.conftest import Nvml
@@ -128,11 +129,6 @@ def test_without_a_gpu_or_its_driver_nothing_is_sampled(
     assert written == []
 
 
-QUICK = """import functools
-nvml.Sampler = functools.partial(nvml.Sampler, every=0.05)
-"""
-
-
 @pytest.mark.tier("frameworks")
 @pytest.mark.timeout(240)
 def test_a_log_of_a_trainer_alone_gives_the_metrics_of_its_gpu(tmp_path: pathlib.Path) -> None:
@@ -145,7 +141,7 @@ def test_a_log_of_a_trainer_alone_gives_the_metrics_of_its_gpu(tmp_path: pathlib
     length = "--warmup 2 --iterations 30 --log-interval 1 --batch-size 2 --min-steady-seconds 2"
     job = ("resnet50", "--input-size", "32", "--classes", "10")
     words = (*job, "--device", "cpu", *length.split())
-    arguments = runs.program([words], before=stand_in.PREAMBLE + QUICK)
+    arguments = runs.program([words], before=children.calling(stand_in.assign, 0.05))
     (text,) = together(arguments, [{"LD_LIBRARY_PATH": str(tmp_path)}])
     found = events(text)
     assert [found[0]["event"], found[-1]["event"]] == ["start", "summary"]

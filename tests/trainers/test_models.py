@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.trainers.checks import model_of, part, session
+from tests.trainers.checks import model_of, session
+from tests.trainers.runs import part
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 DEEPLABS = (

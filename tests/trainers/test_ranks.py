@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from tests.harness import children
+from tests.trainers import counted_sums
 from tests.trainers.checks import (
     FROZEN_TOLERANCE,
     SAMPLE,
@@ -23,78 +25,6 @@ from tests.trainers.torch_checks import meeting
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 on_each = pytest.mark.parametrize("framework", ["pytorch", "paddle"])
 
-# The --run-id of the job whose gradients are summed within Python's sight: data parallelism does it
-# elsewhere, unless a hook does it, by the same sums. The sums of each step are counted.
-HOOKED = "hooked"
-NOTED = f"""
-import torch
-from torch import distributed, nn
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-from k8sbench.trainers.parts import loop, steps
-
-taken, sums, hooks = [0], [], [False]
-summed, begin = distributed.all_reduce, loop.begin
-start, done, finish = steps.StepTimer.start, steps.StepTimer.step_done, loop.Run.finish
-
-class Hooked(nn.parallel.DistributedDataParallel):
-    def __init__(self, *given, **named):
-        super().__init__(*given, **named)
-        if hooks[0]:
-            self.register_comm_hook(None, allreduce_hook)
-
-def begun(work, here, options):
-    hooks[0] = here.settings.run_id == "{HOOKED}"
-    return begin(work, here, options)
-
-def all_reduce(values, *given, **named):
-    taken[-1] += 1
-    sums.append((values.numel(), values.dtype))
-    return summed(values, *given, **named)
-
-def started(timer):
-    taken[:] = [0]
-    sums.clear()
-    start(timer)
-
-def step_done(timer):
-    taken.append(0)
-    return done(timer)
-
-def told(run):
-    costs = {{
-        "steps": taken[:-1],
-        "whole": sums.count((run.parameters, torch.float32)),
-        "wrapped": isinstance(run.model, Hooked),
-    }}
-    if run.here.place.first:
-        run.journal.event("costs", costs)
-    return finish(run)
-
-distributed.all_reduce, loop.begin, nn.parallel.DistributedDataParallel = all_reduce, begun, Hooked
-steps.StepTimer.start, steps.StepTimer.step_done, loop.Run.finish = started, step_done, told
-"""
-# How often a large vector is summed up by the trainer itself.
-COUNTED = """
-from paddle import distributed
-from k8sbench.trainers.parts import loop
-
-large = 0
-summed, finish = distributed.all_reduce, loop.Run.finish
-
-def all_reduce(values, *given, **named):
-    global large
-    large += values.size > 1000
-    return summed(values, *given, **named)
-
-def told(run):
-    global large
-    if run.here.place.first:
-        run.journal.event("sums", {"large": large})
-    large = 0
-    return finish(run)
-
-distributed.all_reduce, loop.Run.finish = all_reduce, told
-"""
 RESNET50 = ("resnet50", *STEEP["resnet50"])
 ADDED_UP = (
     *RESNET50,
@@ -104,7 +34,7 @@ ADDED_UP = (
     "--iterations",
     "6",
     "--run-id",
-    HOOKED,
+    counted_sums.HOOKED,
 )
 AMP = (*frozen("pytorch")[0], "--amp-dtype", "bf16")
 # Its one step is far from a second: the ranks go on, until rank 0's clock says enough.
@@ -112,8 +42,8 @@ GOES_ON = (*RESNET50, "--iterations", "1", "--min-steady-seconds", "1")
 ALONE: list[Job] = [*frozen("pytorch"), ADDED_UP]
 APART: list[Job] = [(*AMP, "--overlap"), AMP, GOES_ON]
 JOBS: dict[str, tuple[list[Job], list[Job], str]] = {
-    "pytorch": (ALONE, APART, NOTED),
-    "paddle": (frozen("paddle"), [], COUNTED),
+    "pytorch": (ALONE, APART, children.calling(counted_sums.count_in_torch)),
+    "paddle": (frozen("paddle"), [], children.calling(counted_sums.count_in_paddle)),
 }
 
 

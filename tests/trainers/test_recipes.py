@@ -89,10 +89,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Any:
         }
         for name, value in place.items():
             monkeypatch.setenv(name, str(value))
-        parts = "k8sbench.trainers.parts"
-        session = importlib.import_module(
-            f"{parts}.paddle_session" if trainer in PADDLE else f"{parts}.torch_session"
-        )
+        session = runs.part("paddle" if trainer in PADDLE else "pytorch")
         made: list[Any] = []
         monkeypatch.setattr(session, "run", lambda given, *_: made.append(given))
         module = importlib.import_module(f"k8sbench.trainers.{trainer}")

@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 
 from k8sbench.trainers.parts import samples, settings
+from k8sbench.trainers.parts import session as session_part
 from k8sbench.trainers.parts.events import RankPlace
-from tests.trainers.checks import part, read, session
-from tests.trainers.runs import environment, refuse
+from tests.harness import children
+from tests.trainers import compressing
+from tests.trainers.checks import read, session
+from tests.trainers.runs import environment, part, refuse
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -28,15 +31,15 @@ ALL_HERE = types.SimpleNamespace(add=lambda *_: sys.maxsize)
 @pytest.fixture
 def torch_session(monkeypatch: pytest.MonkeyPatch) -> Any:
     found = part("pytorch")
-    for module in ("session", "torch_session"):
-        monkeypatch.setattr(f"k8sbench.trainers.parts.{module}.refuse", refuse)
+    for module in (session_part, found):
+        monkeypatch.setattr(module, "refuse", refuse)
     return found
 
 
 @pytest.fixture
 def paddle_session(monkeypatch: pytest.MonkeyPatch) -> Any:
     found = part("paddle")
-    monkeypatch.setattr("k8sbench.trainers.parts.session.refuse", refuse)
+    monkeypatch.setattr(session_part, "refuse", refuse)
     return found
 
 
@@ -48,8 +51,7 @@ def visible(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
 
 
 def test_zlib_works_in_a_trainer_on_paddle_which_brings_its_own() -> None:
-    program = "import k8sbench.trainers.parts, paddle, zlib; zlib.compress(b'a')"
-    subprocess.run([sys.executable, "-c", program], env=environment(), check=True)
+    subprocess.run(children.command(compressing.compress), env=environment(), check=True)
 
 
 @on_each

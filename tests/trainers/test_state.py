@@ -11,7 +11,8 @@ import pytest
 from k8sbench.trainers.parts import checkpoints
 from k8sbench.trainers.parts.events import RankPlace
 from k8sbench.trainers.parts.session import Session
-from tests.trainers.checks import part, session
+from tests.trainers.checks import session
+from tests.trainers.runs import part
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore")]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.trainers.checks import LEARNING, SIZES, STEEP, learns, length, noted_runs, part, run, toy
-from tests.trainers.runs import Captured, events, losses, narrow, of, only, output
+from tests.trainers.checks import LEARNING, SIZES, STEEP, learns, length, noted_runs, run, toy
+from tests.trainers.runs import Captured, events, losses, narrow, of, only, output, part
 
 pytestmark = [
     pytest.mark.tier("frameworks"),

@@ -7,8 +7,8 @@ import pytest
 
 from k8sbench.trainers import tsm
 from k8sbench.trainers.data.pictures import Pictures
-from tests.trainers.checks import SIZES, STEEP, part, run, toy
-from tests.trainers.runs import Captured, losses, of, refusal
+from tests.trainers.checks import SIZES, STEEP, run, toy
+from tests.trainers.runs import Captured, losses, of, part, refusal
 
 pytestmark = [
     pytest.mark.tier("frameworks"),

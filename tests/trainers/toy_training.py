@@ -5,7 +5,6 @@ after the other in one process. A line REMOVE=FOLDER removes a folder instead.
 """
 
 import argparse
-import importlib
 import itertools
 import multiprocessing
 import os
@@ -25,6 +24,7 @@ from k8sbench.trainers.parts import ending, events, settings, steps, training
 from k8sbench.trainers.parts.loop import Work
 from k8sbench.trainers.parts.metrics import Scoring
 from k8sbench.trainers.parts.samples import Array, BrokenSample, Files, Normalise
+from tests.trainers.runs import part
 
 CLASSES = 4
 RANK = os.environ.get("RANK", os.environ.get("PADDLE_TRAINER_ID", ""))
@@ -39,10 +39,6 @@ DEFAULTS = settings.Defaults(
     workers=0,
     speed_options=(),
 )
-SESSIONS = {
-    "pytorch": "k8sbench.trainers.parts.torch_session",
-    "paddle": "k8sbench.trainers.parts.paddle_session",
-}
 UNUSED: Any = None
 """In place of synthetic samples."""
 NORMALISE: Normalise = ((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
@@ -136,7 +132,7 @@ def train(framework: str, session: Any, common: settings.Settings, work: dict[st
 
 def main(framework: str, argv: list[str]) -> None:
     """Train by `framework`."""
-    session = importlib.import_module(SESSIONS[framework])
+    session = part(framework)
     common, own = settings.read("toy", "", DEFAULTS, _options, argv)
 
     def files(_: Any) -> Files:

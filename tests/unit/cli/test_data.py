@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from k8sbench.model.training import DATA_SETS, KnownDataSet
+from k8sbench.trainers import data
 from tests.unit.command_line import Cli
 
 
 @pytest.mark.parametrize("one", DATA_SETS, ids=lambda one: one.name)
 def test_a_drawn_set_is_whole(one: KnownDataSet, tmp_path: Path, cli: Cli) -> None:
-    module = importlib.import_module(f"k8sbench.trainers.data.{one.name}")
+    module = importlib.import_module(f"{data.__name__}.{one.name}")
     assert {"train": one.training, "val": one.validation} == module.SAMPLES
     listed = {each["name"]: each for each in cli.json("data", "list", "-o", "json")["data_sets"]}
     assert listed[one.name]["training"] == one.training
