@@ -1,6 +1,6 @@
 """The port to a cluster: creating, following and deleting jobs.
 
-The user has only the permissions of ``k8sbench/role.yaml``.
+The user has only the permissions of ``role.yaml``.
 """
 
 import threading

@@ -12,6 +12,7 @@ import pytest
 
 from k8sbench import Client
 from k8sbench.app.observe import MOST_LOG_BYTES
+from tests import packaged
 from tests.harness.cluster import audit, pod_logs, users
 from tests.harness.cluster.fault_proxy import Fault, FaultProxy
 from tests.harness.cluster.jobs import ON_GPUS, pytorch_job
@@ -36,7 +37,7 @@ STATED = {"k8sbench.io/precision": "bf16"}
 @pytest.fixture
 def observer(namespace: Namespace, tmp_path: Path) -> Shell:
     """Give a shell whose user may only read."""
-    made = users.make(namespace, tmp_path, "observer", sees_nodes=True, file=users.OBSERVER)
+    made = users.make(namespace, tmp_path, "observer", sees_nodes=True, file=packaged.OBSERVER)
     return Shell(namespace, made, tmp_path / "observer")
 
 

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from k8sbench.app import comparisons
+from tests import packaged
 from tests.docs import pages
 from tests.harness.cluster import fixture, played, users
 from tests.harness.cluster.bringup import Options
@@ -45,7 +46,7 @@ def own_cluster(cluster: OwnCluster) -> OwnCluster:
 @pytest.fixture
 def observer(namespace: Namespace, tmp_path: Path) -> Iterator[Shell]:
     """Yield a user who may only read, behind a proxy that serves logs."""
-    made = users.make(namespace, tmp_path, "observer", sees_nodes=True, file=users.OBSERVER)
+    made = users.make(namespace, tmp_path, "observer", sees_nodes=True, file=packaged.OBSERVER)
     shell = Shell(namespace, made, tmp_path / "observer")
     with shell.behind_proxy():
         yield shell

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import packaged
 from tests.cluster.test_cluster_port import test_a_run_ends_whose_job_is_deleted_without_its_pods
 from tests.cluster.test_every_write import test_a_killed_submit_repeated_makes_one_job
 from tests.cluster.test_observe import Attempts, measurement
@@ -170,7 +171,7 @@ def theirs(nodes: int, gpus: int) -> tuple[dict[str, Any], dict[str, Any]]:
 def test_the_progress_that_a_program_reports_of_itself_is_shown(
     namespace: Namespace, tmp_path: Path
 ) -> None:
-    made = users.make(namespace, tmp_path, "observer", sees_nodes=True, file=users.OBSERVER)
+    made = users.make(namespace, tmp_path, "observer", sees_nodes=True, file=packaged.OBSERVER)
     observer = Shell(namespace, made, tmp_path / "observer")
     log = (ROOT / "tests" / "fixtures" / "logs" / "torchtitan.log").read_text()
     text = re.sub(r"(?m)^(\S+) \w+ F ", r"\1 ", log_text(log.splitlines())).encode()
@@ -194,7 +195,7 @@ def test_the_progress_that_a_program_reports_of_itself_is_shown(
 def test_the_restarts_of_a_train_job_are_attempts_of_one_run(
     namespace: Namespace, tmp_path: Path
 ) -> None:
-    made = users.make(namespace, tmp_path, "observer", sees_nodes=True, file=users.OBSERVER)
+    made = users.make(namespace, tmp_path, "observer", sees_nodes=True, file=packaged.OBSERVER)
     observer = Shell(namespace, made, tmp_path / "observer")
     lines = (ROOT / "tests" / "fixtures" / "logs" / "torchtitan.log").read_text().splitlines()
     runtime, job = theirs(1, 8)

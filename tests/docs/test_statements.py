@@ -12,6 +12,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from k8sbench import trainers
+from tests import packaged
 from tests.docs import pages
 from tests.tiers import ROOT
 
@@ -52,7 +54,8 @@ def runtime() -> set[str]:
 def imported() -> set[str]:
     """The top-level modules that k8sbench/ imports, but for the programs inside containers."""
     name = re.compile(r"^[ \t]*(?:import|from) (\w+)|import_module\(\"(\w+)", re.MULTILINE)
-    paths = {*(ROOT / "k8sbench").rglob("*.py")} - {*(ROOT / "k8sbench/trainers").rglob("*.py")}
+    inside = pathlib.Path(trainers.__file__).parent
+    paths = {*packaged.PACKAGE.rglob("*.py")} - {*inside.rglob("*.py")}
     return {word for path in paths for found in name.findall(path.read_text()) for word in found}
 
 
@@ -80,7 +83,7 @@ def glossary() -> list[str]:
 def defined() -> set[str]:
     """The classes, functions and variables that k8sbench/ defines at the top of a module."""
     name = re.compile(r"^(?:class |def )?(\w+)", re.MULTILINE)
-    texts = (path.read_text() for path in (ROOT / "k8sbench").rglob("*.py"))
+    texts = (path.read_text() for path in packaged.PACKAGE.rglob("*.py"))
     return {word for text in texts for word in name.findall(text)}
 
 
@@ -140,7 +143,7 @@ def test_the_pages_and_sections_that_the_product_names_are_there() -> None:
     named = re.compile(r"(?<![\w/])(docs/[\w-]+\.md)(?:#([\w-]+))?")
     found = {
         match.groups()
-        for path in (ROOT / "k8sbench").rglob("*.py")
+        for path in packaged.PACKAGE.rglob("*.py")
         for match in named.finditer(path.read_text())
     }
     assert len(found) > 5

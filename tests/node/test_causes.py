@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests import packaged
 from tests.harness.cluster import users
 from tests.harness.cluster.namespace import ENFORCED, Namespace
 from tests.harness.cluster.shell import Running, Shell, until
@@ -196,7 +197,9 @@ def test_a_restarted_container_of_others_is_an_attempt_of_one_run(
         "spec": {"template": {"spec": {**pod, "restartPolicy": "OnFailure"}}},
     }
     shell.namespace.create(job)
-    made = users.make(shell.namespace, tmp_path, "observer", sees_nodes=False, file=users.OBSERVER)
+    made = users.make(
+        shell.namespace, tmp_path, "observer", sees_nodes=False, file=packaged.OBSERVER
+    )
     observer = Shell(shell.namespace, made, tmp_path / "observer")
     observer.run("observe", f"job/{OBSERVED}", "--precision=bf16")
     (run_id,) = observer.run("list", "-o", "name").out.split()

@@ -15,6 +15,8 @@ import pytest
 import yaml
 
 from k8sbench import __version__
+from k8sbench.trainers import paddle_launch
+from tests import packaged
 from tests.tiers import CACHE, ROOT
 from tests.unit.kubernetes import servers
 
@@ -66,13 +68,16 @@ def installed(wheel: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_templates_catalog_pools_and_trainers_travel_in_the_wheel(wheel: pathlib.Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
+    benchmark, launcher = (
+        packaged.BENCHMARKS / "deeplabv3p.yaml",
+        pathlib.Path(paddle_launch.__file__),
+    )
+    read = (packaged.POOLS, benchmark, launcher)
     assert {
         "k8sbench/py.typed",
-        "k8sbench/pools.yaml",
+        *(str(path.relative_to(packaged.PACKAGE.parent)) for path in read),
         "k8sbench/_manifests/job.yaml.j2",
         "k8sbench/_crds/benchmarks.k8sbench.io.yaml",
-        "k8sbench/benchmarks/deeplabv3p.yaml",
-        "k8sbench/trainers/paddle_launch.py",
     } <= names
     assert not [name for name in names if name.startswith(("tests/", "manifests/"))]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from k8sbench import trainers
 from k8sbench.trainers import allreduce, gpt
 from k8sbench.trainers.parts import settings
 from tests.trainers.runs import Captured
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-TRAINERS = ROOT / "k8sbench" / "trainers"
+TRAINERS = pathlib.Path(trainers.__file__).parent
 DEFAULTS = settings.Defaults(
     benchmark="b", recipes=("first", "second"), batch_size=2, batch_size_amp=4
 )

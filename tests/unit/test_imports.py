@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from k8sbench.adapters.store import database
+from tests import packaged
 from tests.harness import children
 from tests.tiers import ROOT
 from tests.unit import importing
@@ -72,5 +73,5 @@ def test_a_detached_submit_imports_only_store_and_client(tmp_path: pathlib.Path)
 
 def test_the_database_is_a_matter_of_the_stores_adapter() -> None:
     uses = re.compile(r"^\s*(import|from) sqlite3", re.MULTILINE)
-    using = {path for path in (ROOT / "k8sbench").rglob("*.py") if uses.search(path.read_text())}
-    assert {path.parent for path in using} == {ROOT.joinpath(database.__file__).parent}
+    using = {path for path in packaged.PACKAGE.rglob("*.py") if uses.search(path.read_text())}
+    assert {path.parent for path in using} == {pathlib.Path(database.__file__).parent}

@@ -1,24 +1,29 @@
 """A job kind is one entry: an added third one works everywhere."""
 
 import ast
+import inspect
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import yaml
 
+from k8sbench import trainers
 from k8sbench.adapters.files import catalog
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.diagnose.job import state
 from k8sbench.diagnose.preflight.facts import permissions
-from k8sbench.model import identity
+from k8sbench.model import identity, job_kind, operators
+from k8sbench.model import kinds as model_kinds
 from k8sbench.model.errors import UsageError
 from k8sbench.model.job_kind import JobKind
 from k8sbench.model.kinds import KINDS, default_kind, kind_of
 from k8sbench.model.phase import Phase
 from k8sbench.render import manifest
-from tests.tiers import ROOT
+from k8sbench.report import repeating
+from tests import packaged
 from tests.unit import demo_kind
 from tests.unit.doctor import clusters
 from tests.unit.kubernetes import objects
@@ -122,7 +127,7 @@ def test_every_framework_has_one_default_kind() -> None:
 
 def test_the_rules_file_is_what_the_kinds_make_of_its_template() -> None:
     """Write it anew with ``manifest.role(catalog.load_templates())``."""
-    written = (ROOT / "k8sbench" / "role.yaml").read_text()
+    written = packaged.ROLE.read_text()
     assert written == manifest.role(catalog.load_templates())
 
 
@@ -147,16 +152,10 @@ def is_docstring(node: ast.stmt) -> bool:
 
 
 def test_nothing_else_knows_a_kind_by_name() -> None:
-    root = ROOT / "k8sbench"
+    root = packaged.PACKAGE
     # A report repeats a program on one node by its launcher's own variables.
-    beside = root / "report" / "repeating.py"
-    known = (
-        root / "model" / "job_kind.py",
-        root / "model" / "kinds.py",
-        root / "model" / "operators.py",
-        root / "trainers",
-        beside,
-    )
+    known = {Path(inspect.getfile(one)) for one in (job_kind, model_kinds, operators, repeating)}
+    known |= {Path(trainers.__file__).parent}
     found = {
         str(path.relative_to(root)): names
         for path in sorted(root.rglob("*.py"))

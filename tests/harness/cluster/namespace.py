@@ -117,7 +117,7 @@ class Namespace:
         return str(self.get(job["kind"].lower(), name or metadata["name"])["metadata"]["uid"])
 
     def user(self, folder: Path, name: str = "user", *, sees_nodes: bool = True) -> Path:
-        """Make a user with the permissions of k8sbench/role.yaml; returns its kubeconfig."""
+        """Make a user with the permissions of role.yaml; returns its kubeconfig."""
         return users.make(self, folder, name, sees_nodes=sees_nodes)
 
     def describe(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests import packaged
 from tests.harness.cluster import users
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.shell import Running, Shell, until
@@ -62,7 +63,7 @@ def may_observe(namespace: Namespace, folder: Path) -> Path:
     The Secret of its token is there.
     """
     folder.mkdir(exist_ok=True)
-    kubeconfig = users.make(namespace, folder, "operator", sees_nodes=True, file=users.OBSERVER)
+    kubeconfig = users.make(namespace, folder, "operator", sees_nodes=True, file=packaged.OBSERVER)
     secret = {"metadata": {"name": "dlperf-operator-token"}, "stringData": {"token": "given"}}
     namespace.create({"apiVersion": "v1", "kind": "Secret", **secret})
     reading = ["get", "list", "watch"]

@@ -1,4 +1,4 @@
-"""Users of a cluster with exactly the permissions of ``k8sbench/role.yaml``."""
+"""Users of a cluster with exactly the permissions of ``role.yaml``."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from tests import packaged
 from tests.harness.cluster import kubeconfig
 from tests.harness.cluster.cluster import KubectlFailed
-from tests.tiers import ROOT
 
 if TYPE_CHECKING:
     from tests.harness.cluster.namespace import Namespace
 
-RULES = ROOT / "k8sbench" / "role.yaml"
-OBSERVER = ROOT / "k8sbench" / "observer.yaml"
-"""Rules of a user who reads jobs of others."""
 LIFETIME = "3600s"
 
 
 def make(
-    namespace: Namespace, folder: Path, name: str, *, sees_nodes: bool, file: Path = RULES
+    namespace: Namespace, folder: Path, name: str, *, sees_nodes: bool, file: Path = packaged.ROLE
 ) -> Path:
     """Create a service account with those rules; return its kubeconfig."""
     rules: dict[str, list[Any]] = {}

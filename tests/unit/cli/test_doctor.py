@@ -7,13 +7,13 @@ import pytest
 
 from k8sbench.app import doctor
 from k8sbench.cli.running import SignalStop
-from tests.tiers import ROOT
+from tests import packaged
 from tests.unit.command_line import Cli
 from tests.unit.kubernetes import servers
 
 pytestmark = pytest.mark.usefixtures("no_cluster")
 
-POOLS = ROOT / "k8sbench" / "pools.yaml"
+POOLS = packaged.POOLS
 
 
 def test_no_cluster_is_one_line_and_exit_code_6(cli: Cli) -> None:

@@ -19,7 +19,7 @@ from k8sbench.model.benchmark_object import SCHEMA
 from k8sbench.model.kube import ServingOperator
 from k8sbench.model.operators import TRAINER
 from k8sbench.model.pool import CPU_POOL, PRODUCT, Rdma, Toleration
-from tests.tiers import ROOT
+from tests import packaged
 from tests.unit import goldens
 from tests.unit.chart import values
 from tests.unit.doctor.clusters import (
@@ -215,7 +215,7 @@ def test_what_is_not_seen_has_an_action_and_fails_where_every_user_may_see_it() 
 
 
 def test_each_warning_of_a_default_installation_of_the_chart_names_the_value_to_set() -> None:
-    roles = yaml.safe_load_all((ROOT / "k8sbench" / "role.yaml").read_text())
+    roles = yaml.safe_load_all(packaged.ROLE.read_text())
     default: dict[str, Any] = {
         "access": {one: one.namespaced for one in permissions(roles)},
         "namespace": namespace(),
@@ -267,7 +267,7 @@ def test_a_pool_without_gpus_is_asked_nothing_about_them() -> None:
 
 def test_who_observes_needs_each_right_of_what_the_cluster_serves() -> None:
     rights = [
-        *permissions(yaml.safe_load_all((ROOT / "k8sbench" / "observer.yaml").read_text())),
+        *permissions(yaml.safe_load_all(packaged.OBSERVER.read_text())),
     ]
 
     def levels(*denied: str, groups: tuple[str, ...] = ("batch", "trainer.kubeflow.org")) -> str:

@@ -13,7 +13,7 @@ from k8sbench.model.series import UNJUDGED, Judged
 
 
 class Grouped:
-    """Implements :class:`k8sbench.measure.group.known.KnownGroups`."""
+    """Implements :class:`KnownGroups`."""
 
     def __init__(self, groups: Iterable[Group], runs: Iterable[Run] = ()) -> None:
         self.runs: Mapping[str, Run] = {run.run_id: run for run in runs}

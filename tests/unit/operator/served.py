@@ -42,7 +42,7 @@ class Operator:
 
     @contextmanager
     def opened(self, access: ClusterAccess, seconds: float = 0.0) -> Iterator[OperatorProxy]:
-        """Replace :func:`k8sbench.app.stores.opened_operator`."""
+        """Replace ``opened_operator`` of the stores."""
         del seconds
         assert access in {HERE, ClusterAccess()}
         self.connected += 1

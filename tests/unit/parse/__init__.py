@@ -1,1 +1,1 @@
-"""Tests of :mod:`k8sbench.parse`: from lines to records."""
+"""Tests of parsing: from lines to records."""

@@ -1,4 +1,4 @@
-"""Our own trainers' lines: the contract with k8sbench/trainers/parts/events.py."""
+"""Our own trainers' lines: the contract with their module of events."""
 
 import json
 import math

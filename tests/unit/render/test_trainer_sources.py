@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from k8sbench import trainers
 from k8sbench.adapters.files import catalog
 from k8sbench.model.errors import BenchError
 from k8sbench.render.trainer_sources import TrainerSources, config_map, difference
@@ -18,7 +19,7 @@ def test_every_source_file_of_the_trainers_is_found_and_the_package_s_own() -> N
     found = catalog.trainer_sources().files
     there = {
         str(path.relative_to(ROOT))
-        for path in (ROOT / "k8sbench" / "trainers").rglob("*.py")
+        for path in Path(trainers.__file__).parent.rglob("*.py")
         if "__pycache__" not in path.parts
     }
     assert set(found) == there | {"k8sbench/__init__.py"}

@@ -6,9 +6,9 @@ from typing import Any
 
 import jsonschema
 
-from tests.tiers import ROOT
+from tests import packaged
 
-FOLDER = ROOT / "k8sbench" / "schema"
+FOLDER = packaged.SCHEMAS
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Contract of a store (:class:`k8sbench.ports.store.Store`)."""
+"""Contract of a store (the port ``Store``)."""
 
 import errno
 import json

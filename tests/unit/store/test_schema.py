@@ -25,8 +25,7 @@ from k8sbench.model.run import Baseline
 from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.operator.http import Artifact
 from k8sbench.report.document import BaselineInfo, ListedRun, RunStatus
-from tests import struct_docs
-from tests.tiers import ROOT
+from tests import packaged, struct_docs
 from tests.unit import goldens
 from tests.unit.store import schemas
 from tests.unit.store.examples import PROCESS, REJECTION, measurement, plan, step
@@ -136,15 +135,13 @@ def test_every_document_carries_its_version() -> None:
         assert found["default"] == SCHEMA == 2
 
 
-@pytest.mark.parametrize(
-    "path", [*sorted((ROOT / "k8sbench" / "benchmarks").glob("*.yaml"))], ids=str
-)
+@pytest.mark.parametrize("path", [*sorted(packaged.BENCHMARKS.glob("*.yaml"))], ids=str)
 def test_a_benchmark_file_keeps_to_its_schema(path: Path) -> None:
     schemas.validate("benchmark", yaml.safe_load(path.read_text()))
 
 
 def test_the_built_in_pools_keep_to_their_schema() -> None:
-    text = (ROOT / "k8sbench" / "pools.yaml").read_text()
+    text = packaged.POOLS.read_text()
     schemas.validate("pools", yaml.safe_load(text))
 
 
