@@ -1,16 +1,24 @@
-"""A driver's library for trainers on machines without a GPU."""
+"""Ranks as forks, and a driver's library for trainers on machines without a GPU."""
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from k8sbench.trainers.parts import nvml
 from tests import tiers
-from tests.trainers import stand_in
+from tests.trainers import forks, runs, stand_in
 
 Nvml = Callable[..., ctypes.CDLL]
+
+
+@pytest.fixture(scope="package", autouse=True)
+def forked() -> Iterator[None]:
+    """Let ranks be forks of a process that has their framework imported."""
+    with mock.patch.object(runs, "start", forks.start):
+        yield
 
 
 @pytest.fixture(scope="session")

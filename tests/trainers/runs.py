@@ -11,8 +11,8 @@ import socket
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NoReturn
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
 from unittest import mock
 
 import pytest
@@ -116,38 +116,64 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", **more}
 
 
-def together(
-    arguments: Sequence[str],
-    environments: Iterable[dict[str, str]],
-    *,
-    timeout: float = 400.0,
-    code: int = 0,
-) -> list[str]:
-    """Run `python ARGUMENTS` in each environment; return the outputs.
+class Ended(NamedTuple):
+    """A process that has ended, and what it has printed."""
 
-    Each process must end with that exit code.
-    """
+    code: int
+    out: str
+    err: str
+
+
+def processes(
+    _: str | None,
+    arguments: Sequence[str],
+    environments: Sequence[Mapping[str, str]],
+    timeout: float,
+) -> list[Ended]:
+    """Run `python ARGUMENTS` in each environment, at once."""
     with contextlib.ExitStack() as stack:
         started = [
             stack.enter_context(
                 subprocess.Popen(
                     [sys.executable, *arguments],
-                    env=environment(**more),
+                    env=dict(each),
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     text=True,
                 )
             )
-            for more in environments
+            for each in environments
         ]
         try:
             outputs = [process.communicate(timeout=timeout) for process in started]
         finally:
             for process in started:
                 process.kill()
-    for process, (_, errors) in zip(started, outputs, strict=True):
-        assert process.returncode == code, errors
-    return [output for output, _ in outputs]
+    pairs = zip(started, outputs, strict=True)
+    return [Ended(process.returncode, *texts) for process, texts in pairs]
+
+
+start = processes
+"""Starts the programs of a framework; `tests/trainers` alone forks them."""
+
+
+def together(
+    arguments: Sequence[str],
+    environments: Iterable[dict[str, str]],
+    *,
+    framework: str | None = None,
+    timeout: float = 400.0,
+    code: int = 0,
+) -> list[str]:
+    """Run `python ARGUMENTS` in each environment; return the outputs.
+
+    Each process must end with that exit code. It may have imported the `framework` before.
+    """
+    how = processes if framework is None else start
+    ended = how(framework, arguments, [environment(**more) for more in environments], timeout)
+    for each in ended:
+        assert each.code == code, each.err
+    return [each.out for each in ended]
 
 
 def rank_variables(framework: str, world_size: int) -> list[dict[str, str]]:
@@ -192,12 +218,11 @@ def refuse(message: str, **_: bool) -> NoReturn:
     raise SystemExit(message)
 
 
-def refusal(arguments: Sequence[str], *, begun: bool = False) -> str:
+def refusal(framework: str, arguments: Sequence[str], *, begun: bool = False) -> str:
     """Run a failing `python ARGUMENTS`; return its one line of error."""
-    words = [sys.executable, *arguments]
-    ended = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stdout != "") == (2, begun)
-    (line,) = ended.stderr.splitlines()
+    (ended,) = start(framework, arguments, [environment()], 400.0)
+    assert (ended.code, ended.out != "") == (2, begun)
+    (line,) = ended.err.splitlines()
     return line
 
 
@@ -205,12 +230,13 @@ def ranks(
     arguments: Sequence[str], world_size: int, framework: str = "pytorch", *, timeout: float = 400.0
 ) -> list[str]:
     """Start `python ARGUMENTS` once per rank, without a launcher, and give each one's stdout."""
-    return together(arguments, rank_variables(framework, world_size), timeout=timeout)
+    variables = rank_variables(framework, world_size)
+    return together(arguments, variables, framework=framework, timeout=timeout)
 
 
-def alone(arguments: Sequence[str], *, timeout: float = 400.0) -> str:
+def alone(arguments: Sequence[str], *, framework: str | None = None, timeout: float = 400.0) -> str:
     """Run `python ARGUMENTS` as a job of its own and give its stdout."""
-    return together(arguments, [{}], timeout=timeout)[0]
+    return together(arguments, [{}], framework=framework, timeout=timeout)[0]
 
 
 def program(jobs: Sequence[Job], *, before: str = "", full_size: bool = False) -> list[str]:
@@ -239,7 +265,7 @@ def in_turn(
     framework = FRAMEWORKS[jobs[0][0]]
     arguments = program(jobs, before=before, full_size=full_size)
     if framework == "paddle" and world_size == 1:
-        printed = together(arguments, [{}], timeout=timeout)
+        printed = together(arguments, [{}], framework=framework, timeout=timeout)
     else:
         printed = ranks(arguments, world_size, framework, timeout=timeout)
     return [list(each) for each in zip(*map(separate, map(events, printed)), strict=True)]

@@ -171,7 +171,7 @@ def test_a_window_that_ends_between_changes_of_the_weights_is_refused(
     length: tuple[str, ...], says: str
 ) -> None:
     words = (*SIZES["gpt"], *length, "--accumulate", "4", "--device", "cpu")
-    assert says in refusal(["-m", "k8sbench.trainers.gpt", *words])
+    assert says in refusal("pytorch", ["-m", "k8sbench.trainers.gpt", *words])
 
 
 @pytest.mark.parametrize("shard", [False, True])
@@ -311,4 +311,4 @@ def test_a_rank_alone_is_told_that_it_shares_nothing(capfd: Captured) -> None:
 
 def test_training_to_an_accuracy_is_refused(tmp_path: pathlib.Path) -> None:
     words = ("--mode", "train", "--length", "1", "--data", str(tmp_path))
-    assert "speed" in refusal(["-m", "k8sbench.trainers.gpt", *words])
+    assert "speed" in refusal("pytorch", ["-m", "k8sbench.trainers.gpt", *words])

@@ -86,13 +86,13 @@ def goes_on(whole: list[Event], resumed: list[Event]) -> int:
 )
 def test_a_run_resumes_bitwise(trainer: str, tmp_path: pathlib.Path, capfd: Captured) -> None:
     more, world, left = CASES[trainer]
+    framework = runs.FRAMEWORKS[trainer]
 
     def train(arguments: list[str]) -> list[Event]:
         # Paddle reads only as it is imported on how many threads it computes.
         if trainer in {"arcface", "deeplabv3p_paddle"}:
-            framework = runs.FRAMEWORKS[trainer]
             of_ranks = [{}] if world == 1 else runs.rank_variables(framework, world)
-            return events(runs.together(arguments, of_ranks)[0])
+            return events(runs.together(arguments, of_ranks, framework=framework)[0])
         return run(capfd, trainer, *arguments[2:])
 
     if trainer == "tsm":
@@ -112,13 +112,13 @@ def test_a_run_resumes_bitwise(trainer: str, tmp_path: pathlib.Path, capfd: Capt
     # It goes on with what it was, or not at all.
     if trainer == "resnet50":
         other = [*saving, "--batch-size", "4", "--lr", "0.5", "--input-size", "33"]
-        assert refusal(other, begun=True) == (
+        assert refusal(framework, other, begun=True) == (
             f"k8sbench: error: {tmp_path}/run/step-0000000010 was written with batch_size 2 (now "
             "4), input_size 32 (now 33), lr of the first step 0.0005 (now 0.0625); start as "
             "before, or name an empty folder by --checkpoints"
         )
     if trainer == "deeplabv3p_pytorch":
-        assert refusal([*saving, "--length", "9"], begun=True) == (
+        assert refusal(framework, [*saving, "--length", "9"], begun=True) == (
             f"k8sbench: error: {tmp_path}/run/step-0000000010 is of step 10: a run of 9 ends before"
         )
         longer = train([*saving, "--length", "12"])

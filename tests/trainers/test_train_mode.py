@@ -4,8 +4,6 @@ Evaluations, checkpoints, events, and equality of resumed and uninterrupted runs
 """
 
 import pathlib
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,7 +37,7 @@ def toy(request: pytest.FixtureRequest) -> Runs:
         script = "\n".join(job if "=" in job else f"{free_port()} {job}" for job in jobs)
         arguments = ["-m", "tests.trainers.toy_training", request.param, script]
         if world == 1:
-            return [runs.alone(arguments)]
+            return [runs.alone(arguments, framework=request.param)]
         return runs.ranks(arguments, world, request.param, timeout=200.0)
 
     return run
@@ -198,22 +196,15 @@ def test_two_ranks_go_on_as_they_would_have(together: list[list[list[Event]]]) -
 
 def ended(framework: str, *options: str) -> tuple[list[Event], str]:
     """Run a training that fails with code 2; return events and error line."""
-    done = subprocess.run(
-        command(framework, *options),
-        env=runs.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    return events(done.stdout), done.stderr.splitlines()[-1]
+    (done,) = runs.start(framework, command(framework, *options), [runs.environment()], 200.0)
+    assert done.code == 2, done.err
+    assert "Traceback" not in done.err
+    return events(done.out), done.err.splitlines()[-1]
 
 
 def command(framework: str, *options: str) -> list[str]:
     script = " ".join([str(free_port()), *options])
-    return [sys.executable, "-m", "tests.trainers.toy_training", framework, script]
+    return ["-m", "tests.trainers.toy_training", framework, script]
 
 
 def test_broken_samples_of_all_attempts_end_a_run(tmp_path: pathlib.Path) -> None:
@@ -254,7 +245,8 @@ def test_an_ended_run_saves_on_all(framework: str, world: int, tmp_path: pathlib
 def attempt(framework: str, world: int, *options: str, code: int = 0) -> list[Event]:
     """Run an attempt; return rank 0's events."""
     of_ranks = runs.rank_variables(framework, world) if world > 1 else [{}]
-    return events(runs.together(command(framework, *options)[1:], of_ranks, code=code)[0])
+    words = command(framework, *options)
+    return events(runs.together(words, of_ranks, framework=framework, code=code)[0])
 
 
 @pytest.mark.parametrize(("framework", "world"), ON_EACH)

@@ -132,4 +132,4 @@ def test_each_parameter_group_learns_at_its_own_rate(capfd: Captured) -> None:
 def test_a_machine_without_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     words = ["-m", "k8sbench.trainers.deeplabv3p_paddle", "--device", "cuda"]
-    assert "Paddle sees no GPU" in refusal(words)
+    assert "Paddle sees no GPU" in refusal("paddle", words)
