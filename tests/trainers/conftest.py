@@ -3,21 +3,32 @@
 import ctypes
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 
 from k8sbench.trainers.parts import nvml
 from tests import tiers
-from tests.trainers import forks, runs, stand_in
+from tests.harness import forks
+from tests.trainers import runs, stand_in
 
 Nvml = Callable[..., ctypes.CDLL]
+# PyTorch's optimizers import the last one at their first step.
+IMPORTED = {
+    "pytorch": ("k8sbench.trainers.parts.torch_session", "torch._dynamo"),
+    "paddle": ("k8sbench.trainers.parts.paddle_session",),
+}
 
 
 @pytest.fixture(scope="package", autouse=True)
 def forked() -> Iterator[None]:
     """Let ranks be forks of a process that has their framework imported."""
-    with mock.patch.object(runs, "start", forks.start):
+
+    def start(framework: str, *given: Any) -> list[forks.Ended]:
+        return forks.servers(*IMPORTED[framework]).start(*given)
+
+    with mock.patch.object(runs, "start", start):
         yield
 
 

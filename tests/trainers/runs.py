@@ -12,12 +12,13 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 from unittest import mock
 
 import pytest
 
 from tests.harness import children
+from tests.harness.forks import Ended
 from tests.trainers import in_turn as turns
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -114,14 +115,6 @@ def environment(**more: str) -> dict[str, str]:
     """This process' environment with the source tree in front and `more`."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", **more}
-
-
-class Ended(NamedTuple):
-    """A process that has ended, and what it has printed."""
-
-    code: int
-    out: str
-    err: str
 
 
 def processes(

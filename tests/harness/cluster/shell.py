@@ -16,11 +16,12 @@ import termios
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import pytest
 
-from tests.harness import children
+from k8sbench import adapters, app, cli, diagnose, operator, report
+from tests.harness import children, forks
 from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.cluster import Cluster
 from tests.harness.cluster.fault_proxy import FaultProxy
@@ -28,6 +29,7 @@ from tests.harness.cluster.limits import LOOKS, SECONDS, shortening
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.nodes import RUN_FOR
 from tests.harness.cluster.trainer_logs import TrainerLogs
+from tests.harness.forks import Ended
 from tests.waiting import wait_until
 
 NODES = """gpus_per_node: 8
@@ -62,6 +64,10 @@ IMPATIENT = {
 """Limits with which nobody waits for minutes until a log can be read."""
 
 
+IMPORTED = [f"{package.__name__}.*" for package in (adapters, app, cli, diagnose, operator, report)]
+"""What most commands import, and others with them."""
+
+
 def hurried(**limits: float) -> tuple[str, str]:
     """Make the program of a k8sbench with other limits of time, which looks often."""
     return "-c", shortening(LOOKS | limits) + children.K8SBENCH
@@ -71,14 +77,6 @@ REPLICAS = 2
 ENDLESS = "--node-pool=endless"
 """Pods run until they are released."""
 CASE = ("resnet50", f"--replicas={REPLICAS}", "--gpus=1", "--preset=smoke")
-
-
-class Ended(NamedTuple):
-    """A command that has ended, and what it has printed."""
-
-    code: int
-    out: str
-    err: str
 
 
 class Shell:
@@ -139,17 +137,10 @@ class Shell:
 
     def run(self, *words: str, code: int | None = 0, **changes: str | None) -> Ended:
         """Run a command; check its exit code, unless None."""
-        ended = subprocess.run(
-            self.argv(words),
-            cwd=self.folder,
-            env=self._changed(changes),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
+        servers = forks.servers(*IMPORTED)
+        (done,) = servers.start(
+            self.argv(words)[1:], [self._changed(changes)], SECONDS, cwd=self.folder
         )
-        done = Ended(ended.returncode, ended.stdout, ended.stderr)
         assert code in {None, done.code}, f"exit {done.code}\n{done.out}\n{done.err}"
         return done
 
