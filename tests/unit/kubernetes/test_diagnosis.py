@@ -784,6 +784,14 @@ def test_it_is_read_that(found: Seen, expected: str) -> None:
     assert result.cause_id or result.action is None
 
 
+def test_a_volume_may_fail_to_mount_for_ten_seconds() -> None:
+    failing = creating(event("FailedMount", "is not a directory", WORKER, at=2))
+    assert [read(failing, after=2 + waited).cause_id for waited in (9, 11)] == [
+        None,
+        "pod-not-started",
+    ]
+
+
 def test_events_of_what_the_operator_made_for_an_earlier_attempt_do_not_count() -> None:
     for when, cause_id in ((-60, None), (2, "webhook-down")):
         about = {"kind": "Job", "name": f"{JOB}-node-0"}

@@ -1,6 +1,8 @@
 """The series of a case: marks, open changes, acceptance, and judging from a snapshot."""
 
+import math
 import random
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,6 +47,17 @@ def test_a_set_that_differs_is_unconfirmed_until_the_next_one_decides() -> None:
     assert kinds([*FLAT, 95.0, 98.9, 100.1])[10] == "once", "nearer to the level than to the first"
 
 
+def test_two_sets_that_chance_explains_together_are_no_step() -> None:
+    apart = next(
+        share / 10_000
+        for share in range(1, 200)
+        if kinds([*FLAT, 100 * (1 - share / 10_000)]) == {10: "unconfirmed"}
+    )
+    weak = 100 * (1 - 0.35 * apart)
+    assert kinds([*FLAT, 100 * (1 - apart), weak])[10] == "once"
+    assert kinds([*FLAT, 100 * (1 - apart), 100 * (1 - apart)])[10] == "step"
+
+
 def test_a_lasting_drop_is_a_step_with_five_nights_before_it() -> None:
     assert kinds([*FLAT[:5], *slower(0.02, 3)]) == {5: "step"}
 
@@ -60,7 +73,10 @@ def test_a_drift_is_the_difference_of_the_last_sets_from_the_first() -> None:
     marks = [one.mark for one in judged(values)]
     (mark,) = filter(None, marks)
     assert (mark.kind, mark.since) == ("drift", "night-000")
-    assert mark.change == pytest.approx(-0.008, abs=0.002)
+    logarithms = [math.log(value) for value in values]
+    last = logarithms[: marks.index(mark) + 1][-3:]
+    apart = statistics.fmean(last) - statistics.fmean(logarithms[:4])
+    assert mark.change == pytest.approx(math.expm1(apart), rel=1e-6)
     assert set(opened(values)[marks.index(mark) :]) == {"drift 0"}
 
 

@@ -43,6 +43,12 @@ def test_moderated_variances_are_those_of_smyth() -> None:
     assert least.variance == pytest.approx((freedom - 4) / freedom * 0.01, rel=0.1)
 
 
+def test_a_case_that_is_far_noisier_says_nothing_of_what_is_usual() -> None:
+    alike = [Estimate(variance, 4) for variance in (0.8, 0.9, 1.0, 1.1, 1.2)]
+    assert t_test.usual([*alike, Estimate(100.0, 4)]) == t_test.usual(alike)
+    assert t_test.usual([*alike, Estimate(4.0, 4)]) != t_test.usual(alike)
+
+
 def test_holm_orders_the_cases_and_stops_at_the_first_without_a_change() -> None:
     found = t_test.holm([0.04, 0.001, 0.9, 0.02])
     assert [corrected for corrected, _ in found] == pytest.approx([0.08, 0.004, 0.9, 0.06])

@@ -169,6 +169,14 @@ def test_a_file_has_margins() -> None:
             assert float(inner.attrib["y"]) + float(text.attrib["y"]) < height - 5
 
 
+@pytest.mark.parametrize(("distance", "numbers"), [(0.5, {"1–2"}), (6, {"1", "2"})])
+def test_events_share_a_number_only_where_they_are_near(distance: float, numbers: set[str]) -> None:
+    events = (Event(5, "a"), Event(5 + distance, "b"))
+    panels = (Panel(lines=(Trace(kind="fp32", points=(Dot(0, 80), Dot(10, 90))),)),)
+    drawn = page(LineChart(title="t", panels=panels, ends=(0, 20), events=events))
+    assert {text for text in texts(drawn) if text in {"1", "2", "1–2"}} == numbers
+
+
 def test_a_long_line_keeps_its_extremes() -> None:
     (panel,) = parsed.panels(page(TALL))
     assert len(panel.points) <= svg.MOST_POINTS
