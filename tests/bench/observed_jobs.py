@@ -176,7 +176,7 @@ def kill(namespace: Namespace) -> None:
 
 def run_again(namespace: Namespace, count: int) -> bool:
     """Return True if so many second pods of the killed ones run, until they are released."""
-    pods = namespace.get("pods", f"--selector={TO_KILL}")
+    pods = namespace.get("pods", selector=TO_KILL)
     states = [
         pod["status"].get("phase")
         for pod in pods
