@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from tests.unit.kubernetes import servers
 pytestmark = pytest.mark.timeout(900)
 
 CONSTRAINTS = ROOT / "constraints.txt"
+FIRST, LAST = "35.0.0", "37.0.2"
+"""The official clients of Kubernetes between which k8sbench works."""
 # The user's own downloads; and an index that is slow for a moment is asked again.
 PIP = {"PIP_CACHE_DIR": str(CACHE / "pip"), "PIP_RETRIES": "10", "PIP_DEFAULT_TIMEOUT": "60"}
 
@@ -58,12 +61,25 @@ def wheel(dist: pathlib.Path) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """An environment with nothing but the wheel."""
+    """An environment with nothing but the wheel, not even pip, and with the last client."""
     place = tmp_path_factory.mktemp("elsewhere")
-    run(sys.executable, "-m", "venv", place / "env", cwd=place)
-    python = place / "env" / "bin" / "python"
-    run(python, "-m", "pip", "install", "-q", "-c", CONSTRAINTS, wheel, cwd=place)
+    text, changed = re.subn(r"(?m)^kubernetes==.*$", f"kubernetes=={LAST}", CONSTRAINTS.read_text())
+    assert changed == 1
+    (place / "constraints.txt").write_text(text)
+    run(sys.executable, "-m", "venv", "--without-pip", place / "env", cwd=place)
+    install(wheel, place)
     return place
+
+
+def install(what: str | pathlib.Path, place: pathlib.Path) -> None:
+    """Install into the environment at a place.
+
+    Of the thousands of modules commands import few, and Python compiles these by itself.
+    """
+    pip = (sys.executable, "-m", "pip", "--python", place / "env" / "bin" / "python")
+    words = ("install", "--quiet", "--no-compile", "-c", place / "constraints.txt", what)
+    # `make` sets constraints.txt, which has the first client.
+    run(*pip, *words, cwd=place, PIP_CONSTRAINT="")
 
 
 def test_templates_catalog_pools_and_trainers_travel_in_the_wheel(wheel: pathlib.Path) -> None:
@@ -105,15 +121,15 @@ def test_render_from_the_wheel_gives_what_the_source_tree_gives(installed: pathl
     assert [d["kind"] for d in yaml.safe_load_all(there)] == ["ConfigMap", "PyTorchJob"]
 
 
-@pytest.mark.parametrize("version", ["35.0.0", "37.0.2"])
+@pytest.mark.parametrize("version", [FIRST, LAST])
 def test_the_first_and_the_last_official_client_reach_a_cluster_as_its_kubeconfig_says(
     installed: pathlib.Path, tmp_path: pathlib.Path, version: str
 ) -> None:
     """By a proxy, whatever NO_PROXY says, and with what a plugin prints."""
-    command = installed / "env" / "bin" / "k8sbench"
-    pip = (command.with_name("python"), "-m", "pip", "install", "-q")
-    # `make` sets constraints.txt, which has one version.
-    run(*pip, f"kubernetes=={version}", cwd=installed, PIP_CONSTRAINT="")
+    # The first one is that of this environment.
+    python = sys.executable if version == FIRST else str(installed / "env" / "bin" / "python")
+    asks = "import importlib.metadata as all; print(all.version('kubernetes'))"
+    assert run(python, "-c", asks, cwd=tmp_path).strip() == version
     api_version = "client.authentication.k8s.io/v1"
     credential = {"apiVersion": api_version, "kind": "ExecCredential", "status": {"token": "t"}}
     plugin = {
@@ -133,7 +149,8 @@ def test_the_first_and_the_last_official_client_reach_a_cluster_as_its_kubeconfi
         user = {"exec": plugin}
         path = servers.kubeconfig(tmp_path / "config", "http://a.example", user, **way)
         done = subprocess.run(
-            [command, "doctor", "--kubeconfig", path],
+            [python, "-m", "k8sbench", "doctor", "--kubeconfig", path],
+            cwd=installed if version == LAST else ROOT,
             env={**os.environ, "NO_PROXY": "*", "PYTHONPATH": ""},
             capture_output=True,
             text=True,
@@ -153,8 +170,7 @@ def test_a_smoke_submit_from_the_wheel_ends_with_a_measured_row(
 ) -> None:
     """With the smallest framework."""
     command = installed / "env" / "bin" / "k8sbench"
-    pip = (command.with_name("python"), "-m", "pip", "install", "-q", "-c", CONSTRAINTS)
-    run(*pip, f"{wheel}[paddle]", cwd=installed)
+    install(f"{wheel}[paddle]", installed)
     store = str(installed / "store")
     words = ("submit", "deeplabv3p", "--framework", "paddle", "--iterations", "5", "--warmup", "1")
     run(command, *words, cwd=installed, K8SBENCH_STORE=store)
