@@ -41,11 +41,11 @@ SPEC = benchmark_files.benchmark(
     )
 )
 SPEC["variants"][0]["log"]["facts"] = ["^GPU: (?P<gpu_model>.+)"]
-COMMITS = 16
-SLOW = 11
-DOES_NOT_BUILD = 8
+COMMITS = 6
+SLOW = 2
+DOES_NOT_BUILD = 3
 """The commit that git tests first."""
-FAILS = 12
+FAILS = 4
 
 
 class Repository:
@@ -113,7 +113,7 @@ TESTED = ("good", "20%", "{commit}.yaml", *OPTIONS)
 ONCE = (*TESTED[:-1], "--repeats=1")
 
 
-def test_git_bisect_finds_the_slow_commit_of_16(repository: Repository) -> None:
+def test_git_bisect_finds_the_slow_commit_of_6(repository: Repository) -> None:
     commits = []
     for number in range(COMMITS + 1):
         program = f"# {number}\n{PROGRAM}"
