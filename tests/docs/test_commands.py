@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
@@ -9,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -20,7 +22,7 @@ from tests.tiers import ROOT
 ON_A_CLUSTER = {"kubernetes.md", "observe.md", "operator.md"}
 SHORT = """
 [submit]
-warmup = 1
+warmup = 0
 iterations = 5
 """
 """The reader's own k8sbench.toml: runs of the fewest steps that are measured."""
@@ -89,7 +91,30 @@ def check_store(page: pathlib.Path, home: pathlib.Path) -> None:
         assert list(run.glob(name.replace("<replica>", "*"))), f"{page.name}: no {name} in {run}"
 
 
-AFTERWARDS = {"store.md": check_store}
+def check_local(page: pathlib.Path, home: pathlib.Path) -> None:
+    """The run of two replicas is measured, and its row says what it is worth."""
+    store = home / ".local" / "share" / "k8sbench"
+
+    def said(*words: str) -> Any:
+        command = [sys.executable, "-m", "k8sbench", *words, "--store", str(store), "-o", "json"]
+        return json.loads(subprocess.check_output(command, cwd=home, text=True))
+
+    (run,) = said("list")
+    assert run["phase"] == "Succeeded"
+    measured = said("status", run["run_id"])["measurement"]
+    assert measured["verdict"] == "valid"
+    assert measured["iterations"] == 5
+    assert measured["throughput"]["time_weighted"] > 0
+    assert (measured["impl"], measured["format"]) == ("k8sbench", "k8sbench")
+    assert measured["parameters"] == 25_557_032
+    (row,) = said("results")["rows"]
+    assert row["case"] == "2x1-cpu"
+    assert row["speedup"] is None
+    assert "smoke" in json.dumps(row)
+    assert len(list((store / "runs").glob("*/logs/*.log"))) == 2
+
+
+AFTERWARDS = {"local.md": check_local, "store.md": check_store}
 """Page → what holds once its commands have run."""
 
 
