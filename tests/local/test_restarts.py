@@ -53,11 +53,15 @@ child.kill()
 child.wait()
 """
 ONE_RANK_ENDS = """
-import os, signal, sys
+import os, pathlib, signal, sys
 if os.environ["RANK"] == "0":
     signal.pause()
-print(sys.argv[1], file=sys.stderr, flush=True)
-os._exit(int(sys.argv[2]))
+begun = pathlib.Path(sys.argv[1], "begun")
+again = begun.exists()
+begun.touch()
+said = "error: no such data" if again else "failed: the disk is full"
+print("k8sbench:", said, file=sys.stderr, flush=True)
+os._exit(2 if again else 1)
 """
 
 
@@ -145,19 +149,16 @@ def test_an_attempt_does_not_begin_beside_processes_of_the_one_before() -> None:
 
 
 @pytest.mark.tier("frameworks")
-@pytest.mark.parametrize(
-    ("said", "code", "cause_id", "restarts"),
-    [
-        ("k8sbench: error: no such data", 2, "usage-error", 0),
-        ("k8sbench: failed: the disk is full", 1, "replica-failed", 1),
-    ],
-)
-def test_what_a_rank_has_refused_under_torchrun_is_not_started_again(
-    store: SqlStore, said: str, code: int, cause_id: str, restarts: int
+def test_under_torchrun_what_fails_is_started_again_and_what_a_rank_has_refused_is_not(
+    store: SqlStore, tmp_path: Path
 ) -> None:
     """Torchrun itself ends with 1 each time; the other rank waits in its replica."""
-    words = (said, str(code))
-    run = submitted(store, ONE_RANK_ENDS, *words, max_restarts=1, launcher=True)
-    assert (run.phase, run.restarts) == (Phase.FAILED, restarts)
-    assert run.history[-1].cause_id == cause_id
-    assert run.history[-1].cause.endswith(f"exited with code 1: [rank1]: {said}")
+    run = submitted(store, ONE_RANK_ENDS, str(tmp_path), max_restarts=2, launcher=True)
+    assert (run.phase, run.restarts) == (Phase.FAILED, 1)
+    (restart,) = (step for step in run.history if step.cause_id == "restarting")
+    failed = "exited with code 1: [rank1]: k8sbench: failed: the disk is full"
+    assert restart.cause.startswith("Attempt 2 of 3: ")
+    assert failed in restart.cause
+    assert run.history[-1].cause_id == "usage-error"
+    refused = "exited with code 1: [rank1]: k8sbench: error: no such data"
+    assert run.history[-1].cause.endswith(refused)

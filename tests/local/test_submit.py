@@ -1,6 +1,5 @@
-"""``k8sbench submit`` on this machine: real training, really interrupted, really killed."""
+"""``k8sbench submit`` on this machine: real training, really interrupted."""
 
-import contextlib
 import json
 import os
 import re
@@ -13,8 +12,9 @@ from typing import Any
 
 import psutil
 import pytest
+import yaml
 
-from k8sbench.adapters.local import launch
+from tests.harness import benchmark_files
 from tests.local.jobs import living, wait_for
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.tier("frameworks")]
@@ -81,42 +81,35 @@ def wait_until_it_trains(shell: Shell) -> None:
     wait_for(lambda: STEP.search(shell.logs()), "the first training step", PATIENCE)
 
 
-RESNET = ("submit", "resnet50", "--batch-size", "2")
 STEP = re.compile(r'"event": ?"step"')
-ENDLESS = (*RESNET, "--iterations", "100000")
-
-
-def test_a_submit_of_several_replicas_ends_with_a_measured_row(shell: Shell) -> None:
-    shell.run(*RESNET, "--replicas", "2", "--iterations", "5", "--warmup", "1")
-    (run,) = shell.json("list")
-    assert run["phase"] == "Succeeded"
-    status = shell.json("status", run["run_id"])
-    measured = status["measurement"]
-    assert measured["verdict"] == "valid"
-    assert measured["iterations"] == 5
-    assert measured["throughput"]["time_weighted"] > 0
-    assert (measured["impl"], measured["format"]) == ("k8sbench", "k8sbench")
-    assert measured["parameters"] == 25_557_032
-    (row,) = shell.json("results")["rows"]
-    assert row["case"] == "2x1-cpu"
-    assert row["speedup"] is None
-    assert "smoke" in json.dumps(row)
-    assert len(list((shell.store / "runs").glob("*/logs/*.log"))) == 2
+ENDLESS = ("submit", "resnet50", "--batch-size", "2", "--iterations", "100000")
+DIES = """
+import os, signal
+print("step 1 8.0", flush=True)
+if os.environ["RANK"] == "1":
+    os.kill(os.getpid(), signal.SIGKILL)
+signal.pause()
+"""
+SPEC = benchmark_files.benchmark(
+    base=benchmark_files.variant(("torchrun", "train.py"), "registry.example.com/team/mine:1")
+)
 
 
 @pytest.mark.parametrize(
-    ("words", "number", "name"),
+    ("words", "replicas", "number", "name"),
     [
-        ("resnet50 imagenet", signal.SIGINT, "Ctrl-C"),
-        ("deeplabv3p --framework=paddle cityscapes", signal.SIGTERM, "SIGTERM"),
+        ("resnet50 imagenet", "1", signal.SIGINT, "Ctrl-C"),
+        ("deeplabv3p --framework=paddle cityscapes", "2", signal.SIGTERM, "SIGTERM"),
     ],
 )
-def test_interrupts_save(shell: Shell, tmp_path: Path, words: str, number: int, name: str) -> None:
+def test_interrupts_save(
+    shell: Shell, tmp_path: Path, words: str, replicas: str, number: int, name: str
+) -> None:
     """No process of it is left, either."""
     *benchmark, data_set = words.split()
     shell.run("data", "make-sample", data_set, str(tmp_path / "data"), "--pictures", "16")
     training = ("--mode", "train", "--data", str(tmp_path / "data"), "--iterations", "100000")
-    where = ("--target", "none", "--checkpoints", str(tmp_path / "kept"), "--replicas", "2")
+    where = ("--target", "none", "--checkpoints", str(tmp_path / "kept"), "--replicas", replicas)
     process = shell.start("submit", *benchmark, "--backend", "local", *training, *where)
     wait_until_it_trains(shell)
     process.send_signal(number)
@@ -137,23 +130,11 @@ def test_a_run_that_outlives_its_timeout_is_ended_with_exit_code_4(shell: Shell)
     assert shell.json("status", shell.run_id())["history"][-1]["cause_id"] == "timeout"
 
 
-def test_a_rank_that_dies_ends_the_job_and_is_named(shell: Shell) -> None:
-    process = shell.start(*ENDLESS, "--replicas", "2")
-    wait_until_it_trains(shell)
-    mark = f"{shell.run_id()}/worker-0"
-
-    def is_rank_1(process: psutil.Process) -> bool:
-        environ = process.environ()
-        of_replica = environ.get(launch.MARK) == mark and environ.get("RANK") == "1"
-        return of_replica and "torch.distributed.run" not in process.cmdline()
-
-    ranks = living(is_rank_1)
-    assert ranks
-    for rank in ranks:
-        with contextlib.suppress(psutil.NoSuchProcess):  # ended with the one before
-            rank.kill()
-    _, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 3
+def test_a_rank_that_dies_ends_the_job_and_is_named(shell: Shell, tmp_path: Path) -> None:
+    """By torchrun's table, whatever it runs."""
+    (tmp_path / "train.py").write_text(DIES)
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(SPEC))
+    err = shell.run("submit", str(tmp_path / "mine.yaml"), "--yes", "--replicas", "2", code=3)
     named = "rank 1 of worker-0 was killed by signal 9 (SIGKILL)"
     assert named in err
     shown = err.partition("last lines of worker-0:")[2]
