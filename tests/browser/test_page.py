@@ -88,7 +88,7 @@ LETTERS = """() => [...new Set([...document.querySelectorAll('svg text')].map(te
 
 
 UNFOLDED = "tbody > tr:not(:first-child):visible"
-"""What stands below a row: what it unfolds, or a note of it."""
+"""The lines below a row: its details, or a note of it."""
 NOTE = "main td a[href^='#']"
 """The number of a note."""
 HIDDEN = """() => [...document.querySelectorAll('tbody > tr:first-child > td')].filter(cell =>

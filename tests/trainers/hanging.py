@@ -17,7 +17,7 @@ RANK = os.environ.get("RANK", os.environ.get("PADDLE_TRAINER_ID"))
 WAITS, STOPS, LOSES_ITS_WATCH = "waits", "stops", "loses its watch"
 """Ways to hang."""
 IN_A_STEP = "in a step"
-"""Where rank 1 hangs; otherwise the rank that hangs at the start is named."""
+"""Place at which rank 1 hangs; a rank, "0" or "1", hangs at its start."""
 
 
 class Limit(float):

@@ -1,4 +1,4 @@
-"""What tests alter in a k8sbench that they start, before its command runs.
+"""Alterations of a k8sbench that tests start, before its command runs.
 
 Every command of a shell of tests imports this module, so each function imports what it alters.
 """

@@ -16,17 +16,21 @@ class _Builder(html.parser.HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.tree = ET.TreeBuilder()
+        self.open: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tree.start(tag, {OF_SVG.get(name, name): value or "" for name, value in attrs})
         if tag in VOID:
             self.tree.end(tag)
+        else:
+            self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tree.start(tag, {OF_SVG.get(name, name): value or "" for name, value in attrs})
         self.tree.end(tag)
 
     def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"{tag} ends, and another element is open"
         self.tree.end(tag)
 
     def handle_data(self, data: str) -> None:
@@ -38,6 +42,8 @@ def tree(text: str) -> ET.Element:
     builder = _Builder()
     builder.tree.start("document", {})
     builder.feed(text)
+    builder.close()
+    assert builder.open == []
     builder.tree.end("document")
     return builder.tree.close()
 
@@ -166,7 +172,7 @@ class Drawn(NamedTuple):
 
     @property
     def uprights(self) -> list[float]:
-        """Where a line without dashes goes through all of it, as shares of its width."""
+        """The places of lines without dashes through all of it, as shares of its width."""
         width, height = self.size
         paths = self.element.findall("path")
         every = strokes(*(path for path in paths if "stroke-dasharray" not in path.attrib))
