@@ -65,7 +65,7 @@ IMPATIENT = {
 
 
 IMPORTED = [f"{package.__name__}.*" for package in (adapters, app, cli, diagnose, operator, report)]
-"""What most commands import, and others with them."""
+"""The modules that commands import."""
 
 
 def hurried(**limits: float) -> tuple[str, str]:
