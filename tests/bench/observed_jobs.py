@@ -12,12 +12,13 @@ or if an operator has logged a traceback.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -143,26 +144,26 @@ def observed(
     left = [name for name, shape in shapes.items() if shape != MISLABELLED]
     held, restarted = chosen(shapes, QUEUED), chosen(shapes, RESTARTED)
     queues.stop(namespace.cluster, queue, "Hold")
-    first = begin(namespace, user, store)
-    namespace.create(*(job(name, shape) for name, shape in shapes.items()))
-    wait(lambda: len(recorded(store)) == len(left), f"{len(left)} runs in {store}")
-    running = len(left) - len(held)
-    wait(lambda: len(phases(store, "Running")) == running, "the jobs that run")
-    wait(lambda: len(phases(store, "Queued")) == len(held), "the jobs in the queue")
-    costs = [taken(first, store)]
-    second = begin(namespace, user, store)
-    if deleted := chosen(shapes, DELETED):
-        namespace.kubectl("delete", "pytorchjobs", *deleted, "--wait=false")
-        wait(lambda: len(phases(store, "Lost")) == len(deleted), "the ends of deleted jobs")
-    queues.stop(namespace.cluster, queue, "None")
-    rest = len(left) - len(deleted)
-    wait(lambda: len(phases(store, "Running")) == rest, "all other jobs")
-    if restarted:
-        kill(namespace)
-        wait(lambda: run_again(namespace, len(restarted)), "the second pods")
-    namespace.kubectl("annotate", "pods", "--all", f"{nodes.RUN_FOR}=0s", "--overwrite")
-    wait(lambda: len(phases(store, "Succeeded")) == rest, "the ends of all jobs")
-    costs.append(taken(second, store))
+    with begun(namespace, user, store) as first:
+        namespace.create(*(job(name, shape) for name, shape in shapes.items()))
+        wait(lambda: len(recorded(store)) == len(left), f"{len(left)} runs in {store}")
+        running = len(left) - len(held)
+        wait(lambda: len(phases(store, "Running")) == running, "the jobs that run")
+        wait(lambda: len(phases(store, "Queued")) == len(held), "the jobs in the queue")
+        costs = [taken(first, store)]
+    with begun(namespace, user, store) as second:
+        if deleted := chosen(shapes, DELETED):
+            namespace.kubectl("delete", "pytorchjobs", *deleted, "--wait=false")
+            wait(lambda: len(phases(store, "Lost")) == len(deleted), "the ends of deleted jobs")
+        queues.stop(namespace.cluster, queue, "None")
+        rest = len(left) - len(deleted)
+        wait(lambda: len(phases(store, "Running")) == rest, "all other jobs")
+        if restarted:
+            kill(namespace)
+            wait(lambda: run_again(namespace, len(restarted)), "the second pods")
+        namespace.kubectl("annotate", "pods", "--all", f"{nodes.RUN_FOR}=0s", "--overwrite")
+        wait(lambda: len(phases(store, "Succeeded")) == rest, "the ends of all jobs")
+        costs.append(taken(second, store))
     assert len(recorded(store)) == len(left)
     assert len([*store.glob("runs/*/measurement.json")]) >= rest
     return costs
@@ -224,18 +225,24 @@ def job(name: str, shape: str) -> dict[str, Any]:
     return made
 
 
-def begin(namespace: Namespace, user: Path, store: Path) -> subprocess.Popen[bytes]:
-    """Start an operator that observes."""
+@contextlib.contextmanager
+def begun(namespace: Namespace, user: Path, store: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start an operator that observes; it ends with the block, however that ends."""
     words = ("operator", "--observe", "--listen=127.0.0.1:0", f"--namespace={namespace.name}")
     own = {"KUBECONFIG": str(user), "HOME": str(user.parent), "PYTHONPATH": "."}
     with log_of(store).open("w") as log:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-c", CHILD, *words, f"--store={store}"],
             env={**os.environ, **namespace.cluster.variables(), **own},
             cwd=ROOT,
             stdout=subprocess.DEVNULL,
             stderr=log,
         )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def log_of(store: Path) -> Path:
