@@ -137,10 +137,22 @@ class Shell:
 
     def run(self, *words: str, code: int | None = 0, **changes: str | None) -> Ended:
         """Run a command; check its exit code, unless None."""
-        servers = forks.servers(*IMPORTED)
-        (done,) = servers.start(
-            self.argv(words)[1:], [self._changed(changes)], SECONDS, cwd=self.folder
-        )
+        argv, environment = self.argv(words), self._changed(changes)
+        if argv[0] == sys.executable:
+            servers = forks.servers(*IMPORTED)
+            (done,) = servers.start(argv[1:], [environment], SECONDS, cwd=self.folder)
+        else:  # a program that makes another machine of this one
+            ended = subprocess.run(
+                argv,
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
+            done = Ended(ended.returncode, ended.stdout, ended.stderr)
         assert code in {None, done.code}, f"exit {done.code}\n{done.out}\n{done.err}"
         return done
 
