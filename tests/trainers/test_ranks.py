@@ -19,7 +19,17 @@ from tests.trainers.checks import (
     sums_up,
 )
 from tests.trainers.killed_ranks import a_killed_rank_ends_its_job
-from tests.trainers.runs import Captured, Event, Job, free_port, losses, only, refuse, together
+from tests.trainers.runs import (
+    Captured,
+    Event,
+    Job,
+    free_port,
+    losses,
+    narrow,
+    only,
+    refuse,
+    together,
+)
 from tests.trainers.torch_checks import meeting
 
 pytestmark = [pytest.mark.tier("frameworks"), pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -122,7 +132,7 @@ def test_a_vector_is_summed_up_and_timed(framework: str) -> None:
 
 def test_a_killed_rank_ends_the_job_and_is_named() -> None:
     """PyTorch's launcher: tests/local/test_submit.py."""
-    a_killed_rank_ends_its_job("paddle", "--device", "cpu", "--threads", "1")
+    a_killed_rank_ends_its_job("paddle", "--device", "cpu", "--threads", "1", *narrow("arcface"))
 
 
 MEETING = """
