@@ -1,5 +1,6 @@
 """The networks are the benchmarks' own: parameters, multiply-adds, losses."""
 
+import functools
 import math
 from typing import Any
 
@@ -15,6 +16,12 @@ DEEPLABS = (
     "deeplab_paddle.MmsegDeepLab",
     "deeplab_paddle.DeepLabV3P",
 )
+
+
+@functools.cache
+def at_full_width(name: str) -> Any:
+    """A model as it begins, which takes Paddle a second and more to draw."""
+    return model_of(name)
 
 
 def layers(model: Any) -> list[Any]:
@@ -91,7 +98,7 @@ def test_a_network_has_its_benchmarks_fingerprint(
 )
 def test_deeplab_of_paddle_has_its_fingerprint(name: str, parameters: int, gmac: float) -> None:
     here = session("paddle")
-    model = model_of(name)
+    model = at_full_width(name)
     if name.endswith("V3P"):
         model.eval()  # the other one has its auxiliary head in training mode only
     assert part("paddle").count_parameters(model) == parameters
@@ -110,7 +117,7 @@ def test_deeplab_of_paddle_has_its_fingerprint(name: str, parameters: int, gmac:
 def test_the_matched_model_begins_as_pytorchs_does() -> None:
     """He's normal over the outputs, where Paddle's own counts the inputs."""
     session("paddle")
-    wide = model_of("deeplab_paddle.MmsegDeepLab").branches[0][0].weight  # 2048 to 512
+    wide = at_full_width("deeplab_paddle.MmsegDeepLab").branches[0][0].weight  # 2048 to 512
     assert float(wide.std()) == pytest.approx((2 / 512) ** 0.5, rel=0.01)
 
 
