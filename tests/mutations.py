@@ -1,6 +1,6 @@
 """Plant faults in the product, one at a time, and say which of them no test finds.
 
-    python -m tests.mutations [PART...]     PART is a part of a path, such as k8sbench/measure
+    python -m tests.mutations [PART...]     PART is a part of a path, such as measure/group
 
 The list is ``tests/mutations.toml``. Each fault is planted in a copy of the tree, where the unit
 tests and the simulation run that reach its line: those that reach the fewest lines first, until one

@@ -8,6 +8,7 @@ from unittest import mock
 
 import pytest
 
+from k8sbench.trainers import parts
 from k8sbench.trainers.parts import nvml
 from tests import tiers
 from tests.harness import forks
@@ -16,8 +17,8 @@ from tests.trainers import runs, stand_in
 Nvml = Callable[..., ctypes.CDLL]
 # PyTorch's optimizers import the last one at their first step.
 IMPORTED = {
-    "pytorch": ("k8sbench.trainers.parts.torch_session", "torch._dynamo"),
-    "paddle": ("k8sbench.trainers.parts.paddle_session",),
+    "pytorch": (f"{parts.__name__}.torch_session", "torch._dynamo"),
+    "paddle": (f"{parts.__name__}.paddle_session",),
 }
 
 
