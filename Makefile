@@ -120,7 +120,9 @@ demo: $(DEMO_STAMP)
 test: check
 
 # All is installed at once, before the small environment is asked for.
-check: $(ALL_STAMP) lint types imports size tests
+check: $(ALL_STAMP)
+	$(STAGE) checks $(MAKE) lint types imports size
+	$(MAKE) tests
 
 quick: lint types imports size unit
 
@@ -140,12 +142,12 @@ size: $(SMALL_STAMP)
 	$(VENV)/bin/python -m tests.size
 
 PYTEST := $(VENV)/bin/python -m pytest
-TWO := --numprocesses 2
-# The tiers that start servers wait for them most of the time: two workers, each with its own. A
-# test that fails there runs once more, alone (tests/rerun.py).
+# The tiers that start servers wait for them half of the time: three workers on two cores, each with
+# its own. A test that fails there runs once more, alone (tests/rerun.py).
 SERVER_TIERS := tests/cluster tests/node tests/chart tests/prometheus tests/browser
 # Tests of one file may share what they look at, such as the processes of this machine.
-BY_FILE := $(TWO) --dist loadfile --no-loadscope-reorder
+IN_FILES := --dist loadfile --no-loadscope-reorder
+BY_FILE := --numprocesses=2 $(IN_FILES)
 # Frameworks side by side get in each other's way where each sees all cores.
 ON_A_CORE := -p tests.harness.pinning
 # Records what a stage costs, for `make times`.
@@ -161,7 +163,7 @@ coverage: $(SMALL_STAMP)
 
 tests: $(ALL_STAMP)
 	$(STAGE) main $(PYTEST) -p tests.times --times=main $(BY_FILE) $(ON_A_CORE) $(addprefix --ignore=,$(SERVER_TIERS))
-	$(STAGE) servers $(VENV)/bin/python -m tests.rerun -p tests.times --times=servers $(BY_FILE) $(SERVER_TIERS)
+	$(STAGE) servers $(VENV)/bin/python -m tests.rerun -p tests.times --times=servers --numprocesses=3 $(IN_FILES) $(SERVER_TIERS)
 	$(VENV)/bin/python -m tests.tiers
 
 times: $(SMALL_STAMP)

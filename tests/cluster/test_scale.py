@@ -79,7 +79,7 @@ def test_jobs_share_watches(own_cluster: OwnCluster, namespace: Namespace, tmp_p
     assert not namespace.get("pytorchjobs")
 
 
-MANY = 600
+MANY = 300
 """Runs of one object, which take seconds to record."""
 
 
