@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.trainers.checks import SIZES
-from tests.trainers.runs import Event, Job, in_turn, only
+from tests.trainers.runs import Event, Job, in_turn, narrow, only
 from tests.trainers.torch_checks import PRECISIONS, TRAINERS, upstreams_waits
 
 LONG = 240.0
 WATCHED = "from tests.harness.cuda_stub import watched\nwatched.watch()\n"
 Case = tuple[str, str]
-"""A trainer and its precision."""
+"""A trainer, and its precision or option."""
 PICTURES = [trainer for trainer in TRAINERS if trainer != "gpt"]
 CASES: list[Case] = list(itertools.product(PICTURES, PRECISIONS))
 # The steps that are looked at, between two records but where upstream has one in each step.
@@ -40,20 +40,36 @@ def job(trainer: str, amp: str, *options: str) -> Job:
     return (trainer, "--device", "cuda", "--amp-dtype", amp, *length, *options)
 
 
-def run(jobs: list[Job], **how: bool) -> list[list[Event]]:
-    """The events of each job, with an event `stub` among them."""
-    return [found for (found,) in in_turn(jobs, 1, before=WATCHED, timeout=LONG, **how)]
+SMALL = ("--batch-size", "2", *SIZES["resnet50"], *narrow("resnet50"))
+EFFECTS: dict[str, dict[str, list[Any]]] = {
+    "--tf32": {"convolution tf32": [True], "product tf32": [True]},
+    "--no-cudnn-benchmark": {"benchmark": [False]},
+    "--channels-last": {"layouts": ["NHWC"]},
+}
+"""Option of speed → what the stub sees of it."""
+JOBS: dict[Case, Job] = {
+    **{case: job(*case) for case in CASES},
+    **{("resnet50", option): job("resnet50", "none", option, *SMALL) for option in EFFECTS},
+    ("resnet50", "loader"): job(
+        *("resnet50", "none", "--data", "synthetic-host", "--workers", "1", *SMALL)
+    ),
+}
+"""The cases at full size, and small runs with an option each."""
 
 
 @functools.cache
 def events_of() -> dict[Case, list[Event]]:
-    """By case the events of a run at full size."""
-    return dict(zip(CASES, run([job(*case) for case in CASES], full_size=True), strict=True))
+    """By case the events of its run, with an event `stub` among them.
+
+    One process has them all: its imports take as long as the runs.
+    """
+    ran = in_turn([*JOBS.values()], 1, before=WATCHED, full_size=True, timeout=LONG)
+    return {case: found for case, (found,) in zip(JOBS, ran, strict=True)}
 
 
-def seen_of(trainer: str, amp: str) -> dict[str, Any]:
+def seen_of(trainer: str, what: str) -> dict[str, Any]:
     """Return the stub's records of a case."""
-    found: dict[str, Any] = only(events_of()[trainer, amp], "stub")[0]
+    found: dict[str, Any] = only(events_of()[trainer, what], "stub")[0]
     return found
 
 
@@ -90,18 +106,10 @@ def test_a_run_at_full_size_fits_a_card_of_32_gb(trainer: str, amp: str) -> None
 
 
 def test_options_of_speed_reach_every_convolution_and_loaders_copy_from_pinned_memory() -> None:
-    effects: dict[str, dict[str, list[Any]]] = {
-        "--tf32": {"convolution tf32": [True], "product tf32": [True]},
-        "--no-cudnn-benchmark": {"benchmark": [False]},
-        "--channels-last": {"layouts": ["NHWC"]},
-    }
-    small = ("--batch-size", "2", *SIZES["resnet50"])
-    loaded = job("resnet50", "none", "--data", "synthetic-host", "--workers", "1", *small)
-    jobs = [*(job("resnet50", "none", option, *small) for option in effects), loaded]
-    *switched, fed = (only(events, "stub")[0] for events in run(jobs))
-    for effect, seen in zip(effects.values(), switched, strict=True):
+    for option, effect in EFFECTS.items():
+        seen = seen_of("resnet50", option)
         assert {name: seen[name] for name in effect} == effect
     reads, asked = upstreams_waits("resnet50", "none")
-    for taken in fed["steps"][STEPS]:
+    for taken in seen_of("resnet50", "loader")["steps"][STEPS]:
         assert (taken["in"], taken["pageable"]) == (2, 0)  # pictures and labels
         assert taken["waits"] == reads + asked

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.trainers.checks import LEARNING, SIZES, STEEP, learns, length, noted_runs, run, toy
+from tests.trainers.checks import LEARNING, SIZES, learns, length, noted_runs, run, toy
 from tests.trainers.runs import Captured, events, losses, narrow, of, only, output, part
 
 pytestmark = [
@@ -48,20 +48,6 @@ def test_loader_processes_feed_a_run_and_time_it(trainer: str, capfd: Captured) 
     assert steps
     assert all(0 < step["data_seconds"] < step["seconds"] for step in steps)
     assert multiprocessing.active_children() == []  # nor what they had in shared memory
-
-
-@pytest.mark.parametrize("trainer", ["deeplabv3p_pytorch", "resnet50", "tsm", "deeplabv3p_paddle"])
-def test_an_option_of_speed_changes_no_loss_and_is_reported(trainer: str, capfd: Captured) -> None:
-    """With frozen batch norm."""
-    without_effect = ("--no-cudnn-benchmark", "--tf32") if trainer in of("pytorch") else ()
-    options = ("--channels-last", *without_effect, "--fused-optimizer")
-    steps = ("--warmup", "0", "--iterations", "3", "--log-interval", "1", "--batch-size", "2")
-    shared = (*steps, "--frozen-norm", *STEEP[trainer])
-    plain, other = (run(capfd, trainer, *shared, *more) for more in ((), options))
-    before, after = plain[0]["options"], other[0]["options"]
-    switched = {option.lstrip("-").removeprefix("no-").replace("-", "_") for option in options}
-    assert {name for name in after if after[name] != before[name]} == switched
-    assert losses(other) == pytest.approx(losses(plain), rel=1e-3)
 
 
 @on_each

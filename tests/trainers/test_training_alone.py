@@ -1,4 +1,4 @@
-"""Features of one framework: PyTorch's compiler and groups, Paddle's layout."""
+"""Features of one framework: PyTorch's gradients and groups, Paddle's refusal."""
 
 import math
 from typing import Any
@@ -7,41 +7,13 @@ import pytest
 
 from k8sbench.trainers import tsm
 from k8sbench.trainers.data.pictures import Pictures
-from tests.trainers.checks import SIZES, STEEP, run, toy
-from tests.trainers.runs import Captured, losses, of, part, refusal
+from tests.trainers.checks import SIZES, run, toy
+from tests.trainers.runs import Captured, losses, part, refusal
 
 pytestmark = [
     pytest.mark.tier("frameworks"),
     pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning"),
 ]
-
-
-@pytest.mark.parametrize("trainer", of("pytorch"))
-def test_a_compiled_model_gives_the_losses_of_a_plain_one(
-    trainer: str, capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The model's graphs are captured, one per mode, and run uncompiled.
-
-    Their compilation takes minutes and a compiler.
-    """
-    from torch import nn
-
-    graphs = []
-
-    def backend(graph: Any, _: Any) -> Any:
-        graphs.append(graph)
-        return graph.forward
-
-    compile_ = nn.Module.compile
-    monkeypatch.setattr(nn.Module, "compile", lambda model: compile_(model, backend=backend))
-    length = ("--batch-size", "2", "--warmup", "0", "--iterations", "3", "--log-interval", "1")
-    options = (*STEEP[trainer], *length, "--frozen-norm")
-    plain = run(capfd, trainer, *options)
-    compiled = run(capfd, trainer, *options, "--compile")
-    assert len(graphs) == 1
-    assert plain[0]["options"]["compile"] is False
-    assert compiled[0]["options"] == {**plain[0]["options"], "compile": True}
-    assert losses(compiled) == pytest.approx(losses(plain), rel=1e-6)
 
 
 def test_gradients_are_unscaled_before_they_are_clipped(
