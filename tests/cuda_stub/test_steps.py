@@ -51,7 +51,7 @@ JOBS: dict[Case, Job] = {
     **{case: job(*case) for case in CASES},
     **{("resnet50", option): job("resnet50", "none", option, *SMALL) for option in EFFECTS},
     ("resnet50", "loader"): job(
-        *("resnet50", "none", "--data", "synthetic-host", "--workers", "1", *SMALL)
+        "resnet50", "none", "--data", "synthetic-host", "--workers", "1", *SMALL
     ),
 }
 """The cases at full size, and small runs with an option each."""
