@@ -33,6 +33,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "mutations.toml"
 FOLDER = ROOT / "build" / "mutations"
 CHOSEN = ("tests/unit", "tests/simulation", "-m", "not tier and not slow")
+UNIT = "tests/unit/"
 QUICK = "--hypothesis-profile=quick"
 SECONDS = 60
 """For the tests of one fault."""
@@ -112,7 +113,7 @@ def _environment(copy: pathlib.Path) -> dict[str, str]:
 def _measure(copy: pathlib.Path, to: pathlib.Path) -> None:
     """Run all tests once, and keep which lines each of them reaches."""
     settings = copy / ".coveragerc"
-    settings.write_text("[run]\nsource = k8sbench\n")
+    settings.write_text("[run]\nsource = k8sbench\nrelative_files = true\n")
     command = [sys.executable, "-m", "pytest", "-q", *CHOSEN, QUICK, "-p", "no:cacheprovider"]
     command += ["--numprocesses", str(COPIES), "--dist", "loadfile", "--timeout", "1200"]
     command += ["--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report="]
@@ -128,16 +129,13 @@ class Reached:
         self.lines = collections.Counter(test for found in tests.values() for test in found)
 
     @classmethod
-    def read(cls, file: pathlib.Path, copy: pathlib.Path) -> "Reached":
-        """Read what coverage measured in a copy."""
+    def read(cls, file: pathlib.Path) -> "Reached":
+        """Read what coverage measured."""
         from coverage.numbits import numbits_to_nums
 
         found = collections.defaultdict[tuple[str, int], set[str]](set)
         with contextlib.closing(sqlite3.connect(file)) as db:
-            names = {
-                number: pathlib.Path(path).resolve().relative_to(copy.resolve()).as_posix()
-                for number, path in db.execute("SELECT id, path FROM file")
-            }
+            names = dict(db.execute("SELECT id, path FROM file"))
             contexts = dict(db.execute("SELECT id, context FROM context"))
             lines = db.execute("SELECT file_id, context_id, numbits FROM line_bits")
             for of_file, of_context, bits in lines:
@@ -211,7 +209,7 @@ def _tried(mutation: Mutation, tests: list[str], copy: pathlib.Path) -> dict[str
         # Python takes compiled code for that of the source by size and second.
         later = time.time() + 10 * (1 + hash(mutation.key) % 1000)
         os.utime(file, (later, later))
-        code, output = _run_tests(copy, chosen)
+        code, output = _run_tests(copy, chosen, tests)
     finally:
         file.write_text(source)
         os.utime(file, (before, before))
@@ -224,7 +222,7 @@ def _tried(mutation: Mutation, tests: list[str], copy: pathlib.Path) -> dict[str
 
 
 def _verdict(code: int, output: str) -> dict[str, str]:
-    """Return what an exit code of pytest says; raises RuntimeError where it ran no test."""
+    """Return what an exit code of pytest says: an error where it ran no test."""
     if code == PASSED:
         return {"verdict": "survived", "by": "all passed"}
     if code == CUT:
@@ -232,12 +230,14 @@ def _verdict(code: int, output: str) -> dict[str, str]:
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
     if code in {FAILED, INTERRUPTED} or "while loading conftest" in output:
         return {"verdict": "found", "by": failed[1] if failed else "nothing could be imported"}
-    raise RuntimeError(f"pytest ended with {code}:\n{output[-2000:]}")
+    return {"verdict": "error", "by": f"pytest ended with {code}: {output[-400:]}"}
 
 
-def _run_tests(copy: pathlib.Path, chosen: pathlib.Path) -> tuple[int, str]:
+def _run_tests(copy: pathlib.Path, chosen: pathlib.Path, tests: list[str]) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:cov"]
-    command += [QUICK, "--timeout", str(TEST_SECONDS), "--tb=line", f"@{chosen}"]
+    if any(test.startswith(UNIT) for test in tests):  # whose conftest has the profile
+        command.append(QUICK)
+    command += ["--timeout", str(TEST_SECONDS), "--tb=line", f"@{chosen}"]
     with subprocess.Popen(
         command,
         cwd=copy,
@@ -280,7 +280,7 @@ def main(parts: list[str]) -> int:
     coverage = place / "coverage"
     if not coverage.exists():
         _measure(copies[0], coverage)
-    reached = Reached.read(coverage, copies[0])
+    reached = Reached.read(coverage)
     verdicts = place / "verdicts.jsonl"
     known = _known(verdicts)
     free = queue.SimpleQueue[pathlib.Path]()
@@ -302,8 +302,9 @@ def main(parts: list[str]) -> int:
         new = [one for one in wanted if one.key not in known]
         for verdict in pool.map(attempt, new):
             known[str(verdict["mutation"])] = verdict
-            file.write(json.dumps(verdict) + "\n")
-            file.flush()
+            if verdict["verdict"] != "error":  # it is tried again
+                file.write(json.dumps(verdict) + "\n")
+                file.flush()
             print(f"{verdict['verdict']} {verdict['seconds']} s {verdict['mutation']}", flush=True)
     return _report(wanted, known)
 
