@@ -1,11 +1,14 @@
 """Exit codes of commands that handle several runs."""
 
+import pathlib
 import re
 from typing import Any
 
 import msgspec
 import pytest
 
+from k8sbench.adapters.store.opening import open_store
+from k8sbench.app import results
 from k8sbench.app.results import RunRows
 from k8sbench.cli import rows as exit_codes
 from k8sbench.measure.group.selection import Report
@@ -18,8 +21,11 @@ from k8sbench.model.errors import (
     StoreError,
     Unreachable,
 )
+from k8sbench.ports.store import RunFilter
 from tests.tiers import ROOT
+from tests.unit.cli.conftest import Fill
 from tests.unit.cli.live_runs import NOW, ended, run
+from tests.unit.report.factory import repeats
 from tests.unit.store.examples import measurement
 
 
@@ -78,3 +84,15 @@ def test_a_refusal_among_runs_that_were_measured_has_a_code(wrong: BenchError, c
     assert exit_codes.code_of_rows(rows) == code
     alone = msgspec.structs.replace(rows, runs=(valid,), refusals=())
     assert exit_codes.code_of_rows(alone) == 0
+
+
+@pytest.mark.parametrize(("rates", "code"), [([100.0, 101.0], 0), ([100.0, 130.0], 5)])
+def test_runs_that_are_far_apart_have_the_code_of_rejected_ones(
+    fill: Fill, root: pathlib.Path, rates: list[float], code: int
+) -> None:
+    fill(repeats(rates))
+    with open_store(str(root)) as store:
+        runs = store.runs(RunFilter())
+        rows = results.rows(store, runs, print)
+    assert rows.rejected == {one.run_id for one in runs if code}
+    assert exit_codes.code_of_rows(rows) == code

@@ -11,7 +11,9 @@ from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.cli.terminal import output
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
+from tests.unit.cli.conftest import Fill
 from tests.unit.command_line import Cli
+from tests.unit.report.factory import repeats
 from tests.unit.store.examples import measurement, plan, step
 
 
@@ -48,6 +50,15 @@ def test_json_has_the_columns_of_csv_and_null_where_nothing_is_known(cli: Cli) -
     assert (valid["schema"], rejected["reasons"]) == (2, ["too-few-records", "gpu-count"])
     assert (running["restarts"], running["verdict"], running["ended_at"]) == (1, None, None)
     assert lost["cause_id"] == "owner-killed"
+
+
+@pytest.mark.usefixtures("no_cluster")
+def test_a_run_that_its_group_rejects_has_no_figure(fill: Fill, cli: Cli) -> None:
+    fill(repeats([100.0, 101.0, 40.0]))
+    *_, valid, rejected = cli.json("list", "-o", "json")
+    assert (valid["verdict"], valid["throughput"], valid["unit"]) == ("valid", 101.0, "samples/s")
+    assert (rejected["verdict"], rejected["reasons"]) == ("rejected", ["outlier"])
+    assert (rejected["throughput"], rejected["unit"]) == (None, None)
 
 
 @pytest.mark.usefixtures("runs")

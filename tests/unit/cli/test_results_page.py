@@ -7,6 +7,8 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.store.opening import open_store
+from k8sbench.app import reports
+from k8sbench.measure.group import grouping
 from k8sbench.model import identity
 from k8sbench.model.plan import RunPlan
 from k8sbench.report import group_words
@@ -35,6 +37,14 @@ def test_the_page_draws_its_runs(fill: Fill, typed: Typed, root: pathlib.Path) -
     assert len(parsed.unfolding(parsed.tree(out))) == 1
     assert "seen: throughput, samples/s" not in parsed.images(parsed.tree(out))
     assert "warning: without the steps of seen: " in err
+
+
+def test_of_a_row_the_last_run_that_counts_is_drawn() -> None:
+    of_row = [run(2.0, repeat=1), run(2.1, repeat=2), run(measured={}, repeat=3)]
+    (group,) = grouping.groups(of_row)
+    assert reports.last(group).run_id == of_row[1].run_id
+    (rejected,) = grouping.groups([of_row[2], run(measured={}, repeat=4)])
+    assert reports.last(rejected).repeat == 4
 
 
 def test_the_page_has_published_figures_if_they_are_asked_for(fill: Fill, typed: Typed) -> None:

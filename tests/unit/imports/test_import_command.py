@@ -110,6 +110,16 @@ def test_each_log_that_is_left_out_is_named(logs: Path, cli: Cli) -> None:
     assert [name for name in names if name not in err] == []
 
 
+def test_a_log_that_is_given_twice_is_not_left_out_as_one_that_cannot_be_read(
+    place: Path, cli: Cli
+) -> None:
+    for name in ("one.txt", "copy.txt"):
+        (place / name).write_text(foreign.log())
+    words = ("one.txt", "copy.txt", *foreign.OF, "--set", "march", "--skip-unreadable")
+    cli("import", *words, code=2)
+    assert runs() == []
+
+
 def test_packed_logs_are_kept(place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "a.txt.gz").write_bytes(gzip.compress(foreign.log().encode()))
     other = foreign.log(rate=1210.0)

@@ -63,6 +63,13 @@ def test_options_come_before_the_environment_and_that_before_the_home_folder(hom
     assert api.why == f"context other of {option}"
 
 
+def test_of_several_kubeconfigs_the_first_current_context_counts(home: Path) -> None:
+    whats = (config("none", current=None), config("first"), config("second"))
+    paths = [write(home / str(number), what) for number, what in enumerate(whats)]
+    listed = os.pathsep.join(map(str, paths))
+    assert reached(home, environ={"KUBECONFIG": listed}).place.context == "first"
+
+
 def test_in_a_pod_its_service_account_is_used(home: Path) -> None:
     account = home / "account"
     account.mkdir()

@@ -38,6 +38,7 @@ FILES: dict[str, Lines] = {
     "all lines of one time": numbered(150, step=0),
     "alike, of other times": [(T0 + number, ".") for number in range(150)],
     "alike, of one time": [(T0, ".")] * 150,
+    "alike, five of a time": [(T0 + number // 5, ".") for number in range(150)],
     "a progress bar between lines": [
         (T0 + number // 50, "50%" if number % 50 else "epoch") for number in range(150)
     ],

@@ -17,6 +17,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs import reading, streams
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
+from k8sbench.adapters.lines import Resume, StampedLine
 from k8sbench.model.sample import LogGap
 from k8sbench.ports.cluster import JobEvent
 from tests.harness.cluster.limits import shorten
@@ -335,6 +336,39 @@ def test_a_container_that_was_followed_to_its_end_may_be_forgotten(pod: Pod) -> 
     pod.until_lines(6)
     pod.end()
     assert pod.lines == texts((0, 4), (10, 12))
+    assert pod.gaps == []
+
+
+def test_of_two_restarts_at_once_the_container_between_is_missing(pod: Pod) -> None:
+    pod.node.now = lines(0, 3)
+    pod.want()
+    pod.until_lines(3)
+
+    def restart(node: Node) -> None:
+        node.restart()
+        node.before, node.asked = None, []
+
+    pod.node.do(restart)
+    pod.node.until(lambda node: bool(node.asked))  # its stream has ended
+    pod.restarts = 2
+    pod.want()
+    pod.node.do(lambda node: node.now.extend(lines(10, 12)))
+    pod.until_lines(5)
+    pod.end()
+    assert pod.lines == texts((0, 3), (10, 12))
+    assert len(pod.gaps) == 1
+
+
+def test_an_answer_that_lacks_the_mark_counts_if_the_next_one_lacks_it_too(pod: Pod) -> None:
+    known = Resume(None)
+    known.feed(StampedLine(*line) for line in lines(0, 3))
+    pod.node.now = lines(0, 5)
+    # A kubelet that stops cuts both answers after the first line: of the end, and of all.
+    pod.node.answers = [len(served(lines(0, 1)))] * 2
+    pod.want(mark=known.mark)
+    pod.until_lines(2)
+    pod.end()
+    assert pod.lines == texts((3, 5))
     assert pod.gaps == []
 
 

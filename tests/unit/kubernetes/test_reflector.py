@@ -48,9 +48,9 @@ def test_an_outage_is_worth_a_word_after_some_seconds_and_at_its_end() -> None:
     idle: Any = IdleReflector()
     all_kinds.reflectors = dict.fromkeys(KINDS, idle)
     assert all_kinds.report(0.0) is None
-    for kind in KINDS:
-        all_kinds.take(WatchFailed(kind, AWAY), 10.0)
-    all_kinds.take(WatchFailed("Pod", AWAY), 12.0)  # again: it is away since the first time
+    for at in (10.0, 12.0):  # again: it is away since the first time
+        for kind in KINDS:
+            all_kinds.take(WatchFailed(kind, AWAY), at)
     assert all_kinds.report_at() == 10.0 + limits.now.fault_note
     assert all_kinds.report(14.9) is None
     said = all_kinds.report(15.0)

@@ -174,6 +174,28 @@ def test_one_answer_that_is_lost_is_asked_for_again(tmp_path: Path, first: Act) 
         assert api.sender.errors.total() == 1
 
 
+MADE = b'{"kind": "ConfigMap", "metadata": {"name": "one"}}'
+
+
+@pytest.mark.parametrize("first", [saying(b""), saying(answer(500))], ids=["dropped", "500"])
+def test_a_creation_that_may_have_happened_is_repeated_only_if_its_caller_says_so(
+    tmp_path: Path, first: Act
+) -> None:
+    with (
+        serving(first, first, saying(answer(201, MADE))) as address,
+        reached(tmp_path, f"http://{address}") as api,
+    ):
+        with pytest.raises(ApiFault):
+            api.create("/a", {}, retry_s=10.0)
+        assert api.create("/a", {}, again=True, retry_s=10.0)["metadata"] == {"name": "one"}
+
+
+def test_a_creation_that_the_server_put_off_is_repeated(tmp_path: Path) -> None:
+    busy, made = saying(answer(429, Retry_After="0")), saying(answer(201, MADE))
+    with serving(busy, made) as address, reached(tmp_path, f"http://{address}") as api:
+        assert api.create("/a", {}, retry_s=10.0)["metadata"] == {"name": "one"}
+
+
 def test_a_long_wait_is_logged_with_the_answer_and_the_time_of_the_next_try(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -73,6 +73,11 @@ def test_replicas_of_a_users_program_and_paddles_launcher_have_folders_of_their_
     assert first(here, framework="paddle", **theirs).environ["PADDLE_LOG_DIR"] == "mine"
 
 
+def test_each_replica_has_the_gpus_that_it_was_given() -> None:
+    found = launches(plan(), machine(gpus=["2,3", "5,7"]))
+    assert [each.environ["CUDA_VISIBLE_DEVICES"] for each in found] == ["2,3", "5,7"]
+
+
 # -- environment ----------------------------------------------------------------------------------
 
 

@@ -19,6 +19,11 @@ NAMING: dict[str, dict[str, Any]] = {
     "weights": {"weights": "pvc:dlperf-operator/w.pth"},
     "checkpoints": {"checkpoints": "pvc:dlperf-operator"},
     "the token": {"secret_env": {"A": SecretKey(name="dlperf-operator-token", key="token")}},
+    "the token, to pull images": {
+        "pool": msgspec.structs.replace(
+            plans.POOLS["plain"], image_pull_secrets=("dlperf-operator-token",)
+        )
+    },
 }
 
 

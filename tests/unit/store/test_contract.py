@@ -17,6 +17,7 @@ from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Baseline, Location, Run, Wish, kept_run
+from k8sbench.model.series import AcceptedLevel
 from k8sbench.ports.cluster import LogLine
 from k8sbench.ports.store import RunFilter
 from tests.unit.store.conftest import OpenStore
@@ -440,6 +441,22 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(
         folder.write("manifest.yaml", b"new")
     assert (folder.path / "manifest.yaml").read_bytes() == b"old"
     assert not list(folder.path.glob(".*"))
+
+
+# -- accepted levels ------------------------------------------------------------------------------
+
+
+def test_a_level_replaces_the_one_that_was_accepted_of_its_case(
+    store: SqlStore, open_again: OpenStore
+) -> None:
+    first, other = (
+        AcceptedLevel(case=case, line=(case, "", ""), set_name="a", began=NOW, accepted_at=NOW)
+        for case in ("1x8", "2x8")
+    )
+    later = msgspec.structs.replace(first, set_name="b", began=NOW + 1)
+    store.accept([first, other])
+    store.accept([later])
+    assert sorted(open_again().accepted(), key=lambda level: level.case) == [later, other]
 
 
 # -- baselines ------------------------------------------------------------------------------------

@@ -111,6 +111,15 @@ def test_another_run_of_that_name_is_named_and_left_alone(store: SqlStore, data:
     assert everything(store) == before
 
 
+def test_a_run_with_other_figures_is_another_run(store: SqlStore, data: bytes) -> None:
+    imported(store, data)
+    store.measured("seg-1", measurement(final_loss=7.0))
+    before = everything(store)
+    with pytest.raises(UsageError, match="another run seg-1"):
+        imported(store, data)
+    assert everything(store) == before
+
+
 def test_a_run_keeps_its_repeat_number_where_another_has_it(store: SqlStore, data: bytes) -> None:
     fill(store, "mine")
     imported(store, data)

@@ -389,7 +389,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in files if path.suffix != ".db-shm"}
 
 
-@pytest.mark.parametrize("index", ["of a killed process", "gone", "damaged"])
+@pytest.mark.parametrize("index", ["of a killed process", "of older folders", "gone", "damaged"])
 def test_a_read_only_store_is_read(root: Path, index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = root.with_name("copy")
     with open_store(str(root)) as store:
@@ -397,6 +397,8 @@ def test_a_read_only_store_is_read(root: Path, index: str, monkeypatch: pytest.M
         shutil.copytree(root, copy)  # what a kill leaves behind
     if index == "gone":
         (copy / "k8sbench.db").unlink()
+    elif index == "of older folders":
+        change(copy, "DELETE FROM runs")
     elif index == "damaged":
         (copy / "k8sbench.db").write_bytes(b"garbage " * 1000)
     before = contents(copy)
