@@ -120,9 +120,7 @@ demo: $(DEMO_STAMP)
 test: check
 
 # All is installed at once, before the small environment is asked for.
-check: $(ALL_STAMP)
-	$(STAGE) checks $(MAKE) lint types imports size
-	$(MAKE) tests
+check: $(ALL_STAMP) lint types imports size tests
 
 quick: lint types imports size unit
 
