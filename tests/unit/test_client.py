@@ -263,6 +263,11 @@ def test_bad_requests_are_our_errors(client: Client, options: dict[str, Any], sa
         client.submit("resnet5")
 
 
+@pytest.mark.parametrize("several", [{"batch_size": [32, 64]}, {"repeats": 2}])
+def test_a_client_submits_no_sweep(asked: Capture, several: dict[str, Any]) -> None:
+    assert isinstance(asked(lambda: Client().submit("resnet50", **several)), UsageError)
+
+
 def test_waiting_raises_by_exit_code(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(_: object, reporter: Any, stop: Any) -> None:
         reporter.planned(RUN)

@@ -90,6 +90,12 @@ def test_a_command_is_given_what_its_table_or_else_the_file_says(
     assert given(command)[key] == value
 
 
+def test_the_file_of_the_project_comes_before_that_of_the_user(project: Write, user: Write) -> None:
+    project('namespace = "here"\n')
+    user('namespace = "elsewhere"\nbenchmark = "tsm"\n')
+    assert given("list") == {"namespace": "here", "benchmark": "tsm"}
+
+
 @pytest.mark.parametrize("name", [*main.names()])
 def test_every_option_of_a_command_can_be_in_a_file(project: Write, name: str) -> None:
     command = present(main.find(name))

@@ -116,6 +116,12 @@ def test_what_is_drawn_is_the_golden_text() -> None:
     goldens.check(FOLDER / "drawn.txt", "\n".join(parts))
 
 
+def test_what_never_starts_by_itself_is_drawn_first() -> None:
+    stuck = alive("seg-3", moved(Phase.QUEUED, unrecoverable=True))
+    seen = drawn([alive("seg-1", moved(Phase.QUEUED)), alive("seg-2", *STEPS), stuck])
+    assert [row.split()[0] for row in seen[2:]] == ["seg-3", "seg-2", "seg-1"]
+
+
 @pytest.mark.parametrize("width", [1, 2, 7, 12, 20, 33, 40, 79, 80, 200])
 @pytest.mark.parametrize("room", [1, 2, 3, 4, 7, 20])
 def test_nothing_is_larger_than_the_terminal(width: int, room: int) -> None:

@@ -162,6 +162,12 @@ def test_quiet_leaves_notes_out_and_keeps_errors(words: tuple[str, ...], cli: Cl
     assert "There are no runs" in cli("status", "x", "--quiet", code=2).err
 
 
+def test_an_address_at_a_wrong_place_is_named_without_its_password(cli: Cli) -> None:
+    err = cli("list", "postgresql://ada:secret@db/runs", code=2).err
+    assert "ada:***@db" in err
+    assert "secret" not in err
+
+
 def test_no_advice_names_an_option_that_the_command_does_not_have(cli: Cli) -> None:
     for words in (["doctor"], ["collect", "--all"], ["list", "-n", "a"], ["cancel", "x"]):
         out, err = cli(*words, code=None)

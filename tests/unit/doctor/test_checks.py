@@ -249,6 +249,12 @@ def test_what_is_missing_is_reported_once() -> None:
     assert [one.id for one in found if one.severity != "ok"] == ["nodes"]
 
 
+def test_only_a_permission_that_each_run_needs_is_a_failure() -> None:
+    denied = access("get", "resourcequotas", allowed=False) | access("get", "pods", allowed=False)
+    found = [one.severity for one in findings(access=denied) if one.id == "permissions"]
+    assert found == ["warn", "fail"]
+
+
 def test_a_cluster_with_trainer_v2_alone_is_ready_and_wants_no_permissions_of_v1() -> None:
     found = findings(**v2())
     assert {finding.severity for finding in found} == {"ok"}

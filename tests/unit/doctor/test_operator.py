@@ -17,6 +17,11 @@ def test_flags_may_stand_in_the_command_and_of_several_containers_the_operator_s
     assert preflight_deployment.flags(found)["gang-scheduler-name"] == "volcano"
 
 
+def test_the_value_of_a_flag_may_be_the_next_word() -> None:
+    found = preflight_deployment.flags(deployment("--leader-elect", "--file", "/a/b", "--qps=5"))
+    assert found == {"leader-elect": "true", "file": "/a/b", "qps": "5"}
+
+
 @pytest.mark.parametrize(
     ("image", "version"),
     [

@@ -784,6 +784,13 @@ def test_it_is_read_that(found: Seen, expected: str) -> None:
     assert result.cause_id or result.action is None
 
 
+def test_a_log_is_not_waited_for_on_a_node_that_does_not_answer() -> None:
+    for conditions, is_over in (((), True), ((condition("Ready"),), False)):
+        found = disrupted(*TAINTED, *conditions)
+        del found.pods[f"{JOB}-master-0"]
+        assert read(found).over == is_over
+
+
 def test_a_volume_may_fail_to_mount_for_ten_seconds() -> None:
     failing = creating(event("FailedMount", "is not a directory", WORKER, at=2))
     assert [read(failing, after=2 + waited).cause_id for waited in (9, 11)] == [

@@ -321,3 +321,12 @@ def test_readiness_holds_whatever_the_clocks_of_node_and_cluster_say(
     moment += SUCCESS_SECONDS + 1
     assert "not listed for 90 s" in state.unready
     assert seen.listed_time == cluster.now
+
+
+def test_the_jobs_are_listed_once_those_of_every_namespace_are() -> None:
+    def place(listed_at: float | None) -> Any:
+        return SimpleNamespace(**(vars(PLACE) | {"listed_at": listed_at, "listed_time": listed_at}))
+
+    assert look_at([place(3.0), place(1.0)], {}).listed_at == 1.0
+    half = look_at([place(3.0), place(None)], {})
+    assert (half.listed_at, half.listed_time) == (None, None)
