@@ -21,7 +21,7 @@ from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageErro
 from k8sbench.model.kube import JobIdentity
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import GPU_OUT_OF_MEMORY, Run
-from k8sbench.ports.cluster import Manifest
+from k8sbench.ports.cluster import FoundJob, Manifest
 from k8sbench.ports.store import RunFilter, Store
 from k8sbench.threads import Threads
 from tests.unit.lifecycle import played
@@ -607,6 +607,17 @@ def test_a_clock_that_is_set_changes_no_time_at_which_an_object_is_deleted(
     assert objects.found == {}
 
 
+def test_where_the_clock_was_set_back_a_finished_object_stays_no_longer_than_its_time(
+    operator: Operator, objects: FakeObjects
+) -> None:
+    objects.create("a", ttl_seconds_after_finished=60)
+    operator.passes()
+    operator.end("a-1")
+    cluster = operator.cluster
+    Operator(operator.store, cluster, objects, clock=lambda: cluster.now - 3600.0).passes(80)
+    assert objects.found == {}
+
+
 @pytest.mark.parametrize("retry", [0, 1])
 def test_kept_jobs_are_deleted_when_the_object_keeps_them_no_longer_or_is_gone(
     operator: Operator, objects: FakeObjects, retry: int
@@ -643,6 +654,23 @@ def test_the_kept_job_of_a_training_goes_with_the_retry_that_is_cancelled_in_its
     operator.passes()
     left = collecting.open_runs(operator.executor.context)
     assert [run.run_id for run in left] == ["kept-1", "other-1"]
+
+
+@pytest.mark.parametrize(("attempt", "left"), [(1, ["a-1"]), (2, [])])
+def test_the_job_of_an_attempt_that_a_restored_store_lacks_is_not_deleted(
+    operator: Operator, objects: FakeObjects, attempt: int, left: list[str]
+) -> None:
+    objects.create("a")
+    operator.passes()
+    operator.end("a-1")
+    operator.cluster.removed.clear()
+    plan = operator.store.run("a-1").plan
+    job = FoundJob(
+        run_id="a-1", known_plan=plan, created_at=5.0, phase=Phase.SUCCEEDED, attempt=attempt
+    )
+    operator.cluster.found = [job]
+    Operator(operator.store, operator.cluster, objects).passes()
+    assert [run.run_id for run in collecting.open_runs(operator.executor.context)] == left
 
 
 def test_a_retry_while_runs_are_ending_counts_when_they_have_ended(

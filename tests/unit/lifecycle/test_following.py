@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import LOGS_INCOMPLETE, Phase
 from k8sbench.model.run import Run, Wish
 from k8sbench.model.sample import LogGap
-from k8sbench.ports.cluster import JobEvent, LogMark
+from k8sbench.ports.cluster import JobEvent, LogLine, LogMark
 from k8sbench.ports.store import Store
 from tests.unit.lifecycle.played import (
     FakeCluster,
@@ -157,6 +157,23 @@ def end(run: Run) -> tuple[Phase, str, str | None]:
 
 
 # -- to cancel ------------------------------------------------------------------------------------
+
+
+def test_what_was_printed_since_the_last_archived_line_is_read_before_the_end(
+    store: Store, run: Run
+) -> None:
+    last = LogLine(replica="master-0", at=25.0, text="last")
+
+    class Printing(FakeCluster):
+        def printed(self, run: Run) -> Iterator[LogLine]:
+            return iter([last])
+
+    store.archive(run.run_id).write(LogLine(replica="master-0", at=15.0, text="first"))
+    cluster = Printing(at(Phase.RUNNING), JobEvent(run_id="", line=last), outlives=True, passes=1.0)
+    wished = store.wish(run.run_id, CANCEL)
+    collecting.cancel(wished, context(store, cluster), Silent(), Stop())
+    (log,) = store.log_files(run.run_id)
+    assert [text.split()[-1] for text in log.read_text().splitlines()] == ["first", "last"]
 
 
 def test_a_job_that_does_not_end_is_not_waited_for_without_end(store: Store, run: Run) -> None:

@@ -92,6 +92,19 @@ def test_one_whose_plan_cannot_be_read_is_named_and_the_others_are_recorded(stor
     assert warnings == [f"warning: left out: Its plan is cut. {action}"] * 2
 
 
+@pytest.mark.parametrize(
+    "ownership",
+    [Ownership(), Ownership(owner=JobOwner(store="other", host="lab-8"), is_ours=False)],
+)
+def test_a_job_of_nobody_or_of_another_store_is_not_recorded(
+    store: Store, ownership: Ownership
+) -> None:
+    cluster = FakeCluster(outlives=True)
+    cluster.found = [msgspec.structs.replace(job("theirs"), ownership=ownership), job("mine")]
+    record(cluster, context(store, cluster), [])
+    assert store.ids() == ["mine"]
+
+
 # -- finding runs ---------------------------------------------------------------------------------
 
 

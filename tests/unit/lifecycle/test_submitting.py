@@ -50,7 +50,9 @@ from tests.unit.lifecycle.played import (
     submit,
 )
 from tests.unit.model.specs import a_request
+from tests.unit.presence import present
 from tests.unit.render import plans
+from tests.unit.store.examples import TRAINING
 
 CTRL_C = "Interrupted (Ctrl-C)"
 
@@ -167,6 +169,28 @@ def test_joining_a_run_that_another_process_follows_is_an_outcome_and_no_error(
         (joined,) = outcomes(store, cluster, run_id="mine", detach=detach)
         assert (joined.run, joined.how) == (created, OutcomeKind.FOLLOWED_ELSEWHERE)
         assert cluster.created == []
+
+
+def test_a_run_that_another_process_ended_before_it_was_claimed_is_over(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    detached(store, run_id="mine")
+
+    def claim(what: str) -> bool:
+        if what == "mine":
+            store.move("mine", present(at(Phase.FAILED).transition))
+        return True
+
+    monkeypatch.setattr(store.claims, "claim", claim)
+    (joined,) = outcomes(store, FakeCluster(outlives=True), run_id="mine", detach=True)
+    assert (joined.run.phase, joined.how) == (Phase.FAILED, OutcomeKind.OVER_BEFORE)
+
+
+def test_a_run_that_has_its_outcome_may_be_followed_by_another_process(tmp_path: Path) -> None:
+    folder = str(tmp_path / "store")
+    with open_store(folder) as first, open_store(folder) as second:
+        (run,) = submit(first, cluster_of())
+        assert second.claims.claim(run.run_id)
 
 
 # -- what is known of a job's creation ------------------------------------------------------------
@@ -385,6 +409,16 @@ def test_no_more_attempts_are_made_than_were_asked_for(store: Store) -> None:
     assert (run.phase, run.restarts, cluster.attempts) == (Phase.FAILED, 2, [1, 2, 3])
     assert run.history[-1].cause == f"Attempt 3 of 3 ended: {KILLED}"
     assert run.history[-1].cause_id == "replica-failed"
+
+
+def test_restarts_before_a_training_is_continued_do_not_count(store: Store) -> None:
+    case = planned_case("kubernetes")
+    changes = {"mode": "train", "training": TRAINING, "checkpoints": "pvc:kept", "max_restarts": 2}
+    plan = msgspec.structs.replace(case.plan("mine", "night"), **changes)
+    here = context(store, FakeCluster(outlives=True))
+    store.record(plan, at=9.0, process=None, location=LOCATION, has_job=True)
+    failed = store.move("mine", present(FAILED.transition))
+    assert set_runs.reopened(failed, plan, here).plan.max_restarts == 3
 
 
 # -- what may keep an attempt from being created --------------------------------------------------
