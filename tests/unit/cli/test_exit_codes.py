@@ -96,3 +96,14 @@ def test_runs_that_are_far_apart_have_the_code_of_rejected_ones(
         rows = results.rows(store, runs, print)
     assert rows.rejected == {one.run_id for one in runs if code}
     assert exit_codes.code_of_rows(rows) == code
+
+
+def test_a_valid_run_that_its_group_rejects_has_the_code_of_a_rejected_one() -> None:
+    valid = ended(run(), measurement=measurement())
+    rows = RunRows(
+        runs=(valid,),
+        report=Report(results=(), parities=()),
+        rejected=frozenset({valid.run_id}),
+        refusals=(),
+    )
+    assert exit_codes.code_of_rows(rows) == 5
