@@ -7,7 +7,6 @@ one.
 """
 
 import atexit
-import contextlib
 import functools
 import gc
 import importlib
@@ -107,13 +106,16 @@ class Server:
         given.write(json.dumps(request) + "\n")
         given.flush()
         assert select.select([told], [], [], timeout)[0], f"still running after {timeout:g} s"
-        codes: list[int] = json.loads(told.readline())
+        line = told.readline()
+        assert line, f"the process that forks has ended with {self.process.wait()}"
+        codes: list[int] = json.loads(line)
         return codes
 
     def end(self) -> None:
-        """Kill it with all its forks."""
-        with self.process, contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        """Kill it with all its forks, once: its number may be another process' afterwards."""
+        with self.process:
+            if self.process.poll() is None:
+                os.killpg(self.process.pid, signal.SIGKILL)
 
 
 def _paths() -> Iterable[object]:
