@@ -247,6 +247,20 @@ def reports(**said: Any) -> str | None:
     return observed.progress({"metadata": metadata(), "status": {"trainerStatus": said}})
 
 
+def test_of_several_sources_of_a_fact_the_log_is_named_then_the_option() -> None:
+    names = ("precision", "batch-size", "gpu-model")
+    annotations = {f"k8sbench.io/{name}": "x" for name in names}
+    found = observed.with_sources(
+        facts(job(annotations=annotations)),
+        options=names[:2],
+        log={"precision": "line 7 of the log"},
+        benchmark=None,
+    ).sources
+    assert found["precision"] == "line 7 of the log"
+    assert found["batch_size"] == "option --batch-size"
+    assert found["gpu_model"] == "annotation k8sbench.io/gpu-model"
+
+
 def test_what_a_program_reports_is_said_and_nothing_where_it_does_not() -> None:
     at = "2026-11-28T02:10:00Z"
     losses = [{"name": name, "value": "2.5"} for name in ("loss", *"abcdefg")]

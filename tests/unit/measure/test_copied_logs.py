@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from k8sbench.model.imported import LogOrigin, MeasuredLog
 from k8sbench.model.measurement import Measurement
 from tests.unit.measure.group_members import only
 from tests.unit.measure.support import measured, mmseg
@@ -90,3 +91,14 @@ def test_neither_counts_in_a_group() -> None:
     }
     twice = ["log-counted-twice"]
     assert found == {1: [], 2: twice, 3: twice, 4: []}
+
+
+def test_a_file_that_differs_and_has_all_records_of_another_is_the_same_log() -> None:
+    def found(digest: str, measurement: Measurement) -> MeasuredLog:
+        origin = LogOrigin(file=f"{digest}.log")
+        return MeasuredLog(measurement, origin, recognised=None, digests=(digest,))
+
+    one = found("a", log(varied(1)))
+    assert one.is_same(found("b", log(varied(1), at=TWO_HOURS)))
+    assert one.is_same(found("a", log(varied(2))))
+    assert not one.is_same(found("b", log(varied(2))))

@@ -426,6 +426,7 @@ def test_stamps_and_facts_are_proposed_so_that_the_log_can_contradict(
         (["Instantaneous batch size per device = 4", "Total train batch size = 32"], [], "4"),
         (["global_batch_size: 256"], ["--gpus", "8"], "32"),
         (["global_batch_size: 256"], [], "1"),
+        (["global_batch_size: 260"], ["--gpus", "8"], "1"),
         (["train_batch_size: 256", "num_gpus: 8"], [], "32"),
         (["batch_size: 16"], ["--batch-size", "8"], "8"),
         (["'batch_size': 16,"], [], "16"),

@@ -374,6 +374,9 @@ def test_the_questions_stand_in_the_draft_with_what_proves_each(tmp_path: Path, 
     assert [text.count(f"      # {question}") for question in QUESTIONS] == [1, 1, 1, 1]
     assert "time stamps prove it: 595 s by the lines, 595 s by the stamps" in text
     assert "The log states 64 per step of the job" in text
+    form = "{at} step {step} loss 2.31 elapsed {took}.0s"
+    log.write_text("\n".join(lines_of(form, 5, took=lambda n: 5 * n)))
+    assert "the time stamps prove it" in cli("measure", str(log), "--declare").out
     log.write_text("\n".join(["grad_accum_steps: 8", *lines_of("step {step} time 0.5 s")]))
     text = cli("measure", str(log), "--declare", "--batch-size", "4").out
     assert "The log accumulates 8 batches" in text

@@ -171,6 +171,8 @@ def test_a_rejected_set_is_of_the_case_on_its_own_gpu_model() -> None:
 def test_cases_without_enough_sets_are_not_said_to_be_unchanged() -> None:
     made = [night(n, "1x8", [value]) for n, value in enumerate(FLAT)]
     assert history.why_unchanged([one.row for one in made]) == "No case has changed."
+    assert history.why_unchanged([one.row for one in made[:5]]) == "No case has changed."
+    assert history.why_unchanged([one.row for one in made[:4]]).endswith("there are 3.")
     young = night(2, "1x1", [50.0])
     failed = night(3, "1x8", [100.0]).row._replace(median=None)
     told = history.why_unchanged([*(one.row for one in made[:3]), failed])

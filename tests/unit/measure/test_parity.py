@@ -101,6 +101,19 @@ def amp(arithmetic: Arithmetic | None) -> dict[str, Any]:
     return {"precision": "amp", "amp_dtype": "fp16", "measured": {"arithmetic": arithmetic}}
 
 
+def test_two_programs_that_may_or_may_not_have_used_tf32_have_no_ratio() -> None:
+    unstated: dict[str, Any] = {
+        "impl": "upstream",
+        "trainer": None,
+        "trainers_digest": None,
+        "measured": {"gpu_model": "NVIDIA A100-SXM4-40GB"},
+    }
+    found = pair(unstated, unstated)
+    assert (found.ratio, found.not_comparable) == (None, ("precision",))
+    stated = unstated | {"options": {"tf32": True}}
+    assert pair(stated, stated).not_comparable == ()
+
+
 def test_kinds_of_operations_in_other_types_forbid_a_ratio_and_are_named() -> None:
     ours = stated(resize="float32", depthwise_conv="1 float16 + 4 float32", pool="float32")
     found = pair(amp(ours), amp(stated()))

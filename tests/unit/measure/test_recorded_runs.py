@@ -10,7 +10,7 @@ import pytest
 from k8sbench.measure.run.recorded import is_result, measure_run
 from k8sbench.model import creation
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.phase import RESTARTING, Phase, Transition
 from tests.unit.measure.own_runs import PLAN
 from tests.unit.measure.recorded_runs import WHY, gap, measured, run
 from tests.unit.measure.support import Lines, ids, lines_of, mmseg
@@ -74,6 +74,12 @@ def test_a_pause_before_a_training_was_continued_is_stated() -> None:
     (paused,) = [reason for reason in found.reasons if reason.id == "continued"]
     assert (paused.severity, "after 2h" in paused.sentence) == ("warn", True)
     assert "continued" not in ids(of_history(*history[2:]))
+
+
+def test_an_attempt_that_ended_before_its_first_line_is_a_restart_all_the_same() -> None:
+    again = Transition(phase=Phase.PENDING, at=100.0, cause="Again.", cause_id=RESTARTING)
+    assert of_history().restarts == 0
+    assert of_history(again, again).restarts == 2
 
 
 def test_of_a_clock_without_a_zone_nothing_is_known() -> None:

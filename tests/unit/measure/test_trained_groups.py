@@ -17,6 +17,7 @@ from k8sbench.report import layout
 from k8sbench.report.tables import Cell
 from tests.unit.measure.rows import catalog
 from tests.unit.measure.trained_groups import TRAINING, trained
+from tests.unit.presence import present
 from tests.unit.report.factory import accuracy
 
 TRAIN = Train(
@@ -95,6 +96,20 @@ def test_half_of_the_runs_at_the_target_are_no_time_to_train() -> None:
     found = one_group(trained(100.0), trained(None, repeat=2))
     assert found.time_to_train_s is None
     assert found.missing["time_to_train_s"].endswith("reached a target accuracy: no majority")
+
+
+@pytest.mark.parametrize(
+    ("best", "middle"),
+    [([76.0, 75.0], 75.0), ([76.0, 74.0, 75.0], 75.0), ([77.0, 74.0, 75.0, 76.0], 75.0)],
+)
+def test_the_accuracy_is_that_of_the_middle_run_and_of_two_the_worse(
+    best: list[float], middle: float
+) -> None:
+    runs = [
+        trained(100.0, measured={"accuracy": accuracy(one)}, repeat=number)
+        for number, one in enumerate(best, 1)
+    ]
+    assert present(one_group(*runs).accuracy).best == middle
 
 
 # Published figures

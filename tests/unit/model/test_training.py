@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.files import catalog
-from k8sbench.model import identity
+from k8sbench.model import creation, identity
 from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
@@ -216,3 +216,21 @@ def test_the_published_program_evaluates_and_saves_as_often_as_planned(
 def test_options_of_our_trainers_are_refused_for_upstream_s(name: str) -> None:
     with pytest.raises(UsageError, match="is for k8sbench's own trainers"):
         trained(of=of_upstream(), **(UPSTREAM | {name: 1}))
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_longer"),
+    [
+        ({"epochs": 5}, True),
+        ({"epochs": 4, "target": 60.0}, False),
+        ({"epochs": 3, "to_the_end": True}, False),
+        ({"epochs": 4, "target": 70.0}, False),
+        ({"epochs": 4, "target": 70.5}, True),
+        ({"epochs": 4, "to_the_end": True}, True),
+    ],
+)
+def test_a_training_goes_on_to_a_greater_length_or_a_higher_target(
+    asked: dict[str, Any], is_longer: bool
+) -> None:
+    before = trained(epochs=4, target=70.0)
+    assert creation.is_longer(trained(**asked), before) is is_longer

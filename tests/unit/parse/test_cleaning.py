@@ -18,6 +18,7 @@ def pieces(line: str) -> list[tuple[str, str]]:
         ("Mon May  3 09:18:25 2021[1,13]<stdout>:loss: 1.0", "13", "loss: 1.0"),
         ("[1,3]<stdout>:loss: 1.0", "3", "loss: 1.0"),
         ("[default0]:loss: 1.0", "0", "loss: 1.0"),
+        ("128: loss: 1.0", "128", "loss: 1.0"),
         ("[rank5]: loss: 1.0", "5", "loss: 1.0"),
         ("2: loss: 1.0", "2", "loss: 1.0"),
         ("2026-11-20T08:15:30.123456Z loss: 1.0", "", "loss: 1.0"),

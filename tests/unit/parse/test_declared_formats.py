@@ -180,6 +180,7 @@ def of_steps(record: str, *lines: str, unit: str = "s/step") -> list[Record]:
         ("s/step", ("0:01:40", "0:02:30", "0:03:45")),
         ("tokens/s", ("1 day, 0:01:40", "1 day, 0:02:30", "1 day, 0:03:45")),
         ("s/step", ("01:40", "02:30", "03:45")),
+        ("s/step", ("23:59:10", "1 day, 0:00:00", "1 day, 0:01:15")),
     ],
 )
 def test_totals_give_what_a_line_adds(unit: str, texts: tuple[str, ...]) -> None:

@@ -1,5 +1,6 @@
 """One training line of every family and generation, number by number."""
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -286,3 +287,45 @@ def test_mmengine_says_what_happens_between_its_lines(line: str, kind: str) -> N
     found = items("mmengine", MMENGINE, VAL + line)
     assert [mark.kind for mark in marks(found)] == [kind]
     assert evaluations(found) == []
+
+
+def test_the_steps_of_paddlenlp_s_interval_are_whole() -> None:
+    """Its rate is rounded: 10 s of 50 steps are printed as 4.98 steps/s, too."""
+    line = (
+        "[2024-03-02 10:00:00,000] [    INFO] - loss: 5.5, learning_rate: 0.0001, global_step: 50, "
+        "interval_runtime: 10.0, interval_samples_per_second: 3.2, "
+        "interval_steps_per_second: 4.98, epoch: 0.5"
+    )
+    assert record("paddlenlp", line).seconds == 10.0 / 50
+
+
+def test_mlperf_s_blocks_that_begin_with_their_own_samples_count_those_of_the_block() -> None:
+    lines = [
+        f":::MLLOG {json.dumps({'time_ms': at, 'key': key, 'metadata': {'samples_count': count}})}"
+        for block in (0, 1, 2)
+        for key, at, count in (
+            ("block_start", 10_000 * block, 640),
+            ("block_stop", 10_000 * (block + 1), 640 * (block + 1)),
+        )
+    ]
+    assert [one.rate for one in records("mlperf", *lines)] == [64.0, 64.0]
+
+
+def test_llama_factory_s_time_is_that_of_its_tokens_and_mean_rate_where_the_clock_is_whole() -> (
+    None
+):
+    lines = [
+        json.dumps(
+            {
+                "current_steps": step,
+                "total_steps": 9,
+                "loss": 1.5,
+                "elapsed_time": f"0:00:{int(2.6 * step):02}",
+                "throughput": round(8192 / 2.6, 2),
+                "total_tokens": 8192 * step,
+            }
+        )
+        for step in (1, 2, 3)
+    ]
+    found = [one.seconds for one in records("llama-factory", *lines)]
+    assert found == pytest.approx([2.6, 2.6], abs=0.001)

@@ -6,6 +6,7 @@ import string
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from k8sbench.adapters.files import catalog
@@ -19,11 +20,12 @@ from k8sbench.report import layout, own_notes, publication, readme
 from k8sbench.report.chart import BarChart
 from k8sbench.report.environment import Given
 from k8sbench.report.publication import Publication
+from k8sbench.report.published_rows import PublishedRows
 from k8sbench.report.words import Lang, phrase, texts
 from tests.unit import goldens
 from tests.unit.measure.grouped import report
 from tests.unit.report import example
-from tests.unit.report.factory import reject, run, smoke, throughput
+from tests.unit.report.factory import V100_32, reject, run, smoke, throughput
 
 WORDS = texts()["readme"]
 FOLDER = Path(__file__).parent / "golden"
@@ -267,3 +269,28 @@ def test_a_fact_that_the_file_states_of_other_rows_contradicts_no_log() -> None:
     assert "mmcv 1.2.7 (gpu2_fp32_bs128)" in text
     assert "| Python | 3.8 (gpu4_fp32_bs128) | environment.yaml |" in text
     assert "state different values of" not in text
+
+
+def test_of_the_published_figures_of_a_row_those_of_its_programs_version_come_first() -> None:
+    measured = {"gpu_model": V100_32, "environment": {"program_version": "0.12.0+3e46c1b"}}
+    one = run(
+        203.0,
+        benchmark="deeplabv3p",
+        variant="mmseg",
+        case="4x8",
+        batch_size=4,
+        precision="amp",
+        amp_dtype="fp16",
+        impl="upstream",
+        data="unknown",
+        measured=measured,
+    )
+    rows = report(
+        [one],
+        Wanted(),
+        find=lambda plan: catalog.find(plan.benchmark).spec,
+        published=True,
+    ).results
+    publication = msgspec.structs.replace(made([one]), results=rows)
+    figures = [line[2] for line in PublishedRows(publication).published().lines]
+    assert [figure.split()[0] for figure in figures][:2] == ["203.2", "182.07"]

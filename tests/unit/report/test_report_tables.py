@@ -9,7 +9,7 @@ from k8sbench.model.run import Run
 from k8sbench.report import report_tables
 from tests.unit import goldens
 from tests.unit.measure.grouped import report
-from tests.unit.report.factory import accuracy, run, smoke
+from tests.unit.report.factory import START, accuracy, run, smoke
 
 CASES = {1: "1x1", 4: "1x4", 8: "1x8", 16: "2x8", 32: "4x8"}
 AMP = {"precision": "amp", "amp_dtype": "fp16"}
@@ -168,3 +168,15 @@ def test_another_benchmark_has_a_table_for_each_batch_and_states_it_in_the_headi
         [["1", "7100.00"], ["8", "55000.00"]],
         [["8", "99000.00"]],
     ]
+
+
+def test_the_throughput_of_a_cell_is_not_that_of_a_newer_training() -> None:
+    (speed,) = published({8: 58.2}, amp=True, **DEEPLAB)
+    training = trained(8, 78.5, 44338.456, at=START + 86_400, **DEEPLAB)
+    results = report([speed, training], Wanted()).results
+    rows = report_tables.Rows(results, beside=(), gpus=(8,), lang="en")
+    found = {one: rows.find(8, "amp", trained=one) for one in (False, True)}
+    assert {one: row and row.group.plan.mode for one, row in found.items()} == {
+        False: "throughput",
+        True: "train",
+    }

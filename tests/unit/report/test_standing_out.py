@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.files import catalog
+from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import Finding
 from k8sbench.model.measurement import Throughput
@@ -89,3 +90,11 @@ def test_a_published_figure_that_is_near_our_median_is_named(median: float, is_n
     found = sentences([run(46.4, **fields)])
     figures_named = ("58.2", f"{median:.2f}", "46.40")
     assert any(all(figure in one for figure in figures_named) for one in found) is is_named
+
+
+def test_amp_is_held_against_fp32_of_its_batch_before_that_of_its_set() -> None:
+    other_set = run(390.0, batch_size=128, set_name="b", run_id="b")
+    other_batch = run(350.0, batch_size=64, set_name="a", run_id="c")
+    amp = run(780.0, batch_size=128, set_name="a", run_id="a", precision="amp", amp_dtype="fp16")
+    (found,) = analysis.gains(groups([amp, other_batch, other_set]))
+    assert found.ratio == pytest.approx(2.0)
