@@ -2,8 +2,10 @@
 
 import pytest
 
+from k8sbench.measure.run.evaluations import Evaluated, reaching
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.published import Accuracy
+from k8sbench.model.sample import Place
 from tests.unit.measure.airank import airank
 from tests.unit.measure.support import measured, run
 from tests.unit.presence import present
@@ -108,3 +110,12 @@ def test_the_checksum_of_the_data_is_kept(said: str, expected: dict[str, object]
     lines = [airank(-1, f"load_data, checksum:{said}"), *trained("60.0")]
     kept = measured(lines).environment
     assert {name: kept[name] for name in kept if name.startswith("data_")} == expected
+
+
+def test_a_target_that_is_a_fraction_is_reached_by_its_percent() -> None:
+    """0.55 × 100 is above 55 by a rounding."""
+    place = Place(file="a.log", line=1, text="x")
+    values = [Evaluated(at=float(value), value=value, place=place) for value in (54.9, 55.0, 56.0)]
+    found = reaching(values, Accuracy(metric="top-1", value=0.55, unit="fraction"))
+    assert present(found).value == 55.0
+    assert present(reaching(values, Accuracy(metric="top-1", value=56.0))).value == 56.0

@@ -386,6 +386,19 @@ def test_the_questions_stand_in_the_draft_with_what_proves_each(tmp_path: Path, 
     assert "Nothing in the log proves it" in text
 
 
+@pytest.mark.parametrize(
+    ("head", "options", "per"),
+    [([], ["--batch-size", "8"], "job"), (["global_batch_size: 512"], [], "card")],
+)
+def test_a_rate_by_whole_batches_is_the_job_s_or_one_gpu_s_whatever_the_number_of_gpus(
+    head: list[str], options: list[str], per: str, tmp_path: Path, cli: Cli
+) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("\n".join([*head, *lines_of("step {step} loss 6.9 256.0 samples/s 0.25 s/it")]))
+    text = cli("measure", str(log), "--declare", *options).out
+    assert re.findall(r"(?m)^      per: (\w+)", text) == [per]
+
+
 def test_an_unknown_batch_never_counts_as_known(tmp_path: Path, cli: Cli) -> None:
     log, file = tmp_path / "a.log", tmp_path / "mine.yaml"
     for form in ("step {step} time 0.5 s", "step {step} 64.0 samples/s"):

@@ -52,6 +52,13 @@ def test_the_table_of_the_page_is_generated_golden() -> None:
     struct_docs.assert_generated(ROOT / "docs" / "gpu-metrics.md", "metrics", "\n".join(rows))
 
 
+@pytest.mark.parametrize(
+    ("metric", "raw", "value"), [("energy", 250_000.0, 250.0), ("gpu_utilization", 97.0, 0.97)]
+)
+def test_millijoules_are_joules_and_per_cent_shares(metric: str, raw: float, value: float) -> None:
+    assert BY_ID[metric].dcgm[0].value(raw) == pytest.approx(value)
+
+
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.id)
 def test_what_dcgm_gives_for_no_value_is_none_in_every_unit(metric: Any) -> None:
     for field in metric.dcgm:

@@ -295,3 +295,17 @@ def test_stamps_that_contradict_rates_in_tokens_say_how_many_a_step_is_of(
     (reason,) = (each for each in found.reasons if each.id == "clock-mismatch")
     assert re.findall(r"\d+", reason.sentence)[-1] == tokens
     assert "1 tokens" not in reason.sentence
+
+
+@pytest.mark.parametrize(("off", "reasons"), [(1.0, []), (2.5, MISMATCH)])
+def test_the_delays_of_lines_beside_many_evaluations_partly_cancel(
+    off: float, reasons: list[str]
+) -> None:
+    """The log has 60 stretches of 1 s; the stamp at an end of one may be 0.05 s late."""
+    lines = []
+    for number in range(1, 121):
+        at = number * (0.5 + off / 120)
+        lines.append(mmseg(10 * number, 0.05, at=at, waiting=0, total=1200))
+        if number % 2 == 0:
+            lines.append(f"Iter(val) [{10 * number}]\tmIoU: 0.7860, aAcc: 1.0000")
+    assert ids(measured(lines)) == reasons

@@ -119,10 +119,11 @@ def test_a_rise_is_never_open_and_a_fall_after_it_is() -> None:
     assert opened(values) == [*[None] * 15, "unconfirmed 15", "step 15", "step 15"]
 
 
-def test_an_accepted_level_closes_what_was_open_and_hides_no_later_drop() -> None:
+@pytest.mark.parametrize("place", [10, 12])
+def test_an_accepted_level_closes_what_was_open_and_hides_no_later_drop(place: int) -> None:
     values = [*FLAT, *slower(0.03, 5), *slower(0.06, 3)]
     made = rows(values)
-    accepted = {made[12].line: made[12].began}
+    accepted = {made[place].line: made[place].began}
     assert opened(values, accepted=accepted)[13:] == [
         *[None] * 2,
         "unconfirmed 15",

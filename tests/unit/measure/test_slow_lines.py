@@ -49,3 +49,9 @@ def test_unsteady_counts_slow_lines_and_tells_evaluations_from_waiting(
     assert (held and int(held[1])) == events
     assert all("time: 1.600" in place.text for place in reason.evidence)
     assert bool(reason.evidence) == (slow is not None)
+
+
+def test_the_share_of_waiting_is_of_lines_without_an_evaluation() -> None:
+    """Its time counts as a wait for the data of the line behind it."""
+    lines = [(0.5, 0.05)] * 20 + [(1.6, 1.2)] + [(0.5, 0.05)] * 19
+    assert measured(run(lines, evaluated=(20,))).data_fraction == pytest.approx(0.1)

@@ -103,3 +103,9 @@ def test_the_digest_is_of_all_records_as_printed(records: int) -> None:
     lines = run([0.5] * records)
     digest = hashlib.sha256("".join(lines).encode()).hexdigest()
     assert measured(lines).log_digest == digest
+
+
+@pytest.mark.parametrize(("total", "is_early"), [(400, False), (409, False), (410, True)])
+def test_a_log_that_lacks_its_last_line_ends_early(total: int, is_early: bool) -> None:
+    """It has a line every ten iterations, the last at 400."""
+    assert ("ends-early" in ids(measured(run([0.5] * 40, total=total)))) is is_early

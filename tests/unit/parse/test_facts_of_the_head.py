@@ -324,3 +324,21 @@ def test_paddles_gpu_counts_have_an_order_of_trust(head: list[str], gpus: list[s
     by_belief = sorted(found, key=lambda fact: fact.name)
     counts = [fact.value for fact in by_belief if fact.name.startswith("gpus")]
     assert list(dict.fromkeys(counts)) == gpus
+
+
+@pytest.mark.parametrize(
+    ("head", "batch"),
+    [([], 128), (["  model_parallel_size ............... 4"], 32)],
+)
+def test_megatron_s_first_generation_states_the_batch_of_a_replica_of_the_model(
+    head: list[str], batch: int
+) -> None:
+    line = (
+        " iteration       10/     300 | elapsed time per iteration (ms): 500.0 | "
+        "learning rate: 1.0E-04 | lm loss: 2.5E+00 |"
+    )
+    found = items(
+        "megatron", "using world size: 16", "  batch_size ........................ 8", *head, line
+    )
+    stated = {one.name: one.value for one in found if isinstance(one, Fact)}
+    assert stated["global_batch"] == str(batch)

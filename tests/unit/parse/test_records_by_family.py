@@ -237,6 +237,13 @@ def test_mmseg_prints_accuracy_as_a_fraction() -> None:
     assert (found.metric, found.value, found.unit) == ("mIoU", 0.7991, "fraction")
 
 
+@pytest.mark.parametrize(("value", "unit"), [("1.0000", "fraction"), ("76.3", "%")])
+def test_an_accuracy_of_one_is_all_of_the_samples(value: str, unit: str) -> None:
+    line = f"2021-05-31 20:12:22 [INFO]\t[EVAL] #Images: 500 mIoU: {value} Acc: 0.9 Kappa: 0.9"
+    (found, *_) = evaluations(items("paddleseg", ALL["paddleseg"], line))
+    assert (found.value, found.unit) == (float(value), unit)
+
+
 VAL = "2023/06/14 10:03:35 - mmengine - INFO - "
 
 
