@@ -155,7 +155,9 @@ class Reached:
         found = self.tests.get((mutation.file, line), set())
         if not found:
             found = self._of_definition(mutation.file, line, sources)
-        return sorted(found, key=lambda test: (self.lines[test], test))
+        # Schedules of the simulation take seconds, also those that reach few lines.
+        is_simulated = {test: not test.startswith(UNIT) for test in found}
+        return sorted(found, key=lambda test: (is_simulated[test], self.lines[test], test))
 
     def _of_definition(self, file: str, line: int, sources: dict[str, str]) -> set[str]:
         names = _defined(sources[file], line)

@@ -39,8 +39,13 @@ def test_a_line_outside_functions_is_reached_by_those_that_name_what_it_defines(
     assert reached.of_mutation(Mutation("a.py", "LIMIT = 2", "LIMIT = 3"), sources) == ["by name"]
 
 
-def test_tests_that_reach_few_lines_come_first() -> None:
+def test_unit_tests_that_reach_few_lines_come_first() -> None:
     sources = {"a.py": "def one():\n    return 1\n"}
-    lines = {("a.py", 1): {"wide"}, ("a.py", 2): {"narrow", "wide"}}
+    wide, narrow, played = (
+        mutations.UNIT + "wide",
+        mutations.UNIT + "narrow",
+        "tests/simulation/s",
+    )
+    lines = {("a.py", 1): {wide}, ("a.py", 2): {narrow, wide, played}}
     found = mutations.Reached(lines).of_mutation(Mutation("a.py", "return 1", "return 2"), sources)
-    assert found == ["narrow", "wide"]
+    assert found == [narrow, wide, played]
