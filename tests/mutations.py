@@ -29,7 +29,8 @@ import tomllib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from tests.tiers import ROOT
+
 LIST = ROOT / "tests" / "mutations.toml"
 FOLDER = ROOT / "build" / "mutations"
 CHOSEN = ("tests/unit", "tests/simulation", "-m", "not tier and not slow")
@@ -39,7 +40,7 @@ SECONDS = 60
 """For the tests of one fault."""
 TEST_SECONDS = 40
 """For one of them: a fault may make it wait for ever. Slower ones have a mark with their own."""
-COPIES = max(1, min(2, os.cpu_count() or 1))
+COPIES = min(2, os.cpu_count() or 1)
 PASSED, FAILED, INTERRUPTED, CUT = 0, 1, 2, 124
 
 

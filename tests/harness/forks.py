@@ -26,7 +26,8 @@ import types
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests.tiers import ROOT
+
 STREAMS = ("out", "err")
 
 
