@@ -51,6 +51,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Limit until a stream reaches the mark, near its first lines, seconds."""
     create_job: float = 60.0
     """Time limit for retrying a creation while the API server is silent."""
+    denied_job: float = 10.0
+    """First pause before a job that its place refuses is tried again; it doubles each time."""
     clear_job: float = 15.0
     """Time limit for an attempt's objects to disappear.
 

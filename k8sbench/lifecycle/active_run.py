@@ -74,6 +74,10 @@ class ActiveRun:
         """
         self.tries = 0
         """Failed creations, or looks for the job, in a row."""
+        self.denials = 0
+        """Refusals of this job at a place that takes others."""
+        self.refused_at = math.inf
+        """Time of the first refused creation, monotonic seconds; infinite before it."""
         self.request: PendingRequest | None = None
 
     @classmethod
@@ -212,7 +216,8 @@ class ActiveRun:
 
     def begin_attempt(self) -> None:
         """Queue the creation of the next attempt; its log archive is empty."""
-        self.is_restarted, self.tries = True, 0
+        self.is_restarted = True
+        self._count_anew()
         self.view = View(
             job=JobView.NOT_ASKED,
             settles_at=self.view.settles_at,
@@ -297,8 +302,13 @@ class ActiveRun:
         now = self.context.now()
         self.move(creation.wanted_still(now.at))
         self.report(self.run.history[-1])
-        self.tries = 0
+        self._count_anew()
         self.view = View(job=JobView.NOT_ASKED, reported_at=now.monotonic)
+
+    def _count_anew(self) -> None:
+        """Forget the creations that were tried."""
+        self.tries = self.denials = 0
+        self.refused_at = math.inf
 
     def _look_again(self, missing: Transition | None, left_s: float) -> None:
         """Schedule another look for a missing job that may still appear."""

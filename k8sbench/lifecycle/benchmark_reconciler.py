@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.lifecycle import job_requests, run_artifacts
+from k8sbench.lifecycle import decide, job_requests, run_artifacts
 from k8sbench.lifecycle.context import Reporter, RunContext
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.known_object import KnownObject
@@ -35,7 +35,7 @@ from k8sbench.lifecycle.status_writer import StatusWriter
 from k8sbench.lifecycle.turns import Turns
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import Benchmark
-from k8sbench.model.errors import BenchError, UsageError
+from k8sbench.model.errors import OF_JOB_OR_PLACE, OF_ONE_JOB, BenchError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish, left_over
@@ -53,6 +53,8 @@ BUSY_SECONDS = 0.05
 """Longest wait for an event while there is work for a pass."""
 AGAIN_SECONDS = 15.0
 """Interval of attempts to plan after a failure."""
+DENIED_SECONDS = 600.0
+"""Time after which an object fails that cannot be planned while others can."""
 DELETED = "Its Benchmark was deleted."
 FINAL = frozenset(str(phase) for phase in Phase if phase.final)
 CANCELLED = "cancelled"
@@ -98,6 +100,8 @@ class Benchmarks:
         """Turns of the sets, when a run last waited for one."""
         self._has_waiting = False
         """True if runs whose turn has come wait for a place among the requests."""
+        self._planned_at = -math.inf
+        """Time when an object was last planned, monotonic seconds; −inf if none was."""
         self._begins = True
         """False if a submitting process begins no further run."""
         self.problem = ""
@@ -381,6 +385,8 @@ class Benchmarks:
         known.delay = ""
         with self._planning(known):
             known.recording = Recording(cases=work.result(), retry=spec.retry)
+            known.delayed_at = math.inf
+            self._planned_at = now
 
     @contextlib.contextmanager
     def _planning(self, known: KnownObject) -> Iterator[None]:
@@ -396,23 +402,37 @@ class Benchmarks:
 
     def _put_off(self, known: KnownObject, error: BenchError, retry: int) -> None:
         """Note why an object cannot be planned, or not yet."""
-        if not isinstance(error, UsageError):
+        if not isinstance(error, UsageError) and self._may_be_planned(known, error):
             known.plan_at = self._context.monotonic() + AGAIN_SECONDS
             known.delay = str(error)
-            self._reporter.note(f"warning: {self._delay}")
+            self._reporter.note(f"warning: {_delay(known)}")
         elif known.runs:  # what was planned before goes on
             known.planned = len(known.runs)
             known.retried = retry
         else:
             known.problem, known.retried = error, retry
 
+    def _may_be_planned(self, known: KnownObject, error: BenchError) -> bool:
+        """Return True if an object is planned again after an error of its place, or of its own.
+
+        It is its own if nothing but what it names is missing, or if the place plans others.
+        """
+        now = self._context.monotonic()
+        takes_others = known.delayed_at < self._planned_at
+        decided = OF_JOB_OR_PLACE if takes_others else OF_ONE_JOB
+        known.is_denied = error.cause_id in decided
+        known.delayed_at = min(known.delayed_at, now)
+        limit = known.benchmark.request().wait_timeout_s
+        longest = decide.WAIT_SECONDS if limit is None else limit
+        if known.is_denied:
+            longest = min(longest, DENIED_SECONDS)
+        return now - known.delayed_at < longest
+
     @property
     def _delay(self) -> str:
-        """Reason why an object is not planned yet; empty without one."""
-        for known in self._known.values():
-            if known.delay:
-                return f"Benchmark {known.benchmark.name} is not planned yet: {known.delay}"
-        return ""
+        """Reason why the place plans no object; empty without one."""
+        delayed = (one for one in self._known.values() if one.delay and not one.is_denied)
+        return next(map(_delay, delayed), "")
 
     def _are_closing(self, known: KnownObject) -> bool:
         """Return True while a run that has ended is measured, or its job deleted.
@@ -547,6 +567,10 @@ class Benchmarks:
         self._joined[run.run_id] = benchmark.uid
         if outcome.how is not OutcomeKind.CREATED:
             self.not_begun.append(outcome)
+
+
+def _delay(known: KnownObject) -> str:
+    return f"Benchmark {known.benchmark.name} is not planned yet: {known.delay}"
 
 
 def _is_same_end(benchmark: Benchmark, before: Benchmark) -> bool:

@@ -34,14 +34,7 @@ UNTIMED = frozenset({Phase.CREATED, Phase.QUEUED})
 """Phases in which a run's time does not count: it is queued."""
 WAIT_SECONDS = 7 * 86400.0
 """Default of ``--wait-timeout``: no run waits without end."""
-_OTHERS_WAITS = frozenset(
-    {
-        creation.WAITS_FOR_TURN,
-        creation.CREATION_WAITS,
-        creation.RESTART_WAITS,
-        RESTARTING,
-    }
-)
+_OTHERS_WAITS = frozenset({creation.WAITS_FOR_TURN, RESTARTING})
 """Cause ids of waits that other limits end: of the runs before, and of this one."""
 
 
@@ -116,8 +109,7 @@ def _began_at(run: Run) -> float | None:
 def waits_since(run: Run) -> float | None:
     """Return the stamp of the state from which a run's wait for its start counts.
 
-    It counts from its turn, or from when its queue stopped it. It does not count while its place
-    creates no jobs. None if it does not wait.
+    It counts from its turn, or from when its queue stopped it. None if it does not wait.
     """
     since = None
     for step in reversed(run.history):

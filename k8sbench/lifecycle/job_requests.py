@@ -24,6 +24,9 @@ from k8sbench.lifecycle.outcome import Outcome, OutcomeKind
 from k8sbench.lifecycle.place_gate import PlaceGate
 from k8sbench.model import creation, times
 from k8sbench.model.errors import (
+    JOB_DENIED,
+    OF_JOB_OR_PLACE,
+    OF_ONE_JOB,
     BenchError,
     CreationUnknown,
     EarlierAttempt,
@@ -31,8 +34,8 @@ from k8sbench.model.errors import (
     OwnedElsewhere,
     StoreError,
     Unreachable,
-    is_of_place,
     is_refused,
+    may_pass,
 )
 from k8sbench.model.kube import JobIdentity
 from k8sbench.model.phase import WAIT_TIMEOUT, Transition
@@ -43,6 +46,12 @@ NO_ANSWER = frozenset({"api-unreachable", "api-not-trusted", "unauthorized"})
 """Cause ids of errors of a cluster that answers no request at all."""
 REQUESTS = 4
 """Most pending creations, and most pending deletions."""
+DENIALS = 7
+"""Refusals of one job after which its run fails, if the place takes others meanwhile.
+
+With :data:`~k8sbench.limits.Limits.denied_job` they are spread over ten minutes. A webhook that
+fails one call in five fails seven in a row for one job in 78,000.
+"""
 
 
 def create(run: Run, context: RunContext, *, wait: bool = False) -> str | None:
@@ -204,9 +213,10 @@ class JobRequests:
         left_s = active.view.settles_at - self._context.monotonic()
         if isinstance(error, CreationUnknown):
             active.view.settles_at = self._context.monotonic() + limits.now.creation_settle
-        if isinstance(error, BenchError) and is_of_place(error) and active.is_wanted_still:
-            self._wait_for_place(active, error, now)
-            return None
+        if isinstance(error, BenchError) and may_pass(error) and active.is_wanted_still:
+            return self._take_refusal(active, error, now)
+        if error is None or isinstance(error, NoRoom):
+            self.gate.take(self._context.monotonic())
         if error is None or not isinstance(error, EarlierAttempt | StoreError):
             self._open_gate(active)
         if error is None:
@@ -233,11 +243,44 @@ class JobRequests:
             active.end(creation.restart_refused(run, error, now))
         return outcome
 
-    def _wait_for_place(self, active: ActiveRun, error: BenchError, now: float) -> None:
-        """Keep the run of a Benchmark object until its place takes jobs again."""
-        run = active.run
-        if self.gate.close(error, self._context.monotonic()):
+    def _take_refusal(self, active: ActiveRun, error: BenchError, now: float) -> Outcome | None:
+        """Take a refusal that may pass of a Benchmark object's job.
+
+        The place shows whose it is. If it takes another job while it refuses this one, the refusal
+        is this job's: it is tried a few times more, and holds up no other. Otherwise all jobs wait
+        until the place takes one.
+        """
+        at = self._context.monotonic()
+        takes_others = active.refused_at < self.gate.took_at and not self.gate.refusal
+        active.refused_at = min(active.refused_at, at)
+        is_of_job = error.cause_id in (OF_JOB_OR_PLACE if takes_others else OF_ONE_JOB)
+        if is_of_job:
+            if error.cause_id == JOB_DENIED:
+                self._open_gate(active)  # it takes the plainest job of this kind
+            active.denials += 1
+            if active.denials == DENIALS:
+                return self._deny(active, error, now)
+            pause = limits.now.denied_job * 2.0 ** (active.denials - 1)
+            active.view.next_at = at + pause
+        elif self.gate.close(error, at):
             active.reporter.note(f"warning: no job can be created for now: {error}")
+        self._wait_for_creation(active, error, now, is_of_job=is_of_job)
+        return None
+
+    def _deny(self, active: ActiveRun, error: BenchError, now: float) -> Outcome | None:
+        """End the run of a job that its place does not take."""
+        run = active.run
+        if run.restarts:
+            active.end(creation.restart_refused(run, error, now))
+            return None
+        active.move(creation.denied(run.run_id, error, now))
+        return active.outcome(OutcomeKind.REFUSED, error)
+
+    def _wait_for_creation(
+        self, active: ActiveRun, error: BenchError, now: float, *, is_of_job: bool
+    ) -> None:
+        """Keep a run without a job until its creation is tried again."""
+        run = active.run
         active.tries += 1
         is_unknown = isinstance(error, CreationUnknown)
         active.view.job = JobView.UNWATCHED if is_unknown else JobView.NOT_ASKED
@@ -248,7 +291,7 @@ class JobRequests:
         elif isinstance(error, CreationUnknown):
             why = creation.unknown(error, now)
         else:
-            why = creation.place_waits(error, now)
+            why = creation.place_waits(error, now, is_of_job=is_of_job)
         if is_unknown or run.history[-1].cause != why.cause:
             active.move(why)
             active.report(why)

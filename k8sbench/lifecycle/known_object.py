@@ -46,6 +46,10 @@ class KnownObject(msgspec.Struct, kw_only=True):
     """Next time to plan it."""
     delay: str = ""
     """Reason why it could not be planned yet; empty without one."""
+    delayed_at: float = math.inf
+    """Time when it first could not be planned; infinite without a delay."""
+    is_denied: bool = False
+    """True if the reason is its own: others are planned."""
     writes: Future[None] | None = None
     """Pending write of its status."""
     write_at: float = -math.inf

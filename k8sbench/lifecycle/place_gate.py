@@ -16,6 +16,8 @@ class PlaceGate:
     def __init__(self) -> None:
         self.refusal = ""
         """Reason why it creates no job, in sentences; empty while it does."""
+        self.took_at = -math.inf
+        """Time when it last took a job, monotonic seconds; −inf if never."""
         self._again_at = -math.inf
         self._pause = FIRST_PAUSE
 
@@ -34,6 +36,10 @@ class PlaceGate:
         is_new = self.refusal != str(error)
         self.refusal = str(error)
         return is_new
+
+    def take(self, now: float) -> None:
+        """Take the answer that a job was created, or waits for a quota alone."""
+        self.took_at = now
 
     def open(self) -> None:
         """Take an answer that speaks of one job: the place works."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Protocol, TypeVar
 
 from k8sbench import limits
 from k8sbench.lifecycle import collecting
@@ -149,11 +150,21 @@ class Serving:
         self._put_off[run_id] = (self._clock() + pause, pause)
 
 
+class Place(Protocol):
+    """A namespace that is served while it may be."""
+
+    def step(self, seconds: float) -> list[Run]:
+        """Do the work at hand, or wait; returns the closed runs."""
+
+
+P = TypeVar("P", bound=Place)
+
+
 def serve(
-    places: Sequence[Serving],
+    places: Sequence[P],
     stop: Stop,
     closed: Callable[[Run], None],
-    look: Callable[[Sequence[Serving]], None] = lambda _: None,
+    look: Callable[[Sequence[P]], None] = lambda _: None,
 ) -> None:
     """Serve namespaces until asked to stop.
 

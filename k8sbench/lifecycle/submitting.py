@@ -218,7 +218,7 @@ class SubmittedBenchmark:
             message = f"{cause}: the local processes of {names} were ended{state}.{left}"
             return Interrupted(message, resuming)
         latest = first.history[-1]
-        if is_one and latest.cause_id in {creation.NOT_CREATED, creation.CREATION_UNKNOWN}:
+        if is_one and latest.cause_id in {*creation.WITHOUT_JOB, creation.CREATION_UNKNOWN}:
             return Interrupted(f"{cause}: {latest.cause}{left}", latest.action or resuming)
         jobs, follow, run_id = "their jobs go", "collect --all --follow", "RUN"
         if is_one:

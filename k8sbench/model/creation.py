@@ -9,7 +9,13 @@ from __future__ import annotations
 
 import msgspec
 
-from k8sbench.model.errors import BenchError, CreationUnknown, UsageError
+from k8sbench.model.errors import (
+    JOB_DENIED,
+    OF_JOB_OR_PLACE,
+    BenchError,
+    CreationUnknown,
+    UsageError,
+)
 from k8sbench.model.identity import case_values, fields_for
 from k8sbench.model.phase import RESTARTING, Phase, Transition
 from k8sbench.model.plan import RunPlan
@@ -19,6 +25,8 @@ JOB_CREATED = "job-created"
 CREATION_UNKNOWN = "creation-unknown"
 QUOTA_FULL = "quota-full"
 NOT_CREATED = "not-created"
+WITHOUT_JOB = frozenset({NOT_CREATED, JOB_DENIED})
+"""Cause ids of runs that ended without ever having a job."""
 WAITS_FOR_TURN = "waits-for-turn"
 """Cause id of a run without a job that waits for its set."""
 RESTART_WAITS = "restart-waits"
@@ -117,12 +125,17 @@ def waiting(error: BenchError, at: float) -> Transition:
     )
 
 
-def place_waits(error: BenchError, at: float) -> Transition:
-    """Build the transition of a run that waits until its place is repaired."""
+def place_waits(error: BenchError, at: float, *, is_of_job: bool) -> Transition:
+    """Build the transition of a run that waits until its job or its place is repaired.
+
+    ``is_of_job``: the place takes other jobs.
+    """
+    is_unknown = error.cause_id in OF_JOB_OR_PLACE and not is_of_job
+    more = " It is not known if other jobs are refused, too." if is_unknown else ""
     return Transition(
         phase=Phase.CREATED,
         at=at,
-        cause=f"Its job is not created yet: {error.message}",
+        cause=f"Its job is not created yet: {error.message}{more}",
         cause_id=CREATION_WAITS,
         action=error.action or None,
     )
@@ -130,7 +143,15 @@ def place_waits(error: BenchError, at: float) -> Transition:
 
 def refused(run_id: str, error: BenchError, at: float) -> Transition:
     """Build the final transition of a run whose job was not created."""
+    if error.cause_id == JOB_DENIED:
+        return denied(run_id, error, at)
     return _without_job(run_id, f"Its job was not created: {error.message}", error.action, at)
+
+
+def denied(run_id: str, error: BenchError, at: float) -> Transition:
+    """Build the final transition of a run whose job alone is refused."""
+    cause = f"Its job was not created: {error.message}"
+    return _without_job(run_id, cause, error.action, at, JOB_DENIED)
 
 
 def failed(run_id: str, error: BaseException, at: float) -> Transition:
@@ -165,12 +186,14 @@ def never(run_id: str, at: float) -> Transition:
     return _without_job(run_id, cause, "", at)
 
 
-def _without_job(run_id: str, cause: str, action: str, at: float) -> Transition:
+def _without_job(
+    run_id: str, cause: str, action: str, at: float, cause_id: str = NOT_CREATED
+) -> Transition:
     return Transition(
         phase=Phase.FAILED,
         at=at,
         cause=cause,
-        cause_id=NOT_CREATED,
+        cause_id=cause_id,
         action=action or AGAIN.format(run_id=run_id),
     )
 
@@ -178,7 +201,7 @@ def _without_job(run_id: str, cause: str, action: str, at: float) -> Transition:
 def is_known_created(run: Run) -> bool:
     """True if the attempt's job is known to have existed."""
     for step in reversed(run.history):
-        if step.cause_id in {NOT_CREATED, RESTARTING}:
+        if step.cause_id in WITHOUT_JOB or step.cause_id == RESTARTING:
             return False
         is_open = step.phase is Phase.CREATED and step.cause_id in OPEN
         if not is_open and step.cause_id != QUOTA_FULL:
@@ -188,7 +211,7 @@ def is_known_created(run: Run) -> bool:
 
 def may_be_submitted_again(run: Run) -> bool:
     """True if the run ended without ever having a job."""
-    return run.phase.final and run.history[-1].cause_id == NOT_CREATED
+    return run.phase.final and run.history[-1].cause_id in WITHOUT_JOB
 
 
 def missing(run: Run, at: float, *, left_s: float) -> Transition | None:

@@ -213,13 +213,27 @@ def is_refused(error: BenchError) -> bool:
     return not isinstance(error, Unreachable) or error.cause_id == "forbidden"
 
 
-OF_PLACE = frozenset({"admission-denied", "namespace-missing", "namespace-terminating"})
-"""Cause ids of refusals that speak of the place; other refusals speak of the job."""
+OF_NAMESPACE = frozenset({"namespace-missing", "namespace-terminating"})
+"""Cause ids of refusals of everything in a namespace."""
+JOB_DENIED = "job-denied"
+"""Cause id of a refusal of one job, at a place that takes others."""
+OF_ONE_JOB = frozenset({JOB_DENIED, "operator-missing"})
+"""Cause ids of refusals of one job that may pass.
+
+A rule may be changed, and an operator installed.
+"""
+OF_JOB_OR_PLACE = OF_ONE_JOB | {"admission-denied", "webhook-down", "forbidden", "forbidden-to-all"}
+"""Cause ids of answers that refuse one job, or all: what else the place takes shows which."""
 
 
 def is_of_place(error: BenchError) -> bool:
     """True if the place is to be repaired, not the job: other jobs would meet the error, too."""
-    return isinstance(error, Unreachable) or error.cause_id in OF_PLACE
+    return isinstance(error, Unreachable) or error.cause_id in OF_NAMESPACE
+
+
+def may_pass(error: BenchError) -> bool:
+    """True if the same job may be created later."""
+    return is_of_place(error) or error.cause_id in OF_JOB_OR_PLACE
 
 
 def few(names: Sequence[str], most: int = FEW) -> str:

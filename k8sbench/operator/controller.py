@@ -10,6 +10,7 @@ import contextlib
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -19,8 +20,8 @@ import msgspec
 from k8sbench import limits
 from k8sbench.app import connections, serve, stores
 from k8sbench.app.known_groups import StoredGroups
+from k8sbench.app.serve import ServedNamespace
 from k8sbench.lifecycle.context import Reporter
-from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.plain_text import counted
@@ -82,38 +83,72 @@ def settings(given: Mapping[str, Any]) -> OperatorSettings:
     return OperatorSettings(**values)
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """Observation of the served namespaces at one moment."""
+class PlaceLook(msgspec.Struct, frozen=True, kw_only=True):
+    """Observation of one namespace at one moment."""
 
-    now: float
-    """Time of the clusters, Unix seconds."""
-    listed_at: float | None
-    """Monotonic time when the last namespace's jobs were listed, seconds; None before."""
+    unserved: str = ""
+    """Reason why it is not served; empty if it is."""
+    listed_at: float | None = None
+    """Monotonic time when its jobs were listed, seconds; None before."""
+    problem: str = ""
+    """Error from listing its jobs; empty without one."""
+    refusal: str = ""
+    """Reason why it creates no jobs; empty if it does."""
+    objects_problem: str = ""
+    """Reason why its Benchmark objects are not served; empty without one."""
+
+    def unready(self, now: float) -> str:
+        """Return the reason why the namespace is not ready at a monotonic time; empty if it is."""
+        if self.unserved:
+            return self.unserved
+        if self.listed_at is None:
+            return f"the jobs were not listed yet. {self.problem}".strip()
+        if now - self.listed_at > SUCCESS_SECONDS:
+            return f"the jobs were not listed for {SUCCESS_SECONDS:.0f} s. {self.problem}".strip()
+        if self.objects_problem:
+            return self.objects_problem
+        return self.refusal and f"no job can be created for now: {self.refusal}"
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """Observation of the namespaces at one moment."""
+
+    now: float | None
+    """Time of the clusters, Unix seconds; None if no namespace is served."""
     listed_time: float | None
-    """The same by the clusters' clock, Unix seconds."""
+    """Earliest time of the lists of jobs by the clusters' clock, Unix seconds.
+
+    None if a namespace is served whose jobs were not listed yet, or none is served.
+    """
     runs: Sequence[Run]
     """Followed runs."""
     api_errors: Mapping[str, int]
     """HTTP status, or ``none`` without an answer → number of failed requests."""
-    problem: str = ""
-    """Error from listing the jobs of a namespace; empty without one."""
-    refusal: str = ""
-    """Reason why a namespace creates no jobs; empty if all do."""
-    objects_problem: str = ""
-    """Reason why the Benchmark objects of a namespace are not served; empty without one."""
+    places: Mapping[str, PlaceLook]
+    """By namespace."""
 
 
-def look_at(places: Sequence[Serving], api_errors: Mapping[str, int]) -> Look:
-    """Return what is seen of the served namespaces now."""
+def look_at(places: Sequence[ServedNamespace]) -> Look:
+    """Return what is seen of the namespaces now."""
+    served = [place.serving for place in places if place.serving is not None]
     return Look(
-        now=max(place.now for place in places),
-        listed_at=_earliest([place.listed_at for place in places]),
-        listed_time=_earliest([place.listed_time for place in places]),
-        runs=[run for place in places for run in place.open_runs()],
-        api_errors=api_errors,
-        problem=next((place.problem for place in places if place.problem), ""),
-        refusal=next((place.refusal for place in places if place.refusal), ""),
-        objects_problem=next((one.objects_problem for one in places if one.objects_problem), ""),
+        now=max((one.now for one in served), default=None),
+        listed_time=_earliest([one.listed_time for one in served]),
+        runs=[run for one in served for run in one.open_runs()],
+        api_errors=sum((place.errors for place in places), Counter()),
+        places={place.name: _look_at(place) for place in places},
+    )
+
+
+def _look_at(place: ServedNamespace) -> PlaceLook:
+    served = place.serving
+    if served is None:
+        return PlaceLook(unserved=place.problem)
+    return PlaceLook(
+        listed_at=served.listed_at,
+        problem=served.problem,
+        refusal=served.refusal,
+        objects_problem=served.objects_problem,
     )
 
 
@@ -164,30 +199,51 @@ class OperatorState(msgspec.Struct, kw_only=True):
             return self.waits_for or "the Lease was not asked for yet."
         if self.failure or self.waits_for:
             return self.failure or self.waits_for
-        problem = "" if self.look is None else self.look.problem
-        if self.look is None or self.look.listed_at is None:
-            return f"the jobs were not listed yet. {problem}".strip()
-        if time.monotonic() - self.look.listed_at > SUCCESS_SECONDS:
-            return f"the jobs were not listed for {SUCCESS_SECONDS:.0f} s. {problem}".strip()
-        if self.look.objects_problem:
-            return self.look.objects_problem
-        return self.look.refusal and f"no job can be created for now: {self.look.refusal}"
+        if self.look is None:
+            return "the jobs were not listed yet."
+        places = self.unready_places
+        if len(places) < len(self.look.places):
+            return ""
+        return _by_namespace(places) if len(places) > 1 else "".join(places.values())
+
+    @property
+    def unready_places(self) -> Mapping[str, str]:
+        """Namespaces that are not ready, with their reasons."""
+        if self.look is None:
+            return {}
+        now = time.monotonic()
+        reasons = {name: place.unready(now) for name, place in self.look.places.items()}
+        return {name: reason for name, reason in reasons.items() if reason}
 
     @property
     def doing(self) -> str:
         """Activity while ready."""
-        return "collecting" if self.is_leader else f"waiting: {self.waits_for or 'for the Lease'}"
+        if not self.is_leader:
+            return f"waiting: {self.waits_for or 'for the Lease'}"
+        return "; not ready: ".join(
+            filter(None, ["collecting", _by_namespace(self.unready_places)])
+        )
+
+
+def _by_namespace(reasons: Mapping[str, str]) -> str:
+    return "; ".join(f"namespace {name}: {reason}" for name, reason in reasons.items())
 
 
 class LeaseState(Protocol):
     """The right to collect, which one of several replicas has."""
 
     waits_for: str
-    stands_by: bool
+
+    @property
+    def stands_by(self) -> bool:
+        """Return True if another replica holds it."""
 
     @property
     def is_held(self) -> bool:
         """Return True if this process may collect."""
+
+    def why_not(self, namespace: str) -> str:
+        """Return the reason why a namespace may not be served; empty if it may."""
 
 
 class Controller:
@@ -300,13 +356,13 @@ class Controller:
             self.state.failure = text
             self._reporter.note(text)
 
-        def look(places: Sequence[Serving], api_errors: Mapping[str, int]) -> None:
+        def look(places: Sequence[ServedNamespace]) -> None:
             nonlocal delete_at, try_at
             now = time.monotonic()
             if now >= try_at:
                 store.check_writable()
                 try_at = now + WRITE_SECONDS
-            seen = self.state.look = look_at(places, api_errors)
+            seen = self.state.look = look_at(places)
             self.state.looked_at, self.state.failure = now, ""
             if seen.listed_time is not None:
                 self.state.succeeded_at = seen.listed_time
@@ -331,6 +387,7 @@ class Controller:
                     options,
                     self._reporter,
                     stop,
+                    why_not=self._lease.why_not,
                     closed=self._closed,
                     look=look,
                 )

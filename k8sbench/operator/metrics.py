@@ -138,7 +138,7 @@ class Metrics(Collector):
         about = "Requests that the API server refused (but for 404) or did not answer (none)."
         errors = {(code,): count for code, count in codes.most_common(MOST_CODES)}
         yield _family("api_errors", about, errors, ("code",), CounterMetricFamily)
-        if look is not None:  # else it is not known
+        if look is not None and look.now is not None:  # else it is not known
             stuck = sum(_is_stuck(run, look.now) for run in runs)
             about = "Jobs that cannot start, or have not in half an hour of their turn."
             yield _family("stuck_jobs", about, {(): stuck})
@@ -146,6 +146,10 @@ class Metrics(Collector):
         yield _family("operator_leader", "Whether this one collects.", {(): state.is_leader})
         about = "Whether it collects or stands by: 0 while /readyz answers 503."
         yield _family("operator_ready", about, {(): not state.unready})
+        unready = state.unready_places
+        about = "Whether a namespace is served: 0 while /readyz names it."
+        ready = {(name,): name not in unready for name in (look.places if look else ())}
+        yield _family("namespace_ready", about, ready, ("served_namespace",))
         if state.succeeded_at is not None and not state.stands_by:
             about = "When it had last listed all jobs and could write."
             yield _family("last_success_timestamp_seconds", about, {(): state.succeeded_at})

@@ -12,7 +12,7 @@ from k8sbench.model.benchmark_object import COMPLETE, VALID, Benchmark, ObjectPh
 from k8sbench.model.errors import BenchError, few
 from k8sbench.model.group import Group, Member
 from k8sbench.model.kube import conditions, is_true
-from k8sbench.model.phase import Phase
+from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plain_text import counted
 from k8sbench.model.run import Run, out_of_memory_ids
 
@@ -75,7 +75,7 @@ def status_of(
     if refusal and any(map(_lacks_job, runs)):
         message += f"; no job can be created for now: {refusal}"
         reason = "JobsRefused"
-    elif stuck := [run for run in runs if needs_change(run.history[-1])]:
+    elif stuck := [run for run in runs if _waits_for_change(run.history[-1])]:
         message += f"; {few([run.run_id for run in stuck])}: {stuck[0].history[-1].cause}"
         reason = "ChangeNeeded"
     only = rows[0] if len(rows) == 1 else {}
@@ -110,6 +110,11 @@ def planned_runs(status: Mapping[str, Any]) -> int:
     """Return the number of runs that a status tells of; 0 before they are planned."""
     told = (status.get("summary") or {}).get("runs") or ""
     return int(told.partition("/")[2] or 0)
+
+
+def _waits_for_change(latest: Transition) -> bool:
+    """Return True if a run waits until somebody changes its queue, its job or a rule."""
+    return needs_change(latest) or latest.cause_id == creation.CREATION_WAITS
 
 
 def _lacks_job(run: Run) -> bool:

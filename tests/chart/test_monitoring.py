@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from k8sbench.measure.group import comparison
 from k8sbench.model.phase import Phase
 from k8sbench.operator import metrics
-from k8sbench.operator.controller import Look, OperatorSettings, OperatorState
+from k8sbench.operator.controller import Look, OperatorSettings, OperatorState, PlaceLook
 from k8sbench.operator.metrics import Metrics
 from tests.chart import examples
 from tests.harness.helm import CHART, NAMESPACE, Helm, find, merged
@@ -49,7 +49,11 @@ def exposed() -> Sequence[tuple[str, dict[str, str]]]:
     over = run("over", ran, ended, measured=measurement(), benchmark=BENCHMARK)
     made.closed(over)
     look = Look(
-        now=1.0, listed_at=1.0, listed_time=1.0, runs=[run("goes-on", ran)], api_errors={"429": 1}
+        now=1.0,
+        listed_time=1.0,
+        runs=[run("goes-on", ran)],
+        api_errors={"429": 1},
+        places={"team-a": PlaceLook(listed_at=1.0)},
     )
     # Any folder: the files in it are counted.
     store = OperatorSettings(store=str(CHART), baseline="release")
@@ -117,6 +121,7 @@ HEALTHY = {
     "up": "1x600",
     "k8sbench_stuck_jobs": "0x600",
     "k8sbench_operator_ready": "1x600",
+    "k8sbench_namespace_ready": "1x600",
     "k8sbench_operator_start_time_seconds": "5x600",
     "k8sbench_last_success_timestamp_seconds": "0+60x600",
     "k8sbench_store_bytes": "600x600",
@@ -138,6 +143,7 @@ ALERTS: dict[str, tuple[dict[str, str], int, int]] = {
         15,
         16,
     ),
+    "K8sbenchNamespaceNotReady": ({"k8sbench_namespace_ready": "1x4 0x55"}, 9, 10),
     "K8sbenchOperatorRestarts": (
         {"k8sbench_operator_start_time_seconds": "5x4 10 20 30x54"},
         6,
@@ -220,7 +226,8 @@ def _fired(alert: dict[str, Any], name: str, series: dict[str, str]) -> dict[str
         "K8sbenchRegression": "k8sbench_baseline_ratio",
         "K8sbenchOpenChange": "k8sbench_open_change_ratio",
     }
-    of = labels_of(of_cases[name]) if name in of_cases else {}
+    with_labels = of_cases | {"K8sbenchNamespaceNotReady": "k8sbench_namespace_ready"}
+    of = labels_of(with_labels[name]) if name in with_labels else {}
     values |= dict.fromkeys(of_cases, "95%")
 
     def filled(match: re.Match[str]) -> str:
@@ -269,7 +276,11 @@ def during(turns: Sequence[dict[str, Any]]) -> dict[str, str]:
         listed_at = float(now) if changes.items() >= LISTS.items() else listed_at
         seen: dict[str, Any] = {name: changes[name] for name in SEEN & changes.keys()}
         look = Look(
-            now=now, listed_at=listed_at, listed_time=listed_at, runs=(), api_errors={}, **seen
+            now=now,
+            listed_time=listed_at,
+            runs=(),
+            api_errors={},
+            places={"team-a": PlaceLook(listed_at=listed_at, **seen)},
         )
         known: dict[str, Any] = {"is_leader": True, "succeeded_at": listed_at, "look": look}
         others = {name: changes[name] for name in changes.keys() - SEEN}

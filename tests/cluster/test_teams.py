@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -50,10 +52,20 @@ def is_empty(shell: Shell) -> bool:
     return shell.on_cluster() == []
 
 
-@pytest.mark.tier("helm")
-def test_two_teams_read_an_operator_in_whose_namespace_they_have_no_other_rights(
+class Teams(NamedTuple):
+    """Two namespaces that one operator in a third serves."""
+
+    home: Namespace
+    teams: list[Namespace]
+    operator: OperatorShell
+    shells: list[Shell]
+
+
+@pytest.fixture
+def served(
     own_cluster: OwnCluster, new_namespace: Callable[..., Namespace], tmp_path: Path
-) -> None:
+) -> Teams:
+    """Install an operator for two teams, whose process the test starts."""
     home, *teams = (new_namespace() for _ in range(3))
     for team in teams:
         team.kubectl("create", "serviceaccount", "member")
@@ -85,6 +97,14 @@ def test_two_teams_read_an_operator_in_whose_namespace_they_have_no_other_rights
         )
         for team in teams
     ]
+    return Teams(home, teams, operator, shells)
+
+
+@pytest.mark.tier("helm")
+def test_two_teams_read_an_operator_in_whose_namespace_they_have_no_other_rights(
+    own_cluster: OwnCluster, served: Teams
+) -> None:
+    home, teams, operator, shells = served
     with operator.collecting() as running:
         expose(own_cluster, shells[0], running, home)
         logs = [operator_process.given(shell, f"r{number}") for number, shell in enumerate(shells)]
@@ -108,3 +128,43 @@ def test_two_teams_read_an_operator_in_whose_namespace_they_have_no_other_rights
         assert not any(may(other, team, *asked) for asked in READ | NOT)
         assert may(team, team, "create", "benchmarks.k8sbench.io")
         assert not may(team, team, "create", "pytorchjobs.kubeflow.org")
+
+
+@pytest.mark.tier("helm")
+def test_a_namespace_that_is_lost_is_named_and_the_other_team_is_served(
+    served: Teams,
+) -> None:
+    _, (lost, kept), operator, (_, shell) = served
+    numbers = itertools.count(1)
+
+    def is_served() -> None:
+        name = f"r{next(numbers)}"
+        logs = operator_process.given(shell, name)
+        logs.end()
+        shell.finish(f"{name}-1")
+        until(partial(is_empty, shell), "the deletion of the job")
+        assert operator.json("status", f"{name}-1")["measurement"]["verdict"] == "valid"
+
+    unready = f"collecting; not ready: namespace {lost.name}: "
+    place = "k8sbench.io/operator"
+    with operator.collecting() as running:
+        running.until("info collecting\n")
+        (lease,) = lost.get("leases")
+        mine = lease["metadata"]["annotations"][place]
+        lost.kubectl("annotate", "--overwrite", "lease/k8sbench-operator", f"{place}=else/where")
+        running.until(f"{unready}operator else/where serves namespace {lost.name}")
+        is_served()
+        lost.kubectl("annotate", "--overwrite", "lease/k8sbench-operator", f"{place}={mine}")
+        until(lambda: running.err.count("info collecting\n") == 2, "both are served")
+        lost.kubectl("delete", "rolebindings", "--all")
+        running.until(f"{unready}User ")
+        is_served()
+        operator_process.end(running)
+    for number in range(2):
+        with operator.collecting() as running:
+            running.until(unready)
+            is_served()
+            operator_process.end(running)
+        if number == 0:
+            lost.cluster.kubectl("delete", "namespace", lost.name)
+    assert kept.get("leases")

@@ -306,7 +306,7 @@ MUTATIONS = {
         Invariant.WAITS_FOR_PLACE, [(ActiveRun, "is_wanted_still", False)]
     ),
     "an error of the place ends a run": Mutation(
-        Invariant.WAITS_FOR_PLACE, [(job_requests, "is_of_place", lambda _: False)]
+        Invariant.WAITS_FOR_PLACE, [(job_requests, "may_pass", lambda _: False)]
     ),
     "runs of a deleted object go on": Mutation(
         Invariant.RUNS_CLOSED, [(Benchmarks, "_end_orphans", lambda *_: True)]

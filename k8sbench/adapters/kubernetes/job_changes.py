@@ -15,6 +15,7 @@ job, which would stay for ever.
 from __future__ import annotations
 
 import contextlib
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -32,7 +33,14 @@ from k8sbench.adapters.kubernetes.watch_events import ObjectChanged
 from k8sbench.diagnose.job import refusals
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, kept_by
 from k8sbench.model import creation, times
-from k8sbench.model.errors import BenchError, EarlierAttempt, NoRoom, OwnedElsewhere, UsageError
+from k8sbench.model.errors import (
+    JOB_DENIED,
+    BenchError,
+    EarlierAttempt,
+    NoRoom,
+    OwnedElsewhere,
+    UsageError,
+)
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.job_kind import JobKind
 from k8sbench.model.kinds import KINDS, kind_of
@@ -56,6 +64,10 @@ LOOK_SECONDS = 1.0
 """Interval between looks at an attempt's objects."""
 
 
+ADMISSION_DENIED = "admission-denied"
+"""Cause id of a refusal by an admission rule, of this job or of all."""
+PLAIN_IMAGE = "pause"
+"""Image of the plainest job, which is never started."""
 _RULED = frozenset({400, 403, 422})
 """HTTP statuses of changes that an admission rule or a webhook refuses."""
 
@@ -122,12 +134,42 @@ def create(
             raise creation.unknown_error(plan.run_id, why) from error
         if is_last:
             what = f"{kind} {name}" if is_provided else f"{kind} {name}, or what it needs,"
-            raise _explained(api, error, what)
+            explained = _explained(api, error, what)
+            if explained.cause_id == ADMISSION_DENIED and _takes_plainest(api, manifest):
+                explained.cause_id = JOB_DENIED
+            raise explained
         if not is_noted and time.monotonic() - began > NOTE_SECONDS:
             is_noted = True
             tried = f"creation of the job is tried for up to {times.duration(seconds)}."
             note(f"The API server does not answer ({error.message}); {tried}")
         api.pause(min(0.2 * 2.0**attempts, 5.0))
+
+
+def _takes_plainest(api: Api, manifest: Manifest) -> bool:
+    """Return True if the API server takes a dry run of the plainest job of this kind.
+
+    A rule that refuses the job then refuses this job, and not all of them.
+    """
+    with contextlib.suppress(ApiFault):
+        path = kinds.path(manifest["kind"], api.place.namespace)
+        api.create(path, plainest(manifest), dry_run=True, retry_s=limits.now.request_short)
+        return True
+    return False
+
+
+def plainest(manifest: Manifest) -> Manifest:
+    """Return a job of a manifest's kind and runtime with one replica and nothing else."""
+    kind = KINDS[manifest["kind"]]
+    # Rules may ask for a beginning of names.
+    metadata = {"name": f"{name_of(manifest)[:40]}-{secrets.token_hex(4)}"}
+    if kind.runtime is not None:
+        spec: Mapping[str, Any] = {"runtimeRef": manifest["spec"]["runtimeRef"]}
+    else:
+        pod = {"containers": [{"name": kind.container, "image": PLAIN_IMAGE}]}
+        replica = {"replicas": 1, "restartPolicy": "Never", "template": {"spec": pod}}
+        spec = {kind.replicas_key: {kind.types[0]: replica}}
+    head = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"]}
+    return {**head, "metadata": metadata, "spec": spec}
 
 
 def _check_unchanged(api: Api, manifest: Mapping[str, Any], made: KubeObject) -> None:
@@ -147,7 +189,7 @@ def _check_unchanged(api: Api, manifest: Mapping[str, Any], made: KubeObject) ->
         " was deleted.",
         "Ask the cluster's administrator to leave names and labels of k8sbench's jobs as they are.",
     )
-    error.cause_id = "admission-denied"
+    error.cause_id = ADMISSION_DENIED
     raise error
 
 

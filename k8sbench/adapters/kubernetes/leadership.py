@@ -25,6 +25,9 @@ from k8sbench.model.errors import BenchError
 from k8sbench.model.kube import KubeObject, annotations_of
 from k8sbench.model.times import SERVER_SECONDS
 
+NOT_ASKED = "its Lease was not asked for yet."
+"""Reason for not serving a namespace before the first attempt."""
+
 
 class Lease:
     """Lease of one served namespace, as one process of an operator holds it.
@@ -50,11 +53,16 @@ class Lease:
         self._was_free = False
         """True if the Lease named no operator before this process took it."""
         self.reason = ""
-        """Reason why this process may not take the Lease; empty if it may."""
+        """Reason why this process does not hold the Lease; empty if it may take it."""
         self.stands_by = False
         """True if another replica of the operator holds it."""
         self.renewed_at = -math.inf
         """Start of the last successful renewal, monotonic seconds."""
+
+    @property
+    def is_held(self) -> bool:
+        """Return True if this process may serve the namespace: no other can have the Lease yet."""
+        return self._clock() - self.renewed_at < limits.now.lease_held
 
     def is_free(self) -> bool:
         """Return True if this process holds the Lease or may take it; reads it.
@@ -72,10 +80,9 @@ class Lease:
         began = self._clock()
         with self._explaining("renewed"):
             found = self._find()
-            if not self._is_free(found) or not self._take(found):
-                return False
-        self.renewed_at = began
-        return True
+            is_taken = self._is_free(found) and self._take(found)
+        self.renewed_at = began if is_taken else -math.inf
+        return is_taken
 
     def release(self, *, forget: bool = False) -> None:
         """Release the Lease, so that the next replica need not wait.
@@ -83,6 +90,7 @@ class Lease:
         With ``forget`` it names the operator no more if it did not before. Raises
         :class:`BenchError`.
         """
+        self.renewed_at = -math.inf
         with self._explaining("released"):
             found = self._find()
             if found is None or _spec(found).get("holderIdentity") != self._holder:
@@ -178,9 +186,9 @@ def _spec(found: KubeObject) -> Mapping[str, Any]:
 class Leadership:
     """Holder of the Leases of all served namespaces.
 
-    It renews them in its own thread while entered. One replica of the operator holds all of them
-    or none; the others stand by. Where another operator serves one of the namespaces, this one
-    serves none.
+    It renews them in its own thread while entered. One replica of the operator holds all that it
+    can get; the others stand by. A namespace whose Lease it does not get is not served: another
+    operator serves it, its permissions are missing, or it is gone. The others are.
     """
 
     def __init__(
@@ -193,26 +201,35 @@ class Leadership:
         self._connect, self._name, self._note = connect, name, note
         self._namespaces = sorted(set(namespaces))
         self.waits_for = ""
-        """Reason why a Lease is not held or not renewed; empty without one."""
-        self.stands_by = False
-        """True if another replica held a Lease at the last attempt."""
+        """Reason why no Lease is held; empty without one."""
         self.token = ""
         """Token that readers send; empty until it is read."""
         self._token_read_at = 0.0
         """Monotonic seconds."""
         self._token_problem = ""
-        self._renewed_at = -math.inf
-        """Time of the latest renewal of any Lease, monotonic seconds."""
+        self._leases: Sequence[Lease] = ()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
 
     @property
     def is_held(self) -> bool:
-        """Return True if this process may serve the namespaces.
+        """Return True if this process may serve a namespace.
 
-        Other replicas take all Leases or none, so one renewed Lease keeps them away.
+        Other replicas take no Lease while one is held.
         """
-        return time.monotonic() - self._renewed_at < limits.now.lease_held
+        return any(lease.is_held for lease in self._leases)
+
+    @property
+    def stands_by(self) -> bool:
+        """Return True if another replica held a Lease at the last attempt."""
+        return not self.is_held and any(lease.stands_by for lease in self._leases)
+
+    def why_not(self, namespace: str) -> str:
+        """Return the reason why a namespace may not be served; empty if it may."""
+        lease = next((one for one in self._leases if one.namespace == namespace), None)
+        if lease is None or lease.is_held:
+            return "" if lease is not None else NOT_ASKED
+        return lease.reason or NOT_ASKED
 
     def __enter__(self) -> Leadership:
         self._thread.start()
@@ -239,7 +256,7 @@ class Leadership:
         while not self._stopped.is_set():
             self.take_turn(api, leases)
             self._stopped.wait(limits.now.lease_renew if self.is_held else SERVER_SECONDS)
-        self._renewed_at = -math.inf
+        self._leases = ()
         for lease in leases:
             with contextlib.suppress(BenchError):  # it expires
                 lease.release()
@@ -247,15 +264,19 @@ class Leadership:
     def take_turn(self, api: Api, leases: Sequence[Lease]) -> None:
         """Take the Leases, or renew them; read the token where it is due."""
         self._read_token(api)
+        self._leases = leases
+        problem = ""
         try:
             if self.is_held:
-                self._renew_all(leases)
+                for lease in leases:
+                    _attempt(lease)
             else:
                 benchmark_objects.check(api)
-                self._take_all(leases)
+                _take_free(leases)
         except BenchError as error:
-            self.waits_for = f"{error.message} {error.action}".strip()
-            self.stands_by = False
+            problem = _sentence(error)
+        reasons = [problem, *(lease.reason for lease in leases)]
+        self.waits_for = "" if self.is_held else next(filter(None, reasons), "")
 
     def _read_token(self, api: Api) -> None:
         """Read the token again where it is due; a failure is noted once."""
@@ -271,46 +292,40 @@ class Leadership:
                 self._token_problem = str(error)
                 self._note(f"warning: nobody can read this operator: {error}")
 
-    def _take_all(self, leases: Sequence[Lease]) -> None:
-        """Take all Leases or none."""
-        taken = []
-        try:
-            # Nothing is written where another operator serves one of them. All are read each time:
-            # their expiry counts from the first look.
-            are_free = [lease.is_free() for lease in leases]
-            if all(are_free):
-                for lease in leases:
-                    if not lease.attempt():
-                        break
-                    taken.append(lease)
-        finally:
-            if len(taken) == len(leases):
-                self._renewed_at = min(lease.renewed_at for lease in leases)
-            else:
-                for lease in taken:
-                    lease.release(forget=True)
-        self._look(leases)
 
-    def _renew_all(self, leases: Sequence[Lease]) -> None:
-        """Renew all Leases; one lost to another process loses all.
+def _attempt(lease: Lease) -> bool:
+    """Take or renew a Lease; return True if this process holds it."""
+    try:
+        return lease.attempt()
+    except BenchError as error:
+        lease.reason = _sentence(error)
+        return False
 
-        A failure in one namespace, such as a deleted one, does not end the others.
-        """
-        problem = ""
-        for lease in leases:
-            try:
-                if not lease.attempt():
-                    self._renewed_at = -math.inf
-                    break
-            except BenchError as error:
-                if time.monotonic() - lease.renewed_at >= limits.now.lease_held:
-                    problem = problem or error.message
-        else:
-            self._renewed_at = max(lease.renewed_at for lease in leases)
-        self._look(leases, problem)
 
-    def _look(self, leases: Sequence[Lease], problem: str = "") -> None:
-        """Set the reason for not holding or not renewing a Lease."""
-        blocked = next((lease for lease in leases if lease.reason), None)
-        self.stands_by = blocked is not None and blocked.stands_by
-        self.waits_for = problem if blocked is None else blocked.reason
+def _take_free(leases: Sequence[Lease]) -> None:
+    """Take the Leases that no operator holds, unless another replica of this one holds some."""
+    # All are read each time: their expiry counts from the first look.
+    free = [lease for lease in leases if _is_free(lease)]
+    if any(lease.stands_by for lease in leases):
+        return
+    taken = []
+    for lease in free:
+        if _attempt(lease):
+            taken.append(lease)
+        elif not _is_free(lease) and lease.stands_by:
+            for one in taken:
+                one.release(forget=True)
+            return
+
+
+def _is_free(lease: Lease) -> bool:
+    """Return True if a Lease may be taken."""
+    try:
+        return lease.is_free()
+    except BenchError as error:
+        lease.reason = _sentence(error)
+        return False
+
+
+def _sentence(error: BenchError) -> str:
+    return f"{error.message} {error.action}".strip()

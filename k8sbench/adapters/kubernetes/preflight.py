@@ -35,7 +35,7 @@ from k8sbench.diagnose.preflight.facts import (
     Unknown,
     permissions,
 )
-from k8sbench.model.errors import BenchError, Unreachable
+from k8sbench.model.errors import JOB_DENIED, BenchError, Unreachable
 from k8sbench.model.kinds import KINDS, kind_of
 from k8sbench.model.kube import KubeObject, ServingOperator
 from k8sbench.model.operators import Operator
@@ -150,7 +150,9 @@ def _refuse(api: Api, plan: RunPlan) -> None:
     failed = [finding for finding in found if finding.severity == "fail"]
     if failed:
         actions = dict.fromkeys(finding.action or "" for finding in failed)
-        raise Unreachable(" ".join(finding.sentence for finding in failed), " ".join(actions))
+        error = Unreachable(" ".join(finding.sentence for finding in failed), " ".join(actions))
+        error.cause_id = JOB_DENIED
+        raise error
 
 
 def _answer(query: Callable[[], T]) -> T | Unknown:

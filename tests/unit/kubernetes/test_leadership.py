@@ -1,4 +1,4 @@
-"""Leadership of the namespaces: one replica of one operator, all of them or none."""
+"""Leadership of the namespaces: one replica of an operator, and each namespace for itself."""
 
 from __future__ import annotations
 
@@ -113,29 +113,81 @@ class Replica:
         return self.it.is_held
 
 
-def test_another_operator_is_refused_by_name_and_writes_nothing(clock: Clock) -> None:
+def test_a_namespace_of_another_operator_is_refused_by_name_and_the_others_are_taken(
+    clock: Clock,
+) -> None:
     server = Server()
     first, second = Replica(clock, server, "one", "b", "c"), Replica(clock, server, "two", "a", "b")
     assert first.turn()
-    assert not second.turn()
-    assert server.writes == ["b", "c"]
-    assert (second.it.stands_by, "home/one" in second.it.waits_for) == (False, True)
-    assert "kubectl delete lease k8sbench-operator --namespace b" in second.it.waits_for
+    assert second.turn()
+    assert server.writes == ["b", "c", "a"]
+    assert second.it.why_not("a") == second.it.waits_for == ""
+    assert "home/one" in second.it.why_not("b")
+    assert "kubectl delete lease k8sbench-operator --namespace b" in second.it.why_not("b")
     # However long the first is silent, a person decides.
     clock.now += 100 * limits.now.lease
-    assert not second.turn()
-    assert server.places() == {"b": "home/one", "c": "home/one"}
+    assert second.turn()
+    assert server.places() == {"a": "home/two", "b": "home/one", "c": "home/one"}
+    third = Replica(clock, server, "two", "c")
+    assert not third.turn()
+    assert (third.it.stands_by, "home/one" in third.it.waits_for) == (False, True)
 
 
-def test_of_two_that_begin_at_once_the_loser_leaves_no_name_behind(clock: Clock) -> None:
+@pytest.mark.parametrize("other", ["one", "two"])
+def test_of_two_that_begin_at_once_each_lease_has_one_holder(clock: Clock, other: str) -> None:
     server = Server()
-    loser, winner = Replica(clock, server, "two", "a", "b"), Replica(clock, server, "one", "b")
+    loser = Replica(clock, server, "two", "a", "b")
+    winner = Replica(clock, server, other, "b", holder="9")
     # The winner takes b after the loser has read all Leases, before the loser writes b.
     take = loser.leases[0].attempt
     loser.leases[0].attempt = lambda: take() and winner.turn()  # type: ignore[method-assign]
-    assert not loser.turn()
-    assert server.places() == {"a": None, "b": "home/one"}
-    assert "home/one" in loser.it.waits_for
+    is_replica = other == "two"
+    assert loser.turn() is not is_replica
+    assert server.places() == {"a": None if is_replica else "home/two", "b": f"home/{other}"}
+    assert loser.it.stands_by is is_replica
+    assert loser.it.why_not("b")
+
+
+def test_a_lease_that_somebody_changes_ends_the_service_of_its_namespace_alone(
+    clock: Clock,
+) -> None:
+    server = Server()
+    it = Replica(clock, server, "one", "a", "b")
+    assert it.turn()
+    (path,) = [path for path in server.found if "/b/" in path]
+    for change in ({"annotations": {PLACE_ANNOTATION: "home/no"}}, {"resourceVersion": "9"}):
+        server.found[path]["metadata"] |= change
+        server.found[path]["spec"]["holderIdentity"] = "somebody"
+        clock.now += 4
+        assert it.turn()
+        assert it.it.waits_for == it.it.why_not("a") == ""
+        assert it.it.why_not("b")
+        server.found[path]["metadata"]["annotations"] = {PLACE_ANNOTATION: "home/one"}
+    clock.now += limits.now.lease_renew
+    for _ in range(4):
+        assert it.turn()
+        clock.now += limits.now.lease_renew
+    assert it.it.why_not("b") == "", "nobody has renewed it"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [ApiFault(403, "Forbidden", "You may not."), ApiFault(404, "", 'namespaces "a" not found')],
+    ids=["no RoleBinding", "no namespace"],
+)
+def test_a_namespace_whose_lease_is_refused_at_the_start_is_named_alone(
+    clock: Clock, fault: ApiFault
+) -> None:
+    server = Server()
+    it = Replica(clock, server, "one", "a", "b")
+    server.refuses["a"] = fault
+    assert it.turn()
+    assert (it.it.waits_for, it.it.why_not("b")) == ("", "")
+    assert fault.status != 404 or "no namespace a " in it.it.why_not("a"), "not that of the API"
+    assert it.it.why_not("a")
+    server.refuses.clear()
+    assert it.turn()
+    assert it.it.why_not("a") == "", "it is taken as soon as it may be"
 
 
 def test_a_replica_stands_by_until_the_lease_expires_or_is_released(clock: Clock) -> None:
@@ -167,14 +219,17 @@ def test_a_namespace_that_fails_does_not_end_the_others_and_is_named(clock: Cloc
     server.refuses["b"] = ApiFault(503, "", "overloaded")
     clock.now += 4
     assert it.turn()
-    assert it.it.waits_for == "", "it may pass"
+    assert it.it.why_not("b") == "", "it may pass"
     for _ in range(3):
         clock.now += 4
         assert it.turn()
-    assert "503" in it.it.waits_for
+    assert "503" in it.it.why_not("b")
+    assert it.it.waits_for == it.it.why_not("a") == ""
     server.refuses["a"] = server.refuses["b"]
     clock.now += limits.now.lease_held
     assert not it.it.is_held, "nothing keeps other replicas away"
+    assert not it.turn()
+    assert "503" in it.it.waits_for
     server.refuses.clear()
     assert it.turn()
     assert it.it.waits_for == ""
@@ -183,9 +238,14 @@ def test_a_namespace_that_fails_does_not_end_the_others_and_is_named(clock: Cloc
 class ScriptedLease:
     """A Lease that answers as it is told: True if it is held, or an error."""
 
+    namespace = "a"
     reason = ""
     stands_by = False
     renewed_at = -math.inf
+
+    @property
+    def is_held(self) -> bool:
+        return self.renewed_at > -math.inf
 
     def __init__(self, *answers: bool | StoreError) -> None:
         self.answers = list(answers)
@@ -196,7 +256,7 @@ class ScriptedLease:
     def attempt(self) -> bool:
         if isinstance(answer := self.answers.pop(0), StoreError):
             raise answer
-        self.renewed_at = time.monotonic()
+        self.renewed_at = time.monotonic() if answer else -math.inf
         return answer
 
     def release(self, *, forget: bool = False) -> None:

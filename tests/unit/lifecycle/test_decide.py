@@ -13,7 +13,7 @@ from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.lifecycle import decide
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError
-from k8sbench.model.phase import LOGS_BEING_READ, Phase, Transition
+from k8sbench.model.phase import LOGS_BEING_READ, RESTARTING, Phase, Transition
 from k8sbench.model.run import Run, Wish
 from tests import struct_docs
 from tests.tiers import ROOT
@@ -98,6 +98,10 @@ def test_a_clock_that_is_set_ends_no_run_and_prolongs_none() -> None:
     assert record.time_up_at == 307.0 + 490.0
 
 
+REFUSED = creation.place_waits(UNKNOWN, NOW + 10, is_of_job=False)
+LATER = step(Phase.CREATED, creation.RESTART_WAITS, at=NOW + 20)
+
+
 def queued(*steps: Transition) -> Run:
     run = a_run(*steps)
     plan = msgspec.structs.replace(run.plan, wait_timeout_s=100.0)
@@ -117,13 +121,15 @@ def queued(*steps: Transition) -> Run:
             ),
             NOW + 10,
         ),
-        ((creation.place_waits(UNKNOWN, NOW + 10),), None),
-        ((creation.place_waits(UNKNOWN, NOW + 10), creation.created(NOW + 30)), NOW + 30),
+        ((REFUSED,), NOW),
+        ((step(Phase.CREATED, creation.WAITS_FOR_TURN), REFUSED), NOW + 10),
+        ((REFUSED, creation.created(NOW + 30)), NOW),
+        ((step(Phase.RUNNING), step(Phase.CREATED, RESTARTING), LATER), NOW + 20),
         ((step(Phase.RUNNING),), None),
         ((step(Phase.RUNNING), step(Phase.QUEUED, "queue-evicted", at=NOW + 50)), NOW + 50),
     ],
 )
-def test_a_wait_counts_from_a_runs_turn_while_its_place_creates_jobs(
+def test_a_wait_counts_from_a_runs_turn_whoever_refuses_its_job(
     steps: tuple[Transition, ...], since: float | None
 ) -> None:
     run = queued(*steps)

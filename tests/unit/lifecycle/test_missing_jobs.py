@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from k8sbench import limits
 from k8sbench.adapters.kubernetes.client import faults
+from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.active_run import ABSENT_SECONDS
+from k8sbench.lifecycle.job_requests import DENIALS
 from k8sbench.lifecycle.place_gate import LONGEST_PAUSE
+from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.model import creation, errors
-from k8sbench.model.errors import BenchError, Unreachable, UsageError
-from k8sbench.model.phase import Phase
+from k8sbench.model.benchmark_object import Benchmark
+from k8sbench.model.errors import BenchError, NoRoom, Unreachable, UsageError
+from k8sbench.model.phase import WAIT_TIMEOUT, Phase
 from k8sbench.model.run import Run
 from k8sbench.ports.store import RunFilter, Store
 from tests.unit.lifecycle.benchmark_cases import cases
@@ -58,15 +63,23 @@ class Place(FakeCluster):
             self.going_on[run.run_id].append(GONE)
 
 
+def usual(benchmark: Benchmark) -> Sequence[PlannedCase]:
+    return [cases(benchmark.spec.repeats or 1)]
+
+
 class Operator:
     """One process that serves a namespace, until :meth:`kill`."""
 
     def __init__(
-        self, store: Store, cluster: FakeCluster, objects: FakeObjects, **changes: Any
+        self,
+        store: Store,
+        cluster: FakeCluster,
+        objects: FakeObjects,
+        plan: Callable[[Benchmark], Sequence[PlannedCase]] = usual,
+        **changes: Any,
     ) -> None:
         self.store, self.cluster, self.reporter = store, cluster, Silent()
         here = context(store, cluster, **changes)
-        plan: Callable[..., Any] = lambda benchmark: [cases(benchmark.spec.repeats or 1)]  # noqa: E731
         self.serving = Serving(here, self.reporter, objects, plan)
 
     def passes(self, count: int = 4, seconds: float = 1.0) -> None:
@@ -219,14 +232,149 @@ def test_a_job_that_is_refused_for_itself_ends_its_run_and_holds_up_no_other(
     assert operator.cluster.created == ["a-2"]
 
 
+class Strict(Place):
+    """A place that refuses the jobs of some objects, and takes all others."""
+
+    def __init__(self, *errors: BenchError) -> None:
+        """The errors come in turn, and the last one again and again."""
+        super().__init__()
+        self.errors = list(errors) or [DENIED]
+        self.denied_at: defaultdict[str, list[float]] = defaultdict(list)
+
+    def create(self, run: Run, *given: Any) -> None:
+        self.refusals = []
+        if run.run_id.startswith("denied"):
+            self.denied_at[run.run_id].append(self.now)
+            self.refusals = [self.errors.pop(0) if self.errors[1:] else self.errors[0]]
+        super().create(run, *given)
+
+
+OF_JOB = [
+    (DENIED, True),
+    (of_cause(Unreachable, "webhook-down"), True),
+    (of_cause(Unreachable, "forbidden"), True),
+    (of_cause(UsageError, "job-denied"), False),
+    (of_cause(Unreachable, "operator-missing"), False),
+]
+"""Refusals of one job, and True for those of which only other jobs show that."""
+
+
+@pytest.mark.parametrize(("error", "needs_others"), OF_JOB, ids=lambda one: str(one)[:40])
+def test_a_job_that_is_refused_at_a_place_that_takes_others_fails_after_ten_minutes(
+    store: Store, objects: FakeObjects, error: BenchError, needs_others: bool
+) -> None:
+    denied = objects.create("denied", repeats=2, parallel=1)
+    cluster = Strict(error)
+    operator = Operator(store, cluster, objects)
+    number = 0
+    while operator.phases().get("denied-1", ("", ""))[0] != "Failed":
+        number += 1
+        assert number < 100
+        if needs_others:
+            objects.create(f"good{number}")
+        operator.passes(10, 6.0)
+        if 1 < number < 9:
+            (complete, _) = objects.found[denied].status["conditions"]
+            assert complete["reason"] == "ChangeNeeded"
+            assert f"denied-1: Its job is not created yet: {error.message}" in complete["message"]
+        if number > 1:
+            assert operator.serving.refusal == "", "the place is ready"
+            assert operator.serving.objects_problem == ""
+    tries = cluster.denied_at["denied-1"]
+    assert tries[-1] - tries[0] >= 600.0, "something may change meanwhile"
+    assert len(tries) in {DENIALS, DENIALS + needs_others}
+    run = store.run("denied-1")
+    assert run.history[-1].cause_id == "job-denied"
+    assert str(error.message) in run.history[-1].cause
+    assert operator.phases()["denied-2"][0] == "Created", "the turn is given back"
+    assert len(operator.cluster.created) == (number if needs_others else 0)
+    while operator.phases()["denied-2"][0] != "Failed":
+        number += 1
+        assert number < 200
+        if needs_others:
+            objects.create(f"good{number}")
+        operator.passes(10, 6.0)
+    operator.passes(4)
+    assert objects.found[denied].status["phase"] == "Failed"
+
+
+def test_a_refusal_of_which_nothing_shows_whose_it_is_waits_for_its_limit(
+    store: Store, objects: FakeObjects
+) -> None:
+    uid = objects.create("denied")
+    operator = Operator(store, Strict(), objects)
+    operator.passes(400, 6.0)
+    assert operator.phases() == {"denied-1": ("Created", "creation-waits")}
+    assert "not known" in store.run("denied-1").history[-1].cause
+    assert objects.found[uid].status["conditions"][0]["reason"] == "JobsRefused"
+    operator.passes(2, decide.WAIT_SECONDS)
+    assert operator.phases() == {"denied-1": ("Failed", WAIT_TIMEOUT)}
+
+
+def test_a_webhook_that_fails_now_and_then_fails_no_job(store: Store, objects: FakeObjects) -> None:
+    """Each job meets six refusals in a row, one fewer than end a run."""
+    refusals = itertools.cycle([*[of_cause(UsageError, "job-denied")] * (DENIALS - 1), None])
+    cluster = Place(refusals=[next(refusals) for _ in range(4 * DENIALS)])
+    for number in range(4):
+        objects.create(f"a{number}", created_at=float(number))
+        operator = Operator(store, cluster, objects)
+        operator.passes(120, 6.0)
+        operator.kill()
+    assert len(cluster.created) == 4
+    assert {phase for phase, _ in operator.phases().values()} == {"Created"}
+
+
+def test_a_quota_is_a_wait(store: Store, objects: FakeObjects) -> None:
+    objects.create("a")
+    full = NoRoom("The quota has no room.", "Wait.")
+    operator = Operator(store, Place(refusals=[full] * 40), objects)
+    operator.passes(100, 6.0)
+    assert operator.phases() == {"a-1": ("Queued", "quota-full")}
+    operator.passes(200, 6.0)
+    assert operator.cluster.created == ["a-1"]
+
+
+PLANNING = {
+    "a claim that is missing": of_cause(Unreachable, "job-denied"),
+    "its kind is not installed": of_cause(Unreachable, "operator-missing"),
+    "what others may do": of_cause(Unreachable, "forbidden"),
+}
+
+
+@pytest.mark.parametrize("name", PLANNING)
+def test_an_object_that_cannot_be_planned_while_others_are_holds_up_nothing_and_fails(
+    store: Store, objects: FakeObjects, name: str
+) -> None:
+    def plan(benchmark: Benchmark) -> Sequence[PlannedCase]:
+        if benchmark.name == "bad":
+            raise PLANNING[name]
+        return [cases()]
+
+    bad = objects.create("bad")
+    operator = Operator(store, Place(), objects, plan)
+    for number in range(20):
+        objects.create(f"good{number}")
+        operator.passes(10, 6.0)
+        assert number < 1 or operator.serving.objects_problem == ""
+        assert number > 8 or objects.found[bad].status["phase"] == "Pending"
+    assert objects.found[bad].status["phase"] == "Failed"
+    assert len(operator.cluster.created) == 20
+
+
+def test_planning_waits_for_a_place_that_plans_nothing(store: Store, objects: FakeObjects) -> None:
+    def plan(_: Benchmark) -> Sequence[PlannedCase]:
+        raise of_cause(Unreachable, "api-unreachable")
+
+    uids = [objects.create("a"), objects.create("b")]
+    operator = Operator(store, Place(), objects, plan)
+    operator.passes(200, 6.0)
+    assert "a is not planned yet" in operator.serving.objects_problem
+    assert [objects.found[uid].status["phase"] for uid in uids] == ["Pending", "Pending"]
+
+
 def test_a_job_that_one_place_denies_keeps_no_other_object_from_its_turn(
     store: Store, objects: FakeObjects
 ) -> None:
-    class Strict(Place):
-        def create(self, run: Run, *given: Any) -> None:
-            self.refusals = [DENIED if run.run_id.startswith("denied") else None]
-            super().create(run, *given)
-
     for number in range(6):
         objects.create(f"denied{number}")
     operator = Operator(store, Strict(), objects)
@@ -258,9 +406,9 @@ def test_a_lost_answer_is_looked_for_and_its_job_created_when_none_can_come(
         (401, "Unauthorized", True),
         (403, 'User "x" cannot create resource "jobs" in the namespace "a"', True),
         (403, "the proxy forbids it", True),
-        (403, 'pytorchjobs.kubeflow.org "a" is forbidden: a rule', True),
-        (403, 'admission webhook "v.kyverno.svc" denied the request: no', True),
-        (422, "ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no", True),
+        (403, 'pytorchjobs.kubeflow.org "a" is forbidden: a rule', None),
+        (403, 'admission webhook "v.kyverno.svc" denied the request: no', None),
+        (422, "ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no", None),
         (404, "the server could not find the requested resource", True),
         (404, 'namespaces "a" not found', True),
         (429, "too many requests", True),
@@ -274,7 +422,9 @@ def test_a_lost_answer_is_looked_for_and_its_job_created_when_none_can_come(
     ],
 )
 def test_answers_that_speak_of_the_place_and_of_the_job(
-    status: int | None, message: str, is_of_place: bool
+    status: int | None, message: str, is_of_place: bool | None
 ) -> None:
+    """None: only what else the place takes shows it."""
     error = faults.explained(faults.ApiFault(status, "", message), "job a be created", LOCATION)
-    assert errors.is_of_place(error) is is_of_place
+    assert errors.is_of_place(error) is bool(is_of_place)
+    assert (error.cause_id == "admission-denied") is (is_of_place is None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,20 +35,32 @@ from tests.unit.store.filled import put
 from tests.waiting import wait_until
 
 SECONDS = 30.0
-PLACE = SimpleNamespace(
-    now=9.0,
-    listed_at=1.0,
-    listed_time=5.0,
-    open_runs=list,
-    problem="",
-    refusal="",
-    objects_problem="",
-)
-"""A served namespace without runs."""
+SERVING: dict[str, Any] = {
+    "now": 9.0,
+    "listed_at": 1.0,
+    "listed_time": 5.0,
+    "open_runs": list,
+    "problem": "",
+    "refusal": "",
+    "objects_problem": "",
+}
+"""Attributes of the service of a namespace without runs."""
+
+
+def place(name: str = "a", unserved: str = "", **changes: Any) -> Any:
+    """Return a namespace, served unless there is a reason why not."""
+    served = None if unserved else SimpleNamespace(**SERVING | changes)
+    return SimpleNamespace(name=name, serving=served, problem=unserved, errors=Counter())
+
+
+PLACE = place()
 
 
 class Lease:
     is_held, stands_by, waits_for = True, False, ""
+
+    def why_not(self, _: str) -> str:
+        return ""
 
 
 class Served:
@@ -60,11 +73,11 @@ class Served:
         self.times, self.began = list(times), 0
         self.changed = threading.Condition()
 
-    def __call__(self, *args: Any, closed: object, look: Callable[..., None]) -> None:
+    def __call__(self, *args: Any, look: Callable[..., None], **_: object) -> None:
         with self.changed:
             self.began += 1
             self.changed.notify_all()
-        look([PLACE], {})
+        look([PLACE])
         (self.times.pop(0) if len(self.times) > 1 else self.times[0])(args[-1])
 
     def until(self, times: int) -> None:
@@ -270,7 +283,7 @@ def test_one_whose_store_is_deleted_is_not_ready_and_makes_no_other(
 
     def looks(*args: Any, look: Callable[..., None], **_: object) -> None:
         def is_over() -> bool:
-            look([PLACE], {})
+            look([PLACE])
             return args[-1].cause is not None
 
         wait_until(is_over, "the request to stop")
@@ -312,9 +325,11 @@ def test_readiness_holds_whatever_the_clocks_of_node_and_cluster_say(
     cluster.now = time.time() + ahead
     moment = 1000.0
     here = context(store, cluster, monotonic=lambda: moment)
-    place = Serving(here, Silent(), FakeObjects(), lambda _: ())
-    place.step(0.0)
-    seen = look_at([place], {})
+    served = Serving(here, Silent(), FakeObjects(), lambda _: ())
+    served.step(0.0)
+    one = place()
+    one.serving = served
+    seen = look_at([one])
     state = OperatorState(settings=OperatorSettings(), is_leader=True, failure="", look=seen)
     monkeypatch.setattr(time, "monotonic", lambda: moment)
     assert state.unready == ""
@@ -323,10 +338,41 @@ def test_readiness_holds_whatever_the_clocks_of_node_and_cluster_say(
     assert seen.listed_time == cluster.now
 
 
-def test_the_jobs_are_listed_once_those_of_every_namespace_are() -> None:
-    def place(listed_at: float | None) -> Any:
-        return SimpleNamespace(**(vars(PLACE) | {"listed_at": listed_at, "listed_time": listed_at}))
+@pytest.mark.parametrize(
+    ("times", "expected"), [([3.0, 1.0], 1.0), ([3.0, None], None), ([3.0, "gone"], 3.0)]
+)
+def test_the_jobs_are_listed_once_those_of_every_served_namespace_are(
+    times: Sequence[Any], expected: float | None
+) -> None:
+    places = [
+        place(str(number), unserved="It is gone.")
+        if at == "gone"
+        else place(str(number), listed_time=at)
+        for number, at in enumerate(times)
+    ]
+    assert look_at(places).listed_time == expected
 
-    assert look_at([place(3.0), place(1.0)], {}).listed_at == 1.0
-    half = look_at([place(3.0), place(None)], {})
-    assert (half.listed_at, half.listed_time) == (None, None)
+
+UNREADY: dict[str, dict[str, Any]] = {
+    "its Lease is not held": {"unserved": "another operator serves it."},
+    "its jobs cannot be listed": {"listed_at": None, "problem": "You may not."},
+    "its Benchmarks cannot be listed": {"objects_problem": "You may not."},
+    "it refuses all jobs": {"refusal": "The webhook does not answer."},
+}
+
+
+@pytest.mark.parametrize("name", UNREADY)
+def test_a_namespace_that_is_not_ready_is_named_and_the_operator_is_ready_for_the_others(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 2.0)
+    bad = place("bad", **UNREADY[name])
+    state = OperatorState(settings=OperatorSettings(), is_leader=True, failure="")
+    state.look = look_at([place("good"), bad])
+    assert state.unready == ""
+    (reason,) = state.unready_places.values()
+    assert state.doing == f"collecting; not ready: namespace bad: {reason}"
+    state.look = look_at([bad])
+    assert state.unready == reason
+    state.look = look_at([bad, place("worse", **UNREADY[name])])
+    assert state.unready == f"namespace bad: {reason}; namespace worse: {reason}"

@@ -27,7 +27,13 @@ from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import ObservedJob
 from k8sbench.operator import http
-from k8sbench.operator.controller import SUCCESS_SECONDS, Look, OperatorSettings, OperatorState
+from k8sbench.operator.controller import (
+    SUCCESS_SECONDS,
+    Look,
+    OperatorSettings,
+    OperatorState,
+    PlaceLook,
+)
 from k8sbench.operator.metrics import Metrics
 from k8sbench.ports.cluster import LogLine
 from tests.harness.cluster.limits import shorten
@@ -239,19 +245,23 @@ def test_one_that_waits_is_ready_and_one_that_fails_is_not(get: Get, state: Oper
     assert said() == (503, f"{state.waits_for}\n"), "a Lease that is not renewed"
     state.waits_for = ""
     assert said() == (503, "the jobs were not listed yet.\n")
-    state.look = Look(now=0.0, listed_at=time.monotonic(), listed_time=0.0, runs=(), api_errors={})
+    listed = PlaceLook(listed_at=time.monotonic())
+
+    def look(**changes: Any) -> None:
+        place = msgspec.structs.replace(listed, **changes)
+        state.look = Look(now=0.0, listed_time=0.0, runs=(), api_errors={}, places={"a": place})
+
+    look()
     assert said() == (200, "collecting\n")
-    state.look = msgspec.structs.replace(state.look, refusal="A webhook does not answer.")
+    look(refusal="A webhook does not answer.")
     assert said() == (503, "no job can be created for now: A webhook does not answer.\n")
-    state.look = msgspec.structs.replace(state.look, refusal="")
     problem = "The API server forbids that jobs be listed."
-    state.look = msgspec.structs.replace(state.look, problem=problem)
+    look(problem=problem)
     assert said()[0] == 200, "one try that failed"
     objects = "User operator may not list benchmarks.k8sbench.io."
-    state.look = msgspec.structs.replace(state.look, objects_problem=objects)
+    look(objects_problem=objects)
     assert said() == (503, f"{objects}\n")
-    late = time.monotonic() - 2 * SUCCESS_SECONDS
-    state.look = msgspec.structs.replace(state.look, listed_at=late)
+    look(problem=problem, listed_at=time.monotonic() - 2 * SUCCESS_SECONDS)
     assert said() == (503, f"the jobs were not listed for 90 s. {problem}\n")
     state.failure = "The disk is full."
     assert said() == (503, "The disk is full.\n")

@@ -15,7 +15,7 @@ from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.model import creation
 from k8sbench.model.phase import Phase
 from k8sbench.operator import metrics
-from k8sbench.operator.controller import Look, OperatorSettings, OperatorState
+from k8sbench.operator.controller import Look, OperatorSettings, OperatorState, PlaceLook
 from k8sbench.operator.metrics import WAITS_ITS_TURN, Metrics
 from tests.unit import goldens
 from tests.unit.operator.scraped import at, run, samples
@@ -63,10 +63,10 @@ def test_what_is_exposed_is_golden(exposed: Metrics) -> None:
     ]
     exposed.state.look = Look(
         now=10_000.0,
-        listed_at=5.0,
         listed_time=5.0,
         runs=runs,
         api_errors={"503": 2, "none": 1, "404": 9},
+        places={"team-a": PlaceLook(), "team-b": PlaceLook(unserved="Its Lease is not held.")},
     )
     exposed.state.succeeded_at = 5.0
     rows.append(("jobs, of which two are stuck", told(exposed)))
@@ -114,7 +114,7 @@ def test_a_job_is_stuck_after_half_an_hour_unless_others_go_first(
     for minutes in (30, 60):
         runs = [run("q", *steps[:minutes])]
         now = 100.0 + minutes * 60.0
-        exposed.state.look = Look(now=now, listed_at=5.0, listed_time=5.0, runs=runs, api_errors={})
+        exposed.state.look = Look(now=now, listed_time=5.0, runs=runs, api_errors={}, places={})
         found.append(samples(exposed)["k8sbench_stuck_jobs"][()])
     assert found == [0.0, float(cause in STUCK)]
 
@@ -128,7 +128,7 @@ def test_the_half_hour_begins_with_the_turn_and_ends_with_the_start(exposed: Met
         run("pulls-long", waited, at(Phase.PENDING, 8_000.0), at(Phase.PULLING, 9_500.0)),
         run("runs", at(Phase.PENDING, 200.0), at(Phase.RUNNING, 9_900.0)),
     ]
-    state.look = Look(now=10_000.0, listed_at=5.0, listed_time=5.0, runs=runs, api_errors={})
+    state.look = Look(now=10_000.0, listed_time=5.0, runs=runs, api_errors={}, places={})
     assert samples(exposed)["k8sbench_stuck_jobs"] == {(): 1.0}
 
 
@@ -139,9 +139,7 @@ def test_however_many_names_there_are_the_series_are_bounded(exposed: Metrics) -
         exposed.closed(run(f"r-{number}", ran, end, measured=measurement(), benchmark=name))
     errors = {str(code): 1 for code in range(400, 600)}
     assert exposed.state is not None
-    exposed.state.look = Look(
-        now=10_000.0, listed_at=5.0, listed_time=5.0, runs=(), api_errors=errors
-    )
+    exposed.state.look = Look(now=10_000.0, listed_time=5.0, runs=(), api_errors=errors, places={})
     found = samples(exposed)
     for name in ("throughput_samples_per_second", "run_valid"):
         assert len(found[f"k8sbench_{name}"]) == metrics.MOST_CASES

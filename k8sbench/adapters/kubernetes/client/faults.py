@@ -203,6 +203,7 @@ _RBAC = re.compile(
     r'User "(?P<user>[^"]+)" cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)"'
     r'(?: in API group "(?P<group>[^"]*)")?(?: in the namespace "(?P<namespace>[^"]+)")?'
 )
+_NAMESPACE = re.compile(r'namespaces "([^"]+)" not found')
 _READING = frozenset({"get", "list", "watch"})
 _REFUSED = "The API server does not let {doing} in namespace {namespace}: {message}."
 _EITHER = " or ".join(operator.name for operator in OPERATORS.values())
@@ -302,10 +303,11 @@ def _explained(fault: ApiFault, doing: str, place: Location) -> BenchError:
     cause_id = _cause_id(fault)
     is_usage = cause_id in _USAGE_ERRORS
     message, action = _USAGE_ERRORS[cause_id] if is_usage else _ERRORS[cause_id]
+    named = _NAMESPACE.search(fault.message)  # it may be another than that of the connection
     names = {
         "server": place.server,
         "context": f" of context {place.context}" if place.context else "",
-        "namespace": place.namespace,
+        "namespace": named[1] if named else place.namespace,
         "message": fault.message.rstrip("."),
         "status": fault.status,
         "doing": doing,
