@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from k8sbench import limits
-from k8sbench.app import connections, imports, results, stores
+from k8sbench.app import connections, imports, option_values, results, stores
 from k8sbench.app.results import RunRows
 from k8sbench.lifecycle import observing, run_artifacts
 from k8sbench.lifecycle.context import Reporter
@@ -24,7 +24,7 @@ from k8sbench.lifecycle.gpu_metrics_fetcher import WANTED, GpuMetricsFetcher
 from k8sbench.lifecycle.observing import Observation
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.measure.run import recorded
-from k8sbench.measure.run.expectation import MeasureOptions
+from k8sbench.measure.run.expectation import LOG_FLAGS, MeasureOptions
 from k8sbench.model import imported, observed, planning
 from k8sbench.model.errors import InputError, Interrupted, NotFound, Unreachable, UsageError
 from k8sbench.model.gpu_metrics import SeriesQuery
@@ -89,7 +89,7 @@ def observe(options: ObserveOptions, reporter: Reporter, stop: Stop) -> RunRows:
         api.check_answers(limits.now.api_answer)
         try:
             facts = _facts(api, kind, name, reporter, stop)
-            objects.check_lists(api, kind, name)
+            objects.check_rights(api, kind, name)
         except Unreachable as error:
             if error.cause_id != "forbidden":
                 raise
@@ -392,18 +392,20 @@ class Observer(NamedTuple):
 
     def _annotated(self, given: MeasureOptions) -> MeasureOptions:
         """Add what annotations of the job state; the user's options count first."""
-        stated = {
-            name: text for name, text in self.facts.stated.items() if getattr(given, name) is None
-        }
-        known = {name: getattr(given, name) for name in given.__struct_fields__}
-        try:
-            return msgspec.convert(known | stated, MeasureOptions, strict=False)
-        except msgspec.ValidationError as error:
-            names = ", ".join(f"{LABEL_DOMAIN}/{name}" for name in observed.STATED)
-            raise UsageError(
-                f"An annotation of {self.options.job} is wrong: {error}.",
-                f"Annotations are {names}.",
-            ) from error
+        options = option_values.options(MeasureOptions, LOG_FLAGS)
+        stated = {}
+        for name, text in self.facts.stated.items():
+            if getattr(given, name) is None:
+                try:
+                    stated[name] = options[name].read(text)
+                except UsageError as error:
+                    annotation = f"{LABEL_DOMAIN}/{name.replace('_', '-')}"
+                    raise UsageError(
+                        f"The annotation {annotation} of {self.options.job} is wrong:"
+                        f" {error.message}",
+                        error.action,
+                    ) from error
+        return msgspec.structs.replace(given, **stated)
 
     def wants_gpu_metrics(self, run: Run, pods: Mapping[str, str | None]) -> bool:
         """Keep which GPU metrics a measured run wants; False if none."""

@@ -38,6 +38,8 @@ STATED = ("batch-size", "precision", "gpu-model", "framework", "warmup")
 """Annotations of a job that state what its log does not, as options of ``observe`` do."""
 TEMPLATES = "the pod templates"
 """Source of facts."""
+PROCESSES = "PET_NPROC_PER_NODE"
+"""Variable of torchrun with the processes of each replica."""
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 VARIABLES = ("NCCL_", "TORCH_", "OMP_", "CUDA_", "WORLD_SIZE")
 """Prefixes of variables that are recorded; others may hold credentials."""
@@ -137,16 +139,23 @@ class _Template(msgspec.Struct, frozen=True):
 def facts(kind: JobKind, job: KubeObject, child: KubeObject | None = None) -> JobFacts:
     """Read the facts of a job.
 
-    ``child`` is the object of :attr:`JobKind.child`. Raises :class:`UsageError` for a job whose
-    replicas are not alike.
+    ``child`` is the object of :attr:`JobKind.child`. A role without pods does not count, nor do the
+    GPUs of other containers, or those for which there is no process. Raises :class:`UsageError` for
+    a job whose replicas are not alike.
     """
     which = f"{kind.singular}/{name_of(job)}"
-    templates = list(_templates(kind, job, child, which))
+    templates = [one for one in _templates(kind, job, child, which) if one.jobs * one.pods]
+    if not templates:
+        raise UsageError(f"{which} has no replicas.", "Observe it when it has some.")
     chosen = [one for one in templates if one.is_trainer] or templates
     chosen = [one for one in chosen if _gpus_of_pod(one.spec)] or chosen
     wanted = annotations_of(job).get(CONTAINER_ANNOTATION)
-    containers = {_container(one.spec, wanted, kind.container, which) for one in chosen}
-    gpus = {_gpus_of_pod(one.spec) for one in chosen}
+    names = [_container(one.spec, wanted, kind.container, which) for one in chosen]
+    containers = set(names)
+    gpus = {
+        _used_gpus(_found(one.spec, name), _processes(kind, job))
+        for one, name in zip(chosen, names, strict=True)
+    }
     if len(containers) > 1 or len(gpus) > 1:
         raise UsageError(
             f"The replicas of {which} are not alike: {', '.join(one.role for one in chosen)}.",
@@ -315,7 +324,7 @@ def _templates(
 ) -> Iterator[_Template]:
     spec = job.get("spec") or {}
     if kind.templates == "pod":
-        count = int(spec.get("completions") or spec.get("parallelism") or 1)
+        count = _count(spec.get("completions"), spec.get("parallelism"))
         if count > 1 and spec.get("completionMode") != "Indexed":
             raise UsageError(
                 f"The pods of {which} have no ranks: it is not Indexed.",
@@ -329,16 +338,39 @@ def _templates(
             labels = (one["template"].get("metadata") or {}).get("labels") or {}
             yield _Template(
                 one["name"],
-                int(one.get("replicas") or 1),
-                int(inner.get("completions") or inner.get("parallelism") or 1),
+                _count(one.get("replicas")),
+                _count(inner.get("completions"), inner.get("parallelism")),
                 inner["template"]["spec"],
                 labels.get(TRAINS[0]) == TRAINS[1],
             )
     else:
         roles = kind.replica_specs(spec) or {}
         for role in sorted(roles, key=lambda role: role != kind.lead):
-            count = int(roles[role].get("replicas") or 1)
+            count = _count(roles[role].get("replicas"))
             yield _Template(role.lower(), 1, count, roles[role]["template"]["spec"], True)
+
+
+def _count(*stated: int | None) -> int:
+    """Return the first number that is stated, which may be 0; 1 without one."""
+    return next((int(number) for number in stated if number is not None), 1)
+
+
+def _processes(kind: JobKind, job: KubeObject) -> object:
+    """Return the processes of each replica that a job's spec states; None without any."""
+    spec = job.get("spec") or {}
+    trainer = spec.get("trainer") or {}
+    return spec.get(kind.processes_field) or trainer.get("numProcPerNode")
+
+
+def _used_gpus(container: Mapping[str, Any], processes: object) -> int:
+    """Return the GPUs of a container for which there is a process.
+
+    ``processes`` may be a word such as ``auto``: then there is one for each.
+    """
+    variables = {one["name"]: one.get("value") for one in container.get("env") or ()}
+    stated = str(processes or variables.get(PROCESSES) or "")
+    gpus = _gpus(container)
+    return min(gpus, int(stated)) if stated.isdecimal() and int(stated) else gpus
 
 
 def _gpus(container: Mapping[str, Any]) -> int:

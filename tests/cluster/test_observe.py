@@ -210,6 +210,10 @@ def test_a_log_that_lacks_a_fact_is_kept_and_the_option_named(
     assert "k8sbench.io/precision" in refused.err
     (folder,) = re.findall(r"Its logs are in (\S+)\.$", refused.err, re.MULTILINE)
     assert (Path(folder) / "master-0.log").exists()
+    namespace.kubectl("annotate", "pytorchjob/llama", "k8sbench.io/warmup=-1")
+    wrong = observer.run("observe", "pytorchjob/llama", "--precision=bf16", code=2)
+    assert "annotation k8sbench.io/warmup" in wrong.err
+    namespace.kubectl("annotate", "pytorchjob/llama", "k8sbench.io/warmup-")
     check_row(observer.json("observe", "pytorchjob/llama", "--precision=bf16")["rows"][0], "2x4")
 
 
@@ -292,6 +296,15 @@ def test_what_may_not_be_read_or_is_not_there_is_named(
     submits = Shell(namespace, namespace.user(tmp_path), tmp_path / "submits")
     refused = submits.run("observe", "job/llama", code=6)
     assert "may not list jobs.batch" in refused.err
+    assert "doctor --observe" in refused.err
+    reads = {"verbs": ["get", "list", "watch"]}
+    rules = [
+        {"apiGroups": ["batch"], "resources": ["jobs"], **reads},
+        {"apiGroups": [""], "resources": ["pods"], **reads},
+    ]
+    users.grant(namespace, "nobody", "reading", rules)
+    refused = Shell(namespace, nobody, tmp_path / "no-logs").run("observe", "job/llama", code=6)
+    assert "may not get pods/log" in refused.err
     assert "doctor --observe" in refused.err
 
 

@@ -143,6 +143,50 @@ def test_the_master_is_the_first_replica() -> None:
     assert found.job.replicas == ("master-0", "worker-0", "worker-1", "worker-2")
 
 
+def test_a_role_without_pods_does_not_count() -> None:
+    made = job_set(replicated("node", 1, 8), replicated("spare", 2, 8, jobs=0))
+    assert facts(made, "jobset").job.replicas == ("node-0",)
+    template = {"spec": {"containers": [container("pytorch", 8)]}}
+    roles = {
+        "Master": {"replicas": 1, "template": template},
+        "Worker": {"replicas": 0, "template": template},
+    }
+    found = facts({"metadata": metadata(), "spec": {"pytorchReplicaSpecs": roles}}, "pytorchjob")
+    assert found.job.replicas == ("master-0",)
+    roles["Master"]["replicas"] = 0
+    with pytest.raises(UsageError, match="no replicas"):
+        facts({"metadata": metadata(), "spec": {"pytorchReplicaSpecs": roles}}, "pytorchjob")
+
+
+@pytest.mark.parametrize(
+    ("stated", "gpus"), [(4, 4), ("4", 4), ("auto", 8), ("gpu", 8), (16, 8), (0, 8), (None, 8)]
+)
+@pytest.mark.parametrize("kind", ["pytorchjob", "trainjob", "jobset"])
+def test_gpus_without_a_process_do_not_count(kind: str, stated: Any, gpus: int) -> None:
+    made = job_set(replicated("node", 2, 8))
+    if kind == "pytorchjob":
+        template = {"spec": {"containers": [container("pytorch", 8)]}}
+        roles = {"Master": {"replicas": 1, "template": template}}
+        spec = {"pytorchReplicaSpecs": roles, "nprocPerNode": stated}
+        found = facts({"metadata": metadata(), "spec": spec}, kind)
+    elif kind == "trainjob":
+        spec = {"trainer": {"numProcPerNode": stated}}
+        found = facts({"metadata": metadata(), "spec": spec}, kind, child=made)
+    else:
+        (one,) = made["spec"]["replicatedJobs"]
+        (program,) = one["template"]["spec"]["template"]["spec"]["containers"]
+        program["env"] = [{"name": "PET_NPROC_PER_NODE", "value": stated and str(stated)}]
+        found = facts(made, kind)
+    assert found.gpus_per_replica == gpus
+
+
+def test_the_gpus_of_other_containers_do_not_count() -> None:
+    template = {"spec": {"containers": [container("pytorch", 8), container("probe", 1)]}}
+    roles = {"Master": {"replicas": 1, "template": template}}
+    found = facts({"metadata": metadata(), "spec": {"pytorchReplicaSpecs": roles}}, "pytorchjob")
+    assert (found.job.container, found.gpus_per_replica) == ("pytorch", 8)
+
+
 def test_pods_without_ranks_are_refused() -> None:
     several = job()
     several["spec"]["completions"] = 2

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.kubernetes.client.faults import ApiFault
+from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
 from k8sbench.model.errors import BenchError, NotFound
 from k8sbench.model.job_kind import JobKind
 from k8sbench.model.kinds import OBSERVED
@@ -27,16 +27,20 @@ def read_job(api: Api, kind: JobKind, name: str) -> KubeObject:
     return found
 
 
-def check_lists(api: Api, kind: JobKind, name: str) -> None:
-    """Raise :class:`BenchError` if a job and its pods may be read, but not listed.
+def check_rights(api: Api, kind: JobKind, name: str) -> None:
+    """Raise :class:`BenchError` if a job may be read, but its pods, or their logs, may not.
 
-    Watches, which begin with lists, would ask again without end.
+    Watches, which begin with lists, and readers of logs would ask again without end.
     """
     selectors = {kind.name: ("", f"metadata.name={name}"), "Pod": (f"{kind.pod_label}={name}", "")}
     for listed, (labels, fields) in selectors.items():
         path = kinds.path(listed, api.place.namespace)
         with api.explaining(f"{kind.singular}/{name} be watched"):
             api.list(path, labels=labels, fields=fields, keep=lambda _: None)
+    # Rights are checked before it is known that there is no such pod.
+    path = kinds.path("Pod", api.place.namespace, f"{name[:40]}-of-nobody", "log")
+    with api.explaining(f"the logs of {kind.singular}/{name} be read"), Tolerated(404):
+        api.get(path)
 
 
 def read_child(api: Api, kind: JobKind, job: KubeObject) -> KubeObject | None:

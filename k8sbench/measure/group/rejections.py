@@ -187,6 +187,12 @@ class Candidate:
         return self.run.plan.mode == "train"
 
     @property
+    def observed_in(self) -> str | None:
+        """Namespace of a job of others; None for runs of ours."""
+        job = self.run.plan.observed
+        return None if job is None else job.namespace
+
+    @property
     def gpu_model(self) -> str | None:
         """GPU model that it reports; None without one."""
         return None if self.run.measurement is None else self.run.measurement.gpu_model
@@ -284,6 +290,7 @@ def _states(name: str) -> Callable[[Candidate], str | None]:
 
 
 _TRAITS: tuple[tuple[IntegrityRule, str, Callable[[Candidate], str | None]], ...] = (
+    (MIXED_PLAN, "its namespace", lambda c: c.observed_in),
     (MIXED_GPU_MODEL, "its GPU model", lambda c: c.gpu_model),
     (MIXED_PRECISION, "its precision in effect", lambda c: c.measurement.precision_effective),
     (MIXED_IMAGE, "its image", lambda c: c.run.image_digest or c.run.plan.image),

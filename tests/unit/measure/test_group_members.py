@@ -18,6 +18,7 @@ from k8sbench.model.group import Group, Member
 from k8sbench.model.identity import UNKNOWN
 from k8sbench.model.measurement import MeasuredWindow, SteadyPart
 from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plan import ObservedJob
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from k8sbench.report import group_words
@@ -46,6 +47,24 @@ def ids(member: Member) -> list[str]:
 
 def rejected(group: Group) -> dict[float | None, list[str]]:
     return {m.unverified: ids(m) for m in group.members if m.rate is None}
+
+
+def test_jobs_of_others_in_two_namespaces_are_no_repeats() -> None:
+    runs = repeats([100.0, 101.0])
+    for number, name in enumerate(("team-a", "team-b")):
+        job = ObservedJob(
+            kind="Job",
+            namespace=name,
+            name="llama",
+            replicas=("pod-0",),
+            container="trainer",
+        )
+        plan = msgspec.structs.replace(runs[number].plan, observed=job)
+        runs[number] = msgspec.structs.replace(runs[number], plan=plan)
+    group = only(runs)
+    assert rejected(group) == {100.0: ["mixed-plan"], 101.0: ["mixed-plan"]}
+    sentences = [member.reasons[0].sentence for member in group.members]
+    assert ["team-a" in sentences[0], "team-b" in sentences[1]] == [True, True]
 
 
 def log(rate: float, gpus: int) -> Lines:
