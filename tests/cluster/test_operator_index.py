@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from k8sbench.adapters.store.database import DATABASE
 from tests.harness.cluster import operator_process
 from tests.harness.cluster.shell import Shell, until
 
-INDEX = "k8sbench.db"
 ON_THE_CLAIM = {"store.id", "baselines", "runs"}
 """Parts of a store folder whose rows were in PostgreSQL."""
 OWNER = "k8sbench.io/owner"
@@ -45,7 +45,7 @@ def test_an_operator_without_its_index_collects_its_jobs_and_creates_none_twice(
         operator_process.check_collected(operator, "ends-1", logs["ends-1"])
         operator_process.end(running)
     before = uid_and_owner(own_shell, "goes-on-1")
-    assert (operator.store / INDEX).exists()
+    assert (operator.store / DATABASE).exists()
     lose_index(operator.store)
     # The job prints its last lines while no operator runs, and goes on.
     logs["goes-on-1"].end()

@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-from k8sbench.adapters.store.database import DATABASE
+from k8sbench.adapters.store.database import DATABASE, FORMER
 
 TABLES = (
     "CREATE TABLE schema_migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL)",
@@ -26,6 +26,6 @@ def make(store: Path) -> None:
     shutil.rmtree(store / "benchmarks")
     for index in store.glob(f"{DATABASE}*"):
         index.unlink()
-    with contextlib.closing(sqlite3.connect(store / DATABASE)) as db, db:
+    with contextlib.closing(sqlite3.connect(store / FORMER)) as db, db:
         for statement in TABLES:
             db.execute(statement)

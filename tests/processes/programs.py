@@ -4,13 +4,15 @@ import json
 import os
 import signal
 
+import msgspec
+
 from k8sbench.adapters.store import following
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.model.errors import RepeatTaken, StoreError
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase
 from tests.harness import children
-from tests.unit.store.examples import NOW, fill, measurement, plan, step
+from tests.unit.store.examples import NOW, THROUGHPUT, fill, measurement, plan, step
 
 
 def fill_disk(root: str) -> None:
@@ -43,6 +45,17 @@ def open_at_once(root: str) -> None:
     told: list[str] = []
     with open_store(root, tell=told.append) as store:
         print(len(store.ids()), len(told))
+
+
+def measure_anew(root: str, rate: float) -> None:
+    """Print the rates of the index, then measure the only run anew."""
+    with open_store(root) as store:
+        if not store.ids():
+            fill(store, "seg-1")
+        with store.database.reading() as db:
+            print([row["throughput"] for row in db.execute("SELECT throughput FROM runs")])
+        found = msgspec.structs.replace(THROUGHPUT, median=rate)
+        store.measured("seg-1", measurement(throughput=found, estimator="median"))
 
 
 def write_runs(root: str, name: str, count: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import sqlite3
 import threading
@@ -15,7 +16,13 @@ from urllib.parse import quote
 from k8sbench import limits
 from k8sbench.model.errors import StoreError
 
-DATABASE = "k8sbench.db"
+LAYOUT = 18
+"""Version of the tables of an index."""
+DATABASE = f"index-{LAYOUT}.db"
+"""File of the index: each layout has its own, so that any version of k8sbench can open a store."""
+FORMER = "k8sbench.db"
+"""File of the index of 0.5.0 and before."""
+_INDEX = re.compile(r"index-[0-9]+\.db")
 COMPANIONS = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite keeps beside a database."""
 NETWORK_FILE_SYSTEMS = frozenset(
@@ -28,7 +35,7 @@ NETWORK_FILE_SYSTEMS = frozenset(
 
 
 class DamagedDatabase(StoreError):
-    """A database is damaged, or its tables are of an older version; it can be built anew."""
+    """A database is damaged, or may be behind the folders; it can be built anew."""
 
 
 class NotWritable(StoreError):
@@ -145,13 +152,13 @@ def check_writable(folder: Path, name: str = DATABASE) -> None:
         raise _not_writable(folder)
 
 
-def open_to_read(folder: Path) -> Database:
-    """Open the database of a folder that cannot be written.
+def open_to_read(folder: Path, name: str = DATABASE) -> Database:
+    """Open a database of a folder that cannot be written.
 
     The writer's companions are read if they are there. Without them nobody writes: the file stays
     as it is, and SQLite need not look for changes.
     """
-    path = folder / DATABASE
+    path = folder / name
     has_companions = any(path.with_name(path.name + end).exists() for end in COMPANIONS)
     query = "mode=ro" if has_companions else "mode=ro&immutable=1"
     base = Database(f"{_uri(path)}?{query}", str(folder))
@@ -162,6 +169,12 @@ def open_to_read(folder: Path) -> Database:
 def open_memory(shown: str) -> Database:
     """Open an empty database in memory, for a missing or read-only store."""
     return Database("file::memory:", shown)
+
+
+def others(folder: Path) -> list[str]:
+    """Return the names of a folder's indexes of other layouts."""
+    names = {path.name for path in folder.glob("*.db")}
+    return sorted(name for name in names - {DATABASE} if name == FORMER or _INDEX.fullmatch(name))
 
 
 def delete_file(folder: Path, name: str = DATABASE) -> None:

@@ -10,13 +10,11 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
-from k8sbench.adapters.store.database import DamagedDatabase
+from k8sbench.adapters.store.database import LAYOUT, DamagedDatabase
 from k8sbench.model.errors import RepeatTaken, StoreError
 from k8sbench.model.run import Run
 from k8sbench.ports.store import RunFilter
 
-LAYOUT = 18
-"""Version of the tables."""
 APPLICATION = 0x6B38_7362
 """SQLite's application id of our files (``k8sb``)."""
 MOST_NAMES = 100
@@ -119,15 +117,12 @@ def names(db: sqlite3.Connection, kind: str, beginning: str) -> list[str]:
 
 
 def layout(db: sqlite3.Connection) -> int:
-    """Return a database's layout: :data:`LAYOUT`, or 0 if it is empty.
+    """Return a database's layout: :data:`.LAYOUT`, or 0 if it is empty.
 
-    Raises :class:`DamagedDatabase` for an older one, which is built anew, and :class:`StoreError`
-    for a newer one and for the database of another program.
+    Raises :class:`DamagedDatabase` for another one, and :class:`StoreError` for the database of
+    another program.
     """
-    (number,) = db.execute("PRAGMA user_version").fetchone()
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if application == APPLICATION and number == LAYOUT:
+    if _application(db) == APPLICATION and _number(db) == LAYOUT:
         # An error where a table or a column is gone.
         db.execute(f"SELECT {_NAMES} FROM runs LIMIT 1")  # noqa: S608
         db.execute("SELECT record FROM groups LIMIT 1")
@@ -136,22 +131,34 @@ def layout(db: sqlite3.Connection) -> int:
         db.execute("SELECT reason FROM damaged LIMIT 1")
         db.execute("SELECT value FROM facts LIMIT 1")
         return LAYOUT
-    if not tables and not application:
+    if not (_application(db) or _tables(db)):
         return 0
-    if application == APPLICATION and number > LAYOUT:
-        raise StoreError(
-            f"Another version of k8sbench wrote the store (tables {number}, not {LAYOUT}).",
-            "Use that version, or name another store with --store or K8SBENCH_STORE.",
-        )
-    if application == APPLICATION or "schema_migrations" in tables:
+    if is_ours(db):
         raise DamagedDatabase(
-            "An older version of k8sbench wrote the store's index.",
+            "The tables of the store's index are of another version of k8sbench.",
             "Rebuild it: k8sbench store reindex",
         )
     raise StoreError(
         "The database holds tables of something else and none of k8sbench.",
         "Name another folder with --store or K8SBENCH_STORE.",
     )
+
+
+def is_ours(db: sqlite3.Connection) -> bool:
+    """Return True for an index of any version of k8sbench."""
+    return _application(db) == APPLICATION or "schema_migrations" in _tables(db)
+
+
+def _application(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA application_id").fetchone()[0])
+
+
+def _number(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _tables(db: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
 def create(db: sqlite3.Connection) -> None:

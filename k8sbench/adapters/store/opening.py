@@ -1,7 +1,9 @@
 """Opening a store: its place, and an index that follows the runs' folders.
 
-A missing or damaged index, and one of an older version, is built anew, in a new file that then
-takes its place; where the store can only be read, in memory.
+A missing or damaged index is built anew, in a new file that then takes its place; where the store
+can only be read, in memory. Versions of k8sbench with other tables have an index of their own, and
+each deletes those of others when it builds its own. One beside it therefore shows that another
+version has used the store since, so that the folders may be ahead: it is built anew, too.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.request import LOCAL
 
 STORE_VARIABLE = "K8SBENCH_STORE"
-NEW = f"{database.DATABASE}.new"
+NEW = "index.new"
 """File in which an index is built."""
 
 
@@ -38,7 +40,7 @@ def open_store(
     with disk.translated(f"open the store {root}"):
         if root.exists() and not root.is_dir():
             raise StoreError(f"{root} is a file, not a store.", "Name the store's folder.")
-        has_index = (root / database.DATABASE).exists()
+        has_index = (root / database.DATABASE).exists() or database.others(root)
         if not has_index and not any((root / artifacts.RUNS).glob(f"*/{artifacts.RUN_FILE}")):
             if not create:
                 store = _in_memory(root, None, tell)
@@ -113,9 +115,11 @@ def _opened(root: Path, tell: Tell) -> SqlStore:
 
 
 def _current(root: Path) -> Database:
-    """Open the index; raises :class:`DamagedDatabase` unless it has the present tables."""
+    """Open the index; raises :class:`DamagedDatabase` unless it is sound, and the only one."""
     if not (root / database.DATABASE).exists():
         raise DamagedDatabase(f"The store {root} has no index.")
+    if _others(root):
+        raise DamagedDatabase(f"Another version of k8sbench has used the store {root}.")
     base = database.open_file(root)
     try:
         with base.reading() as db:
@@ -125,6 +129,17 @@ def _current(root: Path) -> Database:
         base.close()
         raise
     return base
+
+
+def _others(root: Path) -> list[str]:
+    """Return the names of the indexes of other versions of k8sbench; not of other programs."""
+    found = []
+    for name in database.others(root):
+        base = database.open_to_read(root, name)
+        with contextlib.closing(base), contextlib.suppress(StoreError), base.reading() as db:
+            if index.is_ours(db):
+                found.append(name)
+    return found
 
 
 def _build(root: Path, tell: Tell, *, is_forced: bool) -> dict[str, str]:
@@ -151,6 +166,8 @@ def _build(root: Path, tell: Tell, *, is_forced: bool) -> dict[str, str]:
         with disk.translated(f"replace {root / database.DATABASE}"):
             database.delete_file(root)
             (root / NEW).rename(root / database.DATABASE)
+            for name in _others(root):
+                database.delete_file(root, name)
         disk.sync_folder(root)
         return unreadable
 
@@ -167,7 +184,7 @@ def _fill(base: Database, root: Path, tell: Tell) -> dict[str, str]:
 def _to_read(root: Path, why: NotWritable, tell: Tell) -> SqlStore:
     """Open a store that can only be read; its index in memory unless the file is current."""
     with contextlib.suppress(StoreError):
-        if (root / database.DATABASE).exists():
+        if (root / database.DATABASE).exists() and not _others(root):
             base = database.open_to_read(root)
             store = SqlStore(base, root)
             with base.reading() as db:

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from k8sbench.adapters.store import database
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.cli import commands, main
 from tests.harness import children
@@ -114,7 +115,7 @@ def test_completion_makes_no_store_and_survives_a_damaged_index(
     assert names("status", "n") == []
     assert not root.exists()
     root.mkdir()
-    (root / "k8sbench.db").write_bytes(b"no database" * 100)
+    (root / database.DATABASE).write_bytes(b"no database" * 100)
     assert names("status", "n") == []
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import urllib3
 
-from k8sbench.adapters.store import disk, following
+from k8sbench.adapters.store import database, disk, following
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import serve
@@ -202,7 +202,7 @@ def test_one_that_builds_its_index_is_healthy_and_not_ready(
 ) -> None:
     monkeypatch.setattr(following, "SHOWN_SECONDS", 0.0)
     put(tmp_path / "store", repeats([100.0, 101.0, 99.0]))
-    (tmp_path / "store" / "k8sbench.db").unlink()
+    (tmp_path / "store" / database.DATABASE).unlink()
     held = Held()
     life.controller = Controller(life.controller.state.settings, life.lease, held)
     life.thread = threading.Thread(target=life.controller.run, args=(life.stop,))

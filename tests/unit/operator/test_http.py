@@ -17,6 +17,7 @@ import msgspec
 import pytest
 import urllib3
 
+from k8sbench.adapters.store.database import DATABASE
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import comparisons
@@ -153,7 +154,7 @@ def test_a_log_that_grows_is_sent_up_to_the_size_that_it_had(tmp_path: Path) -> 
     [
         ("/api/v1/runs/nobody", 404, "There is no run 'nobody' in the operator's store."),
         ("/api/v1/runs/seg", 400, "2 runs begin with 'seg'"),
-        ("/api/v1/runs/seg-1/artifacts/%2e%2e/%2e%2e/k8sbench.db", 404, ""),
+        (f"/api/v1/runs/seg-1/artifacts/%2e%2e/%2e%2e/{DATABASE}", 404, ""),
         ("/api/v1/runs/seg-1/artifacts//etc/passwd", 404, "no artifact '/etc/passwd'"),
         ("/api/v1/runs?since=yesterday", 400, "cannot be read: Expected `float"),
         *((f"/api/v1/{what}?since=1e308", 400, "<= 253000000000") for what in ("runs", "groups")),

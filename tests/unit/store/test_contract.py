@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from k8sbench.adapters.store import artifacts, exchange
+from k8sbench.adapters.store import artifacts, database, exchange
 from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
@@ -506,7 +506,7 @@ def test_baselines_need_neither_the_database_nor_the_runs(root: Path) -> None:
         store.save_baseline(saved)
         exchange.remove(store, "seg-1")
         assert store.ids() == []
-    for path in root.glob("k8sbench.db*"):
+    for path in root.glob(f"{database.DATABASE}*"):
         path.unlink()
     with open_store(str(root)) as store:
         assert store.baselines() == [saved]

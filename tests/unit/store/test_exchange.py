@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.store import disk, exchange, index
+from k8sbench.adapters.store import database, disk, exchange, index
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import connections, stores
@@ -493,7 +493,7 @@ def test_all_that_a_store_writes_is_its_owners_alone(tmp_path: Path) -> None:
         assert store.claims.claim("seg-1")
         assert {path.suffix for path in root.iterdir()} >= {".db", ".db-wal", ".db-shm", ".lock"}
         assert seen_by_others(tmp_path / "data") == {}
-    (root / "k8sbench.db").write_bytes(b"damaged" * 4096)
+    (root / database.DATABASE).write_bytes(b"damaged" * 4096)
     stores.reindex(str(root), print)
     assert seen_by_others(root) == {}
 

@@ -169,56 +169,61 @@ def test_several_processes_may_open_a_store_first(root: Path) -> None:
     assert ends[0][0].startswith("0 ")
 
 
-def test_the_index_of_a_newer_version_is_left(store: SqlStore, open_again: OpenStore) -> None:
-    run = store.record(plan(), at=NOW, process=None)
-    _execute(store, f"PRAGMA user_version = {index.LAYOUT + 1}")
-    with pytest.raises(StoreError, match="Another version of k8sbench"):
-        open_again()
-    _execute(store, f"PRAGMA user_version = {index.LAYOUT}")
-    assert store.run("seg-1") == run
-
-
-def _execute(store: SqlStore, statement: str) -> None:
-    with store.database.writing() as db:
-        db.execute(statement)
-
-
 # --- The index of a folder ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("data", [None, b""])
 def test_a_missing_index_is_made(root: Path, filled: list[Run], data: bytes | None) -> None:
-    (root / "k8sbench.db").unlink()
+    (root / database.DATABASE).unlink()
     if data is not None:
-        (root / "k8sbench.db").write_bytes(data)
+        (root / database.DATABASE).write_bytes(data)
     assert everything(root) == filled
 
 
-def change(root: Path, statement: str) -> None:
-    with contextlib.closing(sqlite3.connect(root / "k8sbench.db")) as db, db:
+def change(root: Path, statement: str, name: str = database.DATABASE) -> None:
+    with contextlib.closing(sqlite3.connect(root / name)) as db, db:
         db.execute(statement)
 
 
-def test_the_index_of_0_4_0_is_made_anew(root: Path, filled: list[Run]) -> None:
-    (root / "k8sbench.db").unlink()
-    for statement in old_store.TABLES:
-        change(root, statement)
+@pytest.mark.parametrize("left", ["of 0.4.0", "of 0.5.0", "of a newer version", "of 0.5.0 alone"])
+def test_an_index_of_another_version_is_deleted_when_ours_is_made_anew(
+    root: Path, filled: list[Run], left: str
+) -> None:
+    """It shows that the other version has used the store since."""
+    number = database.LAYOUT + 1
+    name = f"index-{number}.db" if "newer" in left else database.FORMER
+    change(root, "UPDATE runs SET set_name = 'before it was used by another version'")
+    if "0.4.0" in left:
+        for statement in old_store.TABLES:
+            change(root, statement, name)
+    else:
+        shutil.copy(root / database.DATABASE, root / name)
+        change(root, f"PRAGMA user_version = {number}", name)
+    if "alone" in left:
+        (root / database.DATABASE).unlink()
     assert everything(root) == filled
+    assert [path.name for path in root.glob("*.db*")] == [database.DATABASE]
+    with open_store(str(root)) as store:
+        assert differences(store) == []
 
 
-def test_the_tables_of_another_program_are_left(root: Path, filled: list[Run]) -> None:
-    (root / "k8sbench.db").unlink()
-    change(root, "CREATE TABLE theirs (name TEXT)")
-    with pytest.raises(StoreError):
-        everything(root)
-    change(root, "INSERT INTO theirs VALUES ('kept')")
+@pytest.mark.parametrize("file", [database.DATABASE, database.FORMER, "index-99.db"])
+def test_the_tables_of_another_program_are_left(root: Path, filled: list[Run], file: str) -> None:
+    (root / file).unlink(missing_ok=True)
+    change(root, "CREATE TABLE theirs (name TEXT)", file)
+    if file == database.DATABASE:
+        with pytest.raises(StoreError):
+            everything(root)
+    else:
+        assert everything(root) == filled
+    change(root, "INSERT INTO theirs VALUES ('kept')", file)
 
 
 @pytest.mark.parametrize("wrong", ["all", "the end", "a version"])
 def test_an_index_that_cannot_be_opened_is_made_anew(
     root: Path, filled: list[Run], wrong: str
 ) -> None:
-    file = root / "k8sbench.db"
+    file = root / database.DATABASE
     if wrong == "a version":
         change(root, "PRAGMA user_version = 6")
     else:
@@ -242,7 +247,7 @@ def test_damage_that_is_found_later_is_an_error_with_the_way_to_mend_it(
     root: Path, filled: list[Run]
 ) -> None:
     change(root, "CREATE TABLE filler AS SELECT randomblob(900000) AS bytes")
-    file = root / "k8sbench.db"
+    file = root / database.DATABASE
     file.write_bytes(file.read_bytes()[:-500_000])
     with (
         open_store(str(root)) as store,
@@ -261,8 +266,8 @@ def test_a_damaged_database_takes_its_log_along(root: Path, tmp_path: Path) -> N
     with open_store(str(root)) as store:
         filled = fill(store)
         shutil.copytree(root, copy)  # as a kill leaves it
-    assert (copy / "k8sbench.db-wal").stat().st_size > 0
-    (copy / "k8sbench.db").write_bytes(b"garbage " * 1000)
+    assert (copy / f"{database.DATABASE}-wal").stat().st_size > 0
+    (copy / database.DATABASE).write_bytes(b"garbage " * 1000)
     assert stores.reindex(str(copy), print) == (copy, len(filled), {})
     assert [elsewhere(run) for run in everything(copy)] == [elsewhere(run) for run in filled]
 
@@ -270,16 +275,16 @@ def test_a_damaged_database_takes_its_log_along(root: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize("point", [1, 2, 4])
 def test_a_killed_reindex_is_made_again(root: Path, filled: list[Run], point: int) -> None:
     """The points are: each file that is removed."""
-    for name in ("k8sbench.db", "k8sbench.db-wal"):
+    for name in (database.DATABASE, f"{database.DATABASE}-wal"):
         (root / name).write_bytes(b"garbage " * 1000)
-    children.killed_at("os.remove", "k8sbench.db", programs.reindex, root, count=point)
+    children.killed_at("os.remove", database.DATABASE, programs.reindex, root, count=point)
     stores.reindex(str(root), print)
     assert everything(root) == filled
 
 
 def test_a_database_of_something_else_is_left_alone(root: Path) -> None:
     root.mkdir()
-    with contextlib.closing(sqlite3.connect(root / "k8sbench.db")) as db:
+    with contextlib.closing(sqlite3.connect(root / database.DATABASE)) as db:
         db.execute("CREATE TABLE runs (id INTEGER)")
         db.commit()
     (root / "runs").mkdir()
@@ -315,7 +320,7 @@ def test_a_store_is_where_it_is_named_or_in_the_users_data(
         monkeypatch.setenv(name, value)
     with open_store(given) as store:
         assert store.root == tmp_path / place
-    assert (store.root / "k8sbench.db").is_file()
+    assert (store.root / database.DATABASE).is_file()
 
 
 @pytest.mark.parametrize(
@@ -324,7 +329,7 @@ def test_a_store_is_where_it_is_named_or_in_the_users_data(
 def test_any_folder_name_will_do(tmp_path: Path, name: str) -> None:
     with open_store(str(tmp_path / name)) as store:
         store.record(plan(), at=NOW, process=None)
-    assert (tmp_path / name / "k8sbench.db").is_file()
+    assert (tmp_path / name / database.DATABASE).is_file()
     with open_store(str(tmp_path / name)) as store:
         assert store.folder("seg-1") == tmp_path / name / "runs" / "seg-1"
 
@@ -335,7 +340,7 @@ def test_what_is_left_of_a_run_is_named_where_there_is_no_other(root: Path) -> N
         assert store.absent
         assert store.runs(RunFilter()) == []
         assert list(store.unreadable) == ["half"]
-    assert not (root / "k8sbench.db").exists()
+    assert not (root / database.DATABASE).exists()
 
 
 @pytest.mark.parametrize("where", ["a\0b", "x" * 300, "~nobody-of-that-name/x", "   ", "f", "f/y"])
@@ -351,7 +356,9 @@ def test_a_locked_database_is_an_error_later(root: Path, monkeypatch: pytest.Mon
     shorten(monkeypatch, store_busy=0.2)
     with open_store(str(root)) as store:
         store.record(plan(), at=NOW, process=None)
-        with contextlib.closing(sqlite3.connect(root / "k8sbench.db", isolation_level=None)) as db:
+        with contextlib.closing(
+            sqlite3.connect(root / database.DATABASE, isolation_level=None)
+        ) as db:
             db.execute("BEGIN IMMEDIATE")
             assert store.run("seg-1").phase is Phase.CREATED  # reading goes on
             with pytest.raises(StoreError, match="locked by another process"):
@@ -396,11 +403,11 @@ def test_a_read_only_store_is_read(root: Path, index: str, monkeypatch: pytest.M
         run = store.record(plan(), at=NOW, process=None)
         shutil.copytree(root, copy)  # what a kill leaves behind
     if index == "gone":
-        (copy / "k8sbench.db").unlink()
+        (copy / database.DATABASE).unlink()
     elif index == "of older folders":
         change(copy, "DELETE FROM runs")
     elif index == "damaged":
-        (copy / "k8sbench.db").write_bytes(b"garbage " * 1000)
+        (copy / database.DATABASE).write_bytes(b"garbage " * 1000)
     before = contents(copy)
     # Tests may run as root, whom no permission bits stop: the system's answer is replaced.
     monkeypatch.setattr(os, "access", lambda path, _: not Path(path).is_relative_to(copy))
