@@ -35,7 +35,7 @@ class RunRows(msgspec.Struct, frozen=True, kw_only=True):
     rejected: frozenset[str]
     """Ids of invalid runs, including outliers within their groups."""
     refusals: tuple[BenchError, ...] = ()
-    """Errors of jobs that were not created."""
+    """Errors of jobs that were not created, and of runs that were not started."""
 
 
 def joined(first: RunRows, *more: RunRows) -> RunRows:

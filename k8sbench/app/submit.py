@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -217,13 +217,18 @@ def _run_without_operator(
                 gathering=gathering,
             )
             if request.detach:
-                return _detached(submitted.outcomes(), stop)
+                return _detached(submitted, stop)
             reporter.expect(len(cases_to_run), len(finished), request.parallel or 1)
             with stop:
                 outcomes = list(submitted.outcomes())
             refusals = _refusals(outcomes)
             if refusals and len(refusals) == len(outcomes):
                 raise refusals[0]
+            if submitted.failure is not None:
+                if not outcomes:
+                    raise submitted.failure
+                reporter.note(f"error: {submitted.failure}")
+                refusals.append(submitted.failure)
             runs = [_followed(one, store, request, reporter, stop) for one in outcomes]
             with stop:  # What was measured is shown, whenever somebody asks for the end.
                 from k8sbench.app import results  # --detach does not need it
@@ -234,19 +239,19 @@ def _run_without_operator(
         return msgspec.structs.replace(rows, refusals=tuple(refusals))
 
 
-def _detached(outcomes: Iterator[Outcome], stop: Stop) -> Detached:
+def _detached(submitted: SubmittedBenchmark, stop: Stop) -> Detached:
     """Create the jobs; report those created before an error."""
     done: list[Outcome] = []
     failure: BenchError | None = None
     try:
         with stop:
             # One by one: before an error, too, the list holds what was created.
-            for outcome in outcomes:
+            for outcome in submitted.outcomes():
                 done.append(outcome)  # noqa: PERF402
     except BenchError as wrong:
         failure = wrong
-    runs = tuple(submitted.run for submitted in done if submitted.error is None)
-    failure = failure or next(iter(_refusals(done)), None)
+    runs = tuple(outcome.run for outcome in done if outcome.error is None)
+    failure = failure or next(iter(_refusals(done)), submitted.failure)
     if failure is not None and not runs:
         raise failure
     return Detached(runs=runs, failure=failure)

@@ -120,8 +120,18 @@ class Benchmarks:
 
     @property
     def to_begin(self) -> int:
-        """Number of the runs that a submitting process has not begun."""
+        """Number of the runs that a submitting process is still to begin."""
         return sum(len(known.later) for known in self._known.values())
+
+    @property
+    def has_objects(self) -> bool:
+        """True unless every object is gone, or none was seen yet."""
+        return self._known != {}
+
+    @property
+    def begun(self) -> Collection[str]:
+        """Ids of the runs that a submitting process has begun, or found."""
+        return self._joined.keys()
 
     @property
     def is_begun(self) -> bool:

@@ -95,6 +95,7 @@ class SubmittedBenchmark:
         self._executor = Executor(context, reporter, rules, gathering)
         self._survives = context.cluster.jobs_outlive_us
         self._is_single = len(cases) == 1
+        self._name = benchmark.name
         numbers = itertools.count(benchmark.last_number(before) + 1)
         each = [
             msgspec.structs.replace(
@@ -105,10 +106,13 @@ class SubmittedBenchmark:
             )
             for case in cases
         ]
+        self._names = [case.run_id for case in each if case.run_id is not None]
         self._benchmarks = Benchmarks(objects, context, self._executor, reporter, lambda _: each)
         self._begun: list[Run] = []
         """Runs of a submit that detaches."""
         self._refused: list[Outcome] = []
+        self.failure: BenchError | None = None
+        """Reason why runs were not started that nobody refused; None if all were."""
 
     def outcomes(self) -> Iterator[Outcome]:
         """Run the cases; yields each run when closed, measured if it succeeded.
@@ -148,10 +152,12 @@ class SubmittedBenchmark:
         refused = [outcome.run for outcome in self._refused]
         unclosed = executor.unclosed()
         is_cut = closed is not None and closed.history[-1].cause_id == INTERRUPTED
-        is_whole = self._benchmarks.is_begun
-        if self._stop.cause is not None and (not is_whole or unclosed or refused or is_cut):
-            runs = unclosed or refused or self._begun or ([closed] if closed else [])
-            raise self._interrupted(runs)
+        missing = [name for name in self._names if name not in self._benchmarks.begun]
+        if self._stop.cause is not None and (missing or unclosed or refused or is_cut):
+            runs = unclosed or refused or self._begun or ([closed] if closed and is_cut else [])
+            raise self._interrupted(runs, missing)
+        if missing and not refused:
+            self.failure = self._not_started(missing)
         if self._survives and not self._is_single and refused:
             self._reporter.note(f"To create what is missing: {self._request.resuming()}")
         yield from self._benchmarks.not_begun
@@ -198,21 +204,29 @@ class SubmittedBenchmark:
 
     # -- how it is broken off -------------------------------------------------------------------
 
-    def _interrupted(self, runs: Sequence[Run]) -> Interrupted:
-        """Build the final error: states of the runs, and how to continue."""
+    def _not_started(self, missing: Sequence[str]) -> BenchError:
+        """Build the error for runs that were not started although nobody stopped this process."""
+        begun = [name for name in self._names if name not in missing]
+        why = "was cancelled" if self._benchmarks.has_objects else "was removed from the store"
+        ran = f" {few(begun)} ran before." if begun else ""
+        return BenchError(
+            f"Benchmark {self._name} {why}: {_were_not_started(missing)}.{ran}",
+            f"Resume: {self._request.resuming()}" if begun else "",
+        )
+
+    def _interrupted(self, runs: Sequence[Run], missing: Sequence[str]) -> Interrupted:
+        """Build the final error: states of the runs, those not started, and how to continue."""
         request = self._request
         cause = self._stop.cause
-        not_started = self._benchmarks.to_begin
         resuming = f"Resume: {request.resuming()}"
+        left = f" {_were_not_started(missing)}." if missing else ""
         if not runs:
             is_begun = self._context.store.runs(RunFilter(set_name=request.joined_set))
             way = resuming if is_begun else "Run the same command again."
-            return Interrupted(f"{cause}: nothing was started.", way)
+            return Interrupted(f"{cause}.{left}", way)
         names = few([run.run_id for run in runs])
         first = runs[0]
         is_one = len(runs) == 1
-        more = f"{not_started} more {'was' if not_started == 1 else 'were'}"
-        left = f" {more} not started." if not_started else ""
         if not self._survives:
             state = f"; it is {first.phase}" if is_one else ""
             message = f"{cause}: the local processes of {names} were ended{state}.{left}"
@@ -226,7 +240,7 @@ class SubmittedBenchmark:
             follow = f"watch {names}"
             run_id = names
         way = f"Come back with: k8sbench {follow}; end it with: k8sbench cancel {run_id}."
-        way += f" {resuming}" if not_started else ""
+        way += f" {resuming}" if missing else ""
         return Interrupted(f"{cause}: detached from {names}; {jobs} on.{left}", way)
 
     def _note_error(self, error: BaseException) -> None:
@@ -257,3 +271,8 @@ class SubmittedBenchmark:
             with contextlib.suppress(BenchError):
                 context.store.move(run.run_id, final)
             context.store.claims.release(run.run_id)
+
+
+def _were_not_started(run_ids: Sequence[str]) -> str:
+    """Begin a sentence that names runs which were not started."""
+    return f"{few(run_ids)} {'was' if len(run_ids) == 1 else 'were'} not started"

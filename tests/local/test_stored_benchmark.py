@@ -25,11 +25,11 @@ from tests.harness import benchmark_files, hosts, old_store
 from tests.local.jobs import wait_for
 
 PROGRAM = """
-import os, pathlib, random, signal
+import os, pathlib, random, time
 for step in range(1, 21):  # no log is a copy of another one
     print(f"step {step} 8.00{random.randrange(1000):03} samples/s", flush=True)
-    if step == 10 and pathlib.Path(os.environ["HELD"]).exists():
-        signal.pause()  # until its command ends
+    while step == 10 and pathlib.Path(os.environ["HELD"]).exists():
+        time.sleep(0.01)
 """
 PATIENCE = 60.0
 """Timeout of a condition, seconds."""
@@ -290,12 +290,24 @@ def test_the_process_of_an_object_cancels_it(store: Path) -> None:
         assert main(["cancel", name]) == 0
         said = status(store)
         assert [run["phase"] for run in said["runs"]] == ["Cancelled"]
-    assert process.returncode == 3
+    assert process.returncode == 1, "its second run was not started"
     assert (said["phase"], said["summary"]["runs"]) == ("Cancelled", "1/2")
     assert complete(store) == ("True", "Cancelled")
     assert stored(store, name)["object"]["spec"]["cancel"]
     assert not is_open(store)
     assert main(["cancel", name]) == 0  # nothing is left to do
+
+
+def test_a_submit_whose_object_is_removed_ends_its_run_and_fails(store: Path) -> None:
+    with begun(store) as process:
+        (name,) = names(store)
+        for path in store.glob(f"benchmarks/**/{name}*"):
+            path.unlink()
+        (run,) = (store / "runs").iterdir()
+        (store.parent / "held").unlink()
+    assert process.returncode == 1, "its second run was not started"
+    assert (run / "measurement.json").exists()
+    assert [path.name for path in (store / "runs").iterdir()] == [run.name]
 
 
 def test_an_object_is_deleted_and_the_records_of_its_runs_stay(store: Path) -> None:

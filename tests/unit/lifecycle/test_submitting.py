@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,14 @@ from k8sbench.lifecycle.stop import Stop
 from k8sbench.lifecycle.submitting import SubmittedBenchmark
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import API_VERSION, KIND, Benchmark, claim_of
-from k8sbench.model.errors import Interrupted, NoRoom, StoreError, Unreachable, UsageError
+from k8sbench.model.errors import (
+    BenchError,
+    Interrupted,
+    NoRoom,
+    StoreError,
+    Unreachable,
+    UsageError,
+)
 from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION, WAITS_ANNOTATION
 from k8sbench.model.kube import JobIdentity, JobOwner, annotations_of, attempt_of
 from k8sbench.model.phase import Phase
@@ -90,8 +98,9 @@ def test_a_stop_of_local_runs_ends_them_and_says_what_is_missing(store: Store) -
     stop = Stop()
     script = (at(Phase.RUNNING), at(Phase.RUNNING, "more"), at(Phase.SUCCEEDED))
     cluster = FakeCluster(*script, meanwhile=lambda: stop(CTRL_C))
-    with pytest.raises(Interrupted, match=r"seg-1 were ended; it is Cancelled\. 2 more") as raised:
+    with pytest.raises(Interrupted, match=r"seg-1 were ended; it is Cancelled\.") as raised:
         submit(store, cluster, stop=stop, cases=3)
+    assert names_in(raised.value) == ["seg-1", "seg-2", "seg-3"]
     assert raised.value.action == "Resume: k8sbench submit seg --resume night"
     assert store.run("seg-1").phase is Phase.CANCELLED
     assert cluster.cancelled == [(CTRL_C, "interrupted")]
@@ -111,7 +120,62 @@ def test_a_second_interruption_is_no_failure_of_the_run(store: Store) -> None:
     assert last.cause.startswith(CTRL_C)
 
 
-def test_a_stop_between_creations_says_how_many_are_left(store: Store) -> None:
+class Ending(FakeCluster):
+    """A cluster whose jobs succeed, and of which something happens when the first has ended."""
+
+    def __init__(self, first: str, happens: Callable[[], object], *, outlives: bool) -> None:
+        super().__init__(at(Phase.SUCCEEDED), outlives=outlives)
+        self.first, self.happens = first, happens
+
+    def release(self, run_id: str) -> None:
+        super().release(run_id)
+        if run_id == self.first:
+            self.happens()
+
+
+def names_in(error: BenchError) -> list[str]:
+    """Return the ids of runs that an error names."""
+    return re.findall(r"\b(?:seg|night)-\d\b", error.message)
+
+
+@pytest.mark.parametrize("outlives", [True, False])
+def test_a_stop_between_two_runs_names_those_that_were_not_started(
+    store: Store, outlives: bool
+) -> None:
+    stop = Stop()
+    cluster = Ending("seg-1", lambda: stop(CTRL_C), outlives=outlives)
+    with pytest.raises(Interrupted) as raised:
+        submit(store, cluster, stop=stop, cases=3)
+    assert names_in(raised.value) == ["seg-2", "seg-3"]
+    assert raised.value.action == "Resume: k8sbench submit seg --resume night"
+    assert {run.run_id: run.phase for run in store.runs(RunFilter())} == {"seg-1": Phase.SUCCEEDED}
+
+
+@pytest.mark.parametrize("detach", [True, False])
+@pytest.mark.parametrize("how", ["cancelled", "removed"])
+def test_a_benchmark_that_ends_between_two_runs_is_an_error_that_names_what_did_not_start(
+    tmp_path: Path, how: str, detach: bool
+) -> None:
+    folder = tmp_path / "store"
+    objects = StoredObjects(folder, lambda: 5.0)
+
+    def end() -> None:
+        if how == "cancelled":
+            objects.change(benchmark, lambda _: {"cancel": True})
+        else:
+            objects.delete(benchmark)
+
+    with open_store(str(folder)) as store:
+        benchmark = stored_object(folder, "night", repeats=3)
+        here = context(store, Ending("night-1", end, outlives=True))
+        work = work_on(benchmark, folder, [planned_case("kubernetes")] * 3, here, detach=detach)
+        assert [one.run.run_id for one in work.outcomes()] == ["night-1"]
+        failure = present(work.failure)
+    assert failure.exit_code == 1
+    assert names_in(failure) == ["night-2", "night-3", "night-1"]
+
+
+def test_a_stop_between_creations_says_what_is_left(store: Store) -> None:
     class Stopped(FakeCluster):
         def release(self, run_id: str) -> None:
             super().release(run_id)
@@ -119,7 +183,7 @@ def test_a_stop_between_creations_says_how_many_are_left(store: Store) -> None:
 
     stop = Stop()
     cluster = Stopped(outlives=True)
-    with pytest.raises(Interrupted, match=r"detached from seg-1; .* 1 more was not") as raised:
+    with pytest.raises(Interrupted, match=r"detached from seg-1; .* seg-2 was not") as raised:
         submit(store, cluster, stop=stop, cases=2, detach=True)
     assert "--resume night" in raised.value.action
     assert cluster.created == ["seg-1"]
