@@ -14,7 +14,7 @@ from k8sbench.app.connections import new_set_name
 from k8sbench.app.objects import Created
 from k8sbench.app.submission import Submission
 from k8sbench.app.targets import RunTarget
-from k8sbench.lifecycle import set_runs, submitting
+from k8sbench.lifecycle import collecting, set_runs, submitting
 from k8sbench.lifecycle.context import Agree, Note, Reporter, RunContext
 from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
 from k8sbench.lifecycle.lost_runs import mark_lost_runs
@@ -201,6 +201,10 @@ def _run_without_operator(
         for case in cases_to_run[:1]:
             reporter.plan(case.draft)
         reporter.note(target.why)
+        if left := collecting.left_jobs(context, request.joined_set):
+            keeping = FollowOptions(keep=request.keep)
+            with stop:
+                collecting.collect(left, context, reporter, stop, keeping, follow=True)
         gathering = GpuMetricsFetcher(context, reporter)
         with stored_benchmark.held(store, submission, context.clock) as (known, benchmark):
             before = store.ids() if request.resume else ()

@@ -140,6 +140,18 @@ def owed_runs(context: RunContext) -> list[Run]:
     ]
 
 
+def left_jobs(context: RunContext, set_name: str) -> list[Run]:
+    """Return the closed runs of a set here whose jobs are still to be deleted.
+
+    Their process was killed before, or the cluster did not answer.
+    """
+    return [
+        run
+        for run in context.store.runs(RunFilter(set_name=set_name, unfinished=True))
+        if run.is_closed and run.is_at(context.location)
+    ]
+
+
 def check_place(run: Run, cluster: Cluster, here: Location | None) -> None:
     """Check that a run is where it is about to be resumed.
 

@@ -123,6 +123,23 @@ def test_a_refusal_of_the_place_ends_the_command_and_no_run_that_has_a_job(
     assert complete(own_shell, name) == ("True", "NotStarted")
 
 
+def test_a_job_that_a_killed_process_had_measured_is_deleted_by_a_resumption(
+    own_shell: Shell, proxy: FaultProxy
+) -> None:
+    with own_shell.started(*TWO, "--set=night") as submit:
+        first = only(own_shell)
+        with proxy.answer(503, f"/{own_shell.kind.plural}/", method="DELETE") as refused:
+            own_shell.finish(first)
+            refused.wait()
+            submit.kill()
+    assert (own_shell.store / "runs" / first / "measurement.json").exists()
+    assert own_shell.on_cluster() == [first]
+    own_shell.run(*TWO, "--resume=night", "--detach")
+    assert len(own_shell.on_cluster()) == 2
+    assert first not in own_shell.on_cluster()
+    assert not (own_shell.store / "runs" / first / "wishes.json").exists()
+
+
 def test_who_detaches_creates_all_jobs_and_limits_nobody(own_shell: Shell) -> None:
     words = (*TWO, "--set=night", "--detach")
     own_shell.run(*words, "--parallel=1", code=2)

@@ -157,6 +157,8 @@ class WithoutOperator(Schedule):
             if resumes:
                 wanted = msgspec.structs.replace(case, repeats=self._repeats)
                 _, cases = resumed([wanted], context, SET, Silent())
+            left = collecting.left_jobs(context, SET)
+            collecting.collect(left, context, Silent(), Stop(), follow=True)
             with self._held(case, request, context, resumes=resumes) as benchmark:
                 self._reconcile(benchmark, cases, request, context)
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from k8sbench.app.connections import measure_run
@@ -15,11 +16,12 @@ from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import LOGS_INCOMPLETE, Phase
-from k8sbench.model.run import Run, Wish
+from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.model.sample import LogGap
 from k8sbench.ports.cluster import JobEvent, LogLine, LogMark
 from k8sbench.ports.store import Store
 from tests.unit.lifecycle.played import (
+    LOCATION,
     FakeCluster,
     Silent,
     at,
@@ -256,6 +258,28 @@ def test_a_run_that_cannot_be_measured_never_stops_the_others(store: Store) -> N
     assert list(result.failed) == [runs[0].run_id]
     # Its job stays: it has the logs.
     assert cluster.removed == [runs[1].run_id]
+
+
+def test_of_a_set_the_jobs_are_left_that_a_killed_process_had_measured_and_not_deleted(
+    store: Store,
+) -> None:
+    measured, deleted, going_on, _ = detached(store, cases=4)
+    for run in (measured, deleted):
+        end = at(Phase.SUCCEEDED).transition
+        store.move(run.run_id, present(end), owes=left_over(20.0))
+        store.measured(run.run_id, measurement())
+    store.fulfilled(deleted.run_id, "delete")
+    store.wish(going_on.run_id, CANCEL)
+    here = context(store, FakeCluster(outlives=True))
+    assert [run.run_id for run in collecting.left_jobs(here, "night")] == [measured.run_id]
+    assert collecting.left_jobs(here, "another") == []
+    elsewhere = msgspec.structs.replace(LOCATION, namespace="other")
+    there = msgspec.structs.replace(here, location=elsewhere)
+    assert collecting.left_jobs(there, "night") == []
+    cluster = FakeCluster(outlives=True)
+    collect(store, cluster, collecting.left_jobs(here, "night"), follow=True)
+    assert cluster.removed == [measured.run_id]
+    assert store.run(measured.run_id).wishes == ()
 
 
 def test_one_that_serves_takes_up_again_what_it_had_to_leave(store: Store) -> None:
