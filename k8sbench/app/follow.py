@@ -215,8 +215,11 @@ class Follower(msgspec.Struct, frozen=True):
                     elif job is not None:
                         here.cluster.cancel(run_id, CAUSE, CAUSE_ID)
                 if elsewhere is not None:
-                    self.reporter.note(f"Run {run_id} is cancelled. {elsewhere.message}")
-                    self.reporter.note(elsewhere.action)
+                    one, _ = elsewhere
+                    self.reporter.note(
+                        f"Run {run_id} is cancelled; the machine of Benchmark {one.name} records"
+                        f" its end. If it is gone: k8sbench collect --take-over {one.name}"
+                    )
                     return
                 if not is_ours:
                     # The process that follows it archives its logs and closes it.

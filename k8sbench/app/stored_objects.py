@@ -102,15 +102,15 @@ def elsewhere(store: SqlStore) -> list[tuple[Benchmark, UsageError]]:
     return [(one, error) for one in every if (error := error_elsewhere(store, one)) is not None]
 
 
-def held_elsewhere(store: SqlStore, run: Run) -> UsageError | None:
-    """Return the error for a run whose object another machine may go on with; None without one."""
-    return next((error for one, error in elsewhere(store) if is_of(run, one)), None)
+def held_elsewhere(store: SqlStore, run: Run) -> tuple[Benchmark, UsageError] | None:
+    """Return a run's object and its error if another machine may go on with it; else None."""
+    return next(((one, error) for one, error in elsewhere(store) if is_of(run, one)), None)
 
 
 def check_place(store: SqlStore, run: Run) -> None:
     """Reject a run whose object another machine may go on with."""
-    if (error := held_elsewhere(store, run)) is not None:
-        raise error
+    if (held := held_elsewhere(store, run)) is not None:
+        raise held[1]
 
 
 def error_elsewhere(store: SqlStore, one: Benchmark) -> UsageError | None:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import benchmarks, cases, connections, objects, stored_benchmark, stores, targets
+from k8sbench.app import (
+    benchmarks,
+    cases,
+    connections,
+    objects,
+    stored_benchmark,
+    stored_objects,
+    stores,
+    targets,
+)
 from k8sbench.app.connections import new_set_name
 from k8sbench.app.objects import Created
 from k8sbench.app.submission import Submission
@@ -205,6 +214,8 @@ def _run_without_operator(
             keeping = FollowOptions(keep=request.keep)
             with stop:
                 collecting.collect(left, context, reporter, stop, keeping, follow=True)
+        if not cases_to_run:
+            return _complete(finished, request, store, reporter)
         gathering = GpuMetricsFetcher(context, reporter)
         with stored_benchmark.held(store, submission, context.clock) as (known, benchmark):
             before = store.ids() if request.resume else ()
@@ -241,6 +252,19 @@ def _run_without_operator(
                 submitted.end()
                 rows = results.rows(store, runs, reporter.note)
         return msgspec.structs.replace(rows, refusals=tuple(refusals))
+
+
+def _complete(
+    finished: Sequence[Run], request: SubmitRequest, store: SqlStore, reporter: Reporter
+) -> RunRows | Detached:
+    """Return what a resumption finds complete; it stores no Benchmark."""
+    # Its process may have been killed before it wrote the last status.
+    stored_objects.write_statuses(store, reporter.note, finished)
+    if request.detach:
+        return Detached(runs=())
+    from k8sbench.app import results  # --detach does not need it
+
+    return results.rows(store, finished, reporter.note)
 
 
 def _detached(submitted: SubmittedBenchmark, stop: Stop) -> Detached:

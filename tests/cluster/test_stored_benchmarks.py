@@ -244,6 +244,25 @@ def test_another_host_whose_locks_say_yes_creates_nothing_until_it_takes_over(
     assert own_shell.on_cluster() == []
 
 
+def test_another_host_cancels_the_job_and_leaves_the_record_to_its_process(
+    own_shell: Shell,
+) -> None:
+    kubeconfig = Path(own_shell.environment["KUBECONFIG"])
+    with own_shell.started(*TWO, "--set=night") as submit:
+        job = only(own_shell)
+        (name,) = names(own_shell)
+        submit.until("Running")
+        there = Elsewhere(own_shell.namespace, kubeconfig, own_shell.folder)
+        told = there.run("cancel", name).err
+        submit.ends(1)  # its second run was not started
+    assert own_shell.on_cluster() == []
+    assert own_shell.phase(job) == "Cancelled"
+    assert status(own_shell, name)["phase"] == "Cancelled"
+    about = [line for line in told.splitlines() if name in line]
+    assert about
+    assert all("is cancelled" in line for line in about), "one answer"
+
+
 # -- an operator comes ----------------------------------------------------------------------------
 
 

@@ -84,8 +84,24 @@ def test_an_object_of_the_same_set_is_retried_and_says_how_it_ended(store: Path)
         said = status(store)
         assert (said["phase"], said["summary"]["runs"]) == ("Succeeded", "2/2")
         assert said["summary"]["throughput"] == pytest.approx(8.0, abs=0.01)
+        lost, *_ = sorted((store / "runs").iterdir())
+        assert main(["store", "remove", lost.name, "--yes"]) == 0
     assert said["observedRetry"] == 1
     assert list((store / "benchmarks" / "open").iterdir()) == []
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_a_resumption_of_a_set_that_is_complete_stores_nothing(
+    store: Path, repeats: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(store, "--set=night")) == 0
+    before = files(store)
+    capsys.readouterr()
+    again = words(store, "--resume=night", f"--repeats={repeats}")
+    assert main([*again, "-o", "json"]) == 0
+    assert files(store) == before
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert len(row["members"]) == 2
 
 
 def test_each_row_of_a_run_names_its_object(
@@ -261,6 +277,8 @@ def test_without_a_cluster_all_that_is_collected_is_local(
 def test_an_object_that_is_not_over_is_resumed_before_one_that_is(store: Path) -> None:
     assert main(words(store, "--set=night")) == 0
     (over,) = names(store)
+    first, _ = sorted((store / "runs").iterdir())
+    assert main(["store", "remove", first.name, "--yes"]) == 0
     for name in (store / "benchmarks").glob(f"{over}*"):
         text = name.read_text().replace(over, "rest")
         (name.parent / name.name.replace(over, "rest")).write_text(text)
