@@ -142,8 +142,10 @@ def beyond_fp32(
 # is based on them, and a throughput above them is rejected. A GPU that is not here, or a slice of
 # one (MIG), has no known peak: no share, no check, and the table says so. The data sheets of
 # DGX-2 and DGX Station give the tensor cores of all their GPUs together; the FP32 figure is the
-# one that the V100's data sheet has beside these 125 TFLOP/s. A name is matched whole, as the
-# driver writes it, less the vendor's words: "Tesla V100-SXM2-16GB", "NVIDIA A100-SXM4-40GB".
+# one that the V100's data sheet has beside these 125 TFLOP/s. Names are matched whole: an RTX
+# 4090 D or one of a laptop is another GPU.
+
+_MAKERS = {"nvidia", "tesla", "geforce", "amd", "instinct"}
 
 
 class Peak(NamedTuple):
@@ -181,28 +183,47 @@ _A10 = "NVIDIA A10 data sheet (2021)"
 _ADA = "NVIDIA L4 and L40S data sheets (2023), halved where they count sparsity"
 _H100 = "NVIDIA H100 data sheet (2023), halved where it counts sparsity"
 _H200 = "NVIDIA H200 data sheet (2024), halved where it counts sparsity"
+_H20 = "NVIDIA's figures of the H20 for server makers (November 2023); it has no public data sheet"
+_GH200 = "NVIDIA GH200 data sheet (2705455, 2023)"
+_BLACKWELL = "NVIDIA Blackwell data sheet (2025), p. 8, halved where it counts sparsity"
+_L40 = "NVIDIA L40 data sheet (January 2023)"
+_A40 = "NVIDIA A40 data sheet (1469711, r8)"
+_RTX_ADA = "NVIDIA Ada GPU architecture (v2.02), appendix A, with FP32 accumulation"
+_RTX_BLACKWELL = "NVIDIA RTX Blackwell GPU architecture (v1.1, 2025), pp. 46-48, FP32 accumulation"
+_MI300X = "AMD Instinct MI300X data sheet (2023)"
 _HOPPER_SHARE = 0.45
 
 PEAKS = (
     # pattern, source, fp32, fp16, tf32, residual_share
-    Peak(r"v100-sxm2(-\d+gb)?", _V100, 15.7, 125.0),
-    Peak(r"v100-sxm3(-\d+gb)?", _DGX_2, 15.7, 125.0),
-    Peak(r"v100-dgxs(-\d+gb)?", _DGX_STATION, 15.7, 125.0),
-    Peak(r"v100s-pcie(-\d+gb)?", _V100, 16.4, 130.0),
-    Peak(r"v100-pcie(-\d+gb)?", _V100, 14.0, 112.0),
-    Peak(r"p100-sxm2(-\d+gb)?", _P100, 10.6, 21.2),
-    Peak(r"p100-pcie(-\d+gb)?", _P100, 9.3, 18.7),
+    Peak(r"v100 sxm2( \d+gb)?", _V100, 15.7, 125.0),
+    Peak(r"v100 sxm3( \d+gb)?", _DGX_2, 15.7, 125.0),
+    Peak(r"v100 dgxs( \d+gb)?", _DGX_STATION, 15.7, 125.0),
+    Peak(r"v100s pcie( \d+gb)?", _V100, 16.4, 130.0),
+    Peak(r"v100 pcie( \d+gb)?", _V100, 14.0, 112.0),
+    Peak(r"p100 sxm2( \d+gb)?", _P100, 10.6, 21.2),
+    Peak(r"p100 pcie( \d+gb)?", _P100, 9.3, 18.7),
     Peak(r"t4", _T4, 8.1, 65.0),
-    Peak(r"a[18]00(-sxm4|-pcie|-sxm| pcie)?[- ]?(\d+gb)?( pcie)?", _A100, 19.5, 312.0, 156.0),
+    Peak(r"a[18]00( sxm4| pcie| sxm)?( \d+gb)?( pcie)?", _A100, 19.5, 312.0, 156.0),
     Peak(r"a30", _A30, 10.3, 165.0, 82.0),
+    Peak(r"a40", _A40, 37.4, 149.7, 74.8),
     Peak(r"a10", _A10, 31.2, 125.0, 62.5),
     Peak(r"l4", _ADA, 30.3, 121.0, 60.0),
+    Peak(r"l40", _L40, 90.5, 181.05, 90.5),
     Peak(r"l40s", _ADA, 91.6, 362.0, 183.0),
-    Peak(r"h[18]00( 80gb hbm3|-sxm5.*|-80gb-hbm3)", _H100, 66.9, 989.4, 494.7, _HOPPER_SHARE),
-    Peak(r"h100 pcie", _H100, 51.2, 756.0, 378.0, _HOPPER_SHARE),
+    Peak(r"rtx 4090", _RTX_ADA, 82.6, 165.2, 82.6),
+    Peak(r"rtx 5090", _RTX_BLACKWELL, 104.8, 209.5, 104.8),
+    # A driver names the H800 on SXM5 without more.
+    Peak(r"h[18]00( 80gb hbm3| sxm5.*)|h800", _H100, 66.9, 989.4, 494.7, _HOPPER_SHARE),
+    Peak(r"h[18]00 pcie", _H100, 51.2, 756.0, 378.0, _HOPPER_SHARE),
     Peak(r"h100 nvl", _H100, 60.0, 835.5, 417.5, _HOPPER_SHARE),
     Peak(r"h200", _H200, 66.9, 989.4, 494.7, _HOPPER_SHARE),
     Peak(r"h200 nvl", _H200, 60.0, 835.5, 417.5, _HOPPER_SHARE),
+    Peak(r"h20( 3e)?", _H20, 44.0, 148.0, 74.0),
+    # By the memory of its processor, or by its own.
+    Peak(r"gh200( (120|240|480)gb| 144gb? hbm3e)?", _GH200, 67.0, 990.0, 494.0, _HOPPER_SHARE),
+    Peak(r"b200", _BLACKWELL, 75.0, 2250.0, 1100.0),
+    Peak(r"gb200", _BLACKWELL, 80.0, 2500.0, 1250.0),
+    Peak(r"mi300x( oam)?", _MI300X, 163.4, 1307.4, 653.7),
 )
 
 
@@ -213,9 +234,12 @@ def peak_of(gpu_model: str | None) -> Peak | None:
 
 
 def plain_name(gpu_model: str) -> str:
-    """Return a GPU's name without "Tesla" and "NVIDIA", which come and go."""
-    words = gpu_model.lower().replace("(tm)", "").split()
-    return " ".join(word for word in words if word not in ("nvidia", "tesla"))
+    """Return a GPU's name as words, without those of its maker, which come and go.
+
+    Drivers write ``NVIDIA H100 80GB HBM3``, labels of nodes ``NVIDIA-H100-80GB-HBM3``.
+    """
+    words = re.split(r"[\s_-]+", gpu_model.lower().replace("(tm)", ""))
+    return " ".join(word for word in words if word and word not in _MAKERS)
 
 
 def tflops(model: Fingerprint, rate: float, gpus: int) -> float:

@@ -305,7 +305,7 @@ TF32_LIKELY = warn(
     "tf32-likely",
     "A ResNet-50, DeepLabV3+ or TSM in FP32 was faster than FP32 alone. The GPU has TF32 "
     "(Ampere and later), and neither log nor options say whether it was on. The limit is 45 % "
-    "of the FP32 peak on H100 and H200, 65 % on others.",
+    "of the FP32 peak on H100, H800, H200 and GH200, 65 % on others.",
     "Compare it with figures in TF32; frameworks use it in convolutions unless it is switched "
     "off (NVIDIA_TF32_OVERRIDE=0).",
 )

@@ -38,9 +38,20 @@ def test_the_first_layers_input_has_no_gradient_and_a_sharded_head_counts() -> N
     assert tflops(both, 1000.0, 1) == pytest.approx(plain - 2 * 0.5 + 6 * 0.1)
 
 
-def test_a_gpu_without_a_data_sheet_has_no_peak() -> None:
-    # Of the DGX-2H: it has another limit of power.
-    assert peak_of("Tesla V100-SXM3-32GB-H") is None
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Tesla V100-SXM3-32GB-H",  # of the DGX-2H: it has another limit of power
+        "NVIDIA GeForce RTX 4090 D",
+        "NVIDIA GeForce RTX 5090 Laptop GPU",
+        "NVIDIA H100",  # on a card or not
+        "NVIDIA A40-48Q",  # a virtual one
+        "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb",
+        "AMD Instinct MI300A",
+    ],
+)
+def test_a_gpu_without_a_data_sheet_has_no_peak(name: str) -> None:
+    assert peak_of(name) is None
 
 
 H100 = "NVIDIA H100 80GB HBM3"
@@ -138,11 +149,27 @@ def test_without_a_model_on_a_gpu_there_are_no_tflops(one: Run, reason: str) -> 
         ("Tesla T4", 8.1, 65.0, None),
         ("NVIDIA A100-SXM4-80GB", 19.5, 312.0, 156.0),
         ("NVIDIA H100 80GB HBM3", 66.9, 989.4, 494.7),
+        ("NVIDIA H100 PCIe", 51.2, 756.0, 378.0),
+        ("NVIDIA H800", 66.9, 989.4, 494.7),
+        ("NVIDIA H800 PCIe", 51.2, 756.0, 378.0),
+        ("NVIDIA H20", 44.0, 148.0, 74.0),
+        ("NVIDIA H20-3e", 44.0, 148.0, 74.0),
+        ("NVIDIA GH200 480GB", 67.0, 990.0, 494.0),
+        ("NVIDIA GH200 144G HBM3e", 67.0, 990.0, 494.0),
+        ("NVIDIA B200", 75.0, 2250.0, 1100.0),
+        ("NVIDIA GB200", 80.0, 2500.0, 1250.0),
+        ("NVIDIA A40", 37.4, 149.7, 74.8),
+        ("NVIDIA L40", 90.5, 181.05, 90.5),
+        ("NVIDIA GeForce RTX 4090", 82.6, 165.2, 82.6),
+        ("NVIDIA GeForce RTX 5090", 104.8, 209.5, 104.8),
+        ("AMD Instinct MI300X", 163.4, 1307.4, 653.7),
     ],
 )
 def test_figures_match_data_sheets(name: str, fp32: float, fp16: float, tf32: float | None) -> None:
-    found = present(peak_of(name))
-    assert (found.fp32, found.fp16, found.tf32) == (fp32, fp16, tf32)
+    """Dense figures, also by the label that a node has for the driver's name."""
+    for spelling in (name, name.replace(" ", "-"), name.replace(" ", "_")):
+        found = present(peak_of(spelling))
+        assert (found.fp32, found.fp16, found.tf32) == (fp32, fp16, tf32)
 
 
 GPT = catalog.find("gpt").spec.variants[0]
