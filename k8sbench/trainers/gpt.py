@@ -5,8 +5,9 @@ are those that nanoGPT has for it: AdamW with betas 0.9 and 0.95, weight decay 0
 alone, clipping at 1, a cosine with a warm-up. A batch is sequences per rank, and each step counts
 all their tokens. With `--shard` the ranks share parameters, gradients and the optimizer's state
 (`fully_shard`, FSDP2) and gather one block at a time; in AMP they gather half precision, in which
-the sum over the blocks then is, too. Without it, each rank has all of them (DDP). `--data DIR`
-reads train.bin, see `data/tokens.py`.
+the sum over the blocks then is, too. With `--accumulate` they reduce gradients once per change of
+the weights, until which each rank keeps all of its own. Without `--shard`, each rank has all of
+them (DDP). `--data DIR` reads train.bin, see `data/tokens.py`.
 """
 
 from __future__ import annotations

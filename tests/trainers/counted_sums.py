@@ -20,7 +20,9 @@ def count_in_torch() -> None:
     taken: list[int] = [0]
     sums: list[tuple[int, Any]] = []
     hooks = [False]
+    reduced: list[int] = [0]
     summed, begin, finish = distributed.all_reduce, loop.begin, loop.Run.finish
+    scatter = distributed.reduce_scatter_tensor
     start, done = steps.StepTimer.start, steps.StepTimer.step_done
 
     class Hooked(nn.parallel.DistributedDataParallel):
@@ -38,18 +40,25 @@ def count_in_torch() -> None:
         sums.append((values.numel(), values.dtype))
         return summed(values, *given, **named)
 
+    def reduce_scatter(*given: Any, **named: Any) -> Any:
+        reduced[-1] += 1
+        return scatter(*given, **named)
+
     def started(timer: Any) -> None:
         taken[:] = [0]
+        reduced[:] = [0]
         sums.clear()
         start(timer)
 
     def step_done(timer: Any) -> Any:
         taken.append(0)
+        reduced.append(0)
         return done(timer)
 
     def told(run: Any) -> Any:
         costs = {
             "steps": taken[:-1],
+            "reduced": reduced[:-1],
             "whole": sums.count((run.parameters, torch.float32)),
             "wrapped": isinstance(run.model, Hooked),
         }
@@ -59,6 +68,7 @@ def count_in_torch() -> None:
 
     for where, name, instead in (
         (distributed, "all_reduce", all_reduce),
+        (distributed, "reduce_scatter_tensor", reduce_scatter),
         (nn.parallel, "DistributedDataParallel", Hooked),
         (loop, "begin", begun),
         (loop.Run, "finish", told),

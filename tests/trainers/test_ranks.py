@@ -11,6 +11,7 @@ from tests.trainers import counted_sums
 from tests.trainers.checks import (
     FROZEN_TOLERANCE,
     SAMPLE,
+    SIZES,
     STEEP,
     computes_the_same,
     frozen,
@@ -46,10 +47,22 @@ ADDED_UP = (
     "--run-id",
     counted_sums.HOOKED,
 )
+SHARDED = (
+    "gpt",
+    *SIZES["gpt"],
+    "--lr",
+    "4",
+    "--frozen-norm",  # prints means over the ranks
+    "--shard",
+    "--accumulate",
+    "4",
+    "--iterations",
+    "8",
+)
 AMP = (*frozen("pytorch")[0], "--amp-dtype", "bf16")
 # Its one step is far from a second: the ranks go on, until rank 0's clock says enough.
 GOES_ON = (*RESNET50, "--iterations", "1", "--min-steady-seconds", "1")
-ALONE: list[Job] = [*frozen("pytorch"), ADDED_UP]
+ALONE: list[Job] = [*frozen("pytorch"), ADDED_UP, SHARDED]
 APART: list[Job] = [(*AMP, "--overlap"), AMP, GOES_ON]
 JOBS: dict[str, tuple[list[Job], list[Job], str]] = {
     "pytorch": (ALONE, APART, children.calling(counted_sums.count_in_torch)),
@@ -100,6 +113,14 @@ def test_ranks_sum_their_gradients_only_in_the_step_that_changes_the_weights() -
     computes_the_same(one[ALONE.index(ADDED_UP)], first, FROZEN_TOLERANCE, steps=6)
     sums = only(first, "costs")[0]["steps"]
     assert (sums[0::2], min(sums[1::2]) > 1) == ([1, 1, 1], True)
+
+
+def test_ranks_reduce_shared_gradients_only_in_the_step_that_changes_the_weights() -> None:
+    """Those of two layers and of what lies outside them."""
+    one, two = ran("pytorch")
+    first, _ = two[ALONE.index(SHARDED)]
+    computes_the_same(one[ALONE.index(SHARDED)], first, FROZEN_TOLERANCE, steps=8)
+    assert only(first, "costs")[0]["reduced"] == [0, 0, 0, 3, 0, 0, 0, 3]
 
 
 def test_in_amp_mmseg_sums_all_gradients_at_once_unless_asked_to_overlap() -> None:

@@ -23,7 +23,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.utils.data import DataLoader
 
 from k8sbench.trainers.parts import ending, loop, session, watch
@@ -334,6 +334,12 @@ class TorchRun(loop.Run[TorchSession]):
 
     def layers(self) -> Any:
         return self.model.modules()
+
+    def gradients_of(self, step: loop.Step) -> contextlib.AbstractContextManager[object]:
+        if not isinstance(self.model, FSDPModule):
+            return super().gradients_of(step)
+        self.model.set_requires_gradient_sync(step.updates)
+        return contextlib.nullcontext()
 
     def set_rate(self, lr: float) -> None:
         for group in self.optimizer.param_groups:
