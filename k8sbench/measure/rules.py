@@ -235,6 +235,12 @@ EXIT_CODE = warn(
     "accuracy, which need their end.",
     "Nothing to do if the program always ends so; else see k8sbench logs RUN.",
 )
+FRAMEWORK_UNTRIED = warn(
+    "framework-untried",
+    "Our trainer ran on a Paddle with which it was never tried. Another Paddle may draw other "
+    "start weights, so that the run does other work.",
+    "Compare the losses with those of a Paddle that was tried, or take its image.",
+)
 GPU_CLOCKS = warn(
     "gpu-clocks",
     "A GPU's clock was over 10 % below the median of the GPUs. All ranks wait for the slowest.",

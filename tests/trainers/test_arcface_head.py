@@ -139,6 +139,18 @@ def test_shards_cover_every_class_once(classes: int, world: int) -> None:
     assert max(count for _, count in shards) == -(-classes // world)
 
 
+def test_weights_are_drawn_with_the_variance_of_upstream() -> None:
+    """2 ÷ the values that each input goes to: a convolution's and the embedding's."""
+    from k8sbench.trainers.models.arcface_paddle import EMBEDDING, IR50
+
+    model = IR50(size=32, width_divisor=2)
+    convolution, embedding = model.body[0], model.embed[3]
+    assert convolution.weight.shape == [32, 3, 3, 3]
+    deviations = [layer.weight.numpy().std() for layer in (convolution, embedding)]
+    expected = [(2 / (32 * 9)) ** 0.5, (2 / EMBEDDING) ** 0.5]
+    assert deviations == pytest.approx(expected, rel=0.1)
+
+
 def test_centres_do_not_depend_on_the_sharding() -> None:
     from k8sbench.trainers.models.arcface_paddle import initial_centres, shard
 

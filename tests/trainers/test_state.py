@@ -59,6 +59,39 @@ def test_gradients_that_are_added_up_are_saved_until_the_weights_change(
     assert later.bare.bias.grad is None
 
 
+@pytest.mark.parametrize("framework", ["pytorch", "paddle"])
+def test_momenta_that_were_put_are_saved_before_the_next_step(
+    framework: str, tmp_path: pathlib.Path
+) -> None:
+    """As by a training that is cut in the evaluation with which it goes on."""
+    held, later = parts(framework), parts(framework)
+    values = np.arange(2, dtype=np.float32)
+    held.here.put_momenta(held.optimizer, [(held.bare.bias, values)])
+    checkpoints.save_state(tmp_path, held)
+    checkpoints.restore_state(tmp_path, tmp_path, later)
+    (momentum,) = later.here.momenta(later.optimizer, {"bias": later.bare.bias}).values()
+    assert later.here.array(momentum).tolist() == values.tolist()
+
+
+class OfPaddle3:
+    """Paddle 3's optimizer as far as it holds momenta: its state has the arrays, too."""
+
+    def __init__(self, held: dict[str, Any]) -> None:
+        self._accumulators_holder = held
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**self._accumulators_holder}
+
+
+def test_arrays_in_the_state_of_paddle_3_are_momenta(tmp_path: pathlib.Path) -> None:
+    held = parts("paddle")
+    momentum = {part("paddle").MOMENTUM.format(held.bare.bias.name): np.ones(2, np.float32)}
+    held.optimizer = OfPaddle3(momentum)
+    checkpoints.save_state(tmp_path, held)
+    with np.load(tmp_path / checkpoints.COMMON) as saved:
+        assert saved["momentum of model/bias"].tolist() == [1.0, 1.0]
+
+
 class Seeds:
     """A session as far as it seeds: what the trainers call before each step."""
 

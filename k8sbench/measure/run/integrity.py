@@ -38,6 +38,8 @@ _IN_SEQUENCES = (
 )
 OF_ONE_RUN = ("run_id", "batch_size", "mode", "data.digest", "weights.digest")
 """Facts of our own logs that all ranks and attempts share."""
+PADDLE_TRIED = ("2.6", "3.3")
+"""Versions of Paddle with which the tests of our trainers passed, on CPUs."""
 SLOW_LOADER = 0.1
 UNSTEADY = 0.05
 SAMPLED = 0.05
@@ -86,6 +88,7 @@ def reasons(case: Case) -> Iterator[Finding]:
         decides = name in {"iteration", "rate", "step_seconds"}
         yield rules.UNREAD_NUMBER.finding(text, [place], severity=None if decides else "warn")
     yield from _transport(case.log)
+    yield from _framework(case.log)
     yield from _epoch_summary(case)
     yield from _ending(case)
     yield from case.log.training.reasons()
@@ -112,6 +115,16 @@ def _transport(log: LogFacts) -> Iterator[Finding]:
     if log.family is OURS and sockets is not None and len(nodes) > 1:
         text = "NCCL communicated by sockets (TCP) between the nodes, not by InfiniBand or RoCE."
         yield rules.SOCKETS_BETWEEN_NODES.finding(text, [sockets])
+
+
+def _framework(log: LogFacts) -> Iterator[Finding]:
+    """Warn of our trainers on a Paddle that they were not tried with."""
+    if log.family is not OURS or log.facts.first("framework") != "paddle":
+        return
+    for version, place in log.facts.get("framework_version", {}).items():
+        if not version.startswith(tuple(f"{tried}." for tried in PADDLE_TRIED)):
+            text = f"The trainer was tried with Paddle {' and '.join(PADDLE_TRIED)}, not {version}."
+            yield rules.FRAMEWORK_UNTRIED.finding(text, [place])
 
 
 def _amount(case: Case) -> Iterator[Finding]:

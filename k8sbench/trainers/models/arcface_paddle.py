@@ -32,9 +32,13 @@ def _norm(channels: int) -> Any:
     return nn.BatchNorm2D(channels, epsilon=EPSILON)
 
 
+def _drawn(fan_out: int) -> Any:
+    """Weights of variance 2 / fan_out."""
+    # Upstream's are Xavier's with a fan_in of 0, for which Paddle 3 draws zeros.
+    return ParamAttr(initializer=nn.initializer.Normal(0.0, math.sqrt(2.0 / fan_out)))
+
+
 def _conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> list[Any]:
-    # Xavier's normal with fan_in counted as 0, as upstream has it: variance 2 / fan_out.
-    attr = ParamAttr(initializer=nn.initializer.XavierNormal(fan_in=0.0))
     return [
         nn.Conv2D(
             inputs,
@@ -42,7 +46,7 @@ def _conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> list[Any]:
             kernel,
             stride=stride,
             padding=kernel // 2,
-            weight_attr=attr,
+            weight_attr=_drawn(outputs * kernel * kernel),
             bias_attr=False,
         ),
         _norm(outputs),
@@ -90,7 +94,7 @@ class IR50(nn.Layer):
             nn.Linear(
                 inputs * size * size,
                 EMBEDDING,
-                weight_attr=ParamAttr(initializer=nn.initializer.XavierNormal(fan_in=0.0)),
+                weight_attr=_drawn(EMBEDDING),
             ),
             nn.BatchNorm1D(EMBEDDING, epsilon=EPSILON),
         )

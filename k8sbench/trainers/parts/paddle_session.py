@@ -248,11 +248,12 @@ class PaddleSession(session.Session):
         return {name: each for name, each in layer.state_dict().items() if each.stop_gradient}
 
     def momenta(self, optimizer: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        # Those that were put stay apart until the optimizer's next step.
-        held = optimizer._accumulators_holder.items()
-        state = {name: paddle.to_tensor(values) for name, values in held} | optimizer.state_dict()
+        # Those that were put are arrays until the optimizer's next step. Paddle 2 keeps them apart;
+        # Paddle 3 has them in its state, too.
+        state = optimizer._accumulators_holder | optimizer.state_dict()
         names = {name: MOMENTUM.format(each.name) for name, each in parameters.items()}
-        return {name: state[theirs] for name, theirs in names.items() if theirs in state}
+        held = {name: state[theirs] for name, theirs in names.items() if theirs in state}
+        return {name: paddle.to_tensor(values) for name, values in held.items()}
 
     def put_momenta(self, optimizer: Any, momenta: Sequence[tuple[Any, Array]]) -> None:
         # Paddle's names count the layers of a process: they are none to be saved by.

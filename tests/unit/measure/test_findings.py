@@ -356,6 +356,12 @@ def parameters(found: int, *, smoke: bool = False) -> Found:
     return lambda: both(lines, expected=known).reasons
 
 
+def on_paddle(version: str) -> Found:
+    """Our trainer on a version of Paddle."""
+    stated = {"framework": "paddle", "framework_version": version}
+    return ours("start", stated, stated, framework="paddle")
+
+
 def sockets(master: str, worker: str) -> Found:
     """Two replicas that report a transport and a node; ``-``: nothing."""
     told = [
@@ -630,6 +636,10 @@ CASES: dict[str, tuple[Found, str]] = {
     "on two hosts, without pods": (sockets("Socket -", "Socket -"), "sockets-between-nodes"),
     "on one node": (sockets("Socket a", "Socket a"), ""),
     "nothing is known of the transport": (sockets("- a", "- b"), ""),
+    "a Paddle that was never tried": (on_paddle("3.0.0"), "framework-untried"),
+    "another one, whose number begins alike": (on_paddle("2.60.1"), "framework-untried"),
+    "one that was tried": (on_paddle("2.6.2"), ""),
+    "another framework's version": (ours("start", {"framework_version": "3.0.0"}), ""),
     "two replicas on a node": (nodes("a", "a", backend="kubernetes"), "shared-node"),
     "on two nodes": (nodes("a", "b", backend="kubernetes"), ""),
     "one may have been on another": (nodes("a", None, backend="kubernetes"), ""),
