@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -204,7 +205,9 @@ class Provenance(ReportRows):
 def _without_name(stated: str, given: str) -> str:
     """Leave out of a stated program the name and the commit that the given one has, too."""
     name, _, version = stated.partition(" ")
-    if not name or not given.lower().startswith(name.lower()):
+    words = re.findall(r"[\w./+-]+", given.lower())
+    named = {word.rpartition("/")[2].removesuffix(".git") for word in words}
+    if name.lower() not in named:
         return stated
     number, _, commit = version.partition("+")
     return number if commit and commit in given else version

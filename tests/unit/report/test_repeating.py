@@ -95,6 +95,29 @@ def test_a_program_that_the_log_contradicts_is_named(
     assert (say("en", "at_odds", names="program") in written) == differs
 
 
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("NVIDIA/DeepLearningExamples 5cc03caa", "NVIDIA/DeepLearningExamples 5cc03caa"),
+        (
+            "https://github.com/NVIDIA/DeepLearningExamples.git 5cc03caa",
+            "https://github.com/NVIDIA/DeepLearningExamples.git 5cc03caa",
+        ),
+        ("DeepLearningExamples, a fork", "DeepLearningExamples, a fork"),
+        ("our own fork", "our own fork, DeepLearningExamples"),
+    ],
+)
+def test_a_program_that_file_and_log_name_is_named_once(
+    tmp_path: Path, given: str, shown: str
+) -> None:
+    options = ("--benchmark", "resnet50", "--gpu-model", "Tesla V100-SXM2-16GB")
+    repeat(logs.dle(1, 366.14), options, tmp_path, f"program: {given}\n")
+    written = (tmp_path / "report" / "README.md").read_text("utf-8")
+    chapter = written.partition(f"## {say('en', 'programs')}")[2].partition("\n## ")[0]
+    (line,) = (one for one in chapter.splitlines() if one.startswith("| resnet50 "))
+    assert line.split(" | ")[2] == shown
+
+
 def test_generated_data_are_not_those_of_a_folder_that_the_log_names(tmp_path: Path) -> None:
     log = logs.dle(1, 366.14).replace("dali-cpu", "syntetic")
     options = ("--benchmark", "resnet50", "--gpu-model", "Tesla V100-SXM2-16GB")
