@@ -6,10 +6,10 @@ AMP against FP32.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from k8sbench.measure.group.speedup import unlike_but_in_precision
 from k8sbench.model.group import Group, Result
 from k8sbench.report import formats, standing_out
 from k8sbench.report.columns import as_published, is_of_case, nearest
@@ -19,10 +19,8 @@ APART = 0.02
 """Relative difference between two estimators from which both are named."""
 THROTTLED = 0.01
 """Share of throttled time from which it is named."""
-_PROGRAM = operator.attrgetter(
-    "benchmark", "framework", "variant", "impl", "case", "preset", "data", "gpu_model", "node"
-)
-"""Fields in which an FP32 row and an AMP row must be equal."""
+_CASE = ("benchmark", "framework", "variant", "impl", "case")
+"""Fields that the FP32 row beside an AMP row shares."""
 
 
 class Gain(NamedTuple):
@@ -32,32 +30,38 @@ class Gain(NamedTuple):
     fp32: Group
     estimator: str
     """The AMP row's own, else one that both have."""
-    ratio: float
+    ratio: float | None
+    """None where the rows differ in more than their precision."""
+    unlike: tuple[str, ...]
+    """Ids of what forbids the ratio."""
 
 
 def gains(groups: Sequence[Group]) -> list[Gain]:
     """Pair each AMP row with the FP32 row of its program and case.
 
-    Of several with the one of its batch, then of its set.
+    Of several with the one that differs in the fewest respects, then of its set.
     """
     made = []
     for amp in (group for group in groups if group.plan.precision == "amp" and not group.smoke):
 
-        def nearness(one: Group, amp: Group = amp) -> tuple[bool, bool]:
-            mine, theirs = amp.key, one.key
-            return mine.batch_size == theirs.batch_size, mine.set_name == theirs.set_name
+        def nearness(one: Group, amp: Group = amp) -> tuple[int, bool]:
+            is_own = amp.key.set_name == one.key.set_name
+            return -len(unlike_but_in_precision(amp, one)), is_own
 
         alike = [
             one
             for one in groups
-            if one.plan.precision == "fp32" and _PROGRAM(one.key) == _PROGRAM(amp.key)
+            if (one.plan.precision, one.smoke) == ("fp32", False)
+            and all(getattr(one.key, name) == getattr(amp.key, name) for name in _CASE)
         ]
         fp32 = max(alike, key=nearness, default=None)
         names = (amp.estimator, *amp.by_estimator)
         both = amp.by_estimator.keys() & (fp32.by_estimator.keys() if fp32 else ())
         if fp32 is not None and both:
             name = next(name for name in names if name in both)
-            made.append(Gain(amp, fp32, name, amp.by_estimator[name] / fp32.by_estimator[name]))
+            unlike = unlike_but_in_precision(amp, fp32)
+            ratio = None if unlike else amp.by_estimator[name] / fp32.by_estimator[name]
+            made.append(Gain(amp, fp32, name, ratio, unlike))
     return made
 
 
@@ -90,7 +94,8 @@ def _explain_program(
     ]
     if scaled:
         yield say(lang, "scaling", rows=join(lang, scaled))
-    if ratios := sorted(gain.ratio for gain in gains([r.group for r in results])):
+    found = (gain.ratio for gain in gains([r.group for r in results]))
+    if ratios := sorted(ratio for ratio in found if ratio is not None):
         ends = dict.fromkeys(map(formats.ratio, (ratios[0], ratios[-1])))
         yield say(lang, "gained", ratio="–".join(ends))
 

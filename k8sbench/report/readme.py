@@ -105,6 +105,7 @@ def text(made: Publication) -> str:
         without_table=rows.rows_by(report_tables.why_left_out),
         parities=rows.parities(),
         gains=rows.gains(),
+        gains_without_ratio=rows.gains_without_ratio(),
         all_rows=rows.all_rows(),
         drawn_rows=sum("over-time" in path for path, _ in made.charts),
         has_repeats=any(len(group.members) > 1 for group in measured),
@@ -283,11 +284,21 @@ class _Rows(ReportRows):
                     f"{formats.rate(one.by_estimator[gain.estimator])} ({self.names[one.key.id]})"
                     for one in (gain.fp32, gain.amp)
                 ),
-                formats.ratio(gain.ratio),
+                formats.or_absent(gain.ratio, formats.ratio),
                 gain.estimator,
             )
             for gain in analysis.gains(self.groups)
         ]
+
+    def gains_without_ratio(self) -> list[str]:
+        """Write of which cases AMP ÷ FP32 is not computed, and why."""
+        found: dict[str, list[str]] = {}
+        for gain in analysis.gains(self.groups):
+            if gain.unlike:
+                why = self.join(self.unlike(name) for name in gain.unlike)
+                rows = [self.names[one.key.id] for one in (gain.amp, gain.fp32)]
+                found.setdefault(why, []).append(" : ".join(rows))
+        return [self.say("no_gain", rows=self.join(rows), why=why) for why, rows in found.items()]
 
     def all_rows(self) -> Iterator[str]:
         """Yield tables of all rows with all notes; trainings have their own."""

@@ -23,7 +23,7 @@ from k8sbench.model.published import Accuracy, Published
 from k8sbench.model.spec import BenchmarkSpec, Variant
 from k8sbench.model.speed_options import option_words
 
-_ID = {"batch_size": "batch", "gpu_model": "gpu-model"}
+IDS = {"batch_size": "batch", "gpu_model": "gpu-model", "data_digest": "data"}
 """Field of the case → id of a difference, if not the field's name."""
 DATA_UNSTATED = "the log does not say whether data was real or synthetic"
 """Note of a figure whose logs name no data."""
@@ -228,7 +228,7 @@ def _unlike_published(group: Group, figure: Published, variant: Variant) -> tupl
         "gpu_model": group.spread is None
         or (not group.on_cpu and plain_name(group.key.gpu_model) == plain_name(figure.gpu_model)),
     }
-    unlike += [_ID.get(name, name) for name in fields_for("published") if not same[name]]
+    unlike += [IDS.get(name, name) for name in fields_for("published") if not same[name]]
     default = variant.args.get(SEQUENCE_LENGTH)
     if plan.options.get(SEQUENCE_LENGTH, default) != default:
         unlike.append("settings")
@@ -351,7 +351,7 @@ def unlike_in_parity(one: Group, two: Group, *, is_alike: bool = False) -> tuple
     if one.estimator != two.estimator:
         unlike.append("estimator")
     unlike += [
-        _ID.get(name, name)
+        IDS.get(name, name)
         for name in fields_for("ratio")
         if getattr(one.key, name) != getattr(two.key, name)
     ]

@@ -18,6 +18,8 @@ from k8sbench.model.plan import RunPlan, is_bandwidth
 from k8sbench.model.spec import BenchmarkSpec
 
 BASELINE = fields_for("baseline")
+OF_PRECISION = ("precision", "precision_effective", "amp_dtype")
+"""Fields in which AMP and FP32 differ."""
 BY_RULE = ("head", "norm")
 """Options that a benchmark's rule may change with the number of GPUs.
 
@@ -99,6 +101,13 @@ def _no_speedup(group: Group) -> str | None:
 def _unlike(group: Group, other: Group) -> list[str]:
     """In which fields two groups differ that a speedup needs to be equal."""
     return [name for name in BASELINE if _differs(name, group, other)]
+
+
+def unlike_but_in_precision(group: Group, other: Group) -> tuple[str, ...]:
+    """Ids of what forbids a ratio of two groups of one case beside their precisions."""
+    found = [ratios.IDS.get(n, n) for n in _unlike(group, other) if n not in OF_PRECISION]
+    versions = {group.program_version, other.program_version} - {None}
+    return tuple(dict.fromkeys([*found, *(["program"] if len(versions) > 1 else [])]))
 
 
 def _differs(name: str, group: Group, other: Group) -> bool:

@@ -10,10 +10,12 @@ from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import Finding
 from k8sbench.model.measurement import Throughput
+from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from k8sbench.report import analysis, publication
+from k8sbench.report.words import say
 from tests.unit.measure.grouped import report
-from tests.unit.report.factory import run
+from tests.unit.report.factory import V100_16, run
 
 CASES = {1: "1x1", 4: "1x4", 8: "1x8", 16: "2x8", 32: "4x8"}
 ARCFACE: dict[str, Any] = {"benchmark": "arcface", "framework": "paddle", "variant": "plsc"}
@@ -98,3 +100,34 @@ def test_amp_is_held_against_fp32_of_its_batch_before_that_of_its_set() -> None:
     amp = run(780.0, batch_size=128, set_name="a", run_id="a", precision="amp", amp_dtype="fp16")
     (found,) = analysis.gains(groups([amp, other_batch, other_set]))
     assert found.ratio == pytest.approx(2.0)
+
+
+V1, V2 = ({"environment": {"program_version": version}} for version in ("1.0", "2.0"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "unlike"),
+    [
+        ({}, ()),
+        ({"set_name": "b"}, ()),
+        ({"batch_size": 64}, ("batch",)),
+        ({"image": "registry.example/pytorch:2"}, ("image",)),
+        ({"trainers_digest": "f" * 64}, ("program",)),
+        ({"measured": V2}, ("program",)),
+        ({"pool": NodePool(name="other", gpus_per_node=8, gpu_model=V100_16)}, ("pool",)),
+        ({"measured": V1 | {"gpu_model": "NVIDIA H100 80GB HBM3"}}, ("gpu-model",)),
+        ({"options": {"channels_last": True}}, ("options",)),
+        ({"data": "synthetic-host"}, ("data",)),
+    ],
+)
+def test_amp_has_a_ratio_to_fp32_that_differs_in_nothing_else(
+    changes: dict[str, Any], unlike: tuple[str, ...]
+) -> None:
+    alike: dict[str, Any] = {"batch_size": 128, "measured": V1}
+    fp32 = run(390.0, **(alike | changes))
+    amp = run(780.0, precision="amp", amp_dtype="fp16", **alike)
+    (found,) = analysis.gains(groups([amp, fp32]))
+    assert found.unlike == unlike
+    assert found.ratio == (None if unlike else pytest.approx(2.0))
+    for lang in ("en", "zh"):
+        assert all(say(lang, f"unlike_{name}") for name in unlike)
