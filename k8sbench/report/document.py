@@ -127,7 +127,7 @@ def row(result: Result) -> dict[str, Any]:
         "published": msgspec.to_builtins(result.deviations or None),
     }
     missing["baseline"] = result.speedup.reason or "none"
-    missing["fastest_batch_size"] = "its set has no valid sweep over batch sizes"
+    missing["fastest_batch_size"] = "its set has no sweep in which one batch is clearly faster"
     missing["changed"] = "nothing is open with this set, and it shows no change"
     missing["missing_in"] = "no newer set of its kind lacks the case"
     missing["newer"] = "no newer set is without a figure"

@@ -246,6 +246,28 @@ def _beside(mine: Sequence[Group], theirs: Sequence[Group]) -> Compared:
     )
 
 
+def fastest(groups: Sequence[Group], judged: Mapping[str, Judged]) -> Group | None:
+    """Return the group that a comparison would call faster than each other one; None without it.
+
+    All have a figure. ``judged`` is what the series of their cases say, by group id.
+    """
+    rates = {group.key.id: group.spread.median for group in groups if group.spread is not None}
+    best = max(groups, key=lambda group: rates[group.key.id])
+    others = [group for group in groups if group is not best]
+    cases = [
+        Compared(
+            a=figures([other]),
+            b=figures([best]),
+            ratio=rates[best.key.id] / rates[other.key.id],
+            finding="not-comparable",
+        )
+        for other in others
+    ]
+    known = {other.row.line: judged[other.key.id] for other in others if other.key.id in judged}
+    _decide(cases, known, None, FLOOR)
+    return best if all(case.finding == "faster" for case in cases) else None
+
+
 def figures(groups: Sequence[Group]) -> Figures:
     """Take a case's figures of its counted runs."""
     rates = (member.rate for group in groups for member in group.members)

@@ -124,9 +124,10 @@ def report(
     made = [group for group in of_sets if group.key.id in ids]
     among = known.singles(groups, made)
     results = speedup.results(made, among=among, find=find, published=published)
+    judged = _judged(shown, groups)
     marked = (
         msgspec.structs.replace(result, missing_in=gone.get(result.group.key.id))
-        for result in _with_history(results, _judged(shown, groups), _fastest(of_sets), newer)
+        for result in _with_history(results, judged, _fastest(of_sets, judged), newer)
     )
     ordered = sorted(marked, key=lambda it: _order(it.group.key))
     if figure := _FIGURES.get(wanted.sort):
@@ -347,11 +348,12 @@ def _fitting(groups: KnownGroups, wanted: Wanted) -> list[GroupRow]:
     return [row for row in rows if row.group_id in with_runs]
 
 
-def _fastest(groups: Iterable[Group]) -> dict[str, int | float]:
+def _fastest(groups: Iterable[Group], judged: Mapping[str, Judged]) -> dict[str, int | float]:
     """Map group id → batch size of the fastest group of its sweep.
 
-    Only valid groups count, and none in which a run was out of memory. Smoke runs claim no speed.
-    A group without another batch size has no sweep.
+    It is the fastest if a comparison would call it faster than each other size. Only valid groups
+    count, and none in which a run was out of memory. Smoke runs claim no speed. A group without
+    another batch size has no sweep.
     """
     sweeps: defaultdict[tuple[object, ...], list[Group]] = defaultdict(list)
     for group in groups:
@@ -360,7 +362,7 @@ def _fastest(groups: Iterable[Group]) -> dict[str, int | float]:
     found: dict[str, int | float] = {}
     for sweep in sweeps.values():
         for alike in _by_gpu_model(sweep):
-            size = _fastest_of(alike)
+            size = _fastest_of(alike, judged)
             if size is not None:
                 found |= {group.key.id: size for group in alike}
     return found
@@ -373,18 +375,17 @@ def _by_gpu_model(sweep: Sequence[Group]) -> list[list[Group]]:
     return [[one for one in sweep if one.key.gpu_model in (model, UNKNOWN)] for model in named]
 
 
-def _fastest_of(alike: Sequence[Group]) -> int | float | None:
+def _fastest_of(alike: Sequence[Group], judged: Mapping[str, Judged]) -> int | float | None:
     """Return the batch size of the fastest group; None without a second one that was tried.
 
     One that did not fit was tried, too.
     """
     too_large = {g.key.batch_size for g in alike if OUT_OF_MEMORY in g.ids("reject")}
-    rates = [
-        (group.spread.median, group.key.batch_size)
-        for group in alike
-        if group.spread and group.state == "valid" and OUT_OF_MEMORY not in group.ids("reject")
-    ]
-    if not rates or len({size for _, size in rates} | too_large) < 2:
+    by_size: dict[int | float, Group] = {}
+    for group in sorted(alike, key=lambda group: group.spread.median if group.spread else 0.0):
+        if group.spread and group.state == "valid" and OUT_OF_MEMORY not in group.ids("reject"):
+            by_size[group.key.batch_size] = group
+    if not by_size or len(by_size.keys() | too_large) < 2:
         return None
-    _, size = max(rates)
-    return size
+    best = comparison.fastest([*by_size.values()], judged)
+    return None if best is None else best.key.batch_size
