@@ -94,6 +94,19 @@ IMPORTED = "imported logs"
 """Reason why a row of imported logs lacks what only k8sbench's own runs have."""
 
 
+class Hardware(NamedTuple):
+    """Hardware that the runs of a row ran on."""
+
+    machines: int | None
+    """Number of machines; None where replicas may share nodes."""
+    gpus: int | None
+    """GPUs of the job; None if it used none."""
+    gpus_per_machine: int | None
+    """None without GPUs, or if :attr:`machines` is not known."""
+    cpu_processes: int | None
+    """Processes of a job without GPUs, else None."""
+
+
 class TrainingOfGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Common values of the counted runs that train to an accuracy."""
 
@@ -324,6 +337,17 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     def on_cpu(self) -> bool:
         """True if no GPU was measured."""
         return "cpu" in (self.plan.device, self.device)
+
+    @property
+    def hardware(self) -> Hardware:
+        """Hardware that the runs ran on: of local replicas one machine."""
+        plan = self.plan
+        machines = None if plan.pack else plan.replicas
+        machines = 1 if plan.backend == "local" else machines
+        if self.on_cpu:
+            return Hardware(machines, None, None, plan.world_size)
+        each = machines and plan.world_size // machines
+        return Hardware(machines, plan.world_size, each, None)
 
     def ids(self, kind: str) -> tuple[str, ...]:
         """Return the sorted ids of one kind, of the group and its members.

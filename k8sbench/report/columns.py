@@ -141,9 +141,8 @@ def _cv(spread: Spread) -> str | None:
 
 
 def _gpus(result: Result) -> Cell:
-    if result.group.plan.device == "cpu":
-        return absent("CPU processes: no GPU was used")
-    return Cell(str(result.group.plan.world_size))
+    gpus = result.group.hardware.gpus
+    return absent(group_words.NO_GPU) if gpus is None else Cell(str(gpus))
 
 
 def _runs(result: Result) -> Cell:
@@ -166,8 +165,10 @@ def _tokens_per_gpu(result: Result) -> Cell:
         return Cell(ABSENT)
     if group.tokens_per_sample is None:
         return absent(group.missing.get("tokens_per_sample", "no valid figure"))
-    tokens = group.spread.median * group.tokens_per_sample
-    return Cell(formats.rate(tokens / group.plan.world_size))
+    gpus = group.hardware.gpus
+    if gpus is None:
+        return absent(group_words.NO_GPU)
+    return Cell(formats.rate(group.spread.median * group.tokens_per_sample / gpus))
 
 
 def _verdict(result: Result) -> Cell:

@@ -42,7 +42,8 @@ _OF_GROUP: dict[str, Field] = {
     "created_at": lambda g: g.latest,
     **_fields_of_part("key", "benchmark", "framework", "variant", "impl", "case"),
     **_fields_of_part("key", "replicas", "processes_per_replica"),
-    "gpus": lambda g: g.plan.world_size if g.plan.device != "cpu" else None,
+    "gpus": lambda g: g.hardware.gpus,
+    "machines": lambda g: g.hardware.machines,
     **_fields_of_part("key", "precision", "precision_effective"),
     "amp_dtype": lambda g: g.plan.amp_dtype,
     "batch_size_per_gpu": lambda g: g.key.batch_size,
@@ -155,7 +156,8 @@ def _missing(group: Group) -> dict[str, str]:
     why = f"{group.state}: {', '.join(group.ids('reject')) or 'no reason known'}"
     alone = (group.spread and group.spread.interval_reason) or why
     missing = {
-        "gpus": "CPU processes: no GPU was used",
+        "gpus": group_words.NO_GPU,
+        "machines": "replicas may share nodes",
         "precision_effective": unknown,
         "amp_dtype": unknown if group.plan.precision == "amp" else "no AMP",
         "node": "not pinned to one",

@@ -223,7 +223,7 @@ def _has_row(values: Mapping[str, Sequence[str]], row: str) -> bool:
 def _usual(group: Group) -> tuple[str, ...]:
     """Return the facts that published reports state of such a row."""
     usual: tuple[str, ...] = OF_CPUS if group.on_cpu else USUAL
-    return usual + OF_NODES if group.plan.replicas > 1 else usual
+    return usual + OF_NODES if (group.hardware.machines or 1) > 1 else usual
 
 
 def named_version(framework: str, version: object) -> str:
@@ -250,6 +250,6 @@ def _stated(group: Group, run: Run, measured: Measurement) -> dict[str, object]:
         facts["transport"] = None  # gloo's, not NCCL's
     if plan.backend == "kubernetes":
         kind = kind_of(plan)
-        facts["gpus_per_node"] = plan.pool.gpus_per_node
+        facts["gpus_per_node"] = None if group.on_cpu else plan.pool.gpus_per_node
         facts["operator"] = f"{kind.operator.name} ({kind.name}, {kind.api_version})"
     return facts

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from k8sbench.measure.group.node_check import JudgedNodes, NodeLimits
 
 
+NO_GPU = "CPU processes: no GPU was used"
+"""Reason why a row has no number of GPUs."""
+
+
 def precision(group: Group) -> str:
     """Write the requested precision, AMP type, and a different effective precision."""
     plan, effective = group.plan, group.precision_effective

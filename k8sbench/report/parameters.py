@@ -8,7 +8,7 @@ from typing import NamedTuple
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import ABSENT, significant
-from k8sbench.report import group_words
+from k8sbench.report import formats, group_words
 from k8sbench.report.report_tables import PRECISIONS
 from k8sbench.report.words import Lang, join, phrase, say
 
@@ -42,8 +42,9 @@ def of(
     """
     columns: dict[str, Callable[[Group], str]] = {
         "row": lambda group: names[group.key.id],
-        "nodes": lambda group: str(group.plan.replicas),
-        "gpus_per_node": lambda group: str(group.plan.processes_per_replica),
+        "nodes": lambda group: formats.or_absent(group.hardware.machines),
+        "gpus_per_node": lambda group: formats.or_absent(group.hardware.gpus_per_machine),
+        "cpu_processes": lambda group: formats.or_absent(group.hardware.cpu_processes),
         "precision": lambda group: phrase(lang, group_words.precision(group)),
         "batch": lambda group: str(group.plan.batch_size),
         "step_samples": _step,
@@ -118,19 +119,21 @@ def _features(
     given: Callable[[Group], Mapping[str, str]],
 ) -> list[Row]:
     """Return what the rows of the report use."""
-    plans = [group.plan for group in groups]
+    hardware = [group.hardware for group in groups]
+    gpus = sorted({one.gpus for one in hardware if one.gpus is not None})
+    processes = sorted({one.cpu_processes for one in hardware if one.cpu_processes is not None})
     uses = {
-        "several_gpus": any(plan.world_size > 1 for plan in plans),
-        "several_nodes": any(plan.replicas > 1 for plan in plans),
-        "mixed_precision": any(plan.precision == "amp" for plan in plans),
+        "several_gpus": any(number > 1 for number in gpus),
+        "several_nodes": any((one.machines or 1) > 1 for one in hardware),
+        "mixed_precision": any(group.plan.precision == "amp" for group in groups),
         "to_accuracy": any(group.accuracy is not None for group in groups),
     }
     stated = (one.environment.get("data_backend") for one in measured.values())
     loaders = ", ".join(sorted({str(name) for name in stated if name}))
-    gpus = sorted({plan.world_size for plan in plans})
     precisions = dict.fromkeys(map(group_words.precision, groups))
+    counts = {"gpus_of_rows": gpus, "cpu_processes": processes}
     rows = [
-        (say(lang, "gpus_of_rows"), ", ".join(map(str, gpus))),
+        *((say(lang, name), ", ".join(map(str, some))) for name, some in counts.items() if some),
         (say(lang, "precision"), ", ".join(phrase(lang, each) for each in precisions)),
         *((say(lang, name), say(lang, "yes" if used else "no")) for name, used in uses.items()),
         (say(lang, "all_fp16"), _all_fp16(groups, lang, given)),
