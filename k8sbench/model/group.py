@@ -112,8 +112,6 @@ class TrainingOfGroup(msgspec.Struct, frozen=True, kw_only=True):
 
     target: float | None
     """Percent; None without a target, or if the runs' targets differ."""
-    ended_by: str | None
-    """``target`` or ``length``; both, where the runs differ."""
     restarts: int
     """Restarts of all counted runs together."""
     data_set: str | None
@@ -224,6 +222,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Median seconds to the target; None unless a majority reached it."""
     runs_at_target: int | None = None
     """Counted runs that reached the target; None without evaluations."""
+    ended_by: str | None = None
+    """``target`` or ``length``; both, where the counted runs differ. None if not stated."""
     training: TrainingOfGroup | None = None
     """None unless the counted runs train to an accuracy."""
     gpu_hours: float | None = None

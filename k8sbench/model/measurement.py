@@ -72,6 +72,8 @@ ESTIMATORS = tuple(name for name in Throughput.__struct_fields__ if name != "uni
 """Names of a measurement's throughputs, the usual headline first."""
 
 
+OWN_TIME_TO_TRAIN = "time_to_train_by_program"
+"""Fact of an environment: seconds to a target, as the log itself states them."""
 LENGTHS = ("epochs", "iterations")
 """Units of the length of a training, as logs state it."""
 
@@ -297,7 +299,10 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     target: float | None = None
     """Accuracy up to which ``time_to_train_s`` counts, percent; None without one."""
     ended_by: str | None = None
-    """Reason for a training's end, ``target`` or ``length``; None if not stated."""
+    """Reason for a training's end, ``target`` or ``length``; None if not stated.
+
+    Of other programs ``target`` if nothing follows the evaluation that reached it.
+    """
     restarts: int = 0
     """Number of restarts of the program."""
     begun_at: float | None = None

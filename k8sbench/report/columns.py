@@ -248,7 +248,7 @@ def _time(result: Result) -> Cell:
     aim = "" if training is None or training.target is None else f" of {training.target:g} %"
     reached = share(group.runs_at_target or 0, group.counted, "run")
     notes = [f"{reached} reached the target{aim}"]
-    if training is not None and training.ended_by == "target":
+    if group.ended_by == "target":
         notes.append("stopped at the target")
     return Cell(formats.seconds(group.time_to_train_s), tuple(notes))
 

@@ -77,6 +77,7 @@ _LAST = (
 _DIGESTS = ("data_digest", "weights_digest")
 _OF_TRAINING: dict[str, Field] = {
     **_fields_of_part("training", *TrainingOfGroup.__struct_fields__),
+    "ended_by": lambda g: g.ended_by,
     **_fields_of_part("key", *_DIGESTS),
 }
 """Further fields of a JSON row, for training runs."""

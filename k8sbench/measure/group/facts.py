@@ -19,7 +19,7 @@ from k8sbench.measure.group.grouping import joined
 from k8sbench.model.compared import Difference
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.identity import case_values
-from k8sbench.model.measurement import GpuFigure
+from k8sbench.model.measurement import OWN_TIME_TO_TRAIN, GpuFigure
 from k8sbench.model.run import Run
 
 LEFT_OUT = {
@@ -36,6 +36,7 @@ LEFT_OUT = {
     "throttle_reasons": "They are of one moment; the GPU metrics have them over the run.",
     "mfu_by_program": "It follows the throughput.",
     "tflops_by_program": "It follows the throughput.",
+    OWN_TIME_TO_TRAIN: "It is a result.",
 }
 """Fields of an environment that are not compared, and why."""
 RESULT = "(final)"

@@ -34,7 +34,12 @@ from k8sbench.model.group import (
     gpu_figure,
 )
 from k8sbench.model.identity import GroupKey
-from k8sbench.model.measurement import ESTIMATORS, AccuracyResult, Arithmetic
+from k8sbench.model.measurement import (
+    ESTIMATORS,
+    OWN_TIME_TO_TRAIN,
+    AccuracyResult,
+    Arithmetic,
+)
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import share
 from k8sbench.model.plan import RunPlan
@@ -162,6 +167,7 @@ def _group(
         accuracy=_accuracy(counted, measured, missing),
         time_to_train_s=seconds,
         runs_at_target=reached,
+        ended_by=joined(c.measurement.ended_by for c in counted),
         training=_training(counted),
         gpu_hours=_gpu_hours(candidates, missing),
         queued_s=_median("queued_s", (c.run.queued_s() for c in candidates), missing),
@@ -436,7 +442,7 @@ def _no_time(counted: Sequence[Candidate], timed: int, reached: int) -> str:
     if {c.measurement.target for c in counted} == {None}:
         return "the runs have no target accuracy"
     if not reached:
-        return "no run reached its target accuracy"
+        return _no_target(counted)
     runs = share(reached, len(counted), "run")
     if timed == reached:
         return f"{runs} reached a target accuracy: no majority"
@@ -448,6 +454,19 @@ def _no_time(counted: Sequence[Candidate], timed: int, reached: int) -> str:
     return f"{runs} reached the target, {timed} at a known time: {known}"
 
 
+def _no_target(counted: Sequence[Candidate]) -> str:
+    """Tell the target that no run reached, and which times the logs themselves state."""
+    targets = sorted({c.measurement.target for c in counted if c.measurement.target is not None})
+    whose = "the catalog's" if counted[0].run.plan.is_of_others else "its target of"
+    text = f"no run reached {whose} {' or '.join(f'{target:g}' for target in targets)} %"
+    stated = {reported(c.measurement.environment, OWN_TIME_TO_TRAIN): None for c in counted}
+    times = [f"{time} s" for time in stated if time is not None]
+    if not times:
+        return text
+    log = "the log itself reports" if len(counted) == 1 else "the logs themselves report"
+    return f"{text}; {log} {' and '.join(times)}"
+
+
 def _training(counted: Sequence[Candidate]) -> TrainingOfGroup | None:
     """Return the common values of runs that train to an accuracy."""
     trained = [c.measurement for c in counted if c.trains]
@@ -456,7 +475,6 @@ def _training(counted: Sequence[Candidate]) -> TrainingOfGroup | None:
     targets = {measurement.target for measurement in trained}
     return TrainingOfGroup(
         target=targets.pop() if len(targets) == 1 else None,
-        ended_by=joined(measurement.ended_by for measurement in trained),
         restarts=sum(measurement.restarts for measurement in trained),
         data_set=joined(
             measurement.data_set.name for measurement in trained if measurement.data_set is not None

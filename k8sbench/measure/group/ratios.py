@@ -112,12 +112,10 @@ def _trained(
         ours = None if reached is None else reached.best * scale
         unlike = _unlike_trained(group, figure, variant, figure.accuracy)
         is_part = any(reason.id == ENDS_EARLY.id for m in group.members for reason in m.reasons)
-        if training is not None and "target" in (training.ended_by or ""):
+        if "target" in (group.ended_by or ""):
             notes.append("stopped at the target")
         elif training is None and is_part:
-            # Of a log that ends early, only what reached the target is more than a part.
-            notes += ["stopped at the target"] if group.time_to_train_s is not None else []
-            unlike += ["length"] if group.time_to_train_s is None else []
+            unlike.append("length")
     unlike += ["no-figure"] if ours is None and group.spread is not None else []
     deviation = _deviation(group, figure, spec, variant, published)
     return msgspec.structs.replace(

@@ -62,6 +62,8 @@ class AiRankEvents:
         self.begun: Mark | None = None
         self.begun_at: Place | None = None
         self.ended = False
+        self.own_time: float | None = None
+        """Seconds to the target that the log itself states."""
         self.evaluations: list[Evaluated] = []
         self.samples: tuple[int, Place] | None = None
         """Size of the data set, and the line that states it."""
@@ -76,6 +78,8 @@ class AiRankEvents:
             self.begun, self.begun_at = mark, place
         elif event in {"test_finish", "total_use_time", "target_quality_time"}:
             self.ended = True
+            if event == "target_quality_time" and isinstance(value, float):
+                self.own_time = value
         elif event == "load_data" and mark.values.get("md5"):
             self.md5 = self.md5 or str(mark.values["md5"])
         elif not isinstance(value, float):

@@ -142,7 +142,7 @@ def _amount(case: Case) -> Iterator[Finding]:
         )
         yield rules.TOO_FEW_RECORDS.finding(text)
     asked = case.log.expected.at_least
-    if case.ended_at_target:
+    if log.trains and case.ended_at_target:
         asked = None
     elif log.trains:
         asked = _whole_length(case, asked or 0) or None
@@ -470,7 +470,8 @@ def _epoch_summary(case: Case) -> Iterator[Finding]:
 
 def _ending(case: Case) -> Iterator[Finding]:
     log, rank = case.log, case.rank
-    if rank is None or (log.finished and (case.ended_at_target or not log.trains)):
+    over = (log.finished, case.ended_at_target)
+    if rank is None or (all(over) if log.trains else any(over)):
         return
     planned = log_statements.planned_iterations(log)
     slack = max(rank.usual, 1)

@@ -14,6 +14,7 @@ from k8sbench.measure.run.evaluations import Evaluated, reaching
 from k8sbench.measure.run.log_facts import LogFacts
 from k8sbench.measure.run.rank_records import RankRecords
 from k8sbench.model.measurement import (
+    OWN_TIME_TO_TRAIN,
     AccuracyResult,
     Arithmetic,
     DataSet,
@@ -23,7 +24,7 @@ from k8sbench.model.measurement import (
 )
 from k8sbench.model.plan import per_step
 from k8sbench.model.published import Accuracy
-from k8sbench.model.sample import Mark
+from k8sbench.model.sample import Mark, Place
 from k8sbench.parse.families.hf_trainer import UNENDED
 from k8sbench.parse.family import BATCH_DOUBT, BEGUN_AT, stamp_seconds
 from k8sbench.parse.reading import OURS
@@ -172,6 +173,8 @@ def environment(
         known["data_md5"] = log.airank.md5
     if log.airank.samples is not None:
         known["data_samples"] = log.airank.samples[0]
+    if log.airank.own_time is not None and log.family is not OURS:
+        known[OWN_TIME_TO_TRAIN] = log.airank.own_time
     for evaluations in log.evaluations.values():
         # The accuracy field holds one metric on one data set; the others are not lost.
         if accuracy is not None and evaluations.metric != accuracy.metric:
@@ -328,13 +331,32 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended_at_target(self) -> bool:
-        """True if it ended at its target as planned."""
-        return self.log.facts.first("ended_by") == "target" and self.goal.reached is not None
+        """True if it ended at its target.
+
+        Our own trainers state it. Of other programs no evaluation and no training line follows the
+        evaluation that reached it.
+        """
+        reached, log = self.goal.reached, self.log
+        if reached is None or log.family is OURS:
+            return reached is not None and log.facts.first("ended_by") == "target"
+        last = None if self.rank is None else self.rank.tally.last
+        follows = last is not None and _order(log, last.place) > _order(log, reached.place)
+        return reached.place == log.airank.evaluations[-1].place and not follows
+
+    @property
+    def ended_by(self) -> str | None:
+        """``target`` or ``length``; None if not stated."""
+        return "target" if self.ended_at_target else self.log.facts.first("ended_by")
 
     @property
     def smoke(self) -> bool:
         """True for functional tests with a small model."""
         return self.log.expected.smoke or self.log.facts.first("preset") == "smoke"
+
+
+def _order(log: LogFacts, place: Place) -> tuple[int, int]:
+    """Return the order of lines in the files of a log."""
+    return log.files.index(place.file), place.line
 
 
 # -- time to train --------------------------------------------------------------------------------

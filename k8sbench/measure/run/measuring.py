@@ -270,7 +270,7 @@ def _measure_log(case: Case, missing: dict[str, str]) -> Measurement:
         train_wall_s=_wall(rank, missing),
         mode=log.facts.first("mode"),
         target=None if goal.target is None else goal.target.percent,
-        ended_by=log.facts.first("ended_by"),
+        ended_by=case.ended_by,
         restarts=len(log.restarts),
         begun_at=log_statements.begun_at(log),
         data_set=log_statements.data_set(log),

@@ -3,7 +3,7 @@
 import pytest
 
 from k8sbench.measure.run.evaluations import Evaluated, reaching
-from k8sbench.model.measurement import AccuracyResult
+from k8sbench.model.measurement import OWN_TIME_TO_TRAIN, AccuracyResult
 from k8sbench.model.published import Accuracy
 from k8sbench.model.sample import Place
 from tests.unit.measure.airank import airank
@@ -55,6 +55,45 @@ def test_an_evaluation_that_is_stamped_before_the_test_begins_gives_no_time() ->
     found = measured(lines, target=Accuracy(metric="x", value=75.9))
     assert found.time_to_train_s is None
     assert "stamped before the test" in found.missing["time_to_train_s"]
+
+
+def planned(*after: str) -> list[str]:
+    """A log of eight iterations of 80,000 whose last evaluation is at 78.6 %."""
+    lines = [airank(0, "test_begin"), *run([0.5] * 8, total=80_000)]
+    return [*lines, airank(10, "eval_accuracy:78.6, total_epoch_cnt:1"), *after]
+
+
+@pytest.mark.parametrize(
+    ("lines", "ended_by"),
+    [
+        (planned(), "target"),
+        (planned(airank(11, "target_quality_time:10sec"), airank(12, "test_finish")), "target"),
+        # It trained on: whatever would have followed is missing.
+        (planned(run([0.5] * 9, total=80_000)[-1]), None),
+        (planned(airank(20, "eval_accuracy:78.9, total_epoch_cnt:2")), None),
+    ],
+)
+def test_a_log_that_ends_with_the_evaluation_at_the_target_does_not_end_early(
+    lines: list[str], ended_by: str | None
+) -> None:
+    found = measured(lines, target=Accuracy(metric="x", value=78.5))
+    assert found.time_to_train_s == pytest.approx(10.0)
+    assert found.ended_by == ended_by
+    ids = [reason.id for reason in found.reasons]
+    assert ("ends-early" in ids) is (ended_by is None)
+
+
+def test_a_log_that_ends_below_the_target_ends_early() -> None:
+    found = measured(planned(), target=Accuracy(metric="x", value=79.0))
+    assert found.ended_by is None
+    assert "ends-early" in [reason.id for reason in found.reasons]
+
+
+def test_the_time_to_the_target_that_a_log_claims_is_kept_as_its_claim() -> None:
+    claims = airank(11, "target_quality_time:8130.06sec")
+    found = measured(planned(claims), target=Accuracy(metric="x", value=79.0))
+    assert found.time_to_train_s is None
+    assert found.environment[OWN_TIME_TO_TRAIN] == 8130.06
 
 
 # Accuracy.

@@ -10,10 +10,11 @@ from k8sbench.measure.group.speedup import results
 from k8sbench.measure.verdict import NO_EVALUATION, NO_VALUE
 from k8sbench.model.errors import Finding
 from k8sbench.model.group import Deviation, Group, Result
+from k8sbench.model.measurement import OWN_TIME_TO_TRAIN
 from k8sbench.model.published import Accuracy, PublishedDataSet
 from k8sbench.model.run import Run
 from k8sbench.model.spec import Train
-from k8sbench.report import layout
+from k8sbench.report import layout, words
 from k8sbench.report.tables import Cell
 from tests.unit.measure.rows import catalog
 from tests.unit.measure.trained_groups import TRAINING, trained
@@ -90,6 +91,20 @@ def test_a_target_that_was_reached_at_no_known_time_is_not_called_missed(
     found = one_group(trained(None, measured=measured))
     assert (found.time_to_train_s, found.runs_at_target) == (None, int(is_reached))
     assert (why.rstrip(".") in found.missing["time_to_train_s"]) is is_reached
+
+
+@pytest.mark.parametrize("claims", [None, 8130.06])
+@pytest.mark.parametrize("backend", ["imported", "kubernetes"])
+def test_a_target_that_no_run_reached_is_named_beside_what_its_log_claims(
+    backend: str, claims: float | None
+) -> None:
+    measured = OTHERS | {"environment": {OWN_TIME_TO_TRAIN: claims}, "ended_by": None}
+    found = one_group(trained(None, measured=measured, backend=backend))
+    why = found.missing["time_to_train_s"]
+    assert "75.9 %" in why
+    assert ("catalog" in why) is (backend == "imported")
+    assert ("8130.06 s" in why) is (claims is not None)
+    assert words.phrase("zh", why) != why
 
 
 def test_half_of_the_runs_at_the_target_are_no_time_to_train() -> None:
@@ -184,7 +199,8 @@ def test_a_log_that_states_the_archive_is_compared_where_it_reached_the_target(
 ) -> None:
     """The accuracy of a log that ends early is that of a part."""
     ends = Finding(id="ends-early", severity="warn", sentence="It ends at iteration 8 of 10.")
-    measured = OTHERS | {"environment": {"data_md5": md5}, "reasons": (ends,)}
+    stopped = {"ended_by": "target"} if seconds else {"ended_by": None, "reasons": (ends,)}
+    measured = OTHERS | {"environment": {"data_md5": md5}} | stopped
     changes: dict[str, Any] = {"mode": "throughput", "training": None, "data": "unknown"}
     found = deviations(trained(seconds, measured=measured, impl="upstream", **changes))
     time, reached = found["time_to_train"], found["accuracy"]
