@@ -13,7 +13,7 @@
 #   make tests                    the tests of `make test` alone
 #   make times                    what each stage and test of the last `make test` cost
 #   make mutations [PART=...]     plant faults in the product, and name those that no test finds
-#   make bench                    cost of many jobs, of observed ones, of Benchmarks, of large stores
+#   make bench                    cost of many jobs, observed ones, Benchmarks, large stores, masking
 #   make upstream                 install the published programs that tests/upstream runs
 #   make soak                     what is too slow for CI: tests marked soak, ten times the examples,
 #                                 the oldest and the newest Kubernetes
@@ -175,6 +175,7 @@ bench: $(ALL_STAMP)
 	$(VENV)/bin/python tests/bench/observed_jobs.py
 	$(VENV)/bin/python tests/bench/many_objects.py
 	$(VENV)/bin/python tests/bench/store_size.py
+	$(VENV)/bin/python tests/bench/masking.py
 
 # The tests install them too, when they first need them.
 upstream: $(ALL_STAMP)

@@ -38,6 +38,7 @@ from k8sbench.model.errors import (
     is_refused,
 )
 from k8sbench.model.kinds import replica_names
+from k8sbench.model.masking import Masking
 from k8sbench.model.request import NO_OPTIONS, ClusterAccess, FollowOptions
 from k8sbench.model.run import Run, Wish, by_name
 from k8sbench.model.times import FILE_SECONDS
@@ -285,6 +286,10 @@ def _end_process(run: Run) -> None:
 # -- logs: what the replicas printed, from the archive or from the cluster -------------------------
 
 
+MASKED_TOGETHER = 500
+"""Most lines that are read before they are masked."""
+
+
 class PrintedLine(NamedTuple):
     """One line of a run's logs."""
 
@@ -293,7 +298,7 @@ class PrintedLine(NamedTuple):
     replica: str
     """Name of its replica; empty if the lines of one replica are read."""
     text: bytes
-    """The line as the program wrote it, without its end."""
+    """The line without its end."""
 
 
 def logs(
@@ -310,7 +315,49 @@ def logs(
 
     ``replica`` is one alone. With ``follows`` it goes on until the run has ended. The lines of a
     run on a cluster that no process of this store follows come from there, and are not archived.
+    Credentials in the lines are masked.
     """
+    yield from _masked(_as_printed(text, where, access, note, stop, replica, follows=follows))
+
+
+def _masked(
+    lines: Generator[PrintedLine | None, None, None],
+) -> Generator[PrintedLine | None, None, None]:
+    """Mask lines, many at a time."""
+    masking = Masking()
+    held: list[PrintedLine] = []
+
+    def released() -> Iterator[PrintedLine]:
+        texts = masking.lines([line.text for line in held])
+        yield from (line._replace(text=text) for line, text in zip(held, texts, strict=True))
+        held.clear()
+
+    with contextlib.closing(lines):
+        try:
+            for line in lines:
+                if line is not None:
+                    held.append(line)
+                if line is None or len(held) == MASKED_TOGETHER:
+                    yield from released()
+                if line is None:
+                    yield None
+        except Exception:
+            yield from released()
+            raise
+        yield from released()
+
+
+def _as_printed(
+    text: str,
+    where: str | None,
+    access: ClusterAccess,
+    note: Note,
+    stop: Stop,
+    replica: str | None,
+    *,
+    follows: bool,
+) -> Generator[PrintedLine | None, None, None]:
+    """Yield the lines of :func:`logs` as the program printed them."""
     with run_seen(text, where, access, note) as (store, run, recorded, there):
         names = replica_names(run.plan)
         if run.is_imported and recorded:

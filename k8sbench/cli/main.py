@@ -21,7 +21,8 @@ from k8sbench.cli import configuration
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.output import ReaderGone
 from k8sbench.model.errors import BenchError, did_you_mean
-from k8sbench.model.plain_text import clean_lines, without_passwords
+from k8sbench.model.masking import masked
+from k8sbench.model.plain_text import clean_lines
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -231,8 +232,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         action = f"See '{where} --help'. {_setting_files(error.format_message())}".rstrip()
         if where == "k8sbench" and isinstance(error, click.NoSuchOption):
             action = f"Write a command's options after its name. {action}"
-        # A URL at a wrong place.
-        return _print_error(without_passwords(error.format_message()), action, 2)
+        return _print_error(error.format_message(), action, 2)
     except click.ClickException as error:
         return _print_error(error.format_message(), "", 2)
     except (click.Abort, KeyboardInterrupt) as error:
@@ -281,7 +281,8 @@ def _print_help(error: click.ClickException) -> int:
 
 def _print_error(message: str, action: str, code: int) -> int:
     try:
-        print(clean_lines(f"error: {message}\n  {action}").rstrip(), file=sys.stderr, flush=True)
+        text = masked(clean_lines(f"error: {message}\n  {action}"))
+        print(text.rstrip(), file=sys.stderr, flush=True)
     except OSError:
         # Where no message can be written, the exit code says it. Python would try once more at
         # exit, and exit with a code of its own, so stderr goes to nowhere.

@@ -35,6 +35,7 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench.model.masking import mask_fields, masked
 from k8sbench.model.plain_text import readable
 from k8sbench.model.sample import Place
 
@@ -45,7 +46,8 @@ FEW = 5
 class BenchError(Exception):
     """Base class of all user-facing errors.
 
-    ``message`` says what is wrong, ``action`` what to do about it.
+    ``message`` says what is wrong, ``action`` what to do about it. Both are masked, because they
+    may quote a log, an answer of a server or an option.
     """
 
     exit_code = 1
@@ -53,9 +55,9 @@ class BenchError(Exception):
     """Stable id of the cause (``operator-down``); None without one."""
 
     def __init__(self, message: str, action: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.action = action
+        self.message = masked(message)
+        self.action = masked(action)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message} {self.action}".rstrip()
@@ -300,6 +302,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.id in FORMER_IDS:
             msgspec.structs.force_setattr(self, "id", FORMER_IDS[self.id])
+        mask_fields(self, "sentence", "action")
 
 
 # -- optional dependencies -------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from k8sbench.model.identity import LABEL_DOMAIN, NAME_LIMIT
 from k8sbench.model.job_kind import JobKind, replica_name
 from k8sbench.model.kinds import OBSERVED, TRAINS
 from k8sbench.model.kube import KubeObject, annotations_of, labels_of, moment, name_of
-from k8sbench.model.plain_text import without_passwords
+from k8sbench.model.masking import masked
 from k8sbench.model.plan import ObservedJob
 from k8sbench.model.pool import PRODUCT
 from k8sbench.model.replica_logs import log_name, log_of_pod
@@ -50,13 +50,6 @@ UNSEEN = ".attempt-"
 _ID_DIGITS = 12
 _DATE = re.compile(r"[-._](\d{8,}|\d{4}-\d\d-\d\d)([-t]?\d{4,6})?$")
 """A date or Unix time at the end of a name."""
-_CREDENTIALS = (
-    re.compile(
-        r"(?i)((?:token|secret|passw(?:or)?d|passphrase|credential|api[-_]?key|access[-_]?key)"
-        r"(?:=|:\s*|\s+)['\"]?)[^\s'\"]+"
-    ),
-    re.compile(r"()\b(?:hf_|sk-|gh[pousr]_|github_pat_|xox[abp]-|AKIA|eyJ)[\w.-]{8,}"),
-)
 
 
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -309,13 +302,6 @@ def progress(job: KubeObject) -> str | None:
     return f"The program reports: {', '.join(words)}" if words else None
 
 
-def without_credentials(text: str) -> str:
-    """Return a command line with ``***`` in place of what looks like a credential."""
-    for pattern in _CREDENTIALS:
-        text = pattern.sub(r"\1***", text)
-    return without_passwords(text)
-
-
 # -- templates -------------------------------------------------------------------------------------
 
 
@@ -417,9 +403,9 @@ def _found(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def _environment(found: Mapping[str, Any]) -> dict[str, str]:
     """Return command and some variables of a container, by name."""
     words: Sequence[str] = [*(found.get("command") or ()), *(found.get("args") or ())]
-    stated = {"job_command": without_credentials(shlex.join(words))} if words else {}
+    stated = {"job_command": masked(shlex.join(words))} if words else {}
     for variable in found.get("env") or ():
         name, value = str(variable["name"]), variable.get("value")
         if name.startswith(VARIABLES) and value is not None:
-            stated[f"job_env.{name}"] = without_credentials(str(value))
+            stated[f"job_env.{name}"] = masked(f"{name}={value}").partition("=")[2]
     return stated

@@ -11,6 +11,8 @@ from typing import Annotated
 
 import msgspec
 
+from k8sbench.model.masking import mask_fields
+
 Moment = Annotated[float, msgspec.Meta(ge=-62_000_000_000, le=253_000_000_000)]
 """Unix seconds within the years 5 to 9987, which dates can show."""
 
@@ -68,6 +70,10 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     job_uid: str | None = None
     """uid of the attempt's job, from the answer to its creation; else None."""
 
+    def __post_init__(self) -> None:
+        # It may quote a log or an event, and stands in stores of versions that did not mask it.
+        mask_fields(self, "cause", "action")
+
 
 class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     """State of one replica of a job."""
@@ -86,3 +92,6 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     """Reason or sentence why it does not run, or how it ended."""
     image: str | None = None
     """Digest of the running image (``sha256:…``); None if unknown."""
+
+    def __post_init__(self) -> None:
+        mask_fields(self, "detail")

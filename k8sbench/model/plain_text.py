@@ -24,13 +24,6 @@ _NO_TEXT = re.compile(f"[{_SURROGATES}]")
 _BLANKS = frozenset("\t\n\r\u2028\u2029")
 _NOT_IN_JSON = re.compile(rf"[\x7f-\x9f\u2028\u2029{_BIDIRECTIONAL}{_INVISIBLE}]")
 
-_PASSWORDS = (
-    # A password may hold any character: up to the last @.
-    (re.compile(r"(://[^:/?#@\s]*:).*@"), r"\1***@"),
-    (re.compile(r"([?&][^=&\s]*(?:pass|token|secret)[^=&\s]*=)[^&\s]*", re.IGNORECASE), r"\1***"),
-)
-"""Secret parts of URLs, and the text shown in their place."""
-
 
 def clean(text: str) -> str:
     """Return text for one line, without control characters.
@@ -56,13 +49,6 @@ def readable(path: str) -> str:
 def escaped_json(text: str) -> str:
     """Return the JSON document with control characters escaped."""
     return _NOT_IN_JSON.sub(_escaped, text)
-
-
-def without_passwords(url: str) -> str:
-    """Return text with ``***`` in place of passwords in URLs."""
-    for pattern, instead in _PASSWORDS:
-        url = pattern.sub(instead, url)
-    return url
 
 
 def _escaped(match: re.Match[str]) -> str:

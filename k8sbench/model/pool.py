@@ -14,7 +14,7 @@ from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
-from k8sbench.model.plain_text import without_passwords
+from k8sbench.model.masking import masked
 
 
 def form(pattern: str, description: str) -> msgspec.Meta:
@@ -70,9 +70,6 @@ EnvName = Annotated[
 ]
 Word = Annotated[str, form(r"^[^\0]*\Z", "text without a NUL character")]
 """Argument or variable's value that a process can be given."""
-_SECRET_NAME = re.compile(
-    r"(?i)(?:(?:^|_)(?:TOKEN|SECRET|CREDENTIAL|(?:API|ACCESS)?_?KEY)|PASS(WORD|WD|PHRASE)|_PWD)S?\Z"
-)
 PoolName = Annotated[
     str,
     form(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z", "a name of lower-case letters, digits and '-'"),
@@ -337,8 +334,8 @@ def secret_problems(env: Mapping[str, object]) -> Iterator[tuple[At, str]]:
     """Yield the variables with given values that look secret."""
     for name, value in env.items():
         # What $(NAME) stands for may come from a Secret.
-        literal = value if isinstance(value, str) and "$(" not in value else ""
-        if literal != without_passwords(literal) or (literal and _SECRET_NAME.search(name)):
+        text = f"{name}={value}" if isinstance(value, str) and "$(" not in value else ""
+        if text != masked(text):
             text = "is named like a secret or holds a password: a benchmark's env may say"
             yield (name,), f"{text} {{secretKeyRef: {{name: SECRET, key: KEY}}}} instead"
 

@@ -15,7 +15,7 @@ import msgspec
 
 from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import JobKindWord
-from k8sbench.model.plain_text import without_passwords
+from k8sbench.model.masking import masked
 from k8sbench.model.spec_values import AmpDtype, Framework, Impl, Mode, Precision, Preset
 from k8sbench.model.speed_options import parsed_speed_options
 
@@ -192,7 +192,7 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
     def resuming(self) -> str:
         """Write the command that resumes the set, with the given options.
 
-        A password in a URL is replaced by ``***``.
+        Credentials are masked.
         """
         words = ["k8sbench", *shlex.split(self.command), self.benchmark]
         if self.object_file is not None:
@@ -212,9 +212,7 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
                 if name == "batch_sizes":
                     value = ",".join(map(str, value))
                 for each in value if isinstance(value, tuple) else (value,):
-                    text = (
-                        f"{each:g}s" if name.endswith("timeout_s") else without_passwords(str(each))
-                    )
+                    text = f"{each:g}s" if name.endswith("timeout_s") else masked(str(each))
                     words += [option] if each is True else [option, text]
         return shlex.join([*words, "--resume", self.joined_set])
 

@@ -12,6 +12,8 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench.model.masking import mask_fields
+
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Evidence: a line of a file."""
@@ -25,7 +27,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     line: int
     """1-based."""
     text: str = ""
-    """The line, cut to 240 characters, internal addresses and user paths redacted."""
+    """The line, cut to 240 characters; addresses, user paths and credentials are removed."""
+
+    def __post_init__(self) -> None:
+        mask_fields(self, "text")
 
 
 class LogGap(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,11 +7,13 @@ Each problem names the path of its key, so that the reader of the file can give 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping
 
 from k8sbench.model import notation
 from k8sbench.model.errors import InputError
 from k8sbench.model.log_format import LogFormat
+from k8sbench.model.masking import masked
 from k8sbench.model.pool import secret_problems
 from k8sbench.model.program import PLACEHOLDERS, Upstream
 from k8sbench.model.spec import BenchmarkSpec, Variant
@@ -111,6 +113,8 @@ def _command_problems(
         for name in re.findall(r"\{(\w*)\}", word):
             if name not in known:
                 yield (*path, index), f"holds {{{name}}}; known: {', '.join(sorted(known))}"
+    if masked(line := shlex.join(words)) != line:
+        yield path, "holds what looks like a credential: have the program read a variable of env"
 
 
 RECORD_GROUPS = (

@@ -13,8 +13,8 @@ import msgspec
 
 from k8sbench.model import benchmark_object
 from k8sbench.model.benchmark_object import Benchmark
+from k8sbench.model.masking import masked
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.model.plain_text import without_passwords
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.run import Process
 
@@ -87,7 +87,7 @@ def split(request: SubmitRequest) -> tuple[SubmitRequest, PrivateOptions]:
     private = PrivateOptions(
         **local,
         pools_file=request.pools_file,
-        prometheus=url if without_passwords(url) == url else None,
+        prometheus=url if url is None or masked(url) == url else None,
     )
     usual = {name: "synthetic" if name == "data" else None for name in local}
     return msgspec.structs.replace(request, **usual), private

@@ -47,6 +47,7 @@ from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
 from k8sbench.model.group import Group, GroupFilter, GroupList
 from k8sbench.model.identity import resolve
 from k8sbench.model.kube import MOST_GROUPS, MOST_RUNS, TOKEN_HEADER
+from k8sbench.model.masking import masked, masked_pieces
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
 from k8sbench.operator.controller import OperatorState
@@ -367,16 +368,22 @@ def _refusal(_: Request, error: Exception) -> Response | Awaitable[Response]:
     if not isinstance(error, BenchError):
         # A name that is longer than names of files are.
         is_fault = isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG
-        return JSONResponse({"error": str(error), "action": ""}, 503 if is_fault else 400)
+        return JSONResponse({"error": masked(str(error)), "action": ""}, 503 if is_fault else 400)
     status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, UsageError) else 503
     return JSONResponse({"error": error.message, "action": error.action}, status)
 
 
 def file(path: Path) -> Response:
-    """Send a file up to its present size, even if it grows."""
+    """Send a file up to its present size, even if it grows; mask a log or manifest.
+
+    Documents are masked where they are written.
+    """
     size = path.stat().st_size
-    kind = "application/json" if path.suffix == ".json" else "text/plain; charset=utf-8"
-    return StreamingResponse(pieces(path, size), 200, {"Content-Length": str(size)}, kind)
+    sent = pieces(path, size)
+    if path.suffix in {".json", ".jsonl"}:
+        kind = "application/json" if path.suffix == ".json" else "text/plain; charset=utf-8"
+        return StreamingResponse(sent, 200, {"Content-Length": str(size)}, kind)
+    return StreamingResponse(masked_pieces(sent), 200, None, "text/plain; charset=utf-8")
 
 
 def pieces(path: Path, end: int) -> Iterator[bytes]:

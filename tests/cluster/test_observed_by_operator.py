@@ -14,10 +14,11 @@ import yaml
 from tests.harness.cluster import audit, operator_process, pod_logs, users
 from tests.harness.cluster.jobs import pytorch_job
 from tests.harness.cluster.namespace import Namespace
-from tests.harness.cluster.nodes import RUN_FOR, log_text
+from tests.harness.cluster.nodes import EXIT_CODE, RUN_FOR, log_text
 from tests.harness.cluster.operator_process import OperatorShell
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Running, Shell, until
+from tests.harness.credentials import written
 from tests.tiers import ROOT
 
 LINES = (ROOT / "tests" / "fixtures" / "logs" / "torchtitan.log").read_text().splitlines()
@@ -165,6 +166,33 @@ def test_labelled_jobs_are_measured_and_nothing_is_written(
     asked = audit.asked(own_cluster.layout.audit_log, user)
     assert asked
     assert not audit.writes(asked, but=ITS_OWN)
+
+
+def test_credentials_in_the_log_of_a_failed_job_are_not_shown(
+    operator: OperatorShell, own_shell: Shell, tmp_path: Path
+) -> None:
+    credentials = written()
+    first, second = (one.text for one in credentials[:2])
+    last = f"RuntimeError: {first} is refused, and so is {second}"
+    printed = [line for one in credentials for line in one.text.splitlines()]
+    with observing(operator) as running:
+        job = Job(own_shell.namespace, tmp_path, "llama")
+        (run_id,) = until_recorded(operator)
+        until_phase(operator, run_id, "Running")
+        job.prints([*LINES, *printed, last])
+        until_read(operator, run_id, [*LINES, *printed, last])
+        select = "--selector=training.kubeflow.org/job-name=llama"
+        end = (f"{RUN_FOR}=0s", f"{EXIT_CODE}=1")
+        job.namespace.kubectl("annotate", "pods", select, *end, "--overwrite")
+        until_phase(operator, run_id, "Failed")
+        running.until("Failed: ")
+    shown = {"the operator's log": running.out + running.err}
+    for words in (("status", run_id), ("explain", run_id), ("logs", run_id), ("results", "--all")):
+        ended = operator.run(*words, "--store=local")
+        shown[words[0]] = ended.out + ended.err
+    assert "password=*** " in shown["status"]
+    secrets = [secret for one in credentials for secret in one.secrets]
+    assert not {name for name, text in shown.items() if any(one in text for one in secrets)}
 
 
 def test_one_that_is_killed_in_the_middle_goes_on_and_reads_each_line_once(

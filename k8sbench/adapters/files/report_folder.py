@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import tempfile
 from collections.abc import Collection, Mapping, Set
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from k8sbench.adapters.files import strict_yaml
 from k8sbench.adapters.store import disk
 from k8sbench.model.errors import UsageError
+from k8sbench.model.masking import masked_pieces
 
 SUMS = "SHA256SUMS"
 Content = str | bytes | Path
-"""Content of a file: text, bytes, or the path of a file to copy."""
+"""Content of a file: text, bytes, or the path of a log or manifest to copy masked."""
+PIECE = 1 << 20
+"""Bytes of a log that are copied together."""
 
 
 def former_files(folder: Path, always: Set[str]) -> dict[str, str]:
@@ -73,7 +76,8 @@ def write(folder: Path, files: Mapping[str, Content], former: Mapping[str, str])
                 new = begun / path
                 new.parent.mkdir(parents=True, exist_ok=True)
                 if isinstance(content, Path):
-                    shutil.copyfile(content, new)
+                    with content.open("rb") as log, new.open("wb") as copy:
+                        copy.writelines(masked_pieces(iter(partial(log.read, PIECE), b"")))
                 else:
                     new.write_bytes(content.encode() if isinstance(content, str) else content)
                 sums.append(f"{_digest(new)}  {path}\n")

@@ -16,7 +16,8 @@ from k8sbench.cli import configuration, main
 from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import StoreError, UsageError
-from k8sbench.model.plain_text import counted, without_passwords
+from k8sbench.model.masking import masked
+from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report.tables import Column
 
@@ -192,10 +193,10 @@ def show() -> None:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as text, without the passwords in its URLs."""
+    """Return a value as masked text."""
     if isinstance(value, list):
         return ", ".join(map(_shown, value))
-    return without_passwords(str(value).lower() if isinstance(value, bool) else str(value))
+    return masked(str(value).lower() if isinstance(value, bool) else str(value))
 
 
 SCHEMAS = ("documents", "results", "compare", "history", "benchmark", "pools")

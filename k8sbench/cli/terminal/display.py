@@ -24,6 +24,7 @@ from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.live import LiveRun, rate_unit
 from k8sbench.cli.terminal.progress import SILENT_SECONDS, Progress, rate, step_count, sweep_words
 from k8sbench.model import times
+from k8sbench.model.masking import masked
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
 from k8sbench.model.run import Run
@@ -83,7 +84,7 @@ class Display(Progress):
             super().note(text)
             return
         with contextlib.suppress(OSError):
-            self._console.print(Text(clean(text)), soft_wrap=True)
+            self._console.print(Text(masked(clean(text))), soft_wrap=True)
 
     def _stepped(self, live: LiveRun) -> None:
         """Do nothing: steps are drawn."""

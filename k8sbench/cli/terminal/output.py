@@ -20,6 +20,7 @@ from typing import Any, TextIO
 import click
 
 from k8sbench.model import times
+from k8sbench.model.masking import masked
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean_lines
 from k8sbench.report import formats, tables
@@ -42,7 +43,7 @@ def note(text: str) -> None:
 
 def error(text: str) -> None:
     """Write to stderr, also with ``--quiet``."""
-    write(clean_lines(text) + "\n", sys.stderr)
+    write(masked(clean_lines(text)) + "\n", sys.stderr)
 
 
 def agreed(question: str) -> bool:

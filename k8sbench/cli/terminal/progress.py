@@ -17,9 +17,10 @@ import msgspec
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.live import LiveRun, Output, Sweep, rate_unit
 from k8sbench.model import times
+from k8sbench.model.masking import masked
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
-from k8sbench.model.plain_text import ABSENT, clean, clean_lines, without_passwords
+from k8sbench.model.plain_text import ABSENT, clean, clean_lines
 from k8sbench.model.plan import SMOKE_MARK, RunPlan
 from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
@@ -160,7 +161,8 @@ class Progress:
             printed = live.output(replica)
             if printed is not None:
                 self._print(live, f"last lines of {replica}:")
-                for text in printed.tail:
+                # Together: a private key has several lines.
+                for text in masked("\n".join(printed.tail)).split("\n"):
                     self._print(live, f"  {text}")
         more = len(failed) - MOST_TAILS
         what = f"last lines of {more} more" if more > 0 else "all lines"
@@ -290,7 +292,7 @@ class _Line(logging.Formatter):
             "time": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "level": record.levelname.lower(),
             "run": getattr(record, "run", ""),
-            "message": " ".join(map(without_passwords, clean_lines(text).split(" "))),
+            "message": masked(clean_lines(text)),
         }
         if self._is_json:
             return msgspec.json.encode(fields).decode()

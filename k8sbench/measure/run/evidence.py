@@ -12,6 +12,7 @@ import re
 
 import msgspec
 
+from k8sbench.model.masking import masked
 from k8sbench.model.sample import Place, Record
 
 LONGEST = 240
@@ -39,7 +40,8 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def redact(text: str) -> str:
-    """Return ``text`` without internal addresses, hosts, ports and folders."""
+    """Return ``text`` without credentials, internal addresses, hosts, ports and folders."""
+    text = masked(text)
     for pattern, instead in _RULES:
         text = pattern.sub(instead, text)
     return text

@@ -76,6 +76,7 @@ def parsed(text: str) -> BenchmarkSpec:
         (SOUND + "  env: {DB: 'postgres://u:abc@db/d'}\n", 17, "holds a password"),
         (SOUND + "  env: {db_password: abc}\n", 17, "{secretKeyRef: {name: SECRET, key: KEY}}"),
         (SOUND.replace("train.py", "'{steps}'"), 16, "holds {steps}; known: batch_size"),
+        (SOUND.replace("train.py", "train.py, --hf-token, abc"), 16, "looks like a credential"),
         (SOUND + f"  published: [{FIGURE}}}]\n".replace("first", "last"), 17, "is 'last', not"),
         (SOUND + f"references: [{REFERENCE}}}]\n".replace("first", "last"), 17, "is 'last', not"),
         (SOUND + f"references: [{REFERENCE}, layout: nhwc}}]\n", 17, "NHWC"),

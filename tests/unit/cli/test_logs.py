@@ -6,10 +6,12 @@ import time
 
 import pytest
 
+from k8sbench import Client
 from k8sbench.adapters import processes
 from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
+from tests.harness.credentials import written
 from tests.tiers import ROOT
 from tests.unit.presence import present
 from tests.unit.store.examples import NOW, archive, plan, step
@@ -36,6 +38,21 @@ def test_binary_is_printed(store: SqlStore, capfdbinary: pytest.CaptureFixture[b
     log.write_bytes(log.read_bytes() + b"\xff\xfe\0\n" + b"no end")
     assert main(["logs", "seg"]) == 0
     assert capfdbinary.readouterr().out == b"one\n\xff\xfe\0\nno end\n"
+
+
+def test_credentials_are_not_printed(
+    store: SqlStore, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    store.record(plan(), at=NOW, process=None)
+    archive(store, "\n".join(one.text for one in written()))
+    store.move("seg-1", step(Phase.FAILED))
+    assert main(["logs", "seg", "--timestamps"]) == 0
+    out = capfdbinary.readouterr().out.decode()
+    assert len(out.splitlines()) == sum(len(one.text.splitlines()) for one in written())
+    assert not [secret for one in written() for secret in one.secrets if secret in out]
+    assert Client(store=str(store.root)).logs("seg-1") == [
+        line.partition(" ")[2] for line in out.splitlines()
+    ]
 
 
 @pytest.mark.slow

@@ -2,13 +2,14 @@
 
 import hashlib
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
+from k8sbench.adapters.files import report_folder
 from k8sbench.model.phase import Phase
+from tests.harness.credentials import written
 from tests.tiers import ROOT
 from tests.unit.cli.conftest import Fill, Typed
 from tests.unit.report.factory import run
@@ -46,6 +47,27 @@ def test_it_writes_tables_logs_digests_and_links(imported: Path, typed: Typed) -
     sums = dict(line.split("  ")[::-1] for line in found["SHA256SUMS"].decode().splitlines())
     digests = {path: hashlib.sha256(data).hexdigest() for path, data in found.items()}
     assert sums == {path: digests[path] for path in found if path != "SHA256SUMS"}
+
+
+def test_its_logs_hold_no_credential_and_no_archived_log_changes(
+    root: Path, typed: Typed, tmp_path: Path
+) -> None:
+    given, example = tmp_path / "logs", ROOT / EXAMPLES / "logs" / "gpu8_amp_1.txt"
+    given.mkdir()
+    credentials = written()
+    log = example.read_text() + "".join(f"{one.text}\n" for one in credentials)
+    (given / example.name).write_text(log)
+    words = ("--benchmark", f"{ROOT / EXAMPLES}/benchmark.yaml", "--set", "march")
+    assert typed("import", str(given), *words)[0] == 0
+    assert typed("report", "march", "-o", str(tmp_path / "report"))[0] == 0
+    found = content(tmp_path / "report")
+    (copy,) = (data.decode() for path, data in found.items() if path.startswith("logs/"))
+    assert copy.startswith(example.read_text())
+    assert copy.count("\n") == log.count("\n")
+    secrets = [secret.encode() for one in credentials for secret in one.secrets]
+    assert not [path for path, data in found.items() if any(one in data for one in secrets)]
+    (archived,) = root.rglob("logs/*")
+    assert archived.read_text() == log
 
 
 def test_a_second_run_changes_no_byte(imported: Path, typed: Typed) -> None:
@@ -156,10 +178,10 @@ def test_a_full_disk_leaves_the_former_report_as_it_was(
     typed("report", "march", "-o", str(imported))
     before = content(imported)
 
-    def full(_: object, target: object) -> None:
-        raise OSError(28, "No space left on device", str(target))
+    def full(_: object) -> None:
+        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(shutil, "copyfile", full)
+    monkeypatch.setattr(report_folder, "masked_pieces", full)
     code, _, err = typed("report", "march", "-o", str(imported), "--title", "Other")
     assert code != 0
     assert "disk is full" in err

@@ -38,6 +38,7 @@ from k8sbench.operator.controller import (
 from k8sbench.operator.metrics import Metrics
 from k8sbench.ports.cluster import LogLine
 from tests.harness.cluster.limits import shorten
+from tests.harness.credentials import written
 from tests.unit.store import schemas
 from tests.unit.store.examples import PROCESS, measurement, plan, step
 
@@ -138,8 +139,18 @@ def test_rows_and_groups_are_those_of_the_store(get: Get, store: SqlStore) -> No
     assert msgspec.json.decode(answer.data, type=list[Group]) == [group]
 
 
-def test_a_log_that_grows_is_sent_up_to_the_size_that_it_had(tmp_path: Path) -> None:
-    path = tmp_path / "log"
+def test_a_log_is_served_without_its_credentials(get: Get, store: SqlStore) -> None:
+    (log,) = store.log_files("seg-1")
+    with log.open("a") as more:
+        more.writelines(f"{one.text}\n" for one in written())
+    found = get("/api/v1/runs/seg-1/artifacts/logs/master-0.log").data.decode()
+    assert found.startswith(log.read_text().partition("two\n")[0] + "two\n")
+    assert found.count("\n") == log.read_text().count("\n")
+    assert not [secret for one in written() for secret in one.secrets if secret in found]
+
+
+def test_a_file_that_grows_is_sent_up_to_the_size_that_it_had(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
     path.write_bytes(b"x" * 10)
     answer = http.file(path)
     pieces = http.pieces(path, 10)
