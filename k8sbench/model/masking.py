@@ -64,7 +64,9 @@ def _compiled(expression: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[st
 # -- names with values -----------------------------------------------------------------------------
 
 _STRONG = (
-    r"passw(?:or)?d|passphrase|passcode|secret|credentials?"
+    r"passw(?:or)?d|passphrase|passcode|credentials?"
+    # In a sentence, Secret is the kind of Kubernetes.
+    r"|(?-i:secret|SECRET|(?<!\w )Secret)"
     r"|(?:api|access|secret|private|account|auth|encryption|signing|master|storage|subscription"
     r"|license|client|session|wandb|openai|anthropic|azure|aws|gcp|comet|neptune|hf)"
     r"[-_.]?(?:access[-_]?)?key(?:[-_]?id)?"
