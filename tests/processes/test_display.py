@@ -176,8 +176,10 @@ def drawn(terminal: Terminal) -> Terminal:
 def test_what_goes_on_is_drawn_below_what_was_printed(terminal: Terminal) -> None:
     terminal.do("tell.planned(run())")
     terminal.do("tell.on_event(run(), moved(Phase.RUNNING, 'All replicas run.'))")
+    terminal.do("tell.note('refused: password=hunter2')")
     terminal.do("tell.on_event(run(), step(40))")
     lines = terminal.see("40/100 ")
+    assert "refused: password=***" in lines
     plan = next(n for n, line in enumerate(lines) if line.startswith("seg · pytorch"))
     reported = lines.index("run seg-1 (set nightly, repeat 1)")
     assert plan < reported < lines.index("  Running: All replicas run.")

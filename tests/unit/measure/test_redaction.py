@@ -19,6 +19,7 @@ from tests.unit.measure.support import measured
         ("'http.port': '16992'", "'http.port': '<port>'"),
         ("/root/paddlejob/workspace/env_run/train.py:61: warning", "<path>/train.py:61: warning"),
         ("data_dir: /alice/plsc/MS1M_v3/", "data_dir: <path>/"),
+        ("login: password=/alice/secret/team.svc", "login: password=***"),
         ("saved to ~/runs/a/model.pth", "saved to <path>/model.pth"),
         ('File "/usr/lib/python3/site-packages/x.py", line 3', 'File "<path>/x.py", line 3'),
     ],

@@ -184,6 +184,14 @@ def test_what_there_is_not_is_an_error(get: Get, path: str, status: int, error: 
     assert error in answer.data.decode()
 
 
+def test_a_refusal_quotes_no_credential(get: Get) -> None:
+    name = f"password=hunter2?{'x' * 300}".replace("?", "%3F")
+    answer = get(f"/api/v1/runs/seg-1/artifacts/{name}")
+    assert answer.status == 400
+    assert "password=***" in answer.json()["error"]
+    assert "hunter2" not in answer.data.decode()
+
+
 def test_an_artifact_is_sent_as_it_is_and_no_file_beside_the_folder_is_one(
     get: Get, store: SqlStore
 ) -> None:

@@ -47,6 +47,8 @@ def test_a_note_and_a_line_of_a_log_on_a_terminal_are_cleaned(
     text = HOSTILE["clipboard"][0]
     output.note(f"The cluster says: {text}")
     assert capsys.readouterr().err == "The cluster says: ab\n"
+    output.note("It is refused: \x1b[1mpassword\x1b[0m=hunter2")
+    assert capsys.readouterr().err == "It is refused: password=***\n"
     line = PrintedLine(0.0, "master-0", text.encode() + b" \xff\x9b2J")
     shown = runs.line_text(line, timestamps=False, is_terminal=True)
     assert shown == "[master-0] ab \ufffd\ufffd2J".encode()
