@@ -150,6 +150,20 @@ _LONG = r"(?=[\w-]{16}|[\w-]*\d)[\w-]{8,}"
 _PLAIN = r"(?=[A-Za-z0-9]{16}|[A-Za-z0-9]*\d)[A-Za-z0-9]{8,}+(?!_)"
 _BEGIN = r"(?P<kept>(?<![A-Za-z0-9])(?:{}))"
 
+_VARIABLE_NAME = (
+    r"\bname\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?[\w.-]{0,80}"
+    rf"(?:{_NAMED}|(?-i:{_VARIABLE}))\\*[\"']?"
+)
+_ITS_VALUE = rf"\bvalue\\*[\"']?[ \t]*[:=][ \t]*{_QUOTE}?){_NO_VALUE}{_VALUE}"
+_NAME_HINT = _hint(
+    "name",
+    r"[\\\"']*[ \t]*[:=][ \t\\\"']*[\w.-]{0,80}?"
+    rf"(?:{_SECRET}|_auth|_pat|_creds)[\w\\\"']*(?:,|[ \t\r]*(?:\n|\Z))",
+)
+_NAME_LINE = _form(rf"{_VARIABLE_NAME},?[ \t\r]*$", _NAME_HINT)
+_VALUE_LINE = _form(rf"(?P<kept>{_ITS_VALUE}")
+"""The line after it, as in YAML."""
+
 FORMS = (
     # HF_TOKEN=…, "password": "…", api_key: …, AccountKey=…;, X-Amz-Signature=…
     _form(_assigned(_STRONG), *_before_sign("pass", "secret", "credential", "key", "token")),
@@ -176,16 +190,7 @@ FORMS = (
         Hint("sshpass"),
     ),
     # {"name": "HF_TOKEN", "value": "…"}
-    _form(
-        rf"(?P<kept>\bname\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?[\w.-]{{0,80}}"
-        rf"(?:{_NAMED}|(?-i:{_VARIABLE}))\\*[\"']?,[ \t]*"
-        rf"\\*[\"']?value\\*[\"']?[ \t]*[:=][ \t]*{_QUOTE}?){_NO_VALUE}{_VALUE}",
-        _hint(
-            "name",
-            r"[\\\"']*[ \t]*[:=][ \t\\\"']*[\w.-]{0,80}?"
-            rf"(?:{_SECRET}|_auth|_pat|_creds)[\w\\\"']*,",
-        ),
-    ),
+    _form(rf"(?P<kept>{_VARIABLE_NAME},[ \t]*\\*[\"']?{_ITS_VALUE}", _NAME_HINT),
     # Headers, and the configuration of registries and npm.
     _form(
         r"(?P<kept>authorization\\*[\"']?[ \t]*[:=][ \t]*(?P<quote>\\*[\"'])?"
@@ -251,7 +256,7 @@ FORMS = (
     _form(_BEGIN.format("AIza") + r"[\w-]{16,}", Hint("aiza"), is_cased=True),
     _form(_BEGIN.format("eyJ") + r"[\w-]{8,}(?:\.[\w-]*)*", Hint("eyj"), is_cased=True),
 )
-"""All forms of credentials, but for private keys."""
+"""All forms of credentials of one line."""
 _HINTS = tuple(dict.fromkeys(hint for form in FORMS for hint in form.hints))
 
 
@@ -277,12 +282,14 @@ class Masking:
         """Lines without a credential, with 0 for each digit."""
         self._key_lines = KEY_LINES if is_in_key else 0
         """Number of next lines that may belong to a private key."""
+        self._is_named = False
+        """True after the name of a variable, whose value may follow."""
 
     def text(self, text: bytes) -> bytes:
         """Mask text of whole lines."""
         shapes = text.translate(_ZEROS).split(b"\n")
         found = self._found(shapes)
-        if not (found or self._key_lines):
+        if not (found or self._key_lines or self._is_named):
             return text
         return b"\n".join(self._masked(text.split(b"\n"), shapes, found))
 
@@ -303,14 +310,18 @@ class Masking:
         self, lines: Sequence[bytes], shapes: Sequence[bytes], found: Set[bytes]
     ) -> Iterator[bytes]:
         for line, shape in zip(lines, shapes, strict=True):
-            # A line of a private key looks like any other.
-            yield self._line(line) if self._key_lines or shape in found else line
+            # A part of a private key, or a value, looks like any other line.
+            goes_on = self._key_lines or self._is_named
+            yield self._line(line) if goes_on or shape in found else line
 
     def _line(self, text: bytes) -> bytes:
         # All forms are ASCII, and any byte is a character of this encoding.
         line = text.decode("latin-1")
         for form in _forms(line.lower().translate(_NO_DIGITS)):
             line = form.pattern.sub(_mask, line)
+        if self._is_named:
+            line = _VALUE_LINE.pattern.sub(_mask, line)
+        self._is_named = _NAME_LINE.pattern.search(line) is not None
         return self._without_key(line).encode("latin-1")
 
     def _without_key(self, line: str) -> str:
@@ -371,7 +382,9 @@ def _forms(low: str) -> Iterator[Form]:
 def _holds(shape: bytes) -> bool:
     """Return True if a line among these holds a credential."""
     text = shape.decode("latin-1")
-    return _KEY in text or any(form.pattern.search(text) for form in _forms(text.lower()))
+    low = text.lower()
+    is_name = _NAME_HINT.is_in(low) and _NAME_LINE.pattern.search(text)
+    return bool(is_name) or _KEY in text or any(one.pattern.search(text) for one in _forms(low))
 
 
 def _mask(match: re.Match[str]) -> str:

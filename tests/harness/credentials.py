@@ -12,7 +12,7 @@ class Written(NamedTuple):
     """A credential in its text."""
 
     text: str
-    """One line; a private key has several."""
+    """One line; a private key and a variable may have several."""
     secrets: tuple[str, ...]
     """Parts that nobody may see."""
 
@@ -46,6 +46,8 @@ _TEXTS = (
     "token: {}",
     "WANDB_KEY: {}",
     "{{token: {}, steps: 5}}",
+    "env:\n- name: HF_TOKEN\n  value: {}\n- name: STEPS",
+    '{{\n  "name": "DB_PASSWORD",\n  "value": "{}"\n}}',
     # JSON, as such and in a text of JSON.
     '{{"user": "bob", "password": "{}"}}',
     '{{"accessToken":"{}"}}',
@@ -176,5 +178,7 @@ INNOCENT = (
     "/var/run/secrets/kubernetes.io/serviceaccount/token: no such file",
     "world size 8, rank 0, MASTER_PORT=29500, NCCL_DEBUG=INFO",
     "AKIA is a prefix; eyJ is one, too",
+    "- name: NUM_TOKENS\n  value: 8192",
+    "- name: HF_TOKEN\n  valueFrom: {secretKeyRef: {name: hub, key: token}}\n- value: 8",
 )
 """Lines that hold no credential."""

@@ -349,7 +349,7 @@ def logs_command(run: str, timestamps: bool, since: float | None, **given: Any) 
     printed in the order of time, each after its replica's name. If no process of this store follows
     a run on a cluster, its lines are read from the cluster, and not archived. If an operator in the
     namespace has finished the run, its lines are read from the operator; --store cluster asks only
-    the operator.
+    the operator. What looks like a credential is printed as ***; the archived lines keep it.
     """
     sys.stdout.flush()
     # As bytes, because logs may hold invalid text.
