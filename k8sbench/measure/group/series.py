@@ -14,8 +14,10 @@ since the last change:
 5. The first level is divided once, backwards: a step among the first sets is found.
 6. A *drift* is the difference of a level's last sets from its first.
 
-A change downwards stays *open* until the level is no longer lower than before it, or until the
-level is accepted.
+A change downwards stays *open* until the level is no longer shown to be lower than before it, or
+until the level is accepted. Each set of a level of four or more tests that; before it are the sets
+of the newest level that had four. A change that has become too small to be relevant is closed for
+good. While the level is still lower, further drops are held against the level before the first one.
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ class _Pending(msgspec.Struct):
 
 
 class _Reference(NamedTuple):
-    """The level before an open change."""
+    """The level from which a case has fallen and not recovered."""
 
     level: float
     weight: float
@@ -124,6 +126,8 @@ class CaseState(msgspec.Struct):
     """Numbers of runs of the newest sets, and the variance of a run."""
     correlation: tuple[float, float] = (0.0, 0.0)
     """Sum over the earlier levels, see :func:`_correlated`."""
+    settled: tuple[float, int] | None = None
+    """Newest level of :data:`FEWEST` sets or more that has ended, and the number of its sets."""
     reference: _Reference | None = None
     fallen: Open | None = None
     """The open change, whether or not it is relevant."""
@@ -149,6 +153,8 @@ class CaseState(msgspec.Struct):
         """Begin a level with some sets; ``former`` are the sets of the level that ends."""
         more, sets = _correlated(former)
         self.correlation = (self.correlation[0] + more, self.correlation[1] + sets)
+        if len(former) >= FEWEST:
+            self.settled = (_mean(former[-NEWEST:]), len(former))
         self.level = list(values)
         self.count = len(values)
         self.first = list(values[:FEWEST])
@@ -281,10 +287,7 @@ class Judge:
         one.state.join(one.value, one.row)
         if not self._divide(one, night):
             self._drift(one, night)
-        state = one.state
-        if state.reference is not None and state.fallen is not None:
-            change = math.expm1(_mean(state.level[-NEWEST:]) - state.reference.level)
-            state.fallen = state.fallen._replace(change=change)
+        _recover(one, night)
 
     def _confirms(self, one: _Set, night: _Night) -> bool:
         """Begin a level if a set differs as the one before it."""
@@ -300,11 +303,14 @@ class Judge:
         p = _estimate(one.expected, night.weight(2), one.expected.weight).p_if_small(apart)
         if p > CONFIRM / night.cases:
             return False
-        one.state.begin([pending.value, one.value], pending.set_name, one.state.level)
+        former = one.state.level
+        one.state.begin([pending.value, one.value], pending.set_name, former)
         one.state.differ((one.value - pending.value) ** 2)
         mark = Mark("step", math.expm1(apart), min(1.0, p * night.cases), pending.set_name)
         self._mark(pending.group_id, mark)
-        _follow(one, mark, _Reference(level, one.expected.weight, pending.began), night)
+        # A level of fewer sets is none to fall from.
+        before, sets = one.state.settled or (level, len(former))
+        _follow(one, mark, _Reference(before, night.weight(sets), pending.began), night)
         return True
 
     def _end_pending(self, one: _Set) -> None:
@@ -373,24 +379,35 @@ class Judge:
 
 
 def _follow(one: _Set, mark: Mark, former: _Reference, night: _Night) -> None:
-    """Open a change, continue it, or close it if the case has recovered.
+    """Open a drop, continue it, or close it; ``former`` is the level before the mark."""
+    state = one.state
+    if mark.change < 0:
+        state.reference = state.reference or former
+        state.fallen = state.fallen or Open(mark.kind, mark.change, mark.since)
+    _recover(one, night)
 
-    ``former`` is the level before the mark.
+
+def _recover(one: _Set, night: _Night) -> None:
+    """Close what is open if the case has recovered, or has come so near that it is not relevant.
+
+    In the second case it may still be below its reference.
     """
     state = one.state
     reference = state.reference
-    if reference is None or state.fallen is None:
-        if mark.change < 0:
-            state.reference = former
-            state.fallen = Open(mark.kind, mark.change, mark.since)
+    if reference is None:
         return
-    apart = _mean(state.level) - reference.level
+    apart = _mean(state.level[-NEWEST:]) - reference.level
+    change = math.expm1(apart)
     estimate = _estimate(one.expected, night.weight(state.count), reference.weight)
-    if apart >= 0 or (mark.change > 0 and estimate.p_if_small(apart) > CONFIRM):
+    # Fewer sets may be above their level by chance.
+    is_settled = state.count >= FEWEST
+    if apart >= 0 or (is_settled and estimate.p_if_small(apart) > CONFIRM):
         state.reference = None
         state.fallen = None
-    else:
-        state.fallen = state.fallen._replace(change=math.expm1(apart))
+    elif is_settled and change > -RELEVANT:
+        state.fallen = None
+    elif state.fallen is not None:
+        state.fallen = state.fallen._replace(change=change)
 
 
 def _p_of_division(level: Sequence[float], place: int, night: _Night) -> float:

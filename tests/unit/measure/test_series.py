@@ -113,10 +113,36 @@ def test_a_drop_below_half_a_per_cent_is_in_the_history_and_not_open() -> None:
     assert opened(values) == [None] * 15
 
 
+def test_a_drop_that_a_level_no_longer_shows_is_closed_by_the_set_that_joins_it() -> None:
+    values = [*FLAT, *slower(0.009, 2), *slower(0.002, 6), *slower(0.03, 3)]
+    assert opened(values)[10:] == [
+        *("unconfirmed 10", "step 10", "step 10"),
+        *[None] * 5,
+        *("unconfirmed 18", "step 18", "step 18"),
+    ]
+
+
+def test_a_drop_that_fades_is_closed_for_good_and_a_later_one_adds_to_it() -> None:
+    quiet = [100 + (value - 100) / 10 for value in FLAT]
+    lows = [(0.006, 3), (0.003, 10), (0.006, 4)]
+    values = [*quiet, *((1 - share) * value for share, sets in lows for value in quiet[:sets])]
+    found = opened(values)
+    assert found[10:] == ["unconfirmed 10", *["step 10"] * 3, *[None] * 10, *["step 23"] * 3]
+    last = judged(values)[-1].open
+    assert last is not None
+    assert last.change == pytest.approx(-0.006, abs=0.0003), "against the first level"
+
+
 def test_a_rise_is_never_open_and_a_fall_after_it_is() -> None:
     values = [*FLAT, *slower(-0.05, 5), *FLAT[:3]]
     assert kinds(values) == {10: "step", 15: "step"}
     assert opened(values) == [*[None] * 15, "unconfirmed 15", "step 15", "step 15"]
+
+
+def test_a_level_of_few_sets_is_none_to_fall_from() -> None:
+    values = [*FLAT, *slower(-0.012, 2), *FLAT]
+    assert kinds(values) == {10: "step", 12: "step"}
+    assert opened(values) == [*[None] * 12, "unconfirmed 12", *[None] * 9]
 
 
 @pytest.mark.parametrize("place", [10, 12])

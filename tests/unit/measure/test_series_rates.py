@@ -4,6 +4,7 @@ Made sets with noise alone, with a change, and with noise that the rule does not
 seeds: 0.3 % between sets, 0.2 % between the three runs of a set. ``make golden`` updates the page.
 """
 
+import functools
 import math
 import random
 from collections.abc import Callable, Sequence
@@ -179,6 +180,45 @@ def test_a_drop_that_is_rolled_back_is_closed_and_a_second_drop_is_seen() -> Non
     seen, closed = follows(40, -0.02, 2)
     assert seen >= 0.9
     assert closed == 0
+
+
+class Begins(NamedTuple):
+    """Shares of histories by the begin of what is open five nights after a step."""
+
+    near: float
+    """At most five nights early."""
+    exact: float
+    """Within one night."""
+
+
+@functools.cache
+def begins(tries: int, cases: int, before: int) -> Begins:
+    draw = random.Random(before * 100 + cases)
+    near = exact = 0
+    for _ in range(tries):
+        last = judged(made(draw, cases, before + 5, level=step(-0.02, before)))[0][-1]
+        if last is not None and last.open is not None:
+            since = int(last.open.since.removeprefix("n"))
+            near += since >= before - 5
+            exact += abs(since - before) <= 1
+    return Begins(near / tries, exact / tries)
+
+
+LONG = [(cases, before) for before in (100, 300) for cases in (1, 3, 6)]
+"""Cases, and nights before a step."""
+MANY = 150
+"""Histories that tell a share of 93 % to 2 points."""
+
+
+@pytest.mark.parametrize(("cases", "before"), LONG)
+@pytest.mark.parametrize(
+    ("tries", "wanted"),
+    [(10, 0.8), pytest.param(MANY, 0.93, marks=[pytest.mark.soak, pytest.mark.slow])],
+)
+def test_what_is_open_begins_with_the_step_and_not_with_chance_before_it(
+    tries: int, wanted: float, cases: int, before: int
+) -> None:
+    assert begins(tries, cases, before).near >= wanted
 
 
 def early(tries: int, at: int, size: float) -> float:
@@ -379,6 +419,15 @@ def test_the_page_states_what_is_found_golden() -> None:
         shares = ", ".join(percent(drifting(TRIES, cases, nights)) for nights in (8, 10, 12))
         some = "one case" if cases == 1 else "six cases"
         lines.append(f"| drift of −0.3 % a night by night 8, 10, 12, {some} | {shares} |")
+    lines += [
+        "",
+        "| −2 %, five nights later | cases | at most five nights early | within one night |",
+        "|---|---:|---:|---:|",
+    ]
+    for cases, before in LONG:
+        begun = begins(MANY, cases, before)
+        shares = f"{percent(begun.near)} | {percent(begun.exact)}"
+        lines.append(f"| begin of what is open, after {before} nights | {cases} | {shares} |")
     struct_docs.assert_generated(PAGE, "series-found", "\n".join(lines))
 
 
