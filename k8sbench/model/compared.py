@@ -14,10 +14,13 @@ import msgspec
 from k8sbench.model.group import Group, Spread
 from k8sbench.model.series import Mark, Open
 
-RateChange = Literal["faster", "slower", "no-difference", "undecided", "not-comparable", "one-side"]
+RateChange = Literal[
+    "faster", "slower", "back", "no-difference", "undecided", "not-comparable", "one-side"
+]
 """Verdict of a case.
 
 ``faster``, ``slower``: shown for all cases together. ``no-difference``: none is shown.
+``back``: the older side is a set that differed once, and the newer one is of the level before it.
 ``undecided``: one run on a side, and too few earlier sets.
 """
 
@@ -109,6 +112,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """Number of earlier sets whose spread decides; None: too few, the runs' own spread decides."""
     open: Open | None = None
     """Change from which the case has not recovered with the newer side; None without one."""
+    odd: Mark | None = None
+    """Mark of the older side if the finding is ``back``, else None."""
     since_baseline: SinceBaseline | None = None
     """None without a baseline of the case, and if the newest one has runs of a side."""
     finding: RateChange

@@ -428,11 +428,14 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of a case over its sets: one that is open, else one that the set itself shows."""
+    """A change of a case over its sets: one that is open, else one that the set itself shows.
+
+    Or ``back``: the set before differed once.
+    """
 
     kind: Kind
     since: str
-    """Name of the set that it begins with."""
+    """Name of the set that it begins with; of ``back``, the set before."""
     ratio: float
     """Level from there on ÷ that before − 1."""
     of_set: float | None = None

@@ -10,11 +10,12 @@ DAY = 86400.0
 
 Line = tuple[str, str, str]
 """Values that the sets of a case share, see :attr:`.GroupRow.line`."""
-Kind = Literal["unconfirmed", "step", "once", "drift"]
-"""Kind of a change.
+Kind = Literal["unconfirmed", "step", "once", "back", "drift"]
+"""Kind of a mark.
 
 ``unconfirmed``: the newest set differs, and the next one decides. ``step``: so did the next one.
-``once``: the next one did not. ``drift``: the last sets differ from the first ones, a little each.
+``once``: the next one did not, and is marked ``back``. ``drift``: the last sets differ from the
+first ones, a little each.
 """
 
 
@@ -24,15 +25,24 @@ def night_of(at: float) -> int:
 
 
 class Mark(NamedTuple):
-    """A change that a set shows."""
+    """A difference of a set from those before."""
 
     kind: Kind
     change: float
-    """Median ÷ level of the sets before − 1; of a drift, last ÷ first sets of its level."""
+    """Median ÷ level of the sets before − 1; of a drift, last ÷ first sets of its level.
+
+    Of ``back``, that of the set before.
+    """
     p: float
     """p of the change, corrected for the cases of the night."""
     since: str
-    """Set that it begins with; of a drift, the first set of its level."""
+    """Set that it begins with; of a drift, the first set of its level; of ``back``, the set before.
+    """
+
+    @property
+    def is_change(self) -> bool:
+        """False for a set that differed once, and for the next one."""
+        return self.kind not in ("once", "back")
 
 
 class Open(NamedTuple):
@@ -46,7 +56,7 @@ class Open(NamedTuple):
 
     def includes(self, mark: Mark, *, is_later: bool) -> bool:
         """True for its own mark, and for that of each further drop in a later set."""
-        return mark.since == self.since or (is_later and mark.kind != "once" and mark.change < 0)
+        return mark.since == self.since or (is_later and mark.is_change and mark.change < 0)
 
 
 class Expected(NamedTuple):

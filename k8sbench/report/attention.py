@@ -10,15 +10,16 @@ import msgspec
 
 from k8sbench.model.compared import CaseHistory, Compared, Comparison, Point
 from k8sbench.model.group import MissingIn, Result
+from k8sbench.report import group_words
 
-Kind = Literal["open", "changed", "missing", "invalid"]
+Kind = Literal["open", "changed", "missing", "invalid", "back"]
 """Kind of a finding, in the order of a list.
 
 ``open``: a change downwards from which the case has not recovered. ``changed``: another change of
 its newest set. ``missing``: the newest set of its benchmark lacks it. ``invalid``: its newest set
-has no valid figure.
+has no valid figure. ``back``: the set before its newest one differed once.
 """
-ORDER: Mapping[Kind, int] = {"open": 0, "changed": 1, "missing": 2, "invalid": 3}
+ORDER: Mapping[Kind, int] = {"open": 0, "changed": 1, "missing": 2, "invalid": 3, "back": 4}
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +73,10 @@ def _ended(one: CaseHistory) -> list[Point]:
 
 
 def _changed(one: CaseHistory, ended: Sequence[Point], case: Compared | None) -> Iterator[Noted]:
-    """Yield the open change of a case, else one of its newest set."""
+    """Yield the open change of a case, else what its newest set shows.
+
+    Where too few sets are there to judge, the comparison of the newest two shows it.
+    """
     newest = ended[-1].group.key
     kind: Kind = "changed"
     words: str
@@ -86,7 +90,8 @@ def _changed(one: CaseHistory, ended: Sequence[Point], case: Compared | None) ->
         change = still.change
         since = still.since
     elif marks:
-        words = marks[-1].kind
+        kind = "changed" if marks[-1].is_change else "back"
+        words = marks[-1].kind if marks[-1].is_change else ""
         change = marks[-1].change
         since = marks[-1].since
     elif _shows(case, newest.id):
@@ -98,7 +103,7 @@ def _changed(one: CaseHistory, ended: Sequence[Point], case: Compared | None) ->
     yield Noted(
         kind=kind,
         series=one,
-        label=kind,
+        label=group_words.BACK if kind == "back" else kind,
         words=words,
         set_name=newest.set_name,
         since=since,
@@ -108,8 +113,10 @@ def _changed(one: CaseHistory, ended: Sequence[Point], case: Compared | None) ->
 
 
 def _shows(case: Compared | None, newest: str) -> TypeGuard[Compared]:
-    """True if a comparison shows a change of the newest group of a case."""
-    if case is None or case.b is None or case.finding not in ("faster", "slower"):
+    """True if a comparison of two sets alone shows a change of the newest group of a case."""
+    if case is None or case.b is None or case.earlier_sets is not None:
+        return False
+    if case.finding not in ("faster", "slower"):
         return False
     return newest in {group.key.id for group in case.b.groups}
 

@@ -11,7 +11,16 @@ from typing import Any, Literal
 
 from k8sbench.model import times
 from k8sbench.model.gpu_metrics import ROW_FIGURES
-from k8sbench.model.group import IMPORTED, SCRATCH, Deviation, Figure, Group, Result, Spread
+from k8sbench.model.group import (
+    IMPORTED,
+    SCRATCH,
+    Changed,
+    Deviation,
+    Figure,
+    Group,
+    Result,
+    Spread,
+)
 from k8sbench.model.plain_text import ABSENT, counted, share, significant
 from k8sbench.report import formats, group_words
 from k8sbench.report.group_words import (
@@ -207,18 +216,23 @@ def _describe_sets(result: Result) -> dict[str, str]:
         note = f"newer: set {later.set_name}, {later.state}, has no figure"
         words[f"newer {later.state}"] = note
     if (changed := result.changed) is not None:
-        size = f"{abs(100 * changed.ratio):.1f} %"
-        kind = "faster" if changed.ratio > 0 else "slower"
-        how = "" if changed.kind == "step" else f" ({changed.kind})"
-        mark = f"◀ {formats.signed_percent(changed.ratio)}"
-        if changed.of_set is not None:
-            mark += f", this set {formats.signed_percent(changed.of_set)}"
-            how += f"; the set itself is {100 * changed.of_set:.1f} % faster"
-        words[mark] = (
-            f"{size} {kind} since {changed.since}{how}; see k8sbench history"
-            f" {result.group.key.benchmark}"
-        )
+        mark, note = _describe_change(changed)
+        words[mark] = f"{note}; see k8sbench history {result.group.key.benchmark}"
     return words
+
+
+def _describe_change(changed: Changed) -> tuple[str, str]:
+    """Write a change, and what it is."""
+    kind = "faster" if changed.ratio > 0 else "slower"
+    size = f"{abs(100 * changed.ratio):.1f} % {kind}"
+    if changed.kind == "back":
+        return group_words.BACK, f"{size} in {changed.since} alone"
+    how = "" if changed.kind == "step" else f" ({changed.kind})"
+    mark = f"◀ {formats.signed_percent(changed.ratio)}"
+    if changed.of_set is not None:
+        mark += f", this set {formats.signed_percent(changed.of_set)}"
+        how += f"; the set itself is {100 * changed.of_set:.1f} % faster"
+    return mark, f"{size} since {changed.since}{how}"
 
 
 def _full_verdict(result: Result) -> Cell:

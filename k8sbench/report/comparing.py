@@ -31,6 +31,7 @@ MOST_NAMED = 3
 
 
 NOT_SHOWN = {
+    "back": (f"is {group_words.BACK}", f"are {group_words.BACK}"),
     "no-difference": ("shows no change", "show no change"),
     "undecided": ("is undecided", "are undecided"),
     "no-figure": ("has no figure on a side", "have no figure on a side"),
@@ -49,7 +50,11 @@ def verdict(case: Compared) -> str:
         return "REGRESSION"
     if case.finding == "one-side":
         return "only in B" if case.a is None else "only in A"
-    words = {"no-difference": NO_DIFFERENCE, "not-comparable": "not comparable"}
+    words = {
+        "back": group_words.BACK,
+        "no-difference": NO_DIFFERENCE,
+        "not-comparable": "not comparable",
+    }
     return words.get(case.finding, case.finding)
 
 
@@ -301,6 +306,9 @@ def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
             size = formats.signed_percent(case.open.change)
             since = f"{size} since {case.open.since} ({case.open.kind})"
             lines.append(f"{name}: {since}, still open with {newer}.")
+        if case.odd is not None:
+            size = formats.signed_percent(case.odd.change)
+            lines.append(f"{name}: {size} in {case.odd.since} alone.")
     lines += _since_baselines(compared, names)
     causes: dict[str, list[str]] = {}
     for case, name in zip(compared.cases, names, strict=True):
@@ -429,6 +437,7 @@ def case_fields(case: Compared, name: str) -> dict[str, Any]:
         "b": _side(case.b),
         **{name: getattr(case, name) for name in _OF_COMPARED},
         "open": None if case.open is None else case.open._asdict(),
+        "odd": None if case.odd is None else case.odd._asdict(),
         "since_baseline": case.since_baseline and msgspec.structs.asdict(case.since_baseline),
         "not_comparable": list(case.not_comparable),
         "notes": list(case.notes),

@@ -22,6 +22,9 @@ from k8sbench.report import formats
 if TYPE_CHECKING:
     from k8sbench.measure.group.node_check import JudgedNodes, NodeLimits
 
+BACK = "back after one night"
+"""Verdict of a case whose set before differed once."""
+
 
 NO_GPU = "CPU processes: no GPU was used"
 """Reason why a row has no number of GPUs."""

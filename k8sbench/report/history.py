@@ -76,6 +76,8 @@ def change(point: Point, series: CaseHistory) -> Cell:
 def marked(mark: Mark) -> str:
     """Write a mark: ``◀ −5.0 %``, ``−5.0 % (once)``."""
     change = formats.signed_percent(mark.change)
+    if mark.kind == "back":
+        return f"{group_words.BACK} ({change} in {mark.since})"
     if mark.kind == "once":
         return f"{change} (once)"
     ends = {"unconfirmed": " (unconfirmed)", "drift": f" since {mark.since} (drift)"}

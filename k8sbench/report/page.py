@@ -216,8 +216,8 @@ def _between(case: Compared | None) -> str:
 
 def _colour(one: Noted) -> str:
     """Return the colour of a finding."""
-    if one.kind == "missing":
-        return "warn"
+    if one.kind in ("missing", "back"):
+        return "warn" if one.kind == "missing" else "soft"
     return "faster" if (one.change or 0.0) > 0 else "slower"
 
 

@@ -286,7 +286,7 @@ def _set(point: Point, axis: TimeAxis, has_words: bool) -> Dot:
     """Place a set of a case; its change is against the sets before."""
     group, spread = point.group, point.group.spread
     assert spread is not None
-    mark = point.mark
+    mark = None if point.mark is None or point.mark.kind == "back" else point.mark
     change = "" if mark is None else formats.signed_percent(mark.change)
     day = f" ({formats.days([point.at])})" if group.dates else ""
     text = f"{group.key.set_name}{day}: {_figure(spread, group.unit)}{change and f', {change}'}"

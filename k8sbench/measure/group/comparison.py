@@ -5,7 +5,8 @@ The test is Student's on logarithms of throughputs, corrected for all cases
 where the spread between the case's earlier sets is known
 (:mod:`~k8sbench.measure.group.series`), it decides, also for one run; elsewhere the spread of the
 runs does, and a change smaller than the floor is none. A regression is a case found slower whose
-ratio is beyond the limit.
+ratio is beyond the limit. A case whose older side is a set that differed once is back, if no set
+since then shows a change.
 The same differences forbid a ratio as between frameworks, except those that cannot be known of one
 and the same program.
 """
@@ -91,6 +92,8 @@ def _compared(
     lines = {group.row.line for group in (*a.groups, *b.groups)}
     judged = {} if earlier is None else _judged(newer, lines, earlier)
     _decide(cases, judged, limit, floor)
+    if earlier is not None:
+        _find_back(cases, earlier, a_is_newer=a_is_newer)
     return Comparison(
         a=a.name,
         b=b.name,
@@ -168,6 +171,36 @@ def _decide(
             cases[place] = msgspec.structs.replace(case, open=one.open)
         if case.ratio is not None and place not in found:
             cases[place] = msgspec.structs.replace(cases[place], finding="undecided")
+
+
+def _find_back(cases: list[Compared], earlier: Earlier, *, a_is_newer: bool) -> None:
+    """Replace each case whose older side differed once, and whose newer one does not."""
+    spans: dict[int, tuple[GroupRow, GroupRow]] = {}
+    for place, case in enumerate(cases):
+        older, newer = (case.b, case.a) if a_is_newer else (case.a, case.b)
+        if case.ratio is not None and older is not None and newer is not None:
+            first, last = older.groups[-1].row, newer.groups[-1].row
+            if len(older.groups) == 1 and first.line == last.line and first.began < last.began:
+                spans[place] = first, last
+    marks = earlier.judged(first for first, _ in spans.values())
+    for place, (first, last) in spans.items():
+        odd = marks[first.group_id].mark
+        if odd is None or odd.kind != "once":
+            continue
+        line = first.line
+        between = (row for row in earlier.rows if first.began < row.began < last.began)
+        since = earlier.judged([*(row for row in between if row.line == line), last])
+        if _is_of_level(since[last.group_id]) and not any(
+            one.mark is not None and one.mark.is_change for one in since.values()
+        ):
+            cases[place] = msgspec.structs.replace(
+                cases[place], finding="back", odd=odd, regression=False
+            )
+
+
+def _is_of_level(judged: Judged) -> bool:
+    """True if a set was judged, and is part of its level."""
+    return judged.expected is not None and (judged.mark is None or judged.mark.kind != "once")
 
 
 class _Test(NamedTuple):

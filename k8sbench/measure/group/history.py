@@ -74,7 +74,7 @@ def history(case: Sequence[GroupRow], shown: Sequence[GroupRow], known: KnownGro
 def changes(fitting: Iterable[GroupRow], known: KnownGroups) -> list[CaseChange]:
     """Return the changes that the sets of some cases show, the newest first.
 
-    Sets that differed once are no changes.
+    A set that differed once is no change.
     """
     rows = {row.group_id: row for row in fitting if nights.counts(row)}
     judged = known.judged(rows.values())
@@ -91,7 +91,7 @@ def changes(fitting: Iterable[GroupRow], known: KnownGroups) -> list[CaseChange]
     marks = {
         group_id: one.mark
         for group_id, one in judged.items()
-        if one.mark is not None and one.mark.kind != "once"
+        if one.mark is not None and one.mark.is_change
     }
 
     def is_open(row: GroupRow, mark: Mark) -> bool:

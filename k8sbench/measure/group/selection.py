@@ -319,7 +319,7 @@ def _changed(judged: Judged) -> Changed | None:
     if shown is None or shown.kind == "once":
         return None
     of_set = None
-    if judged.open is not None and own is not None and own.kind != "once" and own.change > 0:
+    if judged.open is not None and own is not None and own.is_change and own.change > 0:
         of_set = own.change
     return Changed(kind=shown.kind, since=shown.since, ratio=shown.change, of_set=of_set)
 

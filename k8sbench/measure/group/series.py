@@ -11,6 +11,7 @@ since the last change:
 3. A set outside the prediction interval of its level, corrected for the night, is *unconfirmed*.
 4. The next set confirms it, to the same side: a *step*, and both begin a new level. Otherwise the
    set differed *once*. It is part of no level, and counts in the spread as at most four times it.
+   If the next set is of the level, the case is *back*.
 5. The first level is divided once, backwards: a step among the first sets is found.
 6. A *drift* is the difference of a level's last sets from its first.
 
@@ -119,8 +120,8 @@ class CaseState(msgspec.Struct):
     """First set of the level."""
     is_first: bool = True
     """True until the first level has been divided or left."""
-    names: list[tuple[str, str]] = []
-    """Group ids and sets of the first level, while it may be divided."""
+    names: list[tuple[str, str, Mark | None]] = []
+    """Group ids, sets and marks of the first level, while it may be divided."""
     pending: _Pending | None = None
     runs: list[tuple[int, float | None]] = []
     """Numbers of runs of the newest sets, and the variance of a run."""
@@ -132,7 +133,7 @@ class CaseState(msgspec.Struct):
     fallen: Open | None = None
     """The open change, whether or not it is relevant."""
 
-    def join(self, value: float, row: GroupRow) -> None:
+    def join(self, value: float, row: GroupRow, mark: Mark | None = None) -> None:
         """Add a set to the level."""
         if self.level:
             self.differ((value - self.level[-1]) ** 2)
@@ -143,7 +144,7 @@ class CaseState(msgspec.Struct):
         if len(self.first) < FEWEST:
             self.first = [*self.first, value]
         if self.is_first and self.count < DIVIDED.stop:
-            self.names = [*self.names, (row.group_id, row.set_name)]
+            self.names = [*self.names, (row.group_id, row.set_name, mark)]
 
     def differ(self, square: float) -> None:
         """Add a squared difference of two sets."""
@@ -165,7 +166,7 @@ class CaseState(msgspec.Struct):
 
     def known_marks(self) -> dict[str, Mark | None]:
         """Return the marks of the sets that later ones may mark otherwise, by group id."""
-        known: dict[str, Mark | None] = {group_id: None for group_id, _ in self.names}
+        known = {group_id: mark for group_id, _, mark in self.names}
         if self.pending is not None:
             known[self.pending.group_id] = self.pending.mark("unconfirmed")
         return known
@@ -276,7 +277,7 @@ class Judge:
         """Add a set to its case: to the level, as a set that differs, or as part of a step."""
         if self._confirms(one, night):
             return
-        self._end_pending(one)
+        ended = self._end_pending(one)
         if p <= ALPHA:
             change = math.expm1(one.value - one.expected.level)
             row = one.row
@@ -284,7 +285,10 @@ class Judge:
             one.state.pending = pending
             self._mark(row.group_id, pending.mark("unconfirmed"))
             return
-        one.state.join(one.value, one.row)
+        mark = None if ended is None else ended.mark("back")
+        if mark is not None:
+            self._mark(one.row.group_id, mark)
+        one.state.join(one.value, one.row, mark)
         if not self._divide(one, night):
             self._drift(one, night)
         _recover(one, night)
@@ -313,16 +317,17 @@ class Judge:
         _follow(one, mark, _Reference(before, night.weight(sets), pending.began), night)
         return True
 
-    def _end_pending(self, one: _Set) -> None:
-        """Say of a set that was not confirmed that it differed once."""
+    def _end_pending(self, one: _Set) -> _Pending | None:
+        """Say of a set that was not confirmed that it differed once; return it."""
         pending = one.state.pending
         if pending is None:
-            return
+            return None
         # A case that has become noisier is found out by its odd sets.
         most = MOST_ODD * one.expected.variance
         one.state.differ(2 * min((pending.value - one.expected.level) ** 2, most))
         self._mark(pending.group_id, pending.mark("once"))
         one.state.pending = None
+        return pending
 
     def _divide(self, one: _Set, night: _Night) -> bool:
         """Divide a first level at its most unlike place, if chance does not explain it."""
@@ -336,7 +341,7 @@ class Judge:
             return False
         before = state.level[:place]
         after = state.level[place:]
-        group_id, since = state.names[place]
+        group_id, since, _ = state.names[place]
         state.begin(after, since, before)
         state.differences = [*_squares(before), *_squares(after)]
         mark = Mark("step", math.expm1(_mean(after) - _mean(before)), p, since)

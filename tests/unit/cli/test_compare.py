@@ -326,6 +326,27 @@ def test_a_history_marks_the_change(fill: Fill, typed: Typed) -> None:
     assert len(rows) == 16
 
 
+@pytest.mark.parametrize("odd", [96.0, 104.0])
+def test_every_answer_says_that_a_case_is_back_after_one_night(
+    fill: Fill, typed: Typed, odd: float
+) -> None:
+    fill(sets([*FLAT, odd, 100.1]))
+    words = ("compare", "n10", "n11", "--fail-on-regression=2%")
+    code, out, _ = typed(*words)
+    assert (code, " is back after one night." in out) == (0, True)
+    (case,) = json.loads(typed(*words, "-o", "json")[1])["cases"]
+    assert (case["finding"], case["odd"]["since"]) == ("back", "n10")
+    (series,) = json.loads(typed("history", "resnet50", "-o", "json")[1])["series"]
+    marks = {p["set"]: (p["mark"], p["since"]) for p in series["points"] if p["mark"]}
+    assert marks == {"n10": ("once", "n10"), "n11": ("back", "n10")}
+    last = typed("history", "resnet50")[1].splitlines()[-1]
+    assert "back after one night" in last
+    assert json.loads(typed("history", "-o", "json")[1])["changes"] == []
+    (row,) = json.loads(typed("results", "-o", "json")[1])["rows"]
+    assert (row["changed"]["kind"], row["changed"]["since"]) == ("back", "n10")
+    assert "valid; back after one night" in typed("results")[1]
+
+
 def test_a_history_is_of_what_is_asked_for(fill: Fill, typed: Typed) -> None:
     fill([*sets(FLAT[:2], case="1x1"), *sets(FLAT[:3], case="1x8")])
     cases = json.loads(typed("history", "resnet50", "--case=1x8", "-o", "json")[1])["series"]

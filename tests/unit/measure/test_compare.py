@@ -101,6 +101,33 @@ def test_sets_that_differ_from_day_to_day_show_less_than_their_runs() -> None:
     assert only(old(a), new(b), among=others).earlier_sets is None
 
 
+@pytest.mark.parametrize("odd", [96.0, 104.0])
+def test_a_case_is_back_whose_older_side_differed_once(odd: float) -> None:
+    days = earlier(100.0, 100.1, 99.9, 100.0, 100.1)
+    a, b = ((rate, rate * 1.001, rate * 0.999) for rate in (odd, 100.0))
+    found = only(old(a), new(b), 0.02, among=days)
+    assert (found.finding, found.regression) == ("back", False)
+    assert present(found.ratio) == pytest.approx(100 / odd, abs=0.001)
+    assert present(found.odd).since == "old"
+    assert present(found.odd).change == pytest.approx(odd / 100 - 1, abs=0.001)
+    # Whichever side is given first.
+    found = only(new(b), old(a), 0.02, among=days)
+    assert (found.finding, found.regression) == ("back", False)
+
+
+def test_a_case_that_changed_after_one_odd_set_is_not_back() -> None:
+    days = earlier(100.0, 100.1, 99.9, 100.0, 100.1)
+    odd, low = ((rate, rate * 1.001, rate * 0.999) for rate in (104.0, 95.0))
+    flat = groups(repeats((100.0, 100.1, 99.9), set_name="flat", at=START + 1e5))
+    lower = groups(repeats(low, set_name="lower", at=START + 2e5))
+    found = only(old(odd), new(low), 0.02, among=[*days, *flat, *lower])
+    assert (found.finding, found.regression, found.odd) == ("slower", True, None)
+    # Nor is one whose newer set is odd, too.
+    after = groups(repeats((100.0, 100.1, 99.9), set_name="after", at=START + 2e6))
+    found = only(old(odd), new(low), 0.02, among=[*days, *flat, *after])
+    assert (found.finding, found.odd) == ("slower", None)
+
+
 def test_what_one_case_shows_alone_many_cases_may_not_show_together() -> None:
     near = (98.0, 98.7, 99.3, 99.8, 101.2)
     assert only(old(), new(near), 0.01).regression

@@ -98,6 +98,17 @@ def test_an_older_set_has_the_mark_that_later_sets_gave_it() -> None:
     assert gone.changed is None
 
 
+def test_a_row_says_that_its_case_is_back_after_one_night() -> None:
+    runs = [night(n, 93.0 if n == 9 else 100.0 + n % 3 / 10) for n in range(1, 11)]
+    (result,) = report(runs, Wanted()).results
+    assert result.changed is not None
+    assert (result.changed.kind, result.changed.since) == ("back", "night-9")
+    assert result.changed.ratio == pytest.approx(-0.07, abs=0.01)
+    (table,) = layout.tables([result], ())
+    assert table.rows[0][-1].text.startswith("valid; ")
+    assert table.rows[0][-1].notes
+
+
 @pytest.mark.parametrize(
     ("sort", "cases"),
     [

@@ -43,8 +43,17 @@ def slower(share: float, sets: int) -> list[float]:
 def test_a_set_that_differs_is_unconfirmed_until_the_next_one_decides() -> None:
     assert kinds([*FLAT, 95.0]) == {10: "unconfirmed"}
     assert kinds([*FLAT, 95.0, 95.2]) == {10: "step"}
-    assert kinds([*FLAT, 95.0, 100.1]) == {10: "once"}
+    assert kinds([*FLAT, 95.0, 100.1]) == {10: "once", 11: "back"}
+    assert kinds([*FLAT, 95.0, 105.0, 100.1]) == {10: "once", 11: "once", 12: "back"}
     assert kinds([*FLAT, 95.0, 98.9, 100.1])[10] == "once", "nearer to the level than to the first"
+
+
+def test_the_set_after_one_that_differed_has_its_change_and_its_name() -> None:
+    odd, back = (one.mark for one in judged([*FLAT, 95.0, 100.1])[10:])
+    assert odd is not None
+    assert back == odd._replace(kind="back")
+    assert odd.since == "night-010"
+    assert odd.change == pytest.approx(-0.05, abs=0.002)
 
 
 def test_two_sets_that_chance_explains_together_are_no_step() -> None:
@@ -193,11 +202,12 @@ def test_a_set_without_a_final_speed_is_no_part_of_a_series(name: str, value: An
 
 def test_a_store_that_grows_is_judged_as_one_that_is_judged_anew() -> None:
     draw = random.Random(3)
+    odd = {(2, 2), (2, 12), (3, 6)}
     made = [
         night(n, f"{case}x8", [100 * (1 - drop) + draw.gauss(0, 0.4)]).row
         for n in range(24)
         for case in range(1, 5)
-        for drop in [0.03 if (case == 1 and n >= 9) or (case == 2 and n in (2, 12)) else 0.0]
+        for drop in [0.03 if (case, n) in odd or (case == 1 and n >= 9) else 0.0]
     ]
     kept: dict[str, Judged] = {}
     snapshot = Snapshot()
@@ -210,7 +220,7 @@ def test_a_store_that_grows_is_judged_as_one_that_is_judged_anew() -> None:
         kept |= played.judged
         snapshot = played.snapshot
         assert kept == nights.judge(made[: n + 1])
-    assert {one.mark.kind for one in kept.values() if one.mark} >= {"step", "once"}
+    assert {one.mark.kind for one in kept.values() if one.mark} >= {"step", "once", "back"}
 
 
 def test_a_change_of_an_earlier_night_is_judged_anew() -> None:

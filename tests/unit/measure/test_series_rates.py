@@ -69,7 +69,8 @@ def judged(
 
 
 def kinds(case: Sequence[Judged | None]) -> dict[int, str]:
-    return {n: one.mark.kind for n, one in enumerate(case) if one is not None and one.mark}
+    marks = {n: one.mark for n, one in enumerate(case) if one is not None and one.mark}
+    return {n: mark.kind for n, mark in marks.items() if mark.kind != "back"}
 
 
 def made(

@@ -4,13 +4,15 @@ import random
 from collections.abc import Callable
 
 import msgspec
+import pytest
 
 from k8sbench.measure.group import selection
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.group import Group
 from k8sbench.report.attention import Noted, noted
 from tests.unit.measure import nights
-from tests.unit.measure.grouped import Grouped
+from tests.unit.measure.grouped import Grouped, newest_sets
+from tests.unit.measure.histories import FLAT
 from tests.unit.report import pages
 from tests.unit.report.factory import reject
 
@@ -73,6 +75,26 @@ def test_a_confirmed_rise_is_reported_once() -> None:
     assert words == {9: ["unconfirmed"], 10: ["step"], 11: []}
 
 
+@pytest.mark.parametrize("odd", [0.96, 1.04])
+def test_a_case_that_is_back_after_one_night_has_not_changed(odd: float) -> None:
+    def level(night: int, case: int) -> float:
+        return odd if case == 0 and night == 10 else 1.0
+
+    (one,) = found(12, 3, level=level)
+    assert (one.kind, one.set_name, one.since) == ("back", "night-011", "night-010")
+    assert one.change == pytest.approx(odd - 1, abs=0.005)
+    assert found(13, 3, level=level) == []
+
+
+def test_two_sets_that_differ_within_the_usual_spread_are_no_change() -> None:
+    rates = [*FLAT, *FLAT, 100.55, 99.45]
+    groups = [nights.night(n, "1x8", [rate]) for n, rate in enumerate(rates)]
+    compared = newest_sets(groups)
+    assert compared is not None
+    assert [case.finding for case in compared.cases] == ["slower"]
+    assert findings(groups) == []
+
+
 def test_what_two_sets_alone_show_is_a_change() -> None:
     (one,) = found(2, 3, level=lambda night, case: 1.0 - 0.1 * night * (case == 0))
     assert (one.kind, one.words) == ("changed", "slower")
@@ -84,7 +106,8 @@ def test_a_missing_case_is_one_that_a_set_of_the_same_cases_lacks() -> None:
     def kept(night: int, case: int) -> bool:
         return case != 1 or night < 5
 
-    assert short(found(9, 3, kept=kept)) == [("missing", "2x8", "night-004", "night-005")]
+    (one,) = (one for one in found(9, 3, kept=kept) if one.kind != "back")
+    assert short([one]) == [("missing", "2x8", "night-004", "night-005")]
 
 
 def test_sets_of_other_cases_lack_nothing() -> None:
@@ -103,7 +126,7 @@ def test_a_case_without_a_figure_says_since_when_and_why() -> None:
     assert one.words == "gpu-shared"
 
 
-def test_open_comes_first_then_changes_missing_and_invalid() -> None:
+def test_open_comes_first_then_changes_missing_invalid_and_back() -> None:
     made = pages.nightly(30, 7, change=pages.troubled)
     kinds = [one.kind for one in noted(made.series, made.compared, made.results)]
-    assert kinds == ["open", "open", "changed", "changed", "missing", "invalid"]
+    assert kinds == ["open", "open", "changed", "missing", "invalid", "back"]

@@ -65,7 +65,11 @@ def test_a_comparison_in_words_is_golden(mixed: Comparison) -> None:
     assert max(map(len, text.splitlines())) <= width
     assert comparing.markdown(mixed).startswith(f"A: a, B: b. {answer}")
     github = comparing.github(mixed)
-    parts = (text, comparing.text(few, width=width), github, ET.tostring(suite, "unicode") + "\n")
+    among = groups(sets([100.0, 100.1, 99.9, 100.0, 100.1]))
+    odd = repeats((96.0, 96.1, 95.9), set_name="odd", at=START + 5e5)
+    back = compared(odd, new((100.0, 100.1, 99.9)), 0.03, among=among)
+    texts = [comparing.text(one, width=width) for one in (mixed, few, back)]
+    parts = (*texts, github, ET.tostring(suite, "unicode") + "\n")
     goldens.check(Path(__file__).parent / "golden" / "comparing.txt", "\n".join(parts))
 
 

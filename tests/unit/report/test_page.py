@@ -132,13 +132,14 @@ def noted(made: page.Page) -> list[list[str]]:
 def test_the_page_opens_with_what_somebody_should_look_at() -> None:
     made = pages.nightly(30, 7, 2, change=pages.troubled)
     root = tree(made)
-    assert head_of(root).findtext("p") == "4 open, 2 changed, 1 missing, 1 rejected."
+    counts = ("4 open", "1 changed", "1 missing", "1 rejected", "1 back after one night")
+    assert head_of(root).findtext("p") == f"{', '.join(counts)}."
     rows = noted(made)
     assert [row[1] for row in rows] == [
         *("open step", "open step", "open unconfirmed", "open unconfirmed"),
-        *("changed unconfirmed", "changed faster", "missing ", "rejected gpu-shared"),
+        *("changed unconfirmed", "missing ", "rejected gpu-shared", "back after one night "),
     ]
-    step, *_, faster, _, missing, rejected = rows
+    step, *_, faster, missing, rejected, _ = rows
     assert step[0] == "bench0 pytorch fp32 1x8"
     assert step[2].startswith("−6.")
     assert (step[4], step[5]) == ("night-020", "night-029")
@@ -189,6 +190,24 @@ def test_of_several_gpu_models_each_open_change_names_its_own() -> None:
     listed = [name for names in told for name in re.split(", | and ", names)]
     assert len(listed) == 4
     assert set(listed) <= names
+
+
+@pytest.mark.parametrize("odd", [0.96, 1.04])
+@pytest.mark.parametrize(("lang", "label"), [("en", "back after one night"), ("zh", "一晚后恢复")])
+def test_a_case_that_is_back_after_one_night_is_neither_red_nor_green(
+    odd: float, lang: str, label: str
+) -> None:
+    def change(night: int, group: Group) -> Group:
+        is_odd = group.key.case == "1x8" and night == 28
+        return pages.scaled(group, odd if is_odd else 1.0)
+
+    made = msgspec.structs.replace(pages.nightly(30, 3, change=change), lang=lang)
+    *_, row = noted(made)
+    assert (row[0], row[1].strip()) == ("bench0 pytorch fp32 1x8", label)
+    assert row[4:6] == ["night-028", "night-029"]
+    root = tree(made)
+    assert [one.get("class") for one in head_of(root).iter("b")][-1] == "soft"
+    assert f"1 {label}" in (head_of(root).findtext("p") or "").replace(" 项", " ")
 
 
 def test_a_finding_leads_to_its_row() -> None:

@@ -102,6 +102,14 @@ def test_a_case_over_its_sets_shows_steps_and_sets_that_differ_once() -> None:
     assert plot.over_sets(known, time_axis(known)) == []
 
 
+def test_the_set_after_one_that_differed_once_is_drawn_as_any_other() -> None:
+    level = lambda night, _: 0.932 if night == 9 else 1.0  # noqa: E731
+    groups = nights(random.Random(7), 11, noise=0.0005, days=0.001, level=level)
+    (panel,) = drawn(groups).panels
+    (line,) = panel.lines
+    assert [n for n, point in enumerate(line.points) if point.kind] == [9]
+
+
 def test_the_legend_explains_what_is_drawn() -> None:
     calm = nights(random.Random(7), 8, noise=0.0005)
     assert [key.kind for key in drawn(calm).keys] == ["text", "soft"]
