@@ -21,6 +21,7 @@ from k8sbench.lifecycle.context import Note
 from k8sbench.measure.group import (
     causes,
     comparison,
+    missing,
     nights,
     selection,
     sides,
@@ -177,15 +178,18 @@ def held_against(where: str | None, name: str) -> dict[tuple[str, ...], Held]:
 def open_changes(where: str | None) -> dict[tuple[str, ...], float]:
     """Return the present level of each case with an open change ÷ the level before it.
 
-    By :func:`.comparison.labels`; of several cases with the same labels, the lowest.
+    By :func:`.comparison.labels`; of several cases with the same labels, the lowest. Cases that are
+    not measured any more are left out.
     """
     with stores.open_readonly(where, lambda _: None) as store:
         groups = StoredGroups(store, lambda _: None)
         newest = nights.newest(groups.rows)
         judged = groups.judged(newest.values())
+        open_rows = [row for row in newest.values() if judged[row.group_id].open is not None]
+        lacking = missing.in_newer_sets(open_rows, groups.rows)
+        gone = {name for name, one in lacking.items() if one.gone}
         found: dict[tuple[str, ...], float] = {}
-        open_rows = (row for row in newest.values() if judged[row.group_id].open is not None)
-        for group in groups.groups(open_rows):
+        for group in groups.groups(row for row in open_rows if row.group_id not in gone):
             still = judged[group.key.id].open
             if still is not None:
                 labels = comparison.labels(group.plan)

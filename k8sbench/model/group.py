@@ -451,7 +451,7 @@ class Newer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MissingIn(msgspec.Struct, frozen=True, kw_only=True):
-    """Newer sets that lack the case of a row."""
+    """Newer sets that lack the case of a row, see :mod:`k8sbench.measure.group.missing`."""
 
     since: str
     """The oldest of them."""
@@ -461,6 +461,8 @@ class MissingIn(msgspec.Struct, frozen=True, kw_only=True):
     """Number of them."""
     behind_s: float
     """Seconds between the row's set and the newest of them."""
+    gone: bool = False
+    """True if the case is not measured any more."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -481,7 +483,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     changed: Changed | None = None
     """Change that is open with this set, or that it shows; None without one."""
     missing_in: MissingIn | None = None
-    """Newer sets of its kind that lack its case; None if none does."""
+    """Newer sets that lack its case; None if none does."""
+    behind_s: float | None = None
+    """Seconds by which its set is older than the newest one shown; None if of the same night."""
     newer: Newer | None = None
     """Newest set of the case if newer than the row's, else None."""
     deviations: tuple[Deviation, ...] | None = None

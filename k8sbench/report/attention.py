@@ -10,14 +10,16 @@ import msgspec
 
 from k8sbench.model.compared import CaseHistory, Compared, Comparison, Point
 from k8sbench.model.group import MissingIn, Result
-from k8sbench.report import group_words
+from k8sbench.model.series import Open
+from k8sbench.report import formats, group_words
 
 Kind = Literal["open", "changed", "missing", "invalid", "back"]
 """Kind of a finding, in the order of a list.
 
 ``open``: a change downwards from which the case has not recovered. ``changed``: another change of
-its newest set. ``missing``: the newest set of its benchmark lacks it. ``invalid``: its newest set
-has no valid figure. ``back``: the set before its newest one differed once.
+its newest set. ``missing``: newer sets lack it, or it is open and not measured any more.
+``invalid``: its newest set has no valid figure. ``back``: the set before its newest one differed
+once.
 """
 ORDER: Mapping[Kind, int] = {"open": 0, "changed": 1, "missing": 2, "invalid": 3, "back": 4}
 
@@ -61,8 +63,12 @@ def noted(
         if ended := _ended(one):
             ids = [point.group.key.id for point in reversed(ended)]
             case = next((compared[name] for name in ids if name in compared), None)
+            lacking = next((missing[name] for name in ids if name in missing), None)
+            if lacking is not None and lacking.gone and one.open is not None:
+                found.append(_gone(one, one.open))
+                continue
             found += _changed(one, ended, case)
-            found += [_missing(one, missing[name]) for name in ids if name in missing]
+            found += [] if lacking is None else [_missing(one, lacking)]
             found += _invalid(one, ended)
     return sorted(found, key=lambda it: (ORDER[it.kind], -abs(it.change or 0.0)))
 
@@ -121,13 +127,28 @@ def _shows(case: Compared | None, newest: str) -> TypeGuard[Compared]:
     return newest in {group.key.id for group in case.b.groups}
 
 
-def _missing(one: CaseHistory, gone: MissingIn) -> Noted:
+def _missing(one: CaseHistory, lacking: MissingIn) -> Noted:
     return Noted(
         kind="missing",
         series=one,
         label="missing",
         set_name=one.points[-1].group.key.set_name,
-        since=gone.since,
+        since=lacking.since,
+    )
+
+
+def _gone(one: CaseHistory, still: Open) -> Noted:
+    """Return an open case that is not measured any more."""
+    name = one.points[-1].group.key.set_name
+    change = formats.signed_percent(still.change)
+    return Noted(
+        kind="missing",
+        series=one,
+        label="not measured",
+        words=f"since {name} (open: {change} since {still.since})",
+        set_name=name,
+        since=still.since,
+        change=still.change,
     )
 
 

@@ -204,14 +204,17 @@ def _verdict(result: Result) -> Cell:
 
 
 def _describe_sets(result: Result) -> dict[str, str]:
-    """Write the change over the case's sets, or newer runs without a figure."""
+    """Write the change over the case's sets, its age, or newer runs without a figure."""
     words = {}
+    name = result.group.key.set_name
     if (gone := result.missing_in) is not None:
-        age = times.duration(60 * round(gone.behind_s / 60))
         newer = counted(gone.sets, "newer set", ("lacks", "lack"))
         words[f"missing in {gone.set_name}"] = (
-            f"the row is of set {result.group.key.set_name}, {age} older; {newer} it"
+            f"the row is of set {name}, {_age(gone.behind_s)} older; {newer} it"
         )
+    elif result.behind_s is not None:
+        age = _age(result.behind_s)
+        words[f"{age} older"] = f"the row is of set {name}, {age} older than the newest set"
     if (later := result.newer) is not None:
         note = f"newer: set {later.set_name}, {later.state}, has no figure"
         words[f"newer {later.state}"] = note
@@ -219,6 +222,10 @@ def _describe_sets(result: Result) -> dict[str, str]:
         mark, note = _describe_change(changed)
         words[mark] = f"{note}; see k8sbench history {result.group.key.benchmark}"
     return words
+
+
+def _age(seconds: float) -> str:
+    return times.duration(60 * round(seconds / 60))
 
 
 def _describe_change(changed: Changed) -> tuple[str, str]:

@@ -25,7 +25,8 @@ from k8sbench.cli.options import (
 from k8sbench.cli.rows import exit_code
 from k8sbench.cli.terminal import output
 from k8sbench.measure.group.comparison import FLOOR
-from k8sbench.measure.group.selection import GONE, Sort, Wanted
+from k8sbench.measure.group.missing import GONE
+from k8sbench.measure.group.selection import Sort, Wanted
 from k8sbench.model.errors import (
     REGRESSION_EXIT_CODE,
     REJECTED_EXIT_CODE,
@@ -108,8 +109,8 @@ def command(
         names = few([group_words.case_name(group) for group in report.retired])
         count = counted(len(report.retired), "case", ("is", "are"))
         output.note(
-            f"{count} not shown, because the newest {GONE} sets of the kind lack it: {names}; --all"
-            " shows all sets."
+            f"{count} not shown, because {GONE} usual intervals have passed without a set: {names};"
+            " --all shows all sets."
         )
     if report.older and output_format in formats.FOR_PEOPLE:
         older = counted(report.older, "older row", ("is", "are"))

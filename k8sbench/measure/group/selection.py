@@ -12,7 +12,15 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.measure.group import comparison, history, known, opened, ratios, speedup
+from k8sbench.measure.group import (
+    comparison,
+    history,
+    known,
+    missing,
+    opened,
+    ratios,
+    speedup,
+)
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model.compared import CaseHistory, Comparison, OpenBegin
 from k8sbench.model.errors import UsageError
@@ -30,7 +38,7 @@ from k8sbench.model.group import (
 )
 from k8sbench.model.identity import UNKNOWN, GroupKey, check_set, resolve
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.series import Judged
+from k8sbench.model.series import Judged, night_of
 from k8sbench.model.spec import BenchmarkSpec
 
 Sort = Literal["case", "throughput", "speedup", "efficiency", "created"]
@@ -73,7 +81,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     older: int = 0
     """Groups that fit too, but belong to an older set of their case."""
     retired: tuple[Group, ...] = ()
-    """Newest groups of cases that the newest sets of their kind lack: they are not shown."""
+    """Newest groups of cases that are not measured any more: they are not shown."""
     series: tuple[CaseHistory, ...] = ()
     """The cases of the rows over their sets, if it was asked for."""
     compared: Comparison | None = None
@@ -115,8 +123,10 @@ def report(
     shown = fitting
     if not every:
         shown, newer = latest(fitting)
-        gone = missing(shown, rows)
-        retired = [row for row in shown if row.group_id in gone and gone[row.group_id].sets >= GONE]
+        gone = missing.in_newer_sets(shown, rows)
+        # Sets that do not fit what is asked for end nothing: what was asked for is shown.
+        lacking = gone if len(fitting) == len(rows) else missing.in_newer_sets(shown, fitting)
+        retired = _retired(shown, lacking, groups)
         shown = [row for row in shown if row not in retired]
     sets = {row.set_name for row in shown}
     of_sets = groups.groups(row for row in rows if row.set_name in sets)
@@ -125,8 +135,13 @@ def report(
     among = known.singles(groups, made)
     results = speedup.results(made, among=among, find=find, published=published)
     judged = _judged(shown, groups)
+    ages = {} if every else _ages(shown)
     marked = (
-        msgspec.structs.replace(result, missing_in=gone.get(result.group.key.id))
+        msgspec.structs.replace(
+            result,
+            missing_in=gone.get(result.group.key.id),
+            behind_s=ages.get(result.group.key.id),
+        )
         for result in _with_history(results, judged, _fastest(of_sets, judged), newer)
     )
     ordered = sorted(marked, key=lambda it: _order(it.group.key))
@@ -218,57 +233,23 @@ def _end(row: GroupRow) -> tuple[float, str, str]:
     return row.ended, row.set_name, row.state
 
 
-GONE = 5
-"""Newest sets of its kind that lack a case, from which it is not shown any more."""
+def _retired(
+    shown: Sequence[GroupRow], lacking: Mapping[str, MissingIn], groups: KnownGroups
+) -> list[GroupRow]:
+    """Return the rows of cases that are not measured any more, and of which nothing is open."""
+    found = [row for row in shown if row.group_id in lacking and lacking[row.group_id].gone]
+    judged = _judged(found, groups)
+    return [row for row in found if judged[row.group_id].open is None]
 
 
-def missing(shown: Iterable[GroupRow], rows: Iterable[GroupRow]) -> dict[str, MissingIn]:
-    """Return the newer sets that lack the cases of some rows, by group id.
-
-    A set is of the kind of a row's set if both have a case of one benchmark in common: sets of
-    single cases, submitted one by one, lack nothing of each other. A set that still runs lacks
-    nothing.
-    """
-    shown = list(shown)
-    benchmarks = {row.benchmark for row in shown}
-    own = {row.set_name for row in shown}
-    oldest = min((row.began for row in shown), default=0.0)
-    cases: dict[tuple[str, str], set[tuple[str, str]]] = {}
-    begins: dict[tuple[str, str], float] = {}
-    running: set[tuple[str, str]] = set()
-    for row in rows:
-        if row.began < oldest and row.set_name not in own:
-            continue
-        if row.benchmark not in benchmarks:
-            continue
-        key = (row.benchmark, row.set_name)
-        if row.in_progress:
-            running.add(key)
-        cases.setdefault(key, set()).add((row.series, row.gpu_model))
-        begins[key] = min(row.began, begins.get(key, row.began))
-    by_benchmark: dict[str, list[tuple[float, str]]] = {}
-    for (benchmark, name), begin in begins.items():
-        if (benchmark, name) not in running:
-            by_benchmark.setdefault(benchmark, []).append((begin, name))
-    for sets in by_benchmark.values():
-        sets.sort(reverse=True)
-    found: dict[str, MissingIn] = {}
+def _ages(shown: Sequence[GroupRow]) -> dict[str, float]:
+    """Return by how much the sets of rows are older than the newest, if of an earlier night."""
+    begins: dict[str, float] = {}
     for row in shown:
-        same = cases[row.benchmark, row.set_name]
-        begin = begins[row.benchmark, row.set_name]
-        lacking = [
-            (at, name)
-            for at, name in by_benchmark.get(row.benchmark, ())
-            if at > begin
-            and same & (its := cases[row.benchmark, name])
-            and its.isdisjoint(((row.series, row.gpu_model), (row.series, UNKNOWN)))
-        ]
-        if lacking:
-            at, name = lacking[0]
-            found[row.group_id] = MissingIn(
-                since=lacking[-1][1], set_name=name, sets=len(lacking), behind_s=at - begin
-            )
-    return found
+        begins[row.set_name] = min(row.began, begins.get(row.set_name, row.began))
+    newest = max(begins.values(), default=0.0)
+    older = {name: at for name, at in begins.items() if night_of(at) < night_of(newest)}
+    return {row.group_id: newest - older[row.set_name] for row in shown if row.set_name in older}
 
 
 def _judged(shown: Sequence[GroupRow], groups: KnownGroups) -> dict[str, Judged]:

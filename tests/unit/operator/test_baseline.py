@@ -125,3 +125,23 @@ def test_a_drop_has_a_series_until_its_level_is_accepted(tmp_path: Path) -> None
     assert level.set_name == "n7"
     made.closed(runs[-1])
     assert OPEN not in samples(made)
+
+
+def test_a_drop_of_a_case_that_is_not_measured_any_more_has_no_series(tmp_path: Path) -> None:
+    where = tmp_path / "other"
+    made = Metrics()
+    made.state = OperatorState(settings=OperatorSettings(store=str(where)), is_leader=True)
+
+    def measure(night: int, case: str, rate: float) -> None:
+        put(where, repeats([rate], case=case, set_name=f"n{night}", at=START + 86400.0 * night))
+
+    for night, rate in enumerate([100.0, 100.3, 99.8, 100.1, 99.9, 95.0, 95.2]):
+        measure(night, "1x8", rate)
+        measure(night, "4x8", 100.0)
+    for night in range(7, 12):
+        measure(night, "4x8", 100.0)
+        made.closed(run(100.0))
+        assert (OPEN in samples(made)) == (night < 11)
+    measure(12, "1x8", 95.1)
+    made.closed(run(100.0))
+    assert samples(made)[OPEN] == {CASE: pytest.approx(0.95, abs=0.003)}

@@ -177,6 +177,14 @@ def troubled(night: int, group: Group) -> Group | None:
     return scaled(group, factor)
 
 
+def stopped(night: int, group: Group) -> Group | None:
+    """Measure a case that has become slower no more, and another one once a week."""
+    case = group.key.case
+    if (case == "1x8" and night >= 20) or (case == "2x8" and night % 7):
+        return None
+    return scaled(group, 0.95 if case == "1x8" and night >= 10 else 1.0)
+
+
 def scaled(group: Group, factor: float) -> Group:
     """Multiply the rates of a group."""
     rates = [factor * (member.rate or 0.0) for member in group.members]

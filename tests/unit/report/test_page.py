@@ -210,6 +210,20 @@ def test_a_case_that_is_back_after_one_night_is_neither_red_nor_green(
     assert f"1 {label}" in (head_of(root).findtext("p") or "").replace(" 项", " ")
 
 
+def test_a_case_that_is_not_measured_any_more_is_not_open_but_stays_on_the_page() -> None:
+    root = tree(pages.nightly(30, 3, change=pages.stopped))
+    (row, *_) = parsed.rows(head_of(root))
+    name, finding = (parsed.text_of(cell) for cell in row[:2])
+    assert (name, finding.split(" since ")[0]) == ("bench0 pytorch fp32 1x8", "not measured")
+    assert re.search(r"since night-019 \(open: −5\.\d % since night-010\)", finding)
+    verdicts = [(cells[-1].text or "").strip() for cells in parsed.rows(main_of(root))]
+    assert [text.partition("; ")[2] for text in verdicts] == [
+        "missing in night-029 ◀ −5.0\xa0%",
+        "1d older",
+        "",
+    ]
+
+
 def test_a_finding_leads_to_its_row() -> None:
     root = tree(pages.nightly(30, 7, change=pages.troubled))
     links = [one.attrib["href"] for one in head_of(root).iter("a")]
@@ -366,6 +380,7 @@ def test_why_a_row_has_no_tokens_is_said_in_chinese() -> None:
     [
         (pages.page, {"[6] 1x8: a full node"}),  # the note of the tests' own catalog
         (lambda: pages.nightly(30, 40, 2, change=pages.troubled), set()),
+        (lambda: pages.nightly(30, 3, change=pages.stopped), set()),
     ],
 )
 def test_a_chinese_page_has_nothing_english_but_names_and_commands(
