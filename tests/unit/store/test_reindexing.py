@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.store import database, following, index, opening
+from k8sbench.adapters.store import database, following, opening
 from k8sbench.adapters.store.artifacts import RUNS
 from k8sbench.adapters.store.opening import open_store
 from k8sbench.adapters.store.sql_store import SqlStore
