@@ -142,6 +142,11 @@ class Benchmarks:
             for one in self._known.values()
         )
 
+    def at_hand(self) -> dict[str, Run]:
+        """Return the runs whose latest records are at hand, by id."""
+        of_objects = (run for known in self._known.values() for run in known.runs.values())
+        return {run.run_id: run for run in (*of_objects, *self._executor.unclosed())}
+
     def begin_no_more(self) -> None:
         """Begin no further run of a submitting process."""
         self._begins = False
@@ -217,10 +222,16 @@ class Benchmarks:
         for known in self._known.values():
             if not known.is_over:
                 self._reconcile(known, now)
+        if cancelled := [one.uid for one in self._going_on() if one.spec.cancel]:
+            self._executor.close_first(cancelled)
         self._record_some()
         self._check_ends()
         self._admit()
         self._statuses.write(self._known.values(), self._turns, now)
+
+    def _going_on(self) -> Iterator[Benchmark]:
+        """Yield the objects that are not over."""
+        return (known.benchmark for known in self._known.values() if not known.is_over)
 
     def _see(self, benchmark: Benchmark) -> None:
         """Take in an object as it is now."""
@@ -303,7 +314,8 @@ class Benchmarks:
                     self._context.store.wish(run.run_id, left_over(now))
 
     def _recorded(self, benchmark: Benchmark) -> dict[str, Run]:
-        runs = self._context.store.runs(RunFilter(set_name=benchmark.set_name))
+        of_set = RunFilter(set_name=benchmark.set_name)
+        runs = self._context.store.runs(of_set, self.at_hand())
         own = [run for run in runs if run.plan.requested_by == benchmark.uid]
         own.sort(key=lambda run: benchmark.number_of(run.run_id) or 0)
         return {run.run_id: run for run in own}
@@ -330,7 +342,8 @@ class Benchmarks:
             is_kept = benchmark is None or benchmark.spec.keep
             return is_orphan(run) or not (is_kept or run_artifacts.read_gaps(store, run.run_id))
 
-        for run in store.runs(RunFilter(unfinished=True)):
+        at_hand = self.at_hand()
+        for run in store.runs(RunFilter(unfinished=True), at_hand):
             if is_orphan(run) and not run.phase.final:
                 self._executor.follow_by(run.run_id, keep=False, wait=False)
                 self._cancel(run, DELETED)
@@ -341,7 +354,7 @@ class Benchmarks:
         known = set(store.ids())
         for job in jobs:
             if job.run_id in known and job.ownership.is_ours:
-                run = store.run(job.run_id)
+                run = at_hand.get(job.run_id) or store.run(job.run_id)
                 # A restored store may lack an attempt, whose logs nobody has read then.
                 is_known = job.attempt <= run.attempt and job_requests.may_be_job_of(job, run)
                 if run.phase.final and is_known and is_left(run):
@@ -367,7 +380,7 @@ class Benchmarks:
 
     def _reconcile(self, known: KnownObject, now: float) -> None:
         spec = known.benchmark.spec
-        if spec.cancel and not known.is_planned:
+        if spec.cancel and (known.recording is not None or known.delay):
             known.runs |= self._recorded(known.benchmark)  # some may be recorded in part
         for run in known.active:
             if spec.cancel or run.run_id in spec.cancel_runs:

@@ -8,7 +8,7 @@ run whose files cannot be read or written is reported and skipped.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -38,6 +38,9 @@ OWED_SECONDS = 3 * 86_400.0
 
 Sources keep the metrics for some days.
 """
+
+
+NONE_KNOWN: Mapping[str, Run] = {}
 
 
 class CollectResult(msgspec.Struct, kw_only=True):
@@ -108,26 +111,40 @@ def _recorded(job: FoundJob, context: RunContext, *, is_claimed: bool) -> Run:
     return context.store.move(run.run_id, creation.created(job.created_at, job.uid))
 
 
-def open_runs(context: RunContext, here: Collection[str] = ()) -> list[Run]:
+def open_runs(
+    context: RunContext, here: Collection[str] = (), known: Mapping[str, Run] = NONE_KNOWN
+) -> list[Run]:
     """Return the open runs at this place of a cluster, oldest first.
 
     ``here`` are runs whose jobs were found there: they may be recorded under another URL of it.
-    Runs that wait for their turns have no job to collect.
+    Runs that wait for their turns have no job to collect. Those in ``known`` are not read.
     """
     return [
         run
-        for run in context.store.runs(RunFilter(unfinished=True))
+        for run in context.store.runs(RunFilter(unfinished=True), known)
         if run.needs_collection
         and not creation.waits_for_turn(run)
         and (run.is_at(context.location) or run.run_id in here)
     ]
 
 
-def pending_runs(context: RunContext, note: Note) -> list[Run]:
-    """Return all runs of the namespace that need collection; records its jobs."""
+def pending_runs(
+    context: RunContext, note: Note, known: Mapping[str, Run] = NONE_KNOWN
+) -> list[Run]:
+    """Return all runs of the namespace that need collection; records its jobs.
+
+    ``known`` are runs whose records are at hand. One that waits for its turn is read if it has a
+    job, and one that is closed if it is open on record: somebody else has gone on with it.
+    """
     jobs = context.cluster.jobs()
-    record_ours(jobs, context, note)
-    return open_runs(context, {job.run_id for job in jobs})
+    here = {job.run_id for job in jobs}
+    known = {
+        run_id: run
+        for run_id, run in known.items()
+        if not (run.is_closed or (run_id in here and creation.waits_for_turn(run)))
+    }
+    record_ours([job for job in jobs if job.run_id not in known], context, note)
+    return open_runs(context, here, known)
 
 
 def owed_runs(context: RunContext) -> list[Run]:

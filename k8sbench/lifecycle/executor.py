@@ -12,7 +12,7 @@ import heapq
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 
@@ -129,6 +129,14 @@ class Executor:
     def _is_measured(self, active: ActiveRun) -> bool:
         """Return True if closing a run begins with its measurement."""
         return self._is_owed(active) or _may_have_finished(active.run)
+
+    def close_first(self, uids: Collection[str]) -> None:
+        """Measure the runs of some objects before those of others."""
+
+        def is_later(active: ActiveRun) -> bool:
+            return active.run.plan.requested_by not in uids
+
+        self._over = deque(sorted(self._over, key=is_later))
 
     def create(self, run: Run, rules: Rules | None = None) -> None:
         """Create a recorded run's job and follow it, by its own ``rules`` if given."""

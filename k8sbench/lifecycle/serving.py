@@ -122,7 +122,8 @@ class Serving:
 
     def _look(self) -> None:
         try:
-            for run in collecting.pending_runs(self._context, self._note_once):
+            known = self._benchmarks.at_hand()
+            for run in collecting.pending_runs(self._context, self._note_once, known):
                 self._take(run)
             self._benchmarks.count_anew()
             if self.listed_at is None:

@@ -45,8 +45,15 @@ class StatusWriter:
         self._refusal = refusal
 
     def write(self, every: Collection[KnownObject], turns: Turns, now: float) -> None:
-        """Write the statuses that have changed, those that have waited longest first."""
-        for known in sorted(every, key=lambda known: known.write_at):
+        """Write the statuses that have changed.
+
+        Those of cancelled objects come first, then those that have waited longest.
+        """
+
+        def turn(known: KnownObject) -> tuple[bool, float]:
+            return not known.benchmark.spec.cancel, known.write_at
+
+        for known in sorted(every, key=turn):
             self._write(known, every, turns, now)
 
     def write_left(self, benchmark: Benchmark, runs: Sequence[Run]) -> None:

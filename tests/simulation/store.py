@@ -286,7 +286,8 @@ class SimulatedStore:
         self.process.effect("read")
         return [
             run
-            for run in self.disk.rows.values()
+            for row in self.disk.rows.values()
+            for run in ((known or {}).get(row.run_id, row),)
             if wanted.set_name in (None, run.plan.set_name)
             and wanted.phase in (None, run.phase)
             and not (wanted.wished and not run.wishes)

@@ -122,6 +122,11 @@ class RunFolder:
         return (self.path / RUN_FILE).is_file()
 
     @property
+    def has_wishes(self) -> bool:
+        """True if the run may have open requests."""
+        return (self.path / WISHES).exists()
+
+    @property
     def holds_a_run(self) -> bool:
         """True for the folder of a started run, even a damaged one."""
         return any((self.path / name).exists() for name in (RUN_FILE, MEASUREMENT, LOGS))

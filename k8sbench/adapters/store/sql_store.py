@@ -236,7 +236,10 @@ class SqlStore:
         for run_id in reversed(run_ids):
             if wanted.limit is not None and len(runs) == wanted.limit:
                 break
-            run = (known or {}).get(run_id) or self.readable(run_id)
+            run = (known or {}).get(run_id)
+            if run is None and wanted.wished and not self.run_folder(run_id).has_wishes:
+                continue
+            run = run or self.readable(run_id)
             if run is not None and index.matches(run, wanted):
                 runs.append(run)
         return runs[::-1]

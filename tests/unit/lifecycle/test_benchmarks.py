@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 
 from k8sbench.adapters.store.opening import open_store
-from k8sbench.lifecycle import benchmark_reconciler, collecting
+from k8sbench.lifecycle import benchmark_reconciler, collecting, status_writer
 from k8sbench.lifecycle.benchmark_reconciler import Benchmarks
 from k8sbench.lifecycle.context import Rules
 from k8sbench.lifecycle.executor import Executor
@@ -379,6 +380,59 @@ def test_cancelling_ends_active_runs_and_starts_no_others(
     assert operator.status(uid)["observedGeneration"] == 3
 
 
+class Queued(Threads):
+    """Measurements that end one after another, when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+
+    def start(self, call: Callable[[], Any], name: str) -> Future[Any]:
+        self.calls.append((call, Future()))
+        return self.calls[-1][1]
+
+    def end(self) -> None:
+        call, answer = self.calls.popleft()
+        answer.set_result(call())
+
+
+def test_the_runs_of_a_cancelled_object_are_measured_before_others(
+    store: Store, objects: FakeObjects
+) -> None:
+    """Measuring takes long where much has ended at once."""
+    measures = Queued()
+    operator = Operator(store, FakeCluster(outlives=True), objects, measures=measures)
+    objects.create("early", repeats=5, parallel=5)
+    uid = objects.create("large", repeats=4, parallel=2, created_at=6.0)
+    operator.passes()
+    for run_id in ("early-1", "early-2", "early-3", "early-4", "early-5", "large-1"):
+        operator.end(run_id)
+    objects.change(uid, cancel=True)
+    operator.passes()
+    measures.end()  # that had begun before
+    operator.passes()
+    measures.end()
+    operator.passes()
+    assert operator.cluster.removed == ["large-2", "early-1", "large-1"]
+    assert operator.status(uid)["phase"] == "Cancelled"
+    assert len(operator.executor.over()) == 4
+
+
+def test_of_many_statuses_that_of_a_cancelled_object_is_written_first(
+    operator: Operator, objects: FakeObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uids = [objects.create(f"o{number}") for number in range(2 * status_writer.WRITES)]
+    operator.passes(10)
+    for uid in uids:
+        objects.change(uid, parallel=2)
+    objects.change(uids[-1], cancel=True)
+    written: list[str] = []
+    monkeypatch.setattr(objects, "write", lambda known, *_: written.append(known.uid))
+    operator.passes(1)
+    assert written[0] == uids[-1]
+    assert len(written) == status_writer.WRITES
+
+
 def test_a_cancellation_that_is_refused_is_tried_again(
     operator: Operator, objects: FakeObjects
 ) -> None:
@@ -468,6 +522,22 @@ def test_a_run_that_is_recorded_in_part_is_completed_and_not_repeated(
     operator.end("a-2")
     assert operator.status(uid)["phase"] == "Succeeded"
     assert operator.cluster.created == ["a-1", "a-2"]
+
+
+def test_a_run_that_is_recorded_in_part_is_cancelled_with_its_object(
+    operator: Operator, objects: FakeObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise StoreError("The disk is full.")
+
+    uid = objects.create("a", repeats=2)
+    with monkeypatch.context() as broken:
+        broken.setattr(operator.store, "move", full)
+        operator.passes()
+    objects.change(uid, cancel=True)
+    operator.passes()
+    assert operator.phases() == {"a-1": "Cancelled"}
+    assert operator.status(uid)["phase"] == "Cancelled"
 
 
 def test_a_status_that_cannot_be_written_is_written_later(

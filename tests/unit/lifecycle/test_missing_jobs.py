@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from k8sbench import limits
 from k8sbench.adapters.kubernetes.client import faults
+from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.active_run import ABSENT_SECONDS
 from k8sbench.lifecycle.job_requests import DENIALS
@@ -20,8 +21,11 @@ from k8sbench.lifecycle.serving import Serving
 from k8sbench.model import creation, errors
 from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import BenchError, NoRoom, Unreachable, UsageError
+from k8sbench.model.kube import JobOwner, Ownership
 from k8sbench.model.phase import WAIT_TIMEOUT, Phase
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
+from k8sbench.ports.cluster import FoundJob
 from k8sbench.ports.store import RunFilter, Store
 from tests.unit.lifecycle.benchmark_cases import cases
 from tests.unit.lifecycle.played import (
@@ -428,3 +432,79 @@ def test_answers_that_speak_of_the_place_and_of_the_job(
     error = faults.explained(faults.ApiFault(status, "", message), "job a be created", LOCATION)
     assert errors.is_of_place(error) is bool(is_of_place)
     assert (error.cause_id == "admission-denied") is (is_of_place is None)
+
+
+# -- what is read of known runs -------------------------------------------------------------------
+
+CHANGES = 4
+"""Changes of a run, each of which reads it once."""
+
+
+def found(plan: RunPlan) -> FoundJob:
+    """A job of this store."""
+    ours = Ownership(owner=JobOwner(store="this", host="here"))
+    return FoundJob(
+        run_id=plan.run_id,
+        known_plan=plan,
+        created_at=10.0,
+        phase=Phase.RUNNING,
+        ownership=ours,
+    )
+
+
+def test_a_run_that_waits_for_its_turn_is_followed_if_somebody_has_created_its_job(
+    store: Store, objects: FakeObjects
+) -> None:
+    objects.create("a", repeats=2)
+    operator = Operator(store, FakeCluster(outlives=True), objects)
+    operator.passes()
+    assert operator.phases()["a-2"] == ("Created", "waits-for-turn")
+    operator.cluster.found = [found(store.run("a-2").plan)]
+    operator.passes(seconds=limits.now.list_jobs)
+    assert operator.phases()["a-2"] == ("Created", "job-created")
+    assert [run.run_id for run in operator.serving.open_runs()] == ["a-1", "a-2"]
+
+
+def test_a_run_that_was_refused_is_followed_if_its_job_appears(
+    store: Store, objects: FakeObjects
+) -> None:
+    plan = cases().for_object(objects.create("a", repeats=2), "a").plan("a-1", "a", 1)
+    store.record(plan, at=5.0, process=None, location=LOCATION)
+    store.move("a-1", creation.refused("a-1", UsageError("It is refused."), 6.0))
+    operator = Operator(store, FakeCluster(outlives=True), objects)
+    operator.passes()
+    assert operator.phases()["a-1"] == ("Failed", "not-created")
+    operator.cluster.found = [found(plan)]
+    operator.passes(seconds=limits.now.list_jobs)
+    assert operator.phases()["a-1"] == ("Created", "job-created")
+
+
+def test_looks_and_a_cancellation_read_no_run_whose_record_is_at_hand(
+    store: Store, objects: FakeObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading all in each look makes hundreds of runs slow each other down."""
+    reads: list[str] = []
+    read = RunFolder.run
+
+    def counted(folder: RunFolder) -> Run:
+        reads.append(folder.path.name)
+        return read(folder)
+
+    monkeypatch.setattr(RunFolder, "run", counted)
+    uid = objects.create("large", repeats=20)
+    operator = Operator(store, Place(), objects)
+    for number in range(10):
+        objects.create(f"small-{number}", set="night", created_at=6.0 + number)
+        operator.passes()
+    assert len(operator.cluster.created) == 11
+    assert max(Counter(reads).values()) <= CHANGES, "no other object of its set reads a run"
+    plans = {run.run_id: run.plan for run in store.runs(RunFilter())}
+    operator.cluster.found = [found(plans[run_id]) for run_id in operator.cluster.created]
+    reads.clear()
+    operator.passes(20, seconds=limits.now.poll)
+    assert reads == []
+    objects.change(uid, cancel=True)
+    operator.passes()
+    assert objects.found[uid].status["phase"] == "Cancelled"
+    assert max(Counter(reads).values()) <= CHANGES
+    assert {run_id.rpartition("-")[0] for run_id in reads} == {"large"}

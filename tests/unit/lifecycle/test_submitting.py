@@ -121,11 +121,16 @@ def test_a_second_interruption_is_no_failure_of_the_run(store: Store) -> None:
 
 
 class Ending(FakeCluster):
-    """A cluster whose jobs succeed, and of which something happens when the first has ended."""
+    """A cluster whose jobs succeed; something happens when the first has ended, or is left."""
 
     def __init__(self, first: str, happens: Callable[[], object], *, outlives: bool) -> None:
         super().__init__(at(Phase.SUCCEEDED), outlives=outlives)
         self.first, self.happens = first, happens
+
+    def _told(self, run_id: str, event: JobEvent) -> JobEvent:
+        if run_id == self.first:
+            self.happens()
+        return super()._told(run_id, event)
 
     def release(self, run_id: str) -> None:
         super().release(run_id)
