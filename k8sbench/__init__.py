@@ -5,7 +5,7 @@ when it is asked for (its type stands in ``__init__.pyi``). ``docs/architecture.
 packages and what each may import.
 """
 
-__version__ = "0.5.0"
+__version__ = "0.5.1"
 
 
 def __getattr__(name: str) -> object:

@@ -43,7 +43,7 @@ def test_the_example_report_is_the_golden_one(
 ) -> None:
     monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
     monkeypatch.setattr(connections, "now", lambda: logs.START)
-    monkeypatch.setattr(k8sbench, "__version__", "0.5.0")
+    monkeypatch.setattr(k8sbench, "__version__", "0.5.1")
     imported(tmp_path)
     made = tmp_path / "report"
     words = ["--title", "Example of a report", "--published"]

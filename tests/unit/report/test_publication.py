@@ -40,7 +40,7 @@ ENVIRONMENT = {**MACHINE, **SYSTEM, **NODE, **KUBELET, **LIBRARIES, "transport":
 def made(runs: list[Run], lang: Lang = "en", **more: Any) -> Publication:
     rows = report(runs, Wanted(every=True), find=example.find, published=True).results
     by_benchmark = {one.plan.benchmark: example.find(one.plan) for one in runs}
-    fields = {"charts": (), "has_published": True, "sets": ["set-a"], "version": "0.5.0", **more}
+    fields = {"charts": (), "has_published": True, "sets": ["set-a"], "version": "0.5.1", **more}
     by_id = {one.run_id: one for one in runs}
     return Publication(results=rows, runs=by_id, specs=by_benchmark, lang=lang, **fields)
 
