@@ -229,7 +229,7 @@ MUTATIONS = {
         Invariant.ONE_PROCESS, [(SimulatedClaims, "claim", claim_without_asking)]
     ),
     "a wish is forgotten in an outage": Mutation(
-        Invariant.CANCEL_KEPT, [(job_requests, "is_refused", lambda _: True)], begin=248
+        Invariant.CANCEL_KEPT, [(job_requests, "is_refused", lambda _: True)], begin=483
     ),
     "a run is closed before its last line": Mutation(
         Invariant.MEASURED_WHOLE,
@@ -260,13 +260,13 @@ MUTATIONS = {
     "what is being submitted is resumed": Mutation(
         Invariant.NO_EXTRA_RUN,
         [(submitting, "held_set", lambda *_, **__: contextlib.nullcontext())],
-        begin=472,
+        begin=610,
     ),
     "runs of other submits are overlooked": Mutation(
         Invariant.LIMIT, [(SimulatedClaims, "is_taken", lambda *_: False)]
     ),
     "two submits count at once": Mutation(
-        Invariant.LIMIT, [(SetTurns, "hold", lambda *_: True)], begin=307
+        Invariant.LIMIT, [(SetTurns, "hold", lambda *_: True)], begin=1643
     ),
     "limits of other submits are overlooked": Mutation(
         Invariant.LIMIT, [(SetTurns, "_limiting", limits_of_own)], begin=107
@@ -281,7 +281,7 @@ MUTATIONS = {
         Invariant.STATUS, [(Benchmarks, "_recorded", runs_since_the_kill)]
     ),
     "a copy is taken over": Mutation(
-        Invariant.NO_COPY, [(job_requests, "delete", delete_by_name_alone)]
+        Invariant.NO_COPY, [(job_requests, "delete", delete_by_name_alone)], begin=150
     ),
     "what another store owns is acted on": Mutation(
         Invariant.OWN_JOBS, [(decide, "advance", overlook_the_owner)], begin=120
@@ -340,7 +340,7 @@ MUTATIONS = {
         Invariant.NO_JOB_AFTER_CANCEL, [(benchmark_object, "spec_of_deleted", lambda spec: spec)]
     ),
     "a status from while nobody looked is believed": Mutation(
-        Invariant.STATUS, [(Benchmarks, "_check_end", lambda *_: None)], begin=1392
+        Invariant.STATUS, [(Benchmarks, "_check_end", lambda *_: None)], begin=2315
     ),
     "kept jobs are forgotten": Mutation(
         Invariant.NO_JOB_LEFT, [(Benchmarks, "_delete_kept", lambda *_: None)], begin=87

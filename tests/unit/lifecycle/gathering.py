@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent import futures
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -72,10 +73,12 @@ class SteppedThreads(Threads):
         self.cluster = cluster
         self.sources = sources
         self.has_news = threading.Event()
+        self.calls: list[Future[Any]] = []
 
     def start(self, call: Callable[[], T], name: str) -> Future[T]:
         future = super().start(call, name)
         future.add_done_callback(lambda _: self.has_news.set())
+        self.calls.append(future)
         return future
 
     def wait(self, seconds: float) -> None:
@@ -83,10 +86,9 @@ class SteppedThreads(Threads):
             self.has_news.clear()
             return
         open_ = all(one.gate.is_set() for one in self.sources if isinstance(one, Source))
-        working = [one for one in threading.enumerate() if one.name == "gpu-metrics"]
+        working = [one for one in self.calls if not one.done()]
         if open_ and working:
-            for one in working:
-                one.join(20)
+            futures.wait(working, 20)
         else:
             self.cluster.now += seconds
 
