@@ -77,7 +77,8 @@ class Observation(msgspec.Struct, kw_only=True):
         if count & (count - 1) or (family := family_in(self.lines)) is None:
             return
         self.is_known = True
-        plan = msgspec.structs.replace(self.run.plan, log=family.name, unit=family.unit)
+        unit = family.unit.removesuffix("/s")
+        plan = msgspec.structs.replace(self.run.plan, log=family.name, unit=unit)
         self.run = msgspec.structs.replace(self.run, plan=plan)
 
 

@@ -243,6 +243,14 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         return self.requested_by is not None and not self.requested_by.startswith(STORED)
 
     @property
+    def rate_unit(self) -> str:
+        """Unit of its throughput: ``samples/s``.
+
+        0.5.0 recorded that of an observed job's log as the counted one.
+        """
+        return f"{self.unit.removesuffix('/s')}/s"
+
+    @property
     def world_size(self) -> int:
         """Number of processes of the job: GPUs, or CPU processes."""
         return self.replicas * self.processes_per_replica

@@ -21,7 +21,7 @@ from rich.live import Live
 from rich.text import Text
 
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.live import LiveRun, rate_unit
+from k8sbench.cli.terminal.live import LiveRun
 from k8sbench.cli.terminal.progress import SILENT_SECONDS, Progress, rate, step_count, sweep_words
 from k8sbench.model import times
 from k8sbench.model.masking import masked
@@ -173,7 +173,7 @@ def _detail(live: LiveRun, now: float) -> str | None:
 
 def _run_rate(live: LiveRun) -> str | None:
     steps = live.steps()
-    return f"{rate(steps.rate)} {rate_unit(live.plan)}" if steps else None
+    return f"{rate(steps.rate)} {live.plan.rate_unit}" if steps else None
 
 
 def _remaining(live: LiveRun, now: float) -> str:

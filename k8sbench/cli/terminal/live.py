@@ -216,11 +216,6 @@ def _format(plan: RunPlan) -> tuple[Family, Sequence[str]]:
     return family, family.reader().needles
 
 
-def rate_unit(plan: RunPlan) -> str:
-    """Name the unit of the benchmark's rate: ``samples/s``."""
-    return plan.unit if "/" in plan.unit else f"{plan.unit}/s"
-
-
 # -- sweeps ----------------------------------------------------------------------------------------
 
 

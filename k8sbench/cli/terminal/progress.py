@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import msgspec
 
 from k8sbench.cli.terminal import output
-from k8sbench.cli.terminal.live import LiveRun, Output, Sweep, rate_unit
+from k8sbench.cli.terminal.live import LiveRun, Output, Sweep
 from k8sbench.model import times
 from k8sbench.model.masking import masked
 from k8sbench.model.measurement import Measurement
@@ -133,7 +133,7 @@ class Progress:
         case = f"{plan.benchmark} {plan.framework} {plan.precision} {plan.case}{node}"
         what = str(run.phase) if measured is None else measured.verdict
         if measured is not None and measured.rate is not None:
-            what = f"{formats.rate(measured.rate)} {rate_unit(plan)}"
+            what = f"{formats.rate(measured.rate)} {plan.rate_unit}"
         self.note(f"{sweep_words(sweep, self._clock())}; {case}, repeat {plan.repeat}: {what}")
 
     def _stepped(self, live: LiveRun) -> None:
@@ -197,7 +197,7 @@ def step_words(steps: Output, plan: RunPlan, now: float) -> Iterator[str]:
     if step is None:
         return
     yield f"step {step_count(steps)}"
-    yield f"{rate(steps.rate)} {rate_unit(plan)}"
+    yield f"{rate(steps.rate)} {plan.rate_unit}"
     if step.loss is not None:
         yield f"loss {step.loss:.4g}"
     if steps.evaluation is not None:

@@ -392,7 +392,7 @@ def _unit(candidate: Candidate) -> str:
     """The unit of its rates: as its log states it, else its plan."""
     measurement = candidate.run.measurement
     figures = measurement and (measurement.throughput or measurement.unverified)
-    return figures.unit if figures else f"{candidate.run.plan.unit}/s"
+    return figures.unit if figures else candidate.run.plan.rate_unit
 
 
 def _accuracy(

@@ -156,7 +156,7 @@ def from_plan(plan: RunPlan, *, accept: tuple[str, ...] = ()) -> Expectation:
         iterations=plan.window.iterations if training is None else None,
         at_least=at_least,
         to_its_end=training is not None,
-        unit=plan.unit if "/" in plan.unit else f"{plan.unit}/s",
+        unit=plan.rate_unit,
         metric=None if training is None else training.metric,
         target=target,
         smoke=plan.preset == "smoke",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
+
 from k8sbench.lifecycle import observing
+from k8sbench.lifecycle.observing import Observation
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.phase import LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
-from k8sbench.ports.cluster import JobEvent
+from k8sbench.ports.cluster import JobEvent, LogLine
 from tests.unit.store.examples import plan
 
 
@@ -42,3 +45,20 @@ def test_a_job_whose_logs_cannot_be_read_is_not_followed_for_ever() -> None:
     seen = observing.follow(run, cluster, cast("Any", None), cast("Any", Silent()), Stop())
     assert seen.is_unreadable
     assert not seen.run.phase.final
+
+
+@pytest.mark.parametrize("unit", ["tokens", "tokens/s"])
+def test_a_rate_is_per_second_once_whatever_was_recorded(unit: str) -> None:
+    assert plan(unit=unit).rate_unit == "tokens/s"
+
+
+def test_the_counted_unit_is_that_of_the_family_of_the_log() -> None:
+    created = Transition(phase=Phase.CREATED, at=1.0, cause="")
+    seen = Observation(run=Run(plan=plan(), created_at=1.0, process=None, history=(created,)))
+    text = (
+        "step 0/100 | loss 10.9 (+nanz)| norm 21.7 (+nanz)| lr 1e-06 | 100.0 ms"
+        " | 5.1% bf16 MFU | 5242880 tok/s"
+    )
+    seen.take(JobEvent(run_id="seg-1", line=LogLine(replica="master-0", at=2.0, text=text)))
+    assert seen.is_known
+    assert (seen.run.plan.unit, seen.run.plan.rate_unit) == ("tokens", "tokens/s")
