@@ -148,6 +148,17 @@ def test_of_two_that_begin_at_once_each_lease_has_one_holder(clock: Clock, other
     assert loser.it.why_not("b")
 
 
+def test_a_replica_takes_nothing_while_another_holds_one_of_the_leases(clock: Clock) -> None:
+    server = Server()
+    first, second = (Replica(clock, server, "one", "a", "b", holder=holder) for holder in "12")
+    server.refuses["b"] = ApiFault(403, "Forbidden", "You may not.")
+    assert first.turn()
+    server.refuses.clear()
+    assert not second.turn()
+    assert second.it.stands_by
+    assert server.writes == ["a"]
+
+
 def test_a_lease_that_somebody_changes_ends_the_service_of_its_namespace_alone(
     clock: Clock,
 ) -> None:
