@@ -382,3 +382,15 @@ def test_a_judgement_is_given_where_figures_show_it(
     found = completed(of(*every), gpus=gpus, environment=environment, data_fraction=waiting)
     told = present(found.gpu_metrics).judgement
     assert told is None if judgement is None else judgement in present(told)
+
+
+@pytest.mark.parametrize(
+    ("metric", "raw", "expected"),
+    [("energy", 2500.0, 2.5), ("power", 300.0, 300.0)],
+)
+def test_figures_of_dcgm_are_converted_to_the_unit_of_their_metric(
+    metric: str, raw: float, expected: float
+) -> None:
+    """DCGM counts energy in millijoules."""
+    (field,) = BY_ID[metric].dcgm
+    assert field.value(raw) == expected
