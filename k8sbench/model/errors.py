@@ -217,6 +217,8 @@ def is_refused(error: BenchError) -> bool:
 
 OF_NAMESPACE = frozenset({"namespace-missing", "namespace-terminating"})
 """Cause ids of refusals of everything in a namespace."""
+ADMISSION_DENIED = "admission-denied"
+"""Cause id of a refusal by an admission rule, of one job or of all."""
 JOB_DENIED = "job-denied"
 """Cause id of a refusal of one job, at a place that takes others."""
 OF_ONE_JOB = frozenset({JOB_DENIED, "operator-missing"})
@@ -224,7 +226,12 @@ OF_ONE_JOB = frozenset({JOB_DENIED, "operator-missing"})
 
 A rule may be changed, and an operator installed.
 """
-OF_JOB_OR_PLACE = OF_ONE_JOB | {"admission-denied", "webhook-down", "forbidden", "forbidden-to-all"}
+OF_JOB_OR_PLACE = OF_ONE_JOB | {
+    ADMISSION_DENIED,
+    "webhook-down",
+    "forbidden",
+    "forbidden-to-all",
+}
 """Cause ids of answers that refuse one job, or all: what else the place takes shows which."""
 
 

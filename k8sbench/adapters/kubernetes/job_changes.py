@@ -34,6 +34,7 @@ from k8sbench.diagnose.job import refusals
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, kept_by
 from k8sbench.model import creation, times
 from k8sbench.model.errors import (
+    ADMISSION_DENIED,
     JOB_DENIED,
     BenchError,
     EarlierAttempt,
@@ -64,8 +65,6 @@ LOOK_SECONDS = 1.0
 """Interval between looks at an attempt's objects."""
 
 
-ADMISSION_DENIED = "admission-denied"
-"""Cause id of a refusal by an admission rule, of this job or of all."""
 PLAIN_IMAGE = "pause"
 """Image of the plainest job, which is never started."""
 _RULED = frozenset({400, 403, 422})

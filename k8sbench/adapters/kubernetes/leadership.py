@@ -227,9 +227,9 @@ class Leadership:
     def why_not(self, namespace: str) -> str:
         """Return the reason why a namespace may not be served; empty if it may."""
         lease = next((one for one in self._leases if one.namespace == namespace), None)
-        if lease is None or lease.is_held:
-            return "" if lease is not None else NOT_ASKED
-        return lease.reason or NOT_ASKED
+        if lease is None:
+            return NOT_ASKED
+        return "" if lease.is_held else lease.reason or NOT_ASKED
 
     def __enter__(self) -> Leadership:
         self._thread.start()
@@ -269,7 +269,7 @@ class Leadership:
         try:
             if self.is_held:
                 for lease in leases:
-                    _attempt(lease)
+                    _answer(lease, lease.attempt)
             else:
                 benchmark_objects.check(api)
                 _take_free(leases)
@@ -293,35 +293,26 @@ class Leadership:
                 self._note(f"warning: nobody can read this operator: {error}")
 
 
-def _attempt(lease: Lease) -> bool:
-    """Take or renew a Lease; return True if this process holds it."""
-    try:
-        return lease.attempt()
-    except BenchError as error:
-        lease.reason = _sentence(error)
-        return False
-
-
 def _take_free(leases: Sequence[Lease]) -> None:
     """Take the Leases that no operator holds, unless another replica of this one holds some."""
     # All are read each time: their expiry counts from the first look.
-    free = [lease for lease in leases if _is_free(lease)]
+    free = [lease for lease in leases if _answer(lease, lease.is_free)]
     if any(lease.stands_by for lease in leases):
         return
     taken = []
     for lease in free:
-        if _attempt(lease):
+        if _answer(lease, lease.attempt):
             taken.append(lease)
-        elif not _is_free(lease) and lease.stands_by:
+        elif not _answer(lease, lease.is_free) and lease.stands_by:
             for one in taken:
                 one.release(forget=True)
             return
 
 
-def _is_free(lease: Lease) -> bool:
-    """Return True if a Lease may be taken."""
+def _answer(lease: Lease, ask: Callable[[], bool]) -> bool:
+    """Ask for or about a Lease; False after an error, which becomes its reason."""
     try:
-        return lease.is_free()
+        return ask()
     except BenchError as error:
         lease.reason = _sentence(error)
         return False
