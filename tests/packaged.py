@@ -8,6 +8,6 @@ from k8sbench.adapters.kubernetes.client import faults
 PACKAGE = Path(k8sbench.__file__).parent
 ROLE, OBSERVER = faults.ROLE, faults.OBSERVER
 """Permissions of who submits, and of who observes."""
-POOLS = PACKAGE / "pools.yaml"
-BENCHMARKS = PACKAGE / "benchmarks"
+POOLS = PACKAGE / "catalog" / "pools.yaml"
+BENCHMARKS = PACKAGE / "catalog" / "benchmarks"
 SCHEMAS = PACKAGE / "schema"

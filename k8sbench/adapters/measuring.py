@@ -19,13 +19,13 @@ from pathlib import Path
 
 import msgspec
 
-from k8sbench.adapters.files import log_files
 from k8sbench.json_decoders import decoder
-from k8sbench.measure.run import recorded
 from k8sbench.model.errors import InputError, StoreError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
+from k8sbench.reader import log_files
+from k8sbench.reader.measuring import recorded
 
 NICENESS = 10
 """Added to the niceness of the child: followed runs come first."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from k8sbench.catalog.planning import LoadedSpec
+from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.run_artifacts import BENCHMARK
 from k8sbench.model.errors import BenchError
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import LoadedSpec
-from k8sbench.model.spec import BenchmarkSpec
 
 if TYPE_CHECKING:
-    from k8sbench.model.image import ListedImage
-    from k8sbench.ports.store import Store
+    from k8sbench.catalog.image import ListedImage
+    from k8sbench.store.port import Store
 
 
 EVERY = "all"
@@ -23,21 +23,21 @@ EVERY = "all"
 
 def load_all() -> list[LoadedSpec]:
     """Return the built-in catalog."""
-    from k8sbench.adapters.files import catalog
+    from k8sbench.catalog import files as catalog
 
     return list(catalog.load_all())
 
 
 def names() -> list[str]:
     """Return the names of the built-in benchmarks, without reading them."""
-    from k8sbench.adapters.files import catalog
+    from k8sbench.catalog import files as catalog
 
     return catalog.names()
 
 
 def load_one(name: str) -> LoadedSpec:
     """Return one benchmark by its name, or by the path of its file."""
-    from k8sbench.adapters.files import catalog
+    from k8sbench.catalog import files as catalog
 
     return catalog.find(name)
 
@@ -49,7 +49,7 @@ def load(name: str) -> list[LoadedSpec]:
 
 def images(spec: BenchmarkSpec) -> tuple[ListedImage, ...]:
     """Return the images that the variants of a benchmark run in."""
-    from k8sbench.adapters.files import catalog
+    from k8sbench.catalog import files as catalog
 
     return tuple(catalog.image_table().list_images(spec))
 
@@ -74,7 +74,7 @@ def spec_finder(store: Store, note: Note) -> Callable[[RunPlan], BenchmarkSpec |
 
 
 def _entry(plan: RunPlan, name: str, store: Store, note: Note) -> BenchmarkSpec | None:
-    from k8sbench.adapters.files import catalog
+    from k8sbench.catalog import files as catalog
 
     try:
         spec = load_one(name).spec

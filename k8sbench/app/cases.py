@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from k8sbench.app import targets
 from k8sbench.app.benchmarks import load
+from k8sbench.catalog import choices
+from k8sbench.catalog.choices import Site
+from k8sbench.catalog.planning import LoadedSpec, make_plan
 from k8sbench.lifecycle.context import Note, Reporter
 from k8sbench.lifecycle.planned_case import PlannedCase
-from k8sbench.model import choices
-from k8sbench.model.choices import Site
 from k8sbench.model.errors import BenchError, DoesNotFit, UsageError
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import LoadedSpec, make_plan
 from k8sbench.model.request import SubmitRequest
 from k8sbench.ports.cluster import Manifest
 
@@ -43,7 +43,7 @@ def plan_cases(
         raise UsageError(
             "--variant names a variant of one benchmark.", "Name that benchmark, or leave it out."
         )
-    from k8sbench.adapters.files import catalog
+    from k8sbench.catalog import files as catalog
     from k8sbench.render.manifest import manifests
 
     trainers = catalog.trainer_sources()

@@ -15,10 +15,10 @@ from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import CollectOptions
 from k8sbench.model.run import Location, Run
-from k8sbench.ports.store import RunFilter
+from k8sbench.store.port import RunFilter
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.store.sql_store import SqlStore
 
 Collected = tuple[CollectResult, RunRows]
 """Collected runs, and the rows of the closed ones."""

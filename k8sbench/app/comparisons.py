@@ -43,9 +43,9 @@ from k8sbench.report import group_words
 from k8sbench.report.document import BaselineInfo, baseline_info
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.model.compared import CaseChange, CaseHistory, Comparison
     from k8sbench.model.group import GroupRow
+    from k8sbench.store.sql_store import SqlStore
 
 
 @stores.completed

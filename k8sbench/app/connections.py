@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from k8sbench.model.sample import LogGap
     from k8sbench.ports.cluster import Cluster, Manifest
     from k8sbench.ports.metrics import MetricSource
-    from k8sbench.ports.store import Store
+    from k8sbench.store.port import Store
 
 
 AUTO, NONE = "auto", "none"
@@ -265,7 +265,7 @@ def measure_run(
     # Imported when the first run ends.
     from k8sbench.adapters import measuring
     from k8sbench.lifecycle import run_artifacts
-    from k8sbench.measure.run import recorded
+    from k8sbench.reader.measuring import recorded
 
     task = measuring.Task(
         run=run,
@@ -287,9 +287,9 @@ def _objects(store: Store, run: Run, identity: JobIdentity) -> Sequence[Manifest
     # Imported when the first job is created.
     import yaml
 
-    from k8sbench.adapters.files import catalog
+    from k8sbench.catalog import files as catalog
+    from k8sbench.catalog import yaml_text
     from k8sbench.lifecycle.run_artifacts import MANIFEST
-    from k8sbench.model import yaml_text
     from k8sbench.render.manifest import manifests, select_job_objects, to_yaml
     from k8sbench.render.trainer_sources import mounted
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from k8sbench.catalog.training import KnownDataSet, data_set
 from k8sbench.model.errors import Interrupted, JobFailed, UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.times import LOOK_SECONDS
-from k8sbench.model.training import KnownDataSet, data_set
 from k8sbench.threads import Threads
 
 if TYPE_CHECKING:

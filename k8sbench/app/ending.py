@@ -19,7 +19,7 @@ from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run, by_name
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.store.sql_store import SqlStore
 
 Kind = Literal["cancel", "delete"]
 

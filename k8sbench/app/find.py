@@ -20,7 +20,7 @@ from k8sbench.model.run import Run, knows_more, may_know_more
 from k8sbench.ports.cluster import FoundJob
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.store.sql_store import SqlStore
 
 
 def find_recorded(store: SqlStore, text: str) -> Run:

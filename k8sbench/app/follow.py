@@ -46,7 +46,7 @@ from k8sbench.ports.cluster import JobEvent, LogLine
 from k8sbench.report import group_words
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.store.sql_store import SqlStore
 
 LOOK_SECONDS = 0.5
 """Interval of reading the record of a run that another process follows."""
@@ -441,7 +441,7 @@ class _LogReader:
 
     def archived(self, store: SqlStore, *, follow: bool) -> Iterator[PrintedLine | None]:
         """Yield what is archived; with ``follow`` until the run is final."""
-        from k8sbench.adapters.store import exchange
+        from k8sbench.store import exchange
 
         is_found = yield from self._read_files(
             lambda: store.log_files(self.run.run_id), store if follow else None
@@ -468,7 +468,7 @@ class _LogReader:
         With a ``followed`` store it goes on until the run is final. Returns False if there is no
         file of the replica.
         """
-        from k8sbench.adapters.store.artifacts import LogTails
+        from k8sbench.store.artifacts import LogTails
 
         with contextlib.closing(LogTails(self._replica)) as tails:
             while True:
@@ -489,6 +489,6 @@ class _LogReader:
 
 def stamp(at: float) -> bytes:
     """Write a time as archived lines begin with it."""
-    from k8sbench.adapters.store.artifacts import stamp as written
+    from k8sbench.store.artifacts import stamp as written
 
     return written(at)

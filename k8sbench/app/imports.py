@@ -18,22 +18,22 @@ import msgspec
 
 from k8sbench.app import benchmarks, connections, results, stores
 from k8sbench.app.results import RunRows
+from k8sbench.catalog import choices, imported
+from k8sbench.catalog.imported import LogOrigin, MeasuredLog
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.run_artifacts import BENCHMARK
-from k8sbench.measure.run import expectation
-from k8sbench.measure.run.expectation import LogCandidate, MeasureOptions
-from k8sbench.model import choices, imported
 from k8sbench.model.errors import InputError, UsageError
 from k8sbench.model.identity import case_key, checked_set_name
-from k8sbench.model.imported import LogOrigin, MeasuredLog
 from k8sbench.model.plain_text import readable
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.ports.store import RunFilter
+from k8sbench.reader.measuring import expectation
+from k8sbench.reader.measuring.expectation import LogCandidate, MeasureOptions
+from k8sbench.store.port import RunFilter
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.report.explanation import Row
+    from k8sbench.store.sql_store import SqlStore
 
 
 def measure(
@@ -67,7 +67,7 @@ def _find(
     A path that leads nowhere must not cost the others their figures, unless all are one run's: one
     that lacks one of its files would be another run.
     """
-    from k8sbench.adapters.files import log_files
+    from k8sbench.reader import log_files
 
     files: dict[str, None] = {}
     failures: list[InputError] = []
@@ -94,8 +94,8 @@ def measure_run(
     ``first`` is the path of the first log as given. Raises :class:`InputError` if they cannot be
     measured.
     """
-    from k8sbench.adapters.files import log_files
-    from k8sbench.measure.run import measuring
+    from k8sbench.reader import log_files
+    from k8sbench.reader.measuring import measuring
 
     values = options.values
     expected = [msgspec.structs.replace(each.expected, **values) for each in candidates]
@@ -122,9 +122,8 @@ def measure_run(
 
 def explain_format(name: str, log: str) -> list[Row]:
     """Return the lines of a log that the expressions of a benchmark's file match."""
-    from k8sbench.adapters.files import log_files
-    from k8sbench.measure.run import evidence
-    from k8sbench.parse import declared
+    from k8sbench.reader import declared, log_files
+    from k8sbench.reader.measuring import evidence
     from k8sbench.report import explanation
 
     spec = benchmarks.load_one(name).spec
@@ -150,8 +149,8 @@ def _silent(_: str) -> None:
 
 def declare(logs: Sequence[str], options: MeasureOptions, note: Note = _silent) -> str:
     """Write a first benchmark file for logs of an unknown format."""
-    from k8sbench.adapters.files import catalog, log_files
-    from k8sbench.parse import guessing, reading
+    from k8sbench.catalog import files as catalog
+    from k8sbench.reader import guessing, log_files, reading
 
     sources = log_files.opened(log_files.names(logs, log_files.find(logs)))
     lines = guessing.first_lines(itertools.chain.from_iterable(sources))
@@ -215,7 +214,7 @@ def import_logs(
     ``skip_unreadable`` logs that cannot be measured are left out, instead of all. ``set_name`` is
     a new one, and ``where`` the default store, where it is None.
     """
-    from k8sbench.adapters.store import artifacts, exchange
+    from k8sbench.store import artifacts, exchange
 
     if replace and set_name is None:
         raise UsageError("--replace replaces runs of a set.", "Name the set with --set.")
@@ -378,7 +377,7 @@ def _planned(
     replace: bool,
 ) -> _Planned:
     """Plan the runs to add, and find those already recorded."""
-    from k8sbench.adapters.store import exchange
+    from k8sbench.store import exchange
 
     planned = _Planned([], [], [])
     gone = set[str]()

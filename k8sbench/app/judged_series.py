@@ -14,7 +14,7 @@ from k8sbench.measure.group import nights
 from k8sbench.model.errors import StoreError
 from k8sbench.model.group import GroupRow
 from k8sbench.model.series import UNJUDGED, Judged, Line, night_of
-from k8sbench.ports.groups import GroupIndex
+from k8sbench.store.group_port import GroupIndex
 
 
 class JudgedSeries:

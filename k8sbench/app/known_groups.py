@@ -18,8 +18,8 @@ from k8sbench.model.errors import FORMER_IDS, StoreError
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.run import Run, merged
 from k8sbench.model.series import Judged
-from k8sbench.ports.groups import GroupedStore, ServedGroups
-from k8sbench.ports.store import RunFilter
+from k8sbench.store.group_port import GroupedStore, ServedGroups
+from k8sbench.store.port import RunFilter
 
 AT_ONCE = 50
 """Sets whose groups are made and kept together."""
@@ -197,7 +197,7 @@ class StoredGroups:
 
 
 class GivenRuns:
-    """Implements :class:`k8sbench.ports.groups.ServedGroups` with runs that were read already."""
+    """Implements :class:`k8sbench.store.group_port.ServedGroups` with runs that were read already."""
 
     def __init__(self, runs: Iterable[Run] = ()) -> None:
         self._runs: defaultdict[str, list[Run]] = defaultdict(list)

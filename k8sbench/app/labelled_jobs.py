@@ -28,7 +28,6 @@ from k8sbench.adapters.kubernetes.labelled import (
     served_kinds,
 )
 from k8sbench.adapters.kubernetes.watch_events import ObjectChanged, ObjectDeleted
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import connections, log_measuring, observe
 from k8sbench.app.observe import ObserveOptions, Observer
 from k8sbench.lifecycle import observing, run_artifacts
@@ -36,10 +35,7 @@ from k8sbench.lifecycle.context import Reporter
 from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
 from k8sbench.lifecycle.observing import Observation
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.measure import rules
-from k8sbench.measure.run import recorded
-from k8sbench.measure.run.expectation import MeasureOptions
-from k8sbench.model import observed
+from k8sbench.model import observed, rules
 from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
 from k8sbench.model.identity import case_key
@@ -51,7 +47,10 @@ from k8sbench.model.replica_logs import replica_of_log
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports.cluster import JobEvent
-from k8sbench.ports.store import LogArchive, RunFilter
+from k8sbench.reader.measuring import recorded
+from k8sbench.reader.measuring.expectation import MeasureOptions
+from k8sbench.store.port import LogArchive, RunFilter
+from k8sbench.store.sql_store import SqlStore
 from k8sbench.threads import Threads, internal
 
 FACTS = "observed-job.json"

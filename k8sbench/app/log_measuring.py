@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters import measuring
+from k8sbench.catalog.imported import MeasuredLog
 from k8sbench.json_decoders import decoder
-from k8sbench.measure.run import expectation
-from k8sbench.measure.run.expectation import MeasureOptions
 from k8sbench.model.errors import InputError, StoreError
-from k8sbench.model.imported import MeasuredLog
+from k8sbench.reader.measuring import expectation
+from k8sbench.reader.measuring.expectation import MeasureOptions
 
 MODULE = "k8sbench.app.log_measuring"
 MOST = 64

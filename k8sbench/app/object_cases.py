@@ -9,18 +9,18 @@ import msgspec
 
 from k8sbench.app import benchmarks, cases, targets
 from k8sbench.app.targets import RunTarget
+from k8sbench.catalog.training import claims
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.pool import NodePool, widened
 from k8sbench.model.request import CollectOptions, SubmitRequest
-from k8sbench.model.training import claims
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
+    from k8sbench.catalog.planning import LoadedSpec
     from k8sbench.model.plan import RunPlan
-    from k8sbench.model.planning import LoadedSpec
 
 OWN_POOLS = (
     "Name one of its pools as nodePool; an administrator may allow others with --allow-own-pools"
@@ -52,7 +52,7 @@ def plan_object(
 
 def own_pool(benchmark: Benchmark) -> NodePool | None:
     """Return the pool that an object brings along; None without one."""
-    from k8sbench.adapters.files import catalog
+    from k8sbench.catalog import files as catalog
 
     given = benchmark.spec.pool
     return None if given is None else catalog.given_pool(given, f"Benchmark {benchmark.name}: pool")
@@ -114,6 +114,6 @@ def _specs(benchmark: Benchmark) -> list[LoadedSpec]:
     if spec.file is None:
         assert spec.benchmark is not None
         return benchmarks.load(spec.benchmark)
-    from k8sbench.adapters.files import catalog as files
+    from k8sbench.catalog import files as files
 
     return [files.given(spec.file, f"Benchmark {benchmark.name}")]

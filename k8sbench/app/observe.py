@@ -18,18 +18,17 @@ import msgspec
 from k8sbench import limits
 from k8sbench.app import connections, imports, option_values, results, stores
 from k8sbench.app.results import RunRows
+from k8sbench.catalog import imported, planning
+from k8sbench.catalog.imported import MeasuredLog
 from k8sbench.lifecycle import observing, run_artifacts
 from k8sbench.lifecycle.context import Reporter
 from k8sbench.lifecycle.gpu_metrics_fetcher import WANTED, GpuMetricsFetcher
 from k8sbench.lifecycle.observing import Observation
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.measure.run import recorded
-from k8sbench.measure.run.expectation import LOG_FLAGS, MeasureOptions
-from k8sbench.model import imported, observed, planning
+from k8sbench.model import observed
 from k8sbench.model.errors import InputError, Interrupted, NotFound, Unreachable, UsageError
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.identity import LABEL_DOMAIN, case_key, checked_set_name
-from k8sbench.model.imported import MeasuredLog
 from k8sbench.model.job_kind import JobKind
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement
@@ -42,11 +41,13 @@ from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports.cluster import Cluster
-from k8sbench.ports.store import RunFilter
+from k8sbench.reader.measuring import recorded
+from k8sbench.reader.measuring.expectation import LOG_FLAGS, MeasureOptions
+from k8sbench.store.port import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
-    from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.store.sql_store import SqlStore
 
 OBSERVING = "observing"
 """Folder of the store with the logs of jobs that are observed, by run id."""
@@ -221,8 +222,8 @@ class Observer(NamedTuple):
         from k8sbench.adapters.kubernetes import kinds
         from k8sbench.adapters.kubernetes import observing as objects
         from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-        from k8sbench.adapters.store import exchange
-        from k8sbench.adapters.store.artifacts import LogWriter, RunFolder
+        from k8sbench.store import exchange
+        from k8sbench.store.artifacts import LogWriter, RunFolder
 
         facts, job = self.facts, self.options.job
         selection = kinds.JobSelection(
@@ -267,7 +268,7 @@ class Observer(NamedTuple):
 
         It stays where the logs could not be measured.
         """
-        from k8sbench.adapters.store import disk
+        from k8sbench.store import disk
 
         run_id = self.facts.run_id
         if not self.store.claims.claim(run_id):
@@ -292,8 +293,8 @@ class Observer(NamedTuple):
     def measured(self, folder: Path, seen: Observation) -> Run:
         """Measure the archived logs of the ended job; return its run."""
         from k8sbench.adapters.kubernetes import observing as objects
-        from k8sbench.adapters.store import artifacts
-        from k8sbench.adapters.store.artifacts import LOG_SUFFIX, LOGS
+        from k8sbench.store import artifacts
+        from k8sbench.store.artifacts import LOG_SUFFIX, LOGS
 
         job, given = self.options.job, self.options.measured
         logs = artifacts.in_order_of_attempts((folder / LOGS).glob(f"*{LOG_SUFFIX}"))
@@ -444,7 +445,7 @@ class Observer(NamedTuple):
 
 def shortened(folder: Path) -> Iterator[LogGap]:
     """Shorten long logs, which are measured already; yield what is left out."""
-    from k8sbench.adapters.store import artifacts
+    from k8sbench.store import artifacts
 
     for path in sorted((folder / artifacts.LOGS).glob("*")):
         cut = artifacts.shorten(path, MOST_LOG_BYTES)

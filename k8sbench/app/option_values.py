@@ -16,11 +16,11 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from k8sbench.app import connections
+from k8sbench.catalog.training import is_path
 from k8sbench.model import request, times
 from k8sbench.model.errors import UsageError, did_you_mean
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.request import ClusterAccess, Flag, SubmitRequest
-from k8sbench.model.training import is_path
 
 LONGEST_SECONDS = 366 * 86400.0
 """Maximum of any duration option: a year."""

@@ -13,8 +13,8 @@ from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.files.catalog import LoadedPools, PublishedPools
     from k8sbench.adapters.kubernetes.client.api import Api
+    from k8sbench.catalog.files import LoadedPools, PublishedPools
 
 
 def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, str | None]:
@@ -24,7 +24,7 @@ def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, s
     named cluster must answer; raises :class:`BenchError`.
     """
     if not connections.configured(access):
-        from k8sbench.adapters.files import catalog
+        from k8sbench.catalog import files as catalog
 
         return catalog.load_pools(file), None
     return read_pools(
@@ -46,8 +46,8 @@ def read_pools(
 
     Unless the cluster ``is_needed`` it need not answer.
     """
-    from k8sbench.adapters.files import catalog
     from k8sbench.adapters.kubernetes import listing
+    from k8sbench.catalog import files as catalog
 
     unread = []
 

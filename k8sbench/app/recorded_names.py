@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal
 
-from k8sbench.adapters.store import opening
 from k8sbench.model.errors import BenchError
+from k8sbench.store import opening
 
 Kind = Literal["set", "run"]
 

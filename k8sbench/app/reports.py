@@ -25,13 +25,13 @@ from k8sbench.model.kinds import rank_order
 from k8sbench.model.run import Run
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.files.report_folder import Content
+    from k8sbench.adapters.report_folder import Content
     from k8sbench.measure.group.selection import Report
     from k8sbench.model.group import Group, Member
-    from k8sbench.ports.store import Store
     from k8sbench.report.plot import History
     from k8sbench.report.publication import Publication
     from k8sbench.report.words import Lang
+    from k8sbench.store.port import Store
 
 
 @stores.completed
@@ -56,7 +56,7 @@ def publish(
     that was changed by hand, unless ``force`` is set.
     """
     from k8sbench import __version__
-    from k8sbench.adapters.files import report_folder
+    from k8sbench.adapters import report_folder
     from k8sbench.report import environment as given
     from k8sbench.report import publication, readme
 
@@ -249,8 +249,8 @@ def page(
 
 def _timeline(run: Run, unit: str, logs: Callable[[], Sequence[Path]], note: Note) -> History:
     """Read a run's throughput over time; without a curve, and a note, if unreadable."""
-    from k8sbench.adapters.files import log_files
-    from k8sbench.measure.run import recorded
+    from k8sbench.reader import log_files
+    from k8sbench.reader.measuring import recorded
     from k8sbench.report.plot import History
 
     curve = None

@@ -23,8 +23,8 @@ from k8sbench.model.run import Run
 
 if TYPE_CHECKING:
     from k8sbench.measure.group.selection import Report
-    from k8sbench.ports.groups import GroupedStore, ServedGroups
     from k8sbench.report.explanation import Row
+    from k8sbench.store.group_port import GroupedStore, ServedGroups
 
 
 class RunRows(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +133,7 @@ def check_accepted(accept: Collection[str], *, of_groups: bool = True) -> None:
     """Reject a mistyped id, which would otherwise overrule nothing, in silence."""
     if not accept:
         return
-    from k8sbench.measure import rules
+    from k8sbench.model import rules
     from k8sbench.report import ids
 
     known = ids.REASONS if of_groups else rules.ALL

@@ -26,9 +26,9 @@ from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run, merged
 from k8sbench.ports.cluster import FoundJob
-from k8sbench.ports.store import RunFilter
 from k8sbench.report import document
 from k8sbench.report.document import ListedRun
+from k8sbench.store.port import RunFilter
 
 T = TypeVar("T")
 

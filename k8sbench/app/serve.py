@@ -30,8 +30,8 @@ from k8sbench.model.run import Run
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.leadership import Leadership
-    from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.app.labelled_jobs import LabelledJobs
+    from k8sbench.store.sql_store import SqlStore
 
 
 class ServedNamespace:
@@ -153,10 +153,10 @@ def serve(
 
 def resolve_types() -> None:
     """Resolve the types that planning reads, before there are threads."""
-    from k8sbench.model.image import ImageTable
+    from k8sbench.catalog.image import ImageTable
+    from k8sbench.catalog.spec import BenchmarkSpec
     from k8sbench.model.pool import PoolsFile
     from k8sbench.model.run import Run
-    from k8sbench.model.spec import BenchmarkSpec
 
     for type_ in (ObjectSpec, BenchmarkSpec, PoolsFile, ImageTable, Run):
         decoder(type_)

@@ -24,8 +24,8 @@ from k8sbench.model.stored_object import ObjectPlace, PrivateOptions
 from k8sbench.ports import Clock
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.benchmark_objects import StoredObjects
-    from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.store.benchmark_objects import StoredObjects
+    from k8sbench.store.sql_store import SqlStore
 
 
 @contextlib.contextmanager
@@ -37,7 +37,7 @@ def held(
     One of the set that asks for the same is retried. Raises :class:`UsageError` for what no
     Benchmark may ask for.
     """
-    from k8sbench.adapters.store.benchmark_objects import StoredObjects
+    from k8sbench.store.benchmark_objects import StoredObjects
 
     place, private, asked = _asked(submission)
     every = StoredObjects(store.root, clock)

@@ -20,13 +20,13 @@ from k8sbench.model.benchmark_object import Benchmark, claim_of
 from k8sbench.model.errors import NotFound, UsageError, few
 from k8sbench.model.identity import resolve
 from k8sbench.model.run import Process, Run
-from k8sbench.ports.store import RunFilter
 from k8sbench.report import benchmark_status
+from k8sbench.store.port import RunFilter
 from k8sbench.threads import Inline
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.benchmark_objects import StoredObjects
-    from k8sbench.adapters.store.sql_store import SqlStore
+    from k8sbench.store.benchmark_objects import StoredObjects
+    from k8sbench.store.sql_store import SqlStore
 
 WRITE_SECONDS = 5.0
 """Longest wait for another process that writes the status of an object."""
@@ -35,7 +35,7 @@ LOOK_SECONDS = 0.05
 
 def of_store(store: SqlStore) -> StoredObjects:
     """Return the objects of a store."""
-    from k8sbench.adapters.store.benchmark_objects import StoredObjects  # reads the catalog
+    from k8sbench.store.benchmark_objects import StoredObjects  # reads the catalog
 
     return StoredObjects(store.root, now)
 

@@ -37,14 +37,14 @@ from k8sbench.model.errors import (
 from k8sbench.model.identity import resolve
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Baseline, Run
-from k8sbench.ports.groups import ServedGroups
-from k8sbench.ports.store import RunFilter, Store
+from k8sbench.store.group_port import ServedGroups
+from k8sbench.store.port import RunFilter, Store
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
-    from k8sbench.adapters.store.exchange import Pruned
-    from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.app.known_groups import StoredGroups
+    from k8sbench.store.exchange import Pruned
+    from k8sbench.store.sql_store import SqlStore
 
 
 def chosen(
@@ -210,20 +210,20 @@ def completed(answer: Callable[P, T]) -> Callable[P, T]:
 
 def damaged(store: SqlStore) -> dict[str, BenchError]:
     """Return the errors of damaged folders, by run id."""
-    from k8sbench.adapters.store.sql_store import REINDEX
+    from k8sbench.store.sql_store import REINDEX
 
     return {run_id: StoreError(why, REINDEX) for run_id, why in store.unreadable.items()}
 
 
 def folder(where: str | None) -> Path:
     """Return the folder of a store, which need not exist; raises :class:`UsageError`."""
-    from k8sbench.adapters.store import opening
+    from k8sbench.store import opening
 
     return opening.folder(where)
 
 
 def _opened(where: str | None, note: Note, *, create: bool) -> SqlStore:
-    from k8sbench.adapters.store.opening import open_store
+    from k8sbench.store.opening import open_store
 
     if where == CLUSTER:
         raise UsageError(
@@ -264,7 +264,7 @@ def reindex(where: str | None, note: Note) -> tuple[Path, int, dict[str, str]]:
 
     Returns where the store is, its number of runs, and what is wrong with damaged ones, by run id.
     """
-    from k8sbench.adapters.store import opening
+    from k8sbench.store import opening
 
     return opening.reindex(where, note)
 
@@ -274,7 +274,7 @@ def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, not
 
     By default it exports all finished runs whose files are here.
     """
-    from k8sbench.adapters.store import disk, exchange
+    from k8sbench.store import disk, exchange
 
     with open_readonly(where, note) as store:
         run_ids = []
@@ -302,7 +302,7 @@ def import_runs(file: BinaryIO, shown: str, where: str | None) -> tuple[list[str
 
     Returns the ids of those that were added, and of those that were there already.
     """
-    from k8sbench.adapters.store import exchange
+    from k8sbench.store import exchange
 
     with open_writable(where) as store:
         return exchange.import_runs(store, file, shown)
@@ -315,7 +315,7 @@ def import_collected(
 
     Includes their files. Returns the same as :func:`import_runs`.
     """
-    from k8sbench.adapters.store import exchange
+    from k8sbench.store import exchange
 
     with with_operator(StoresRead(where=CLUSTER, access=access), note) as (_, groups):
         sets = {run_id: name for name, logs in groups.theirs.logs.items() for run_id in logs}
@@ -342,7 +342,7 @@ def remove(
     Refuses active runs; for a damaged run, named by its id, that is not known. No cluster is
     contacted, as it may be gone for good; jobs still there have their own command.
     """
-    from k8sbench.adapters.store import exchange
+    from k8sbench.store import exchange
 
     with open_writable(where, create=False, note=note) as store, ExitStack() as stack:
         store.runs(RunFilter())
@@ -389,7 +389,7 @@ def prune(
 
     ``observed``: of observed jobs alone.
     """
-    from k8sbench.adapters.store import exchange
+    from k8sbench.store import exchange
 
     return exchange.prune_old(
         store,

@@ -23,6 +23,7 @@ from k8sbench.app.connections import new_set_name
 from k8sbench.app.objects import Created
 from k8sbench.app.submission import Submission
 from k8sbench.app.targets import RunTarget
+from k8sbench.catalog.planning import describe
 from k8sbench.lifecycle import collecting, set_runs, submitting
 from k8sbench.lifecycle.context import Agree, Note, Reporter, RunContext
 from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
@@ -35,15 +36,14 @@ from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
 from k8sbench.model.identity import case_key, check_set, checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import describe
 from k8sbench.model.request import FollowOptions, SubmitRequest
 from k8sbench.model.run import Run
 from k8sbench.ports.cluster import Manifest
-from k8sbench.ports.store import RunFilter
+from k8sbench.store.port import RunFilter
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.store.sql_store import SqlStore
     from k8sbench.app.results import RunRows
+    from k8sbench.store.sql_store import SqlStore
 
 
 def resumed(

@@ -52,7 +52,7 @@ def submit_file(
     Where an operator serves the namespace of an object, it is created on the API server. Raises
     :class:`UsageError` for an object that cannot run or that the options contradict.
     """
-    from k8sbench.adapters.files import object_file
+    from k8sbench.catalog import object_file
 
     assert request.object_file is not None
     found = object_file.read(request.object_file)

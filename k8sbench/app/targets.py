@@ -9,15 +9,15 @@ import msgspec
 
 from k8sbench import limits
 from k8sbench.app import connections, pools
+from k8sbench.catalog.choices import Site
 from k8sbench.model import kinds
-from k8sbench.model.choices import Site
 from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.operators import OPERATORS
 from k8sbench.model.request import SubmitRequest
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.files.catalog import LoadedPools
     from k8sbench.adapters.kubernetes.client.api import Api
+    from k8sbench.catalog.files import LoadedPools
     from k8sbench.model.pool import NodePool
 
 
@@ -80,7 +80,7 @@ def choose_site(request: SubmitRequest) -> Site:
     """Choose what ``render`` renders for: a pool of a cluster, unless ``--backend local``."""
     if request.backend == "local":
         return _here(None, request).site
-    from k8sbench.adapters.files import catalog
+    from k8sbench.catalog import files as catalog
 
     return _site(catalog.load_pools(request.pools_file), request)
 
@@ -133,7 +133,7 @@ def _here(reason: str | None, request: SubmitRequest) -> RunTarget:
 
 
 def _site(loaded: LoadedPools, request: SubmitRequest) -> Site:
-    from k8sbench.adapters.files import catalog
+    from k8sbench.catalog import files as catalog
 
     return Site(
         backend="kubernetes",

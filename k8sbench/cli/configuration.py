@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from k8sbench.catalog.training import is_path
 from k8sbench.model.errors import InputError, did_you_mean
 from k8sbench.model.request import CLUSTER, LOCAL
-from k8sbench.model.training import is_path
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

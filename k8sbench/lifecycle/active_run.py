@@ -19,7 +19,7 @@ from k8sbench.model import creation, times
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.ports.cluster import JobEvent
-from k8sbench.ports.store import LogArchive
+from k8sbench.store.port import LogArchive
 
 ABSENT_SECONDS = 5.0
 """Interval between looks for a job that may still appear."""

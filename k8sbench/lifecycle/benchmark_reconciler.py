@@ -40,8 +40,8 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.ports.objects import Objects
-from k8sbench.ports.store import RunFilter
 from k8sbench.report import benchmark_status
+from k8sbench.store.port import RunFilter
 
 PASS_SECONDS = 1.0
 """Interval of passes over the objects."""

@@ -32,7 +32,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports.cluster import JobEvent
-from k8sbench.ports.store import RunFilter
+from k8sbench.store.port import RunFilter
 
 LOOK_SECONDS = 0.25
 """Longest wait for an event before stop requests and time limits are checked."""

@@ -126,7 +126,7 @@ class GpuMetricsFetcher:
 
         A recorded query is reused.
         """
-        from k8sbench.measure.run import gpu_metrics
+        from k8sbench.reader.measuring import gpu_metrics
 
         store, wanted = self._context.store, None
         with contextlib.suppress(BenchError):  # one that cannot be read is made anew
@@ -201,7 +201,7 @@ class GpuMetricsFetcher:
         return [self.completed.get(run.run_id, run) for run in runs]
 
     def _complete(self, run: Run, wanted: SeriesQuery, found: Sequence[Fetched]) -> None:
-        from k8sbench.measure.run import gpu_metrics
+        from k8sbench.reader.measuring import gpu_metrics
 
         store, run_id = self._context.store, run.run_id
         try:

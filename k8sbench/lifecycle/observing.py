@@ -12,9 +12,9 @@ from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.phase import LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
-from k8sbench.parse.reading import family_in
 from k8sbench.ports.cluster import Cluster, JobEvent
-from k8sbench.ports.store import LogArchive
+from k8sbench.reader.reading import family_in
+from k8sbench.store.port import LogArchive
 
 LOOK_SECONDS = 0.5
 """Longest wait before stop requests are looked at."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from k8sbench.catalog.planning import with_identity
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import with_identity
 from k8sbench.ports.cluster import Manifest
 
 

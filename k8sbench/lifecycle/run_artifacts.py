@@ -10,7 +10,7 @@ from k8sbench.json_decoders import decoder
 from k8sbench.model.errors import BenchError
 from k8sbench.model.sample import LogGap
 from k8sbench.ports.cluster import KnownPods
-from k8sbench.ports.store import Store
+from k8sbench.store.port import Store
 
 T = TypeVar("T")
 MANIFEST = "manifest.yaml"

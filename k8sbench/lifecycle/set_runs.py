@@ -16,7 +16,7 @@ from k8sbench.model.errors import RepeatTaken
 from k8sbench.model.identity import case_key
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, out_of_memory_ids
-from k8sbench.ports.store import Store
+from k8sbench.store.port import Store
 
 REPEAT_TRIES = 100
 """Most tries to find a free repeat number.

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from k8sbench.catalog.spec import Fingerprint
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.pool import NodePool
 from k8sbench.model.program import SecretKey
-from k8sbench.model.spec import Fingerprint
 from k8sbench.model.spec_values import AmpDtype, LengthUnit, Mode, Precision, Preset
 
 Device = Literal["cuda", "cpu"]

@@ -51,10 +51,10 @@ from k8sbench.model.masking import masked, masked_pieces
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
 from k8sbench.operator.controller import OperatorState
-from k8sbench.ports.groups import GroupedStore
-from k8sbench.ports.store import RunFilter
 from k8sbench.report import document
 from k8sbench.report.document import ListedRun, RunStatus
+from k8sbench.store.group_port import GroupedStore
+from k8sbench.store.port import RunFilter
 
 LOGS = "logs"
 """Folder of a run's folder with its logs."""

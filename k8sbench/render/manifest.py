@@ -18,7 +18,8 @@ import jinja2
 import msgspec
 import yaml
 
-from k8sbench.model import yaml_text
+from k8sbench.catalog import yaml_text
+from k8sbench.catalog.planning import TRAINERS_MOUNT
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import (
     LABEL_DOMAIN,
@@ -31,7 +32,6 @@ from k8sbench.model.identity import (
 from k8sbench.model.kinds import KINDS, kind_of
 from k8sbench.model.kube import ATTEMPT_LABEL, QUEUE_LABEL, RUN_LABEL, JobIdentity
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.model.pool import OBJECT_NAME
 from k8sbench.render.pod import fitting, pod, security
 from k8sbench.render.trainer_sources import DIGEST_ANNOTATION, TrainerSources, config_map

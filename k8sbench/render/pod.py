@@ -11,16 +11,16 @@ from typing import Any, Literal
 
 import msgspec
 
+from k8sbench.catalog.planning import TRAINERS_MOUNT
+from k8sbench.catalog.training import CHECKPOINTS_MOUNT, DATA_MOUNT, WEIGHTS_MOUNT
 from k8sbench.model import identity
 from k8sbench.model import pool as pools
 from k8sbench.model.errors import UsageError
 from k8sbench.model.job_kind import filled
 from k8sbench.model.kinds import kind_of, rendezvous_port
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import TRAINERS_MOUNT
 from k8sbench.model.pool import NodePool, Toleration
 from k8sbench.model.times import SAVE_SECONDS
-from k8sbench.model.training import CHECKPOINTS_MOUNT, DATA_MOUNT, WEIGHTS_MOUNT
 from k8sbench.render.trainer_sources import TrainerSources
 
 SIDECAR = "sidecar.istio.io/inject"

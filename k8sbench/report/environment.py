@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import yaml
 
-from k8sbench.model import yaml_text
+from k8sbench.catalog import yaml_text
 from k8sbench.model.errors import InputError, did_you_mean
 from k8sbench.model.group import Group
 from k8sbench.model.kinds import kind_of

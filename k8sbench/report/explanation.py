@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from k8sbench.measure import arithmetic
+from k8sbench.catalog.planning import describe
 from k8sbench.measure.group import selection, speedup
 from k8sbench.measure.group.known import KnownGroups, singles
 from k8sbench.measure.group.selection import Find
+from k8sbench.model import arithmetic
 from k8sbench.model.errors import Finding, NotFound
 from k8sbench.model.group import Group, Result
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
 from k8sbench.model.plain_text import ABSENT, clean, counted, significant
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
-from k8sbench.parse.declared import Expression
+from k8sbench.reader.declared import Expression
 from k8sbench.report import formats, group_words
 from k8sbench.report.tables import wrapped
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.measure.rules import ENDS_EARLY
 from k8sbench.model.errors import Finding
 from k8sbench.model.group import IMPORTED, Group, Result, Spread
 from k8sbench.model.identity import UNKNOWN
 from k8sbench.model.measurement import AccuracyResult, Measurement
 from k8sbench.model.plain_text import counted, significant
 from k8sbench.model.plan import SMOKE_MARK, RunPlan
+from k8sbench.model.rules import ENDS_EARLY
 from k8sbench.model.speed_options import option_words, speed_options_of
 from k8sbench.report import formats
 

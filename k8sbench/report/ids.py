@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.diagnose.preflight.checks import CHECKS, OBSERVER_CHECKS
-from k8sbench.measure import rules
 from k8sbench.measure.group import rejections
+from k8sbench.model import rules
 from k8sbench.model.errors import FORMER_IDS
 from k8sbench.report.explanation import Row
 

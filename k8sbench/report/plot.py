@@ -12,10 +12,10 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.measure.run.recorded import Curve
 from k8sbench.model.compared import CaseHistory, Point
 from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import Measurement
+from k8sbench.reader.measuring.recorded import Curve
 from k8sbench.report import columns, formats, group_words, svg
 from k8sbench.report.chart import Bar, BarChart, Dot, Key, LineChart, Panel, Tick, Trace
 from k8sbench.report.time_axis import TimeAxis, events

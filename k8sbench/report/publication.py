@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.model.group import Group, Member, Parity, Result
 from k8sbench.model.run import Run
-from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.report import document, environment, formats, group_words, plot, svg
 from k8sbench.report.chart import Chart
 from k8sbench.report.environment import Given

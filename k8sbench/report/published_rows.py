@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from k8sbench.catalog.published import Citation
 from k8sbench.measure.group import ratios
 from k8sbench.model.group import Deviation, Result
 from k8sbench.model.plain_text import ABSENT
-from k8sbench.model.published import Citation
 from k8sbench.report import formats, report_tables, tables, words
 from k8sbench.report.columns import as_published, from_corrected, is_of_case, nearest
 from k8sbench.report.report_rows import ReportRows

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import jinja2
 import msgspec
 
+from k8sbench.catalog.training import in_words
 from k8sbench.model.group import Group, Member, Parity
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement
 from k8sbench.model.plain_text import ABSENT
-from k8sbench.model.training import in_words
 from k8sbench.report import (
     analysis,
     formats,

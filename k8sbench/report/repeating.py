@@ -13,12 +13,12 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.model.choices import parse_case
+from k8sbench.catalog.choices import parse_case
+from k8sbench.catalog.planning import filled, placeholders
+from k8sbench.catalog.published import Published
+from k8sbench.catalog.spec import BenchmarkSpec, Variant
 from k8sbench.model.group import Result
-from k8sbench.model.planning import filled, placeholders
 from k8sbench.model.program import Upstream
-from k8sbench.model.published import Published
-from k8sbench.model.spec import BenchmarkSpec, Variant
 from k8sbench.model.spec_values import Mode
 from k8sbench.report import columns, publication
 from k8sbench.report.words import Lang, phrase, say, texts

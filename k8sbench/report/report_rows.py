@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from k8sbench.catalog.spec import Variant
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.model.spec import Variant
 from k8sbench.report import group_words, publication, tables, words
 from k8sbench.report.publication import Publication
 from k8sbench.report.tables import Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from k8sbench.measure import rules
+from k8sbench.model import rules
 from k8sbench.model.group import Deviation, Result
 from k8sbench.report import formats
 from k8sbench.report.columns import as_published, is_of_case

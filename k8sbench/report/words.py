@@ -22,7 +22,7 @@ Lang = Literal["en", "zh"]
 @functools.cache
 def texts() -> dict[str, dict[str, Any]]:
     """Return the content of ``words.yaml``."""
-    from k8sbench.model import yaml_text  # noqa: PLC0415 - most commands print no such word
+    from k8sbench.catalog import yaml_text  # noqa: PLC0415 - most commands print no such word
 
     read: dict[str, dict[str, Any]] = yaml_text.load(
         importlib.resources.files(__package__).joinpath("words.yaml").read_text("utf-8")

@@ -17,11 +17,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # `tests`, when run as a file
 
-from k8sbench.adapters.files.log_files import LogFile
-from k8sbench.adapters.files.report_folder import PIECE
-from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.measuring import measure
+from k8sbench.adapters.report_folder import PIECE
 from k8sbench.model.masking import masked_pieces
+from k8sbench.reader.log_files import LogFile
+from k8sbench.reader.measuring.expectation import Expectation
+from k8sbench.reader.measuring.measuring import measure
 from tests.harness.credentials import written
 from tests.tiers import ROOT
 

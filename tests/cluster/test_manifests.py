@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sbench.adapters.files import catalog
+from k8sbench.catalog import files as catalog
 from k8sbench.cli.main import main
 from k8sbench.render.manifest import to_yaml
 from tests.harness.cluster.namespace import Namespace, events_of

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from k8sbench.adapters.store.database import DATABASE
+from k8sbench.store.database import DATABASE
 from tests.harness.cluster import operator_process
 from tests.harness.cluster.shell import Shell, until
 

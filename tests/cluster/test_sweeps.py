@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.store.database import DATABASE
+from k8sbench.store.database import DATABASE
 from tests.harness import children
 from tests.harness.cluster import alterations, rack
 from tests.harness.cluster.own import OwnCluster

@@ -2,11 +2,11 @@
 
 import pytest
 
-from k8sbench.adapters.files import catalog
-from k8sbench.adapters.files.log_files import LogFile
-from k8sbench.measure.run.expectation import from_variant
-from k8sbench.measure.run.measuring import measure
+from k8sbench.catalog import files as catalog
 from k8sbench.model.log_format import LogFormat
+from k8sbench.reader.log_files import LogFile
+from k8sbench.reader.measuring.expectation import from_variant
+from k8sbench.reader.measuring.measuring import measure
 from tests.corpus import index
 from tests.corpus.index import Row
 from tests.tiers import ROOT

@@ -2,10 +2,10 @@
 
 import pytest
 
-from k8sbench.adapters.files.log_files import LogFile
-from k8sbench.measure.run.expectation import from_plan
-from k8sbench.measure.run.measuring import measure
 from k8sbench.model.spec_values import Framework
+from k8sbench.reader.log_files import LogFile
+from k8sbench.reader.measuring.expectation import from_plan
+from k8sbench.reader.measuring.measuring import measure
 from tests.corpus import index
 from tests.corpus.index import Row
 from tests.unit.presence import present

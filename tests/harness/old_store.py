@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-from k8sbench.adapters.store.database import DATABASE, FORMER
+from k8sbench.store.database import DATABASE, FORMER
 
 TABLES = (
     "CREATE TABLE schema_migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL)",

@@ -12,16 +12,16 @@ import pytest
 
 from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.cluster import LocalCluster
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.connections import run_context
 from k8sbench.app.submit import resumed
+from k8sbench.catalog.planning import DRAFT_ID
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import EarlierAttempt
 from k8sbench.model.phase import Phase
-from k8sbench.model.planning import DRAFT_ID
 from k8sbench.model.run import Run
+from k8sbench.store.opening import open_store
+from k8sbench.store.sql_store import SqlStore
 from tests.local.jobs import processes_of
 from tests.unit.lifecycle import played
 from tests.unit.lifecycle.played import Silent

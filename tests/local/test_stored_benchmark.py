@@ -19,8 +19,8 @@ import pytest
 import yaml
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.store.opening import open_store
 from k8sbench.cli.main import main
+from k8sbench.store.opening import open_store
 from tests.harness import benchmark_files, hosts, old_store
 from tests.local.jobs import wait_for
 

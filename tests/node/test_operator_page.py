@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from k8sbench.adapters.store.opening import open_store
 from k8sbench.model.phase import Phase
+from k8sbench.store.opening import open_store
 from tests.docs import operating, pages
 from tests.docs.operating import TEAM
 from tests.docs.pages import Command

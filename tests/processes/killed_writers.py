@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.store import disk
-from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model.phase import Phase
 from k8sbench.ports.cluster import LogLine
+from k8sbench.store import disk
+from k8sbench.store.artifacts import RunFolder
+from k8sbench.store.opening import open_store
+from k8sbench.store.sql_store import SqlStore
 from tests.unit.store.examples import NOW, measurement, plan, step
 
 Step = Callable[[SqlStore], object]

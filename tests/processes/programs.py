@@ -6,11 +6,11 @@ import signal
 
 import msgspec
 
-from k8sbench.adapters.store import following
-from k8sbench.adapters.store.opening import open_store
 from k8sbench.model.errors import RepeatTaken, StoreError
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase
+from k8sbench.store import following
+from k8sbench.store.opening import open_store
 from tests.harness import children
 from tests.unit.store.examples import NOW, THROUGHPUT, fill, measurement, plan, step
 

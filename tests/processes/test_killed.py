@@ -12,11 +12,11 @@ from collections.abc import Callable
 import pytest
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.lifecycle.lost_runs import mark_lost_runs
 from k8sbench.model.phase import Phase
-from k8sbench.ports.store import RunFilter
+from k8sbench.store.opening import open_store
+from k8sbench.store.port import RunFilter
+from k8sbench.store.sql_store import SqlStore
 from tests.harness import children
 from tests.processes import killed_writers
 from tests.processes.killed_writers import (

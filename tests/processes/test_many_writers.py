@@ -4,9 +4,9 @@ import json
 import pathlib
 import subprocess
 
-from k8sbench.adapters.store.opening import open_store
 from k8sbench.model.phase import Phase
-from k8sbench.ports.store import RunFilter
+from k8sbench.store.opening import open_store
+from k8sbench.store.port import RunFilter
 from tests.harness import children
 from tests.processes import programs
 from tests.unit.store.index_checks import differences

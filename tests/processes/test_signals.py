@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.store import sql_store
 from k8sbench.cli import main
+from k8sbench.store import sql_store
 from tests.harness import children
 from tests.processes import interrupting
 from tests.tiers import ROOT

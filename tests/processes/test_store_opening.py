@@ -8,10 +8,10 @@ import subprocess
 
 import pytest
 
-from k8sbench.adapters.store import database
-from k8sbench.adapters.store.opening import open_store
 from k8sbench.model.errors import StoreError
-from k8sbench.ports.store import RunFilter
+from k8sbench.store import database
+from k8sbench.store.opening import open_store
+from k8sbench.store.port import RunFilter
 from tests.harness import children, disks, other_version
 from tests.processes import programs
 from tests.unit.store.examples import NOW, fill, plan

@@ -21,7 +21,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Baseline, Location, Run, Wish
 from k8sbench.model.run import Process as FollowingProcess
 from k8sbench.ports.cluster import LogLine, LogMark
-from k8sbench.ports.store import RunFilter
+from k8sbench.store.port import RunFilter
 from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.world import Process, World
 

@@ -44,8 +44,8 @@ from k8sbench.model import benchmark_object, creation
 from k8sbench.model.benchmark_object import OVER, Benchmark
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
-from k8sbench.ports.store import RunFilter
 from k8sbench.report import benchmark_status
+from k8sbench.store.port import RunFilter
 from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.play import play
 from tests.simulation.schedule import Schedule

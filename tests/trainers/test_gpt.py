@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from k8sbench.adapters.files import catalog
+from k8sbench.catalog import files as catalog
 from k8sbench.trainers import check_data, gpt
 from k8sbench.trainers.data import sample_sets, tokens
 from k8sbench.trainers.parts.samples import BrokenSample, DataError

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from k8sbench.adapters.store import database
+from k8sbench.store import database
 from tests import packaged
 from tests.harness import children
 from tests.tiers import ROOT

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from k8sbench import trainers
-from k8sbench.adapters.files import catalog
 from k8sbench.adapters.kubernetes import kinds
+from k8sbench.catalog import files as catalog
 from k8sbench.diagnose.job import state
 from k8sbench.diagnose.preflight.facts import permissions
 from k8sbench.model import identity, job_kind, operators

@@ -10,9 +10,9 @@ import pytest
 
 from k8sbench.adapters import measuring
 from k8sbench.app import log_measuring
-from k8sbench.measure.run.expectation import MeasureOptions
+from k8sbench.catalog.imported import MeasuredLog
 from k8sbench.model.errors import InputError, StoreError
-from k8sbench.model.imported import MeasuredLog
+from k8sbench.reader.measuring.expectation import MeasureOptions
 from tests.tiers import ROOT
 from tests.waiting import wait_until
 

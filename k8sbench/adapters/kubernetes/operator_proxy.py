@@ -23,7 +23,6 @@ from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
 from k8sbench.adapters.kubernetes.client.transport import ApiRequest, read
-from k8sbench.adapters.store import disk
 from k8sbench.json_decoders import decoder
 from k8sbench.model import times
 from k8sbench.model.errors import QueryRefused, Unreachable
@@ -39,6 +38,7 @@ from k8sbench.model.kube import (
     moment,
 )
 from k8sbench.model.run import Baseline, Run
+from k8sbench.store import disk
 
 T = TypeVar("T")
 PORT = "http"

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import yaml
 
-from k8sbench.adapters.files import catalog
 from k8sbench.adapters.kubernetes import (
     benchmark_objects,
     job_changes,
@@ -26,6 +25,8 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import OBSERVER, ROLE, ApiFault, Tolerated
 from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Way
+from k8sbench.catalog import files as catalog
+from k8sbench.catalog.training import claims
 from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import (
     MetricsEndpoint,
@@ -40,7 +41,6 @@ from k8sbench.model.kinds import KINDS, kind_of
 from k8sbench.model.kube import KubeObject, ServingOperator
 from k8sbench.model.operators import Operator
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.training import claims
 from k8sbench.ports.cluster import Manifest
 from k8sbench.render import manifest
 

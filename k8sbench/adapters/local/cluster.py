@@ -25,9 +25,8 @@ import psutil
 import k8sbench
 from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.job import ENDED, LocalJob, LocalReplica
-from k8sbench.adapters.store import disk
+from k8sbench.catalog.choices import Site
 from k8sbench.model import errors
-from k8sbench.model.choices import Site
 from k8sbench.model.errors import EarlierAttempt, JobFailed, NotFound, UsageError
 from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import RunPlan
@@ -35,6 +34,7 @@ from k8sbench.model.pool import CPU_POOL
 from k8sbench.model.run import Run
 from k8sbench.model.times import SAVE_SECONDS
 from k8sbench.ports.cluster import Cluster, JobEvent, LogMark, Manifest
+from k8sbench.store import disk
 
 MOUNTS = "mounts"
 WORK = "work"

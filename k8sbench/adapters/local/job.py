@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 
 from k8sbench import limits
 from k8sbench.adapters import steady_clock
-from k8sbench.adapters.lines import LineSplitter
 from k8sbench.adapters.local import subreaper
 from k8sbench.adapters.local.launch import Launch
 from k8sbench.diagnose.job import exits
@@ -27,6 +26,7 @@ from k8sbench.model.clock_note import ClockWatch
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plain_text import counted
 from k8sbench.ports.cluster import JobEvent, LogLine
+from k8sbench.store.lines import LineSplitter
 
 ENDED = ("k8sbench ended before the job did.", "k8sbench-ended")
 """Cause of a job that goes with its k8sbench, and the cause's id."""

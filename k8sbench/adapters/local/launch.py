@@ -23,11 +23,11 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.catalog.planning import TRAINERS_MOUNT
 from k8sbench.model.errors import UsageError
 from k8sbench.model.job_kind import Variables, filled
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import TRAINERS_MOUNT
 
 
 class ManifestPod(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,9 +27,9 @@ class TrainerSource(MetricSource):
     def fetch(self, wanted: SeriesQuery) -> Fetched:
         """Return the series of the whole run."""
         # Imported when the first run is measured.
-        from k8sbench.measure.run.gpu_series import TrainerSeries
-        from k8sbench.parse.families import FAMILIES
-        from k8sbench.parse.lines import CleanLine
+        from k8sbench.reader.families import FAMILIES
+        from k8sbench.reader.lines import CleanLine
+        from k8sbench.reader.measuring.gpu_series import TrainerSeries
 
         series = TrainerSeries()
         reader = FAMILIES["k8sbench"].reader()

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from k8sbench.app import benchmarks, data_sets
+from k8sbench.catalog.published import Published
+from k8sbench.catalog.spec import BenchmarkSpec, Variant
+from k8sbench.catalog.training import DATA_SETS, data_set
 from k8sbench.cli.options import format_option
 from k8sbench.cli.running import SignalStop
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
-from k8sbench.model.published import Published
-from k8sbench.model.spec import BenchmarkSpec, Variant
 from k8sbench.model.spec_values import Framework
-from k8sbench.model.training import DATA_SETS, data_set
 from k8sbench.report.tables import Column, wrapped
 
 if TYPE_CHECKING:
-    from k8sbench.model.image import ListedImage
-    from k8sbench.model.planning import LoadedSpec
+    from k8sbench.catalog.image import ListedImage
+    from k8sbench.catalog.planning import LoadedSpec
 
 
 Row = tuple["LoadedSpec", "Framework", "ListedImage | None"]

@@ -22,13 +22,13 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.terminal import output
-from k8sbench.measure.run.expectation import LOG_FLAGS, MeasureOptions
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, UsageError, few
 from k8sbench.model.plain_text import counted
+from k8sbench.reader.measuring.expectation import LOG_FLAGS, MeasureOptions
 from k8sbench.report import explanation, formats
 
 if TYPE_CHECKING:
-    from k8sbench.model.imported import MeasuredLog
+    from k8sbench.catalog.imported import MeasuredLog
     from k8sbench.model.measurement import Measurement
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -18,7 +18,7 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.running import SignalStop, reporting
-from k8sbench.measure.run.expectation import LOG_FLAGS, MeasureOptions
+from k8sbench.reader.measuring.expectation import LOG_FLAGS, MeasureOptions
 
 STATED = (
     *("benchmark", "family", "batch_size", "precision", "gpu_model", "framework", "warmup"),

@@ -18,6 +18,7 @@ from k8sbench.app import collect, ending, follow, run_list, run_status
 from k8sbench.app.follow import PrintedLine
 from k8sbench.app.run_list import Listing
 from k8sbench.app.stores import StoresRead
+from k8sbench.catalog.planning import describe
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
@@ -38,15 +39,14 @@ from k8sbench.model import plain_text, times
 from k8sbench.model.errors import Interrupted, UsageError, few
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean, counted
-from k8sbench.model.planning import describe
 from k8sbench.model.request import ClusterAccess, CollectOptions, FollowOptions
 from k8sbench.model.run import Run
-from k8sbench.ports.store import RunFilter
 from k8sbench.report import formats, group_words
 from k8sbench.report.document import ListedRun, RunStatus
 from k8sbench.report.environment import STATED
 from k8sbench.report.formats import FOR_PEOPLE
 from k8sbench.report.tables import Column, wrapped
+from k8sbench.store.port import RunFilter
 
 WIDE = ("set", "repeat", "variant", "impl", "preset", "backend", "group", "cause")
 """Titles of the columns that a wide table has besides."""

@@ -17,9 +17,9 @@ from k8sbench.model.phase import RESTARTING, Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Evaluation, Item, Record
-from k8sbench.parse.family import Family, LineReader
-from k8sbench.parse.lines import pieces
 from k8sbench.ports.cluster import JobEvent, LogLine
+from k8sbench.reader.family import Family, LineReader
+from k8sbench.reader.lines import pieces
 
 LAST_LINES = 15
 """Kept lines of a replica's output."""
@@ -77,7 +77,7 @@ class Output:
     def rate(self) -> float | None:
         """Samples per second of the whole job in the latest step; None without them."""
         # Imported with the first step, as the family is with the first line.
-        from k8sbench.measure.run import recorded
+        from k8sbench.reader.measuring import recorded
 
         return None if self.last is None else recorded.rate(self.last, self._plan)
 
@@ -210,7 +210,7 @@ class LiveRun:
 
 def _format(plan: RunPlan) -> tuple[Family, Sequence[str]]:
     # Imported with the first line: a run that is only submitted prints none.
-    from k8sbench.parse.reading import family_of
+    from k8sbench.reader.reading import family_of
 
     family = family_of(plan.log, plan.framework)
     return family, family.reader().needles

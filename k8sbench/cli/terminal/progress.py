@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from k8sbench.catalog.planning import describe
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.live import LiveRun, Output, Sweep
 from k8sbench.model import times
@@ -22,7 +23,6 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import ABSENT, clean, clean_lines
 from k8sbench.model.plan import SMOKE_MARK, RunPlan
-from k8sbench.model.planning import describe
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports import Clock

@@ -12,6 +12,7 @@ from types import SimpleNamespace as Subject
 import msgspec
 
 from k8sbench import __version__
+from k8sbench.catalog.training import claims
 from k8sbench.diagnose.preflight import deployment, nodes
 from k8sbench.diagnose.preflight.facts import (
     LEVELS,
@@ -30,7 +31,6 @@ from k8sbench.model.kube import ServingOperator, conditions, name_of
 from k8sbench.model.operators import OPERATORS
 from k8sbench.model.plain_text import counted, share
 from k8sbench.model.pool import OTHER_VENDOR, amount, gpu_remark, plain
-from k8sbench.model.training import claims
 from k8sbench.render.pod import security
 
 KUEUE = "kueue.x-k8s.io"

@@ -17,10 +17,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.measure import verdict
-from k8sbench.measure.arithmetic import SAME_MODEL
 from k8sbench.measure.group import rejections, speedup, t_test
 from k8sbench.measure.group.rejections import Candidate, reported, unique
+from k8sbench.model import verdict
+from k8sbench.model.arithmetic import SAME_MODEL
 from k8sbench.model.errors import Finding
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import (

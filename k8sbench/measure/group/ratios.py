@@ -12,15 +12,15 @@ from functools import partial
 
 import msgspec
 
-from k8sbench.measure.arithmetic import SAME_MODEL, TF32_UNKNOWN, arithmetic, peak_of, plain_name
-from k8sbench.measure.rules import ENDS_EARLY
-from k8sbench.model.choices import parse_case
+from k8sbench.catalog.choices import parse_case
+from k8sbench.catalog.published import Accuracy, Published
+from k8sbench.catalog.spec import BenchmarkSpec, Variant
+from k8sbench.model.arithmetic import SAME_MODEL, TF32_UNKNOWN, arithmetic, peak_of, plain_name
 from k8sbench.model.group import SCRATCH, Deviation, Group, Parity
 from k8sbench.model.identity import fields_for
 from k8sbench.model.measurement import Arithmetic
 from k8sbench.model.plan import SEQUENCE_LENGTH, is_bandwidth
-from k8sbench.model.published import Accuracy, Published
-from k8sbench.model.spec import BenchmarkSpec, Variant
+from k8sbench.model.rules import ENDS_EARLY
 from k8sbench.model.speed_options import option_words
 
 IDS = {"batch_size": "batch", "gpu_model": "gpu-model", "data_digest": "data"}

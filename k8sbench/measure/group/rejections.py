@@ -13,15 +13,15 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from k8sbench.measure import verdict
-from k8sbench.measure.rules import EXIT_CODE, MIXED_GPU_MODEL
-from k8sbench.measure.verdict import IntegrityRule, reject, rules_in, warn
+from k8sbench.model import verdict
 from k8sbench.model.errors import Finding, few
 from k8sbench.model.group import OUT_OF_MEMORY, SCRATCH, UNSTEADY
 from k8sbench.model.identity import GroupKey, case_values, group_key
 from k8sbench.model.measurement import ESTIMATORS, Measurement
 from k8sbench.model.phase import Phase
+from k8sbench.model.rules import EXIT_CODE, MIXED_GPU_MODEL
 from k8sbench.model.run import Run, is_out_of_memory
+from k8sbench.model.verdict import IntegrityRule, reject, rules_in, warn
 
 RUN_IN_PROGRESS = reject(
     "run-in-progress",

@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.measure.group import (
     comparison,
     history,
@@ -39,7 +40,6 @@ from k8sbench.model.group import (
 from k8sbench.model.identity import UNKNOWN, GroupKey, check_set, resolve
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.series import Judged, night_of
-from k8sbench.model.spec import BenchmarkSpec
 
 Sort = Literal["case", "throughput", "speedup", "efficiency", "created"]
 """Sort orders: figures are descending with missing values last.

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from k8sbench.measure import arithmetic
+from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.measure.group import ratios
+from k8sbench.model import arithmetic
 from k8sbench.model.group import Deviation, Figure, Group, Result
 from k8sbench.model.identity import fields_for
 from k8sbench.model.plan import RunPlan, is_bandwidth
-from k8sbench.model.spec import BenchmarkSpec
 
 BASELINE = fields_for("baseline")
 OF_PRECISION = ("precision", "precision_effective", "amp_dtype")

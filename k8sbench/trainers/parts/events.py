@@ -1,6 +1,6 @@
 """The machine-readable lines: ``K8SBENCH {json}``, one per line, one write() per line.
 
-This is the contract with `k8sbench.parse`: the names of events and fields are here, and what the
+This is the contract with `k8sbench.reader`: the names of events and fields are here, and what the
 summary adds in `loop` and `machine`. Several ranks share one pipe, so a line leaves the process as
 one write() and lines never interleave. What is unknown is null, never 0; NaN and infinities are the
 strings "nan", "inf" and "-inf", because JSON cannot express them.

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.files import catalog
 from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
+from k8sbench.catalog import files as catalog
 from k8sbench.limits import Limits
 from k8sbench.model.job_kind import JobKind
 from k8sbench.model.kinds import PYTORCH_JOB, kind_of

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from k8sbench.adapters.files import catalog
+from k8sbench.catalog import files as catalog
 from k8sbench.cli.commands import benchmarks
 from tests.harness import benchmark_files
 from tests.tiers import ROOT

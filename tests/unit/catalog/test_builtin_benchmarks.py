@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 import pytest
 
 from k8sbench import trainers
-from k8sbench.adapters.files import catalog
-from k8sbench.model.spec import BenchmarkSpec, Variant
+from k8sbench.catalog import files as catalog
+from k8sbench.catalog.spec import BenchmarkSpec, Variant
 from k8sbench.trainers.parts import settings
 from tests.unit.images import dockerfiles
 from tests.unit.presence import present

@@ -5,8 +5,8 @@ import pathlib
 
 import pytest
 
-from k8sbench import benchmarks
-from k8sbench.adapters.files import catalog
+from k8sbench.catalog import benchmarks
+from k8sbench.catalog import files as catalog
 from k8sbench.model.errors import InputError, NotFound
 
 MINE = """\

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from k8sbench.adapters.files import catalog
+from k8sbench.catalog import files as catalog
 from k8sbench.model import program
 from k8sbench.model.log_format import LogFormat
 from tests import struct_docs, tiers

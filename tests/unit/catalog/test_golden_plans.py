@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.files import catalog
-from k8sbench.model import choices, identity, planning
-from k8sbench.model.choices import Site
+from k8sbench.catalog import choices, planning
+from k8sbench.catalog import files as catalog
+from k8sbench.catalog.choices import Site
+from k8sbench.model import identity
 from k8sbench.model.errors import BenchError
 from k8sbench.model.pool import CPU_POOL
 from k8sbench.model.request import SubmitRequest

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.files import object_file
+from k8sbench.catalog import object_file
 from k8sbench.model.errors import UsageError
 from tests.unit.model import object_examples
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from k8sbench.adapters.files import catalog
+from k8sbench.catalog import files as catalog
 from k8sbench.model.errors import InputError, NotFound, UsageError
 from k8sbench.model.pool import amount
 

@@ -6,12 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.files import strict_yaml
-from k8sbench.model import spec_rules
+from k8sbench.catalog import spec_rules, strict_yaml
+from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.model.errors import InputError
 from k8sbench.model.program import Upstream
-from k8sbench.model.spec import BenchmarkSpec
-from k8sbench.parse.families import NAMES
+from k8sbench.reader.families import NAMES
 
 problems = functools.partial(spec_rules.problems, families=NAMES)
 

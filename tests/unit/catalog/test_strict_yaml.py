@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.files import strict_yaml
+from k8sbench.catalog import strict_yaml
 from k8sbench.model.errors import InputError
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from k8sbench.adapters.files import catalog
+from k8sbench.catalog import files as catalog
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.pool import NodePool
 from k8sbench.render import manifest

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.cli.main import main
 from k8sbench.model import creation
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location, Run
+from k8sbench.store.opening import open_store
+from k8sbench.store.sql_store import SqlStore
 from tests.unit import goldens
 from tests.unit.store.examples import NOW, PROCESS, REJECTION, archive, measurement, plan, step
 from tests.unit.store.filled import put

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from k8sbench.adapters.store import database
-from k8sbench.adapters.store.opening import open_store
 from k8sbench.cli import commands, main
+from k8sbench.store import database
+from k8sbench.store.opening import open_store
 from tests.harness import children
 from tests.unit import importing
 from tests.unit.store.examples import plan

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.model.training import DATA_SETS, KnownDataSet
+from k8sbench.catalog.training import DATA_SETS, KnownDataSet
 from k8sbench.trainers import data
 from tests.unit.command_line import Cli
 

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.store.opening import open_store
 from k8sbench.app import results
 from k8sbench.app.results import RunRows
 from k8sbench.cli import rows as exit_codes
@@ -21,7 +20,8 @@ from k8sbench.model.errors import (
     StoreError,
     Unreachable,
 )
-from k8sbench.ports.store import RunFilter
+from k8sbench.store.opening import open_store
+from k8sbench.store.port import RunFilter
 from tests.tiers import ROOT
 from tests.unit.cli.conftest import Fill
 from tests.unit.cli.live_runs import NOW, ended, run

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.cli.terminal import output
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
+from k8sbench.store.sql_store import SqlStore
 from tests.unit.cli.conftest import Fill
 from tests.unit.command_line import Cli
 from tests.unit.report.factory import repeats

@@ -8,9 +8,9 @@ import pytest
 
 from k8sbench import Client
 from k8sbench.adapters import processes
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.cli.main import main
 from k8sbench.model.phase import Phase
+from k8sbench.store.sql_store import SqlStore
 from tests.harness.credentials import written
 from tests.tiers import ROOT
 from tests.unit.presence import present

@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 
 from k8sbench.adapters.kubernetes.client.api import Api
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model import creation
 from k8sbench.model.run import Location
+from k8sbench.store.sql_store import SqlStore
 from tests.harness.cluster.limits import shorten
 from tests.unit.command_line import Cli
 from tests.unit.kubernetes import servers

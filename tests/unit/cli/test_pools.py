@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.files import catalog
 from k8sbench.adapters.kubernetes import listing
 from k8sbench.app import connections
+from k8sbench.catalog import files as catalog
 from k8sbench.model.kube import KubeObject
 from tests.unit.command_line import Cli
 from tests.unit.doctor.clusters import node

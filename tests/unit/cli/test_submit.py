@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from k8sbench.model import planning
+from k8sbench.catalog import planning
 from tests.unit.command_line import Cli
 
 WORDS = ("submit", "resnet50", "--backend=local", "--dry-run")

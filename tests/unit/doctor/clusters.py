@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.adapters.files import catalog
+from k8sbench.catalog import files as catalog
 from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import ENFORCE, MetricsEndpoint, Permission, PreflightFacts
 from k8sbench.model.errors import Finding

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 from k8sbench import __version__
-from k8sbench.adapters.files import catalog
+from k8sbench.catalog import files as catalog
 from tests.tiers import ROOT
 from tests.unit import goldens
 

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from k8sbench.model.planning import TRAINERS_MOUNT
+from k8sbench.catalog.planning import TRAINERS_MOUNT
 from k8sbench.render.pod import USER
 from tests.tiers import ROOT
 from tests.unit.images import dockerfiles

@@ -2,10 +2,10 @@
 
 import pytest
 
-from k8sbench.adapters.files import catalog
-from k8sbench.measure import arithmetic
-from k8sbench.model import image as images
-from k8sbench.model.image import Build
+from k8sbench.catalog import files as catalog
+from k8sbench.catalog import image as images
+from k8sbench.catalog.image import Build
+from k8sbench.model import arithmetic
 from k8sbench.model.spec_values import Framework
 from tests.unit.presence import present
 

@@ -7,7 +7,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from k8sbench.adapters.files import catalog
+from k8sbench.catalog import files as catalog
 from k8sbench.model.spec_values import Framework
 from tests.tiers import ROOT
 from tests.unit.images import dockerfiles

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.files import catalog
-from k8sbench.model import imported
+from k8sbench.catalog import files as catalog
+from k8sbench.catalog import imported
+from k8sbench.catalog.imported import LogOrigin
 from k8sbench.model.errors import InputError
 from k8sbench.model.identity import RUN_ID
-from k8sbench.model.imported import LogOrigin
 from k8sbench.model.measurement import Measurement
 from tests.unit.imports import foreign
 from tests.unit.store.examples import measurement

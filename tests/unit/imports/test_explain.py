@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from k8sbench.diagnose.job.causes import CAUSES
-from k8sbench.measure import rules as run_rules
 from k8sbench.measure.group import rejections as group_rules
+from k8sbench.model import rules as run_rules
 from k8sbench.model.phase import Phase
 from k8sbench.report.ids import DOCTORS
 from tests.unit.command_line import Cli
@@ -74,7 +74,7 @@ def test_a_rejected_run_says_why_with_evidence_and_what_to_do(place: Path, cli: 
 
 
 def test_a_run_that_was_never_measured_has_no_estimators(place: Path, cli: Cli) -> None:
-    from k8sbench.adapters.store.opening import open_store
+    from k8sbench.store.opening import open_store
 
     with open_store() as store:
         store.record(plan("failed"), at=NOW, process=None)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.model import imported
-from k8sbench.ports.store import RunFilter
+from k8sbench.catalog import imported
+from k8sbench.store.opening import open_store
+from k8sbench.store.port import RunFilter
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign

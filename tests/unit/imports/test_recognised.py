@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.files import catalog
-from k8sbench.measure.run import measuring
-from k8sbench.measure.run.expectation import Expectation, from_variant
-from k8sbench.parse.families import FAMILIES
+from k8sbench.catalog import files as catalog
+from k8sbench.reader.families import FAMILIES
+from k8sbench.reader.measuring import measuring
+from k8sbench.reader.measuring.expectation import Expectation, from_variant
 from tests.unit.command_line import Cli
 from tests.unit.imports.programs import mmseg
 from tests.unit.measure import train_logs

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.store import exchange, index
-from k8sbench.adapters.store.opening import open_store
 from k8sbench.model.run import Run
-from k8sbench.ports.store import RunFilter
+from k8sbench.store import exchange, index
+from k8sbench.store.opening import open_store
+from k8sbench.store.port import RunFilter
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
 

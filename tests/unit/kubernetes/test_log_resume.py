@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.lines import LogText, Resume, StampedLine
 from k8sbench.ports.cluster import LogMark
+from k8sbench.store.lines import LogText, Resume, StampedLine
 from tests.unit.kubernetes.log_files import T0, served, stamp
 
 SECOND = 1_000_000

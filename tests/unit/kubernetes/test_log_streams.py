@@ -17,9 +17,9 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.logs import reading, streams
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
-from k8sbench.adapters.lines import Resume, StampedLine
 from k8sbench.model.sample import LogGap
 from k8sbench.ports.cluster import JobEvent
+from k8sbench.store.lines import Resume, StampedLine
 from tests.harness.cluster.limits import shorten
 from tests.unit.kubernetes.log_files import T0, served
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.ports.store import Store
+from k8sbench.store.opening import open_store
+from k8sbench.store.port import Store
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.catalog.planning import make_plan
 from k8sbench.lifecycle import collecting, serving
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Reporter, RunContext
@@ -23,11 +24,10 @@ from k8sbench.model.errors import BenchError
 from k8sbench.model.kube import ATTEMPT_LABEL, JobIdentity, JobOwner, Ownership
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import STORED, Backend, RunPlan
-from k8sbench.model.planning import make_plan
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Location, Run
 from k8sbench.ports.cluster import FoundJob, JobEvent, LogLine, LogMark, Manifest
-from k8sbench.ports.store import Store
+from k8sbench.store.port import Store
 from k8sbench.threads import Inline, Threads
 from tests.unit.model.specs import LAPTOP, a_request, loaded
 from tests.unit.store.examples import measurement

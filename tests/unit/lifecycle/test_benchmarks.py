@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.store.opening import open_store
 from k8sbench.lifecycle import benchmark_reconciler, collecting, status_writer
 from k8sbench.lifecycle.benchmark_reconciler import Benchmarks
 from k8sbench.lifecycle.context import Rules
@@ -23,7 +22,8 @@ from k8sbench.model.kube import JobIdentity
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import GPU_OUT_OF_MEMORY, Run
 from k8sbench.ports.cluster import FoundJob, Manifest
-from k8sbench.ports.store import RunFilter, Store
+from k8sbench.store.opening import open_store
+from k8sbench.store.port import RunFilter, Store
 from k8sbench.threads import Threads
 from tests.unit.lifecycle import played
 from tests.unit.lifecycle.benchmark_cases import cases

@@ -19,7 +19,7 @@ from k8sbench.model.phase import LOGS_INCOMPLETE, Phase
 from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.model.sample import LogGap
 from k8sbench.ports.cluster import JobEvent, LogLine, LogMark
-from k8sbench.ports.store import Store
+from k8sbench.store.port import Store
 from tests.unit.lifecycle.played import (
     LOCATION,
     FakeCluster,

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import connections, find, run_list, stores
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import RunContext
@@ -21,7 +20,8 @@ from k8sbench.model.kube import OPERATOR, JobOwner, Ownership
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess
 from k8sbench.ports.cluster import FoundJob, JobEvent
-from k8sbench.ports.store import RunFilter, Store
+from k8sbench.store.port import RunFilter, Store
+from k8sbench.store.sql_store import SqlStore
 from tests.unit.command_line import Cli
 from tests.unit.lifecycle.played import LOCATION, FakeCluster, context
 from tests.unit.store.examples import NOW, plan

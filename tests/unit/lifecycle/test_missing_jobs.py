@@ -11,7 +11,6 @@ import pytest
 
 from k8sbench import limits
 from k8sbench.adapters.kubernetes.client import faults
-from k8sbench.adapters.store.artifacts import RunFolder
 from k8sbench.lifecycle import decide
 from k8sbench.lifecycle.active_run import ABSENT_SECONDS
 from k8sbench.lifecycle.job_requests import DENIALS
@@ -26,7 +25,8 @@ from k8sbench.model.phase import WAIT_TIMEOUT, Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports.cluster import FoundJob
-from k8sbench.ports.store import RunFilter, Store
+from k8sbench.store.artifacts import RunFolder
+from k8sbench.store.port import RunFilter, Store
 from tests.unit.lifecycle.benchmark_cases import cases
 from tests.unit.lifecycle.played import (
     LOCATION,

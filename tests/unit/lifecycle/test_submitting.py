@@ -14,11 +14,8 @@ import yaml
 
 from k8sbench import limits
 from k8sbench.adapters import processes
-from k8sbench.adapters.files import catalog
-from k8sbench.adapters.store.benchmark_objects import StoredObjects
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.connections import run_context
+from k8sbench.catalog import files as catalog
 from k8sbench.lifecycle import set_runs
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.outcome import OutcomeKind
@@ -43,8 +40,11 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.stored_object import ObjectPlace
 from k8sbench.ports.cluster import JobEvent, Manifest
-from k8sbench.ports.store import RunFilter, Store
 from k8sbench.render.trainer_sources import TrainerSources, mounted_by
+from k8sbench.store.benchmark_objects import StoredObjects
+from k8sbench.store.opening import open_store
+from k8sbench.store.port import RunFilter, Store
+from k8sbench.store.sql_store import SqlStore
 from tests.unit.lifecycle.played import (
     LOCATION,
     FakeCluster,

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters import lines
 from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.launch import Launch, Machine, ManifestJob
 from k8sbench.model.errors import UsageError
+from k8sbench.store import lines
 from tests.tiers import ROOT
 from tests.unit.local import examples
 from tests.unit.local.examples import FOLDER, STARTS, launches, machine, plan

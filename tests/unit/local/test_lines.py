@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters import lines
-from k8sbench.adapters.lines import LineSplitter
+from k8sbench.store import lines
+from k8sbench.store.lines import LineSplitter
 
 
 def split(*pieces: bytes) -> list[str]:

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from k8sbench.measure.run import gpu_metrics
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, SourceName
 from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.spec_values import Preset
+from k8sbench.reader.measuring import gpu_metrics
 from tests.unit.store.examples import measurement, plan
 
 START, END = 1000.0, 1200.0

@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
-from k8sbench.measure.run import expectation
-from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import PlannedWindow
 from k8sbench.model.pool import CPU_POOL
+from k8sbench.reader.measuring import expectation
+from k8sbench.reader.measuring.expectation import Expectation
+from k8sbench.reader.measuring.measuring import measure
 from tests.unit.measure.support import Lines, lines_of
 from tests.unit.render.plans import plan
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from k8sbench.measure.run.recorded import measure_run
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
+from k8sbench.reader.measuring.recorded import measure_run
 from tests.unit.measure.own_runs import PLAN
 from tests.unit.measure.support import Lines, lines_of
 

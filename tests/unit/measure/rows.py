@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import yaml
 
+from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.speedup import results
 from k8sbench.model.group import Result
 from k8sbench.model.run import Run
-from k8sbench.model.spec import BenchmarkSpec
 from tests.unit.report.factory import V100_16
 
 

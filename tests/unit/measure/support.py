@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from k8sbench.adapters.files.log_files import LogFile
-from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import Measurement
+from k8sbench.reader.log_files import LogFile
+from k8sbench.reader.measuring.expectation import Expectation
+from k8sbench.reader.measuring.measuring import measure
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "logs"
 

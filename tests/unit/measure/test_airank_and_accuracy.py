@@ -2,10 +2,10 @@
 
 import pytest
 
-from k8sbench.measure.run.evaluations import Evaluated, reaching
+from k8sbench.catalog.published import Accuracy
 from k8sbench.model.measurement import OWN_TIME_TO_TRAIN, AccuracyResult
-from k8sbench.model.published import Accuracy
 from k8sbench.model.sample import Place
+from k8sbench.reader.measuring.evaluations import Evaluated, reaching
 from tests.unit.measure.airank import airank
 from tests.unit.measure.support import measured, run
 from tests.unit.presence import present

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.files import catalog
-from k8sbench.measure.arithmetic import beyond_fp32, peak_of, tflops
+from k8sbench.catalog import files as catalog
+from k8sbench.catalog.spec import Fingerprint
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.speedup import results
+from k8sbench.model.arithmetic import beyond_fp32, peak_of, tflops
 from k8sbench.model.run import Run
-from k8sbench.model.spec import Fingerprint
 from tests.unit.measure.rows import by_case
 from tests.unit.measure.spread import RESNET50
 from tests.unit.presence import present

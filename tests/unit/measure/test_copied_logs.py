@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from k8sbench.model.imported import LogOrigin, MeasuredLog
+from k8sbench.catalog.imported import LogOrigin, MeasuredLog
 from k8sbench.model.measurement import Measurement
 from tests.unit.measure.group_members import only
 from tests.unit.measure.support import measured, mmseg

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from k8sbench.model import notation
 from k8sbench.model.notation import Pattern
-from k8sbench.parse import guessing
-from k8sbench.parse.json_fields import JsonFields
+from k8sbench.reader import guessing
+from k8sbench.reader.json_fields import JsonFields
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.measure.declaring import confirmed, moments

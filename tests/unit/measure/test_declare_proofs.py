@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.parse import guessing
+from k8sbench.reader import guessing
 from tests.unit.command_line import Cli
 from tests.unit.measure.declaring import confirmed, moments
 

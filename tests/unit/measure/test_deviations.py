@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.files import catalog as files
+from k8sbench.catalog import files as files
+from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.ratios import DATA_UNSTATED
 from k8sbench.measure.group.speedup import results
@@ -12,7 +13,6 @@ from k8sbench.model.group import Deviation
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
-from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.report.columns import nearest
 from tests.unit.measure.rows import catalog
 from tests.unit.presence import present

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.log_facts import OpenedLog
-from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import Measurement
+from k8sbench.reader.measuring.expectation import Expectation
+from k8sbench.reader.measuring.log_facts import OpenedLog
+from k8sbench.reader.measuring.measuring import measure
 from tests.unit.measure.support import Block, Lines, ids, measured, mmseg, run
 from tests.unit.presence import present
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.measuring import measure
+from k8sbench.reader.measuring.expectation import Expectation
+from k8sbench.reader.measuring.measuring import measure
 from tests.unit.measure.support import Lines, figure, fixture, ids, measured
 from tests.unit.presence import present
 

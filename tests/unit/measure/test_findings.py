@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from k8sbench.adapters.files import catalog
-from k8sbench.measure import rules as run_rules
+from k8sbench.catalog import files as catalog
+from k8sbench.catalog.spec import Fingerprint
 from k8sbench.measure.group import rejections as group_rules
 from k8sbench.measure.group.grouping import groups
-from k8sbench.measure.run import expectation
-from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.recorded import measure_run
 from k8sbench.model import creation
+from k8sbench.model import rules as run_rules
 from k8sbench.model.errors import Finding
 from k8sbench.model.gpu_metrics import Shared
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run
-from k8sbench.model.spec import Fingerprint
+from k8sbench.reader.measuring import expectation
+from k8sbench.reader.measuring.expectation import Expectation
+from k8sbench.reader.measuring.recorded import measure_run
 from tests.unit import goldens
 from tests.unit.measure import arrival, epochs, train_logs, trained_groups
 from tests.unit.measure import gpu_metrics as metrics

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from k8sbench.catalog.published import Accuracy
 from k8sbench.model.errors import InputError
-from k8sbench.model.published import Accuracy
 from tests.unit.measure.support import ids, measured
 
 BEGAN = datetime.datetime(2021, 8, 10, tzinfo=datetime.UTC)

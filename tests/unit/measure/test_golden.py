@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from k8sbench.measure.run import measuring
-from k8sbench.measure.run.expectation import Expectation
+from k8sbench.catalog.published import Accuracy
+from k8sbench.catalog.spec import Fingerprint
 from k8sbench.model.errors import BenchError
-from k8sbench.model.published import Accuracy
-from k8sbench.model.spec import Fingerprint
-from k8sbench.parse.families import NAMES
+from k8sbench.reader.families import NAMES
+from k8sbench.reader.measuring import measuring
+from k8sbench.reader.measuring.expectation import Expectation
 from tests.unit import goldens
 from tests.unit.measure.support import Lines, lines_of
 

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.measure.run import gpu_series
 from k8sbench.model.gpu_metrics import BY_ID, METRICS, Fetched, Series
 from k8sbench.model.measurement import Measurement
+from k8sbench.reader.measuring import gpu_series
 from tests import struct_docs
 from tests.tiers import ROOT
 from tests.unit.measure.gpu_metrics import END, IDLE, START, completed, gpu, of, series

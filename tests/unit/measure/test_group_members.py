@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from k8sbench.measure.group import rejections
 from k8sbench.measure.group.grouping import groups
-from k8sbench.measure.rules import EXIT_CODE
-from k8sbench.measure.run.recorded import measure_run
 from k8sbench.model.group import Group, Member
 from k8sbench.model.identity import UNKNOWN
 from k8sbench.model.measurement import MeasuredWindow, SteadyPart
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import ObservedJob
 from k8sbench.model.pool import NodePool
+from k8sbench.model.rules import EXIT_CODE
 from k8sbench.model.run import Run
+from k8sbench.reader.measuring.recorded import measure_run
 from k8sbench.report import group_words
 from tests.unit.measure.group_members import MIXED, only
 from tests.unit.measure.support import Lines

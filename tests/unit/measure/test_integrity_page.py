@@ -6,10 +6,10 @@ from types import ModuleType
 
 import pytest
 
-from k8sbench.measure import rules as run_rules
 from k8sbench.measure.group import rejections as group_rules
-from k8sbench.measure.run import log_clock
-from k8sbench.measure.verdict import IntegrityRule
+from k8sbench.model import rules as run_rules
+from k8sbench.model.verdict import IntegrityRule
+from k8sbench.reader.measuring import log_clock
 
 PAGE = Path(__file__).parents[3] / "docs" / "reasons.md"
 
@@ -32,7 +32,7 @@ def test_no_reason_says_that_somebody_changed_a_log() -> None:
 
 
 def test_the_limits_in_the_conditions_are_the_codes() -> None:
-    from k8sbench.measure.run import integrity, rank_sums
+    from k8sbench.reader.measuring import integrity, rank_sums
 
     def condition(name: str) -> str:
         return run_rules.ALL[name].condition

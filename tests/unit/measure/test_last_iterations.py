@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import Measurement
-from k8sbench.parse.families import NAMES
+from k8sbench.reader.families import NAMES
+from k8sbench.reader.measuring.expectation import Expectation
+from k8sbench.reader.measuring.measuring import measure
 from tests.unit.measure.support import Lines, ids, lines_of, measured, run
 from tests.unit.presence import present
 

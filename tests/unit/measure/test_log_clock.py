@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from k8sbench.measure.run import log_clock
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import Measurement
-from k8sbench.parse.families import FAMILIES
+from k8sbench.reader.families import FAMILIES
+from k8sbench.reader.measuring import log_clock
 from tests.unit.measure.stamped_logs import (
     BEGIN,
     EVALUATION,

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.files.log_files import LONGEST_LINE, LogFile, find
 from k8sbench.model.errors import InputError
-from k8sbench.parse.lines import OrderedLines
+from k8sbench.reader.lines import OrderedLines
+from k8sbench.reader.log_files import LONGEST_LINE, LogFile, find
 
 PRINTED = st.characters(exclude_categories=("Cc", "Cs"))
 """Printable characters."""

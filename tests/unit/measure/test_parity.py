@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench.catalog.spec import Fingerprint
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.ratios import parities
 from k8sbench.model.group import Parity
 from k8sbench.model.measurement import Arithmetic, arithmetic_digest
-from k8sbench.model.spec import Fingerprint
 from tests.unit.report.factory import V100_32, run
 
 MODEL = Fingerprint(model="same", parameters=26_000_000, gmac=4.0, input="3×224×224")

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from k8sbench.measure.run.record_kinds import RecordKind, Situation, classify
+from k8sbench.reader.measuring.record_kinds import RecordKind, Situation, classify
 
 NEXT = Situation(
     position=20,

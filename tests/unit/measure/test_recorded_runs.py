@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from k8sbench.measure.run.recorded import is_result, measure_run
 from k8sbench.model import creation
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import RESTARTING, Phase, Transition
+from k8sbench.reader.measuring.recorded import is_result, measure_run
 from tests.unit.measure.own_runs import PLAN
 from tests.unit.measure.recorded_runs import WHY, gap, measured, run
 from tests.unit.measure.support import Lines, ids, lines_of, mmseg

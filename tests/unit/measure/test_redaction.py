@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.measure.run.evidence import LONGEST, place, redact
+from k8sbench.reader.measuring.evidence import LONGEST, place, redact
 from tests.unit.measure.support import measured
 
 

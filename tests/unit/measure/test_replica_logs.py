@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from k8sbench.app import imports
-from k8sbench.measure.run.expectation import MeasureOptions
 from k8sbench.model.measurement import Measurement
+from k8sbench.reader.measuring.expectation import MeasureOptions
 from tests.unit.measure.support import lines_of
 
 

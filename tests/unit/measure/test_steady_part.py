@@ -2,9 +2,9 @@
 
 import json
 
-from k8sbench.measure.run.expectation import Expectation
-from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import SteadyPart
+from k8sbench.reader.measuring.expectation import Expectation
+from k8sbench.reader.measuring.measuring import measure
 from tests.unit.measure.support import Lines, measured, mmseg
 from tests.unit.presence import present
 

@@ -5,15 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench.catalog.published import Accuracy, PublishedDataSet
+from k8sbench.catalog.spec import Train
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.speedup import results
-from k8sbench.measure.verdict import NO_EVALUATION, NO_VALUE
 from k8sbench.model.errors import Finding
 from k8sbench.model.group import Deviation, Group, Result
 from k8sbench.model.measurement import OWN_TIME_TO_TRAIN
-from k8sbench.model.published import Accuracy, PublishedDataSet
 from k8sbench.model.run import Run
-from k8sbench.model.spec import Train
+from k8sbench.model.verdict import NO_EVALUATION, NO_VALUE
 from k8sbench.report import layout, words
 from k8sbench.report.tables import Cell
 from tests.unit.measure.rows import catalog

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.measure.run import expectation
-from k8sbench.measure.run.measuring import measure
 from k8sbench.model.measurement import DataSet, Measurement, Weights
 from k8sbench.model.plan import PlannedTraining
+from k8sbench.reader.measuring import expectation
+from k8sbench.reader.measuring.measuring import measure
 from tests.unit.measure.own_runs import PLAN
 from tests.unit.measure.support import Lines, ids
 from tests.unit.measure.train_logs import (

@@ -8,10 +8,10 @@ import pytest
 
 from k8sbench.adapters.metrics.trainer import TrainerSource
 from k8sbench.app.imports import measure
-from k8sbench.measure.run.expectation import MeasureOptions
-from k8sbench.measure.run.gpu_series import NONE_PRINTED
 from k8sbench.model.gpu_metrics import METRICS, Gpu, SeriesQuery
 from k8sbench.model.measurement import Measurement
+from k8sbench.reader.measuring.expectation import MeasureOptions
+from k8sbench.reader.measuring.gpu_series import NONE_PRINTED
 from k8sbench.trainers.parts import events
 
 T = 1772445600.0

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from k8sbench.measure import verdict
+from k8sbench.model import verdict
 from k8sbench.model.errors import Finding
 from tests.unit.store.examples import measurement
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from k8sbench.model import yaml_text
+from k8sbench.catalog import yaml_text
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "benchmarks"
 

@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 import yaml
 
-from k8sbench.adapters.files import catalog
-from k8sbench.model.choices import Site
+from k8sbench.catalog import files as catalog
+from k8sbench.catalog.choices import Site
+from k8sbench.catalog.planning import LoadedSpec, make_plan
+from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import LoadedSpec, make_plan
 from k8sbench.model.pool import CPU_POOL, NodePool
 from k8sbench.model.request import SubmitRequest
-from k8sbench.model.spec import BenchmarkSpec
 
 V100 = NodePool(name="v100-32gb", gpus_per_node=8, gpu_model="Tesla V100-SXM2-32GB")
 CLUSTER = Site(backend="kubernetes", pool=V100, images=catalog.image_table())

@@ -9,11 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from k8sbench.app.objects import drawn_name
-from k8sbench.model import identity, imported
+from k8sbench.catalog import imported
+from k8sbench.catalog.planning import make_plan
+from k8sbench.model import identity
 from k8sbench.model.benchmark_object import LONGEST_NAME, MOST_RUNS
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import make_plan
 from tests.unit.model.benchmark_objects import an_object
 from tests.unit.model.specs import CLUSTER, a_request, loaded
 

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 import yaml
 
-from k8sbench.adapters.files import catalog
-from k8sbench.adapters.store.benchmark_objects import merge
+from k8sbench.catalog import files as catalog
 from k8sbench.model import object_schema
 from k8sbench.model.benchmark_object import ObjectSpec
 from k8sbench.model.errors import UsageError
 from k8sbench.model.object_schema import ObjectSchema
+from k8sbench.store.benchmark_objects import merge
 from tests.unit.model import object_examples
 
 CRD = yaml.safe_load(catalog.crd())

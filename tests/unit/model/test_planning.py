@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.model.choices import Site
+from k8sbench.catalog.choices import Site
+from k8sbench.catalog.planning import describe
 from k8sbench.model.errors import DoesNotFit, NotFound, UsageError
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.planning import describe
 from k8sbench.model.program import FromSecret, SecretKey
 from tests.unit.model.specs import CLUSTER, GPU_BOX, LAPTOP, V100, planned, spec
 

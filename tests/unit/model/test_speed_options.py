@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from k8sbench.adapters.files import catalog
+from k8sbench.catalog import files as catalog
 from k8sbench.model.errors import UsageError
 from k8sbench.model.spec_values import Framework
 from k8sbench.model.speed_options import (

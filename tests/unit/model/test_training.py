@@ -5,14 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.files import catalog
+from k8sbench.catalog import files as catalog
+from k8sbench.catalog.choices import Site
+from k8sbench.catalog.spec import BenchmarkSpec
+from k8sbench.catalog.training import claims
 from k8sbench.model import creation, identity
-from k8sbench.model.choices import Site
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.model.speed_options import SPEED_ALONE
-from k8sbench.model.training import claims
 from k8sbench.render.pod import environment
 from tests.unit.model import specs
 from tests.unit.model.specs import CLUSTER, LAPTOP

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from k8sbench import __version__
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import ServingOperator
 from k8sbench.model.request import ClusterAccess
 from k8sbench.operator import http
 from k8sbench.operator.controller import OperatorSettings, OperatorState
 from k8sbench.operator.metrics import Metrics
+from k8sbench.store.sql_store import SqlStore
 from tests.unit.kubernetes import servers
 
 HERE = ClusterAccess(namespace="team")

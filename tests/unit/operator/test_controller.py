@@ -13,9 +13,6 @@ from typing import Any
 import pytest
 import urllib3
 
-from k8sbench.adapters.store import database, disk, following
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import serve
 from k8sbench.lifecycle.serving import Serving
 from k8sbench.lifecycle.stop import Stop
@@ -28,6 +25,9 @@ from k8sbench.operator.controller import (
     OperatorState,
     look_at,
 )
+from k8sbench.store import database, disk, following
+from k8sbench.store.opening import open_store
+from k8sbench.store.sql_store import SqlStore
 from tests.harness.cluster.limits import shorten
 from tests.unit.lifecycle.played import FakeCluster, FakeObjects, Silent, context
 from tests.unit.report.factory import repeats

@@ -17,9 +17,6 @@ import msgspec
 import pytest
 import urllib3
 
-from k8sbench.adapters.store.database import DATABASE
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import comparisons
 from k8sbench.app.known_groups import StoredGroups
 from k8sbench.model.errors import NotFound, UsageError
@@ -37,6 +34,9 @@ from k8sbench.operator.controller import (
 )
 from k8sbench.operator.metrics import Metrics
 from k8sbench.ports.cluster import LogLine
+from k8sbench.store.database import DATABASE
+from k8sbench.store.opening import open_store
+from k8sbench.store.sql_store import SqlStore
 from tests.harness.cluster.limits import shorten
 from tests.harness.credentials import written
 from tests.unit.store import schemas

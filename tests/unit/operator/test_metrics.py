@@ -9,14 +9,14 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from k8sbench.adapters.store import disk
-from k8sbench.adapters.store.opening import open_store
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.model import creation
 from k8sbench.model.phase import Phase
 from k8sbench.operator import metrics
 from k8sbench.operator.controller import Look, OperatorSettings, OperatorState, PlaceLook
 from k8sbench.operator.metrics import WAITS_ITS_TURN, Metrics
+from k8sbench.store import disk
+from k8sbench.store.opening import open_store
 from tests.unit import goldens
 from tests.unit.operator.scraped import at, run, samples
 from tests.unit.store.examples import measurement

@@ -12,7 +12,6 @@ import pytest
 
 from k8sbench import __version__
 from k8sbench.adapters.kubernetes import operator_proxy as proxies
-from k8sbench.adapters.store.opening import open_store
 from k8sbench.app import (
     collect,
     comparisons,
@@ -36,7 +35,8 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
 from k8sbench.operator import http
-from k8sbench.ports.store import RunFilter, Store
+from k8sbench.store.opening import open_store
+from k8sbench.store.port import RunFilter, Store
 from tests.harness.cluster.limits import shorten
 from tests.unit.cli import live_runs
 from tests.unit.command_line import Cli

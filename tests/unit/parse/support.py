@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from k8sbench.model.sample import Evaluation, Item, Mark, Record
-from k8sbench.parse.families import FAMILIES
-from k8sbench.parse.reading import FamilyLog
+from k8sbench.reader.families import FAMILIES
+from k8sbench.reader.reading import FamilyLog
 
 
 def ended(lines: Iterable[str]) -> list[str]:

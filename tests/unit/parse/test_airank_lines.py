@@ -2,8 +2,8 @@
 
 import pytest
 
-from k8sbench.parse import reading
-from k8sbench.parse.lines import CleanLine
+from k8sbench.reader import reading
+from k8sbench.reader.lines import CleanLine
 from tests.unit.parse.family_logs import MMSEG
 from tests.unit.parse.support import items, marks
 

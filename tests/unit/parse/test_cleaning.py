@@ -2,7 +2,7 @@
 
 import pytest
 
-from k8sbench.parse import lines
+from k8sbench.reader import lines
 
 
 def pieces(line: str) -> list[tuple[str, str]]:

@@ -2,9 +2,9 @@
 
 import functools
 
-from k8sbench.measure.run import evidence
 from k8sbench.model.log_format import LogFormat
-from k8sbench.parse import declared
+from k8sbench.reader import declared
+from k8sbench.reader.measuring import evidence
 
 RECORD = r"^step (?P<iteration>\d+)/(?P<total>\d+) loss (?P<loss>\S+) (?P<rate>[\d.]+) img/s"
 LINE = "step 10/100 loss 0.5 412.7 img/s"

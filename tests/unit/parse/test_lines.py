@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from k8sbench.parse import lines as cleaning
-from k8sbench.parse.families import FAMILIES, NAMES
-from k8sbench.parse.family import EvaluationRule, MarkRule, RecordRule
-from k8sbench.parse.lines import OrderedLines, ended
+from k8sbench.reader import lines as cleaning
+from k8sbench.reader.families import FAMILIES, NAMES
+from k8sbench.reader.family import EvaluationRule, MarkRule, RecordRule
+from k8sbench.reader.lines import OrderedLines, ended
 from tests.unit.measure.support import FIXTURES
 
 parts_of_lines = st.lists(st.sampled_from(["ab", "b", "ca", "", "\n", "\r", "x\n", "ab\n", "c\r"]))

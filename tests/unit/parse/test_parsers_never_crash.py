@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.model.sample import Record
-from k8sbench.parse.families import FAMILIES, NAMES
-from k8sbench.parse.lines import pieces
-from k8sbench.parse.reading import FamilyLog
+from k8sbench.reader.families import FAMILIES, NAMES
+from k8sbench.reader.lines import pieces
+from k8sbench.reader.reading import FamilyLog
 from tests.unit.parse.family_logs import ALL, JSON_LINES
 from tests.unit.parse.own_events import START, STEP, line
 from tests.unit.parse.support import ended

@@ -3,8 +3,8 @@
 import pytest
 
 from k8sbench.model.sample import Fact, Mark, Record
-from k8sbench.parse.families import FAMILIES, NAMES
-from k8sbench.parse.reading import FamilyLog
+from k8sbench.reader.families import FAMILIES, NAMES
+from k8sbench.reader.reading import FamilyLog
 from tests.unit.parse.family_logs import ALL, MMSEG
 from tests.unit.parse.support import ended
 

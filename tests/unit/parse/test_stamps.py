@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.parse import family
+from k8sbench.reader import family
 
 FIRST = datetime.datetime.fromisoformat("1970-01-01")
 LAST = datetime.datetime.fromisoformat("2200-01-01")

@@ -7,8 +7,8 @@ import pytest
 from k8sbench.model import notation
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.sample import Mark, Record
-from k8sbench.parse import declared
-from k8sbench.parse.reading import FamilyLog
+from k8sbench.reader import declared
+from k8sbench.reader.reading import FamilyLog
 from tests.unit.parse.support import ended
 
 

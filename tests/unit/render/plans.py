@@ -8,8 +8,8 @@ from typing import Any
 import jinja2
 import msgspec
 
-from k8sbench.adapters.files import catalog
-from k8sbench.model import choices, planning
+from k8sbench.catalog import choices, planning
+from k8sbench.catalog import files as catalog
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import NodePool, Rdma, Toleration
 from k8sbench.model.spec_values import Framework, Precision

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from k8sbench import trainers
-from k8sbench.adapters.files import catalog
+from k8sbench.catalog import files as catalog
 from k8sbench.model.errors import BenchError
 from k8sbench.render.trainer_sources import TrainerSources, config_map, difference
 from tests.tiers import ROOT

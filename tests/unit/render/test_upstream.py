@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from k8sbench.measure.run import expectation, measuring
 from k8sbench.model.kinds import WORDS, kind_of
 from k8sbench.model.spec_values import Framework
+from k8sbench.reader.measuring import expectation, measuring
 from tests.unit.measure.support import Lines, ids
 from tests.unit.render.plans import rendered, upstream
 

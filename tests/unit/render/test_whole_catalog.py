@@ -10,11 +10,12 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from k8sbench.adapters.files import catalog
-from k8sbench.model import choices, identity, planning
+from k8sbench.catalog import choices, planning
+from k8sbench.catalog import files as catalog
+from k8sbench.catalog.spec import Variant
+from k8sbench.model import identity
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.spec import Variant
 from tests.tiers import ROOT
 from tests.unit.model.specs import a_request
 from tests.unit.render import plans

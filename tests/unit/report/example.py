@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.catalog.spec import BenchmarkSpec, Fingerprint
 from k8sbench.measure.group.selection import Report, Wanted
 from k8sbench.model.errors import Finding
 from k8sbench.model.gpu_metrics import BY_ID
@@ -15,7 +16,6 @@ from k8sbench.model.measurement import GpuFigure, GpuMetrics
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
-from k8sbench.model.spec import BenchmarkSpec, Fingerprint
 from tests.unit.measure.grouped import report
 from tests.unit.measure.rows import catalog
 from tests.unit.measure.spread import RESNET50

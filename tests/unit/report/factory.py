@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.catalog.spec import Fingerprint
 from k8sbench.model.errors import Finding
 from k8sbench.model.measurement import AccuracyResult, Measurement, Throughput
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import CPU_POOL, NodePool
 from k8sbench.model.run import GPU_OUT_OF_MEMORY, Run
-from k8sbench.model.spec import Fingerprint
 from tests.unit.render import plans
 
 V100_16 = "Tesla V100-SXM2-16GB"

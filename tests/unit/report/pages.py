@@ -10,10 +10,10 @@ import msgspec
 from k8sbench.measure.group import selection
 from k8sbench.measure.group.grouping import spread
 from k8sbench.measure.group.selection import Report, Wanted
-from k8sbench.measure.run.recorded import Curve
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.model.run import Run
+from k8sbench.reader.measuring.recorded import Curve
 from k8sbench.report.page import Page
 from k8sbench.report.plot import History
 from tests.unit.measure import nights

@@ -9,10 +9,10 @@ import click
 import msgspec
 import pytest
 
-from k8sbench.adapters.files import catalog
+from k8sbench.catalog import files as catalog
 from k8sbench.cli.main import cli
-from k8sbench.measure import rules
 from k8sbench.measure.group import rejections
+from k8sbench.model import rules
 from k8sbench.report.words import texts
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from k8sbench.measure.group import grouping, speedup
-from k8sbench.measure.run.recorded import curve
 from k8sbench.model.errors import Finding
 from k8sbench.model.group import Group
 from k8sbench.model.log_format import LogFormat
+from k8sbench.reader.measuring.recorded import curve
 from k8sbench.report import attention, layout, page, words
 from k8sbench.report.plot import History
 from tests.unit.presence import present

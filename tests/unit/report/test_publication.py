@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.adapters.files import catalog
-from k8sbench.measure import rules as run_rules
+from k8sbench.catalog import files as catalog
 from k8sbench.measure.group import rejections
 from k8sbench.measure.group.selection import Wanted
+from k8sbench.model import rules as run_rules
 from k8sbench.model.errors import Finding
 from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.model.run import Run

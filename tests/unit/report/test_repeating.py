@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.files import catalog
+from k8sbench.catalog import files as catalog
 from k8sbench.cli.main import main
 from k8sbench.report.words import say
 from tests.unit.measure.support import FIXTURES

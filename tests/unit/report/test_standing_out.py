@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.adapters.files import catalog
+from k8sbench.catalog import files as catalog
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import Finding

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from k8sbench.adapters.files import catalog
+from k8sbench.catalog import files as catalog
 from k8sbench.cli.main import main
 from k8sbench.measure.group import ratios, speedup
 from k8sbench.report import words

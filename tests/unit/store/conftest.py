@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.adapters.store.sql_store import SqlStore
+from k8sbench.store.opening import open_store
+from k8sbench.store.sql_store import SqlStore
 from tests.unit.store.examples import NOW, PROCESS, plan
 
 OpenStore = Callable[[], SqlStore]

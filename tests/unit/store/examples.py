@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.adapters.store.sql_store import SqlStore
+from k8sbench.catalog.planning import make_plan
 from k8sbench.model.errors import Finding
 from k8sbench.model.measurement import (
     AccuracyResult,
@@ -16,10 +16,10 @@ from k8sbench.model.measurement import (
 )
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import PlannedTraining, RunPlan
-from k8sbench.model.planning import make_plan
 from k8sbench.model.run import Process, Run
 from k8sbench.model.sample import Place
 from k8sbench.ports.cluster import LogLine
+from k8sbench.store.sql_store import SqlStore
 from tests.unit.model.specs import LAPTOP, a_request, loaded
 
 TRAINING = PlannedTraining(

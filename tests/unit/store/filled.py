@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from k8sbench.adapters.store.opening import open_store
 from k8sbench.model.phase import Transition
 from k8sbench.model.run import Run
+from k8sbench.store.opening import open_store
 
 
 def put(where: Path, runs: Iterable[Run]) -> None:

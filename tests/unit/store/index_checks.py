@@ -1,8 +1,8 @@
 """A store's index, beside its folders and built anew."""
 
-from k8sbench.adapters.store import artifacts, index
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import stores
+from k8sbench.store import artifacts, index
+from k8sbench.store.sql_store import SqlStore
 
 
 def differences(store: SqlStore) -> list[str]:

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from k8sbench.adapters.store import exchange
-from k8sbench.adapters.store.opening import open_store
 from k8sbench.app import stores
+from k8sbench.store import exchange
+from k8sbench.store.opening import open_store
 from tests.harness import children
 
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.store import disk, opening
-from k8sbench.adapters.store.benchmark_objects import StoredObjects, merge
 from k8sbench.model import stored_object
 from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.stored_object import ObjectPlace, PrivateOptions
 from k8sbench.ports.objects import Objects
+from k8sbench.store import disk, opening
+from k8sbench.store.benchmark_objects import StoredObjects, merge
 
 NOW = 1_796_000_000.0
 PLACE = ObjectPlace(

@@ -11,8 +11,6 @@ import msgspec
 import pytest
 
 from k8sbench.adapters import processes
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import stores
 from k8sbench.app.find import find_recorded
 from k8sbench.lifecycle.lost_runs import mark_lost_runs
@@ -20,7 +18,9 @@ from k8sbench.model import times
 from k8sbench.model.errors import NotFound, StoreError, UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Process
-from k8sbench.ports.store import RunFilter
+from k8sbench.store.opening import open_store
+from k8sbench.store.port import RunFilter
+from k8sbench.store.sql_store import SqlStore
 from tests.harness import children
 from tests.unit.presence import present
 from tests.unit.store import programs

@@ -8,10 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from k8sbench.adapters.store import artifacts, database, exchange
-from k8sbench.adapters.store.artifacts import RunFolder
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.model import creation
 from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import case_key
@@ -19,7 +15,11 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Baseline, Location, Run, Wish, kept_run
 from k8sbench.model.series import AcceptedLevel
 from k8sbench.ports.cluster import LogLine
-from k8sbench.ports.store import RunFilter
+from k8sbench.store import artifacts, database, exchange
+from k8sbench.store.artifacts import RunFolder
+from k8sbench.store.opening import open_store
+from k8sbench.store.port import RunFilter
+from k8sbench.store.sql_store import SqlStore
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.examples import (
     NOW,

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.store import database, disk, exchange, index
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import connections, stores
 from k8sbench.cli.main import main
 from k8sbench.model.errors import InputError, StoreError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import ObservedJob
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports.store import RunFilter
+from k8sbench.store import database, disk, exchange, index
+from k8sbench.store.opening import open_store
+from k8sbench.store.port import RunFilter
+from k8sbench.store.sql_store import SqlStore
 from tests.harness import children
 from tests.unit.imports import foreign
 from tests.unit.presence import present

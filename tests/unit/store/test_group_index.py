@@ -6,9 +6,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from k8sbench.adapters.store import exchange, group_index
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app.known_groups import StoredGroups
 from k8sbench.measure.group import grouping, nights, selection, series
 from k8sbench.measure.group.selection import Wanted
@@ -17,7 +14,10 @@ from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.model.series import UNJUDGED, AcceptedLevel, Judged
-from k8sbench.ports.store import RunFilter
+from k8sbench.store import exchange, group_index
+from k8sbench.store.opening import open_store
+from k8sbench.store.port import RunFilter
+from k8sbench.store.sql_store import SqlStore
 from tests.unit.report.factory import START, measurement, repeats
 from tests.unit.store.examples import step
 from tests.unit.store.filled import put

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from k8sbench.adapters.store import artifacts
+from k8sbench.store import artifacts
 
 
 def test_the_first_attempt_of_all_replicas_is_before_the_second_of_any(tmp_path: Path) -> None:

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.store import database, following, opening
-from k8sbench.adapters.store.artifacts import RUNS
-from k8sbench.adapters.store.opening import open_store
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.app import stores
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
-from k8sbench.ports.store import RunFilter
+from k8sbench.store import database, following, opening
+from k8sbench.store.artifacts import RUNS
+from k8sbench.store.opening import open_store
+from k8sbench.store.port import RunFilter
+from k8sbench.store.sql_store import SqlStore
 from tests.harness import children, old_store
 from tests.harness.cluster.limits import shorten
 from tests.unit.store import programs

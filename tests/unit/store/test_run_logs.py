@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.adapters.lines import Resume, StampedLine, digest
-from k8sbench.adapters.store import artifacts
-from k8sbench.adapters.store.artifacts import LogTails, LogWriter
-from k8sbench.adapters.store.sql_store import SqlStore
 from k8sbench.ports.cluster import LogLine, LogMark
+from k8sbench.store import artifacts
+from k8sbench.store.artifacts import LogTails, LogWriter
+from k8sbench.store.lines import Resume, StampedLine, digest
+from k8sbench.store.sql_store import SqlStore
 from tests.unit.store.examples import NOW, PROCESS, archive, plan
 
 

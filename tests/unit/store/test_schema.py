@@ -11,10 +11,8 @@ import msgspec
 import pytest
 import yaml
 
-from k8sbench.adapters.store.artifacts import RunRecord, Wishes
-from k8sbench.adapters.store.exchange import ImportRecord, Pruned
-from k8sbench.adapters.store.opening import open_store
 from k8sbench.app.data_sets import DataSetList
+from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.cli.commands.cluster import PoolList
 from k8sbench.cli.commands.store import SCHEMAS
 from k8sbench.cli.main import main
@@ -22,9 +20,11 @@ from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.pool import PoolsFile
 from k8sbench.model.run import Baseline
-from k8sbench.model.spec import BenchmarkSpec
 from k8sbench.operator.http import Artifact
 from k8sbench.report.document import BaselineInfo, ListedRun, RunStatus
+from k8sbench.store.artifacts import RunRecord, Wishes
+from k8sbench.store.exchange import ImportRecord, Pruned
+from k8sbench.store.opening import open_store
 from tests import packaged, struct_docs
 from tests.unit import goldens
 from tests.unit.store import schemas

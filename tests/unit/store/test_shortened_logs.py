@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.adapters.store import artifacts
+from k8sbench.store import artifacts
 
 
 def line(number: int) -> str:

@@ -33,7 +33,7 @@ from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import REPAIR, SIGN_IN, KubeconfigFault
 from k8sbench.adapters.kubernetes.client.transport import Login, Sender
-from k8sbench.model import yaml_text
+from k8sbench.catalog import yaml_text
 from k8sbench.model.errors import NamedNotThere, Unreachable
 from k8sbench.model.plain_text import clean_lines
 from k8sbench.model.run import Location

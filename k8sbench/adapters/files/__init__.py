@@ -1,1 +1,0 @@
-"""Files: the catalog, pools, templates, trainers, logs."""

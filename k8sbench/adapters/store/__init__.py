@@ -1,1 +1,0 @@
-"""The store: a folder of plain files per run, and a database index."""

@@ -1,0 +1,430 @@
+"""Plans of imported logs.
+
+All other modules work on plans, so an imported log gets one: from the log itself, the user's
+options and the catalog. If none of them has a value, an error names it; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, get_args
+
+import msgspec
+
+from k8sbench.catalog import choices, planning
+from k8sbench.catalog.planning import LoadedSpec
+from k8sbench.catalog.spec import Variant
+from k8sbench.model.errors import InputError
+from k8sbench.model.identity import NAME_LIMIT, case_values
+from k8sbench.model.log_format import LogFormat
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.plain_text import counted, readable
+from k8sbench.model.plan import SEQUENCE_LENGTH, Device, PlannedWindow, RunPlan
+from k8sbench.model.pool import NodePool
+from k8sbench.model.run import Run
+from k8sbench.model.spec_values import AmpDtype, Impl, Precision
+
+POOL = "imported"
+MOST_ON_ONE_NODE = 8
+"""GPUs assumed to be on one node if no number of nodes is stated."""
+ID_DIGITS = 12
+NO_CASE = "Give it with --case, as 4x8; logs of other cases need a command of their own."
+CAUSE_ID = "imported"
+STDIN_NAME = "<stdin>"
+"""Name of standard input as a log, which says nothing about its origin."""
+
+Shape = tuple[int, int]
+"""Nodes, and GPUs (CPU processes) on each."""
+
+_COUNT = r"([1-9]\d{0,4})"
+_IN_NAMES = {
+    # No more than 16 GPUs are in a node: 512x1024 is a crop.
+    "case": (rf"n{_COUNT}[-_]?[gc]{_COUNT}", rf"{_COUNT}n{_COUNT}g", rf"{_COUNT}x(\d|1[0-6])"),
+    "gpus": (rf"gpus?[-_x]?{_COUNT}", rf"{_COUNT}[-_]?gpus?", rf"[cg]{_COUNT}"),
+    # The b5 of efficientnet_b5 is part of a model's name.
+    "batch_size": (
+        *(rf"bs[-_]?{_COUNT}", rf"batch(?:[-_]?size)?[-_]?{_COUNT}"),
+        rf"(?:(?<![-_])|(?<=\d[-_])|(?<=amp[-_]))b[-_]?{_COUNT}",
+    ),
+    "precision": (r"(fp32|fp16|bf16)", r"(?<!no[-_])(amp)(?![-_](?:off|false)(?![a-z0-9]))"),
+}
+"""Option → pattern of a word in a log's name, in lower case."""
+
+
+def from_name(name: str) -> dict[str, Any]:
+    """Read options from a log's name: ``n4g8_amp_bs128.log``, ``gpu8/1.log``.
+
+    Keys are options of ``import``. A folder's name counts if the names below it have no value. A
+    value that a name has twice is dropped.
+    """
+    said: dict[str, tuple[str, ...]] = {}
+    for part in reversed(name.lower().split("/")):
+        for option, expressions in _IN_NAMES.items():
+            for expression in expressions:
+                word = rf"(?<![a-z0-9])(?:{expression})(?![a-z0-9])"
+                values = {match.groups() for match in re.finditer(word, part)}
+                if len(values) == 1:
+                    said.setdefault(option, values.pop())
+    if "case" in said:
+        said.pop("gpus", None)
+    return {
+        option: "x".join(words) if option in {"case", "precision"} else int(words[0])
+        for option, words in said.items()
+    }
+
+
+class LogOrigin(msgspec.Struct, frozen=True, kw_only=True):
+    """Information about a log from outside it."""
+
+    file: str
+    """File name as the user gave it, for errors."""
+    loaded: LoadedSpec | None = None
+    """Benchmark of the log; None if only the format is known."""
+    variant: Variant | None = None
+    shape: Shape | None = None
+    """Nodes and GPUs, as the user gives them."""
+    gpu_model: str | None = None
+    """The user's GPU model, for logs that do not state one."""
+
+
+class MeasuredLog(NamedTuple):
+    """The logs of one run, measured."""
+
+    measurement: Measurement
+    origin: LogOrigin
+    recognised: str | None
+    """Benchmark that the logs state and how to choose another, in words."""
+    possible: str | None = None
+    """The only benchmark of the logs' format, if they state none."""
+    digests: tuple[str, ...] = ()
+    """SHA-256 of each file; empty unless they are imported."""
+    set_name: str = ""
+    """Set of the run; empty unless it is imported."""
+    sources: Mapping[str, str] = MappingProxyType({})
+    """Fact → where it comes from, in words; facts that the log does not state are absent."""
+
+    @property
+    def run_ids(self) -> tuple[str, str]:
+        """Possible ids of the run in its set; one that is replaced by the other has the first."""
+        loaded = self.origin.loaded
+        name = loaded.spec.name if loaded else self.measurement.format
+        replacing = (*self.digests, "replaces")
+        return run_id(name, self.set_name, self.digests), run_id(name, self.set_name, replacing)
+
+    def is_of(self, run: Run) -> bool:
+        """Return True if a run of its set was made of the same log."""
+        measured = run.measurement
+        is_same = measured is not None and measured.is_same_log(self.measurement)
+        return run.plan.set_name == self.set_name and (run.run_id in self.run_ids or is_same)
+
+    def is_same(self, other: MeasuredLog) -> bool:
+        """Return True if the two have a file or all records in common."""
+        has_its_file = not set(self.digests).isdisjoint(other.digests)
+        return has_its_file or self.measurement.is_same_log(other.measurement)
+
+
+def run_id(benchmark: str, set_name: str, digests: Sequence[str]) -> str:
+    """Return the run id of logs in a set, equal for equal logs."""
+    text = "\n".join((set_name, *digests)).encode()
+    digest = hashlib.sha256(text).hexdigest()[:ID_DIGITS]
+    # A family's name may have a dot, which no id has.
+    name = benchmark.replace(".", "-")[: NAME_LIMIT - ID_DIGITS - 1].rstrip("-")
+    return f"{name}-{digest}"
+
+
+def run(plan: RunPlan, measurement: Measurement, at: float) -> Run:
+    """Make the run of a plan, which ended before its import."""
+    history = (
+        Transition(phase=Phase.CREATED, at=at, cause="Recorded from a log that was imported."),
+        Transition(
+            phase=Phase.SUCCEEDED,
+            at=at,
+            cause="Imported: its program ran elsewhere, and k8sbench measured its log.",
+            cause_id=CAUSE_ID,
+        ),
+    )
+    return Run(
+        plan=plan,
+        created_at=at,
+        process=None,
+        history=history,
+        artifacts=None,
+        measurement=measurement,
+    )
+
+
+def completed(measurement: Measurement, origin: LogOrigin) -> Measurement:
+    """Return the measurement with the user's GPU model, if the log has none."""
+    if origin.gpu_model is None or measurement.gpu_model == origin.gpu_model:
+        return measurement
+    if measurement.gpu_model is not None:
+        raise InputError(
+            f"states the GPU {measurement.gpu_model}, and --gpu-model says {origin.gpu_model}.",
+            "Leave --gpu-model out where logs state their GPU.",
+            file=origin.file,
+        )
+    return msgspec.structs.replace(
+        measurement, gpu_model=origin.gpu_model, device=measurement.device or "cuda"
+    )
+
+
+def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: str) -> RunPlan:
+    """Make the plan of a measured log, as the first repeat of its case.
+
+    Raises :class:`InputError` for what neither the log nor the user tells: framework, precision,
+    batch, or how many nodes there were.
+    """
+    loaded, variant = origin.loaded, origin.variant
+    notes: list[str] = []
+    nodes_and_gpus = shape(measurement, origin, notes)
+    device: Device = "cpu" if measurement.device == "cpu" else "cuda"
+    precision: Any = measurement.precision
+    unknown = {
+        "framework": "--framework" if measurement.framework is None else None,
+        "precision": None if precision in get_args(Precision) else "--precision",
+        "batch per GPU": "--batch-size" if measurement.batch_size_per_gpu is None else None,
+    }
+    options = {what: option for what, option in unknown.items() if option is not None}
+    if measurement.framework is None or measurement.batch_size_per_gpu is None or options:
+        raise _unknown(" and ".join(options), " and ".join(options.values()), origin)
+    impl: Any = measurement.impl if measurement.impl in get_args(Impl) else "unknown"
+    fields = planning.derive_fields(loaded, variant, device, nodes_and_gpus)
+    fields["spec_source"] = readable(fields["spec_source"])
+    model = fields["fingerprint"]
+    stated = measurement.environment
+    length = stated.get("option.sequence_length") or stated.get("sequence_length")
+    grows = model is not None and model.position_gmac is not None and length is not None
+    return RunPlan(
+        **fields,
+        run_id=run_id,
+        set_name=set_name,
+        repeat=1,
+        benchmark=loaded.spec.name if loaded else measurement.format,
+        unit=loaded.spec.unit if loaded else _unit(measurement),
+        variant=variant.name if variant else measurement.format,
+        impl=impl,
+        framework=measurement.framework,
+        precision=precision,
+        amp_dtype=_amp_dtype(measurement, variant),
+        batch_size=measurement.batch_size_per_gpu,
+        preset="smoke" if measurement.environment.get("preset") == "smoke" else "full",
+        mode="train" if measurement.mode == "train" else "throughput",
+        data=measurement.data or "unknown",
+        window=_window(measurement, variant, math.prod(nodes_and_gpus)),
+        options={SEQUENCE_LENGTH: int(str(length))} if grows else {},
+        log=variant.log if variant and isinstance(variant.log, LogFormat) else measurement.format,
+        image_reason="imported logs: no image",
+        pool=NodePool(
+            name=POOL,
+            gpus_per_node=fields["gpus_per_replica"],
+            gpu_model=measurement.gpu_model if device == "cuda" else None,
+        ),
+        backend="imported",
+        notes=tuple(notes),
+    )
+
+
+def _amp_dtype(measurement: Measurement, variant: Variant | None) -> AmpDtype | None:
+    """Return AMP's half type by the log or the catalog."""
+    stated = measurement.amp_dtype or (variant.amp_dtype if variant else None)
+    if measurement.precision != "amp" or stated is None:
+        return None
+    return "bf16" if stated == "bf16" else "fp16"
+
+
+def shape(measurement: Measurement, origin: LogOrigin, notes: list[str]) -> Shape:
+    """Return nodes and GPUs per node.
+
+    As given, as the log states, or as the catalog's only such case.
+    """
+    if origin.shape is not None:
+        return origin.shape
+    gpus = measurement.gpus
+    nodes = measurement.environment.get("replicas")
+    if gpus is None:
+        raise _unknown("number of GPUs", "--gpus", origin)
+    if nodes is not None and str(nodes).isdecimal() and int(nodes) > 0 and gpus % int(nodes) == 0:
+        return int(nodes), gpus // int(nodes)
+    cases = [choices.parse_case(case) for case in origin.variant.cases] if origin.variant else []
+    fitting = [(replicas, each) for replicas, each in cases if replicas * each == gpus]
+    if len(fitting) == 1:
+        if gpus > 1:
+            known = "x".join(map(str, fitting[0]))
+            notes.append(
+                f"nothing states the nodes: {gpus} GPUs are taken to be {known}, its only case"
+            )
+        return fitting[0]
+    each = counted(gpus, "GPU")
+    if fitting:
+        known = " or ".join(f"{replicas}x{each}" for replicas, each in fitting)
+        raise InputError(f"{each} may be the case {known}.", NO_CASE, file=origin.file)
+    if gpus > MOST_ON_ONE_NODE:
+        raise InputError(
+            f"does not state on how many nodes the {each} were.", NO_CASE, file=origin.file
+        )
+    if gpus > 1:
+        notes.append(f"nothing states the nodes: {each} are taken to be of one")
+    return 1, gpus
+
+
+# -- logs that are here already -------------------------------------------------------------------
+
+
+def doubles(logs: Sequence[MeasuredLog], known: Sequence[Run]) -> list[InputError]:
+    """Return an error for each copy of another log.
+
+    The other is a log before it, or that of another run.
+    """
+    errors = []
+    for number, log in enumerate(logs):
+        first = next(filter(log.is_same, logs[:number]), None)
+        other = next(
+            (
+                one
+                for one in known
+                if one.run_id not in log.run_ids
+                and one.measurement is not None
+                and one.measurement.is_same_log(log.measurement)
+            ),
+            None,
+        )
+        if first is not None:
+            message = f"is the same log as {first.origin.file}."
+            action = "Give each log once."
+        elif other is not None:
+            message = f"is in set {other.plan.set_name} already."
+            action = (
+                "A log counts once: leave it out, replace the runs of logs that have changed with"
+                f" --replace, or {_removed(other)}"
+            )
+        else:
+            continue
+        errors.append(InputError(message, action, file=log.origin.file))
+    return errors
+
+
+def earlier(log: MeasuredLog, others: Sequence[MeasuredLog], known: Sequence[Run]) -> list[Run]:
+    """List the runs that a log replaces: those of its set of the same log, or a log of its name.
+
+    ``others`` are the logs beside it, whose runs are theirs. Raises :class:`InputError` if several
+    logs of its name have runs.
+    """
+    of_set = [run for run in known if run.is_imported and run.plan.set_name == log.set_name]
+    same = [run for run in of_set if log.is_of(run)]
+    named = [
+        run
+        for run in of_set
+        if run.measurement is not None
+        and run.measurement.files == log.measurement.files
+        and run not in same
+        and not any(other.is_of(run) for other in others if other is not log)
+    ]
+    if STDIN_NAME in log.measurement.files:
+        named = []
+    if len(named) > 1:
+        ids = " ".join(run.run_id for run in named)
+        raise InputError(
+            f"may replace any of {len(named)} runs of set {log.set_name}, whose logs had its name.",
+            f"Remove those that it replaces: k8sbench store remove {ids}",
+            file=log.origin.file,
+        )
+    return [*same, *named]
+
+
+def is_unchanged(run: Run, plan: RunPlan, measurement: Measurement) -> bool:
+    """Return True if a run has this case and measurement already."""
+    encode = msgspec.json.encode  # nan equals itself
+    has_case = case_values(run.plan) == case_values(plan)
+    return has_case and encode(run.measurement) == encode(measurement)
+
+
+def check_same(run: Run, plan: RunPlan, file: str) -> None:
+    """Reject a log whose run is there with another case."""
+    was = case_values(run.plan)
+    now = case_values(plan)
+    set_name = run.plan.set_name
+    differing = sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
+    if differing:
+        said = dict.fromkeys(_SAID.get(name, name) for name in differing)
+        raise InputError(
+            f"was imported into set {set_name} with another {', '.join(said)}.",
+            "Give the options of that import, or --replace to replace its run.",
+            file=file,
+        )
+
+
+_CASE = "case (--gpus, --case)"
+_SAID = {
+    "amp_dtype": "precision",
+    "batch_size": "batch (--batch-size)",
+    "case": _CASE,
+    "pool.gpu_model": "GPU model (--gpu-model)",
+    "pool.gpus_per_node": _CASE,
+    "processes_per_replica": _CASE,
+    "replicas": _CASE,
+}
+"""Field of a case → what an error calls it."""
+
+
+def _removed(run: Run) -> str:
+    """Name the command that removes a run's set."""
+    return f"remove the set with: k8sbench store remove {run.plan.set_name}"
+
+
+_OFFERED = {
+    "--gpus": ("gpus", "case"),
+    "--case": ("case",),
+    "--batch-size": ("batch_size",),
+    "--precision": ("precision",),
+}
+"""Option named by an error → values of a log's name that state it."""
+
+
+def offering_names(error: InputError, name: str) -> InputError:
+    """Return an error that also offers --from-names, if the name states what is missing."""
+    said = from_name(name)
+    named = (every for option, every in _OFFERED.items() if option in error.action)
+    if not any(option in said for every in named for option in every):
+        return error
+    message = error.message.removeprefix(f"{error.file}: ")
+    action = f"{error.action}\n  Or add --from-names: the names of files and folders say it."
+    return InputError(message, action, file=error.file)
+
+
+def _unknown(what: str, option: str, origin: LogOrigin) -> InputError:
+    return InputError(
+        f"the log does not state its {what}.",
+        f"Add {option}. Import logs with another value by a command of its own.",
+        file=origin.file,
+    )
+
+
+def _window(measurement: Measurement, variant: Variant | None, gpus: int) -> PlannedWindow:
+    """Return the benchmark's window; without a benchmark the measured one."""
+    if variant is None:
+        each = (
+            max(round(measurement.iterations / measurement.records), 1)
+            if measurement.records
+            else 1
+        )
+        rule, iterations = "all that the log holds after the warm-up", measurement.iterations
+    else:
+        each = variant.window.log_interval["one_gpu" if gpus == 1 else "many_gpus"]
+        rule, iterations = variant.window.rule, variant.window.iterations
+    return PlannedWindow(
+        warmup=measurement.warmup_iterations,
+        iterations=iterations,
+        log_interval=each,
+        min_steady_seconds=0.0,
+        rule=rule,
+    )
+
+
+def _unit(measurement: Measurement) -> str:
+    figures = measurement.throughput or measurement.unverified
+    return (figures.unit if figures else "samples/s").partition("/")[0]

@@ -1,0 +1,45 @@
+"""Files of Benchmark objects, as ``kubectl apply`` takes them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import yaml
+
+from k8sbench.catalog import files as catalog
+from k8sbench.catalog import strict_yaml, yaml_text
+from k8sbench.model.errors import InputError
+
+STDIN = "-"
+
+
+def read(file: str) -> list[dict[str, Any]]:
+    """Read the objects of a file, each as the API server would take it; ``-`` is stdin.
+
+    Raises :class:`UsageError`.
+    """
+    where = "stdin" if file == STDIN else file
+    text = (
+        strict_yaml.decode(sys.stdin.buffer.read(strict_yaml.LIMIT), file=where)
+        if file == STDIN
+        else strict_yaml.read_text(file)
+    )
+    try:
+        documents = yaml_text.load_manifests(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        line, problem = yaml_text.broken(error)
+        message = f"is not YAML: {problem}."
+        raise InputError(message, strict_yaml.HOW_TO_WRITE, file=where, line=line) from error
+    asked = [one for document in documents for one in _items(document)]
+    if not asked:
+        raise InputError("holds no Benchmark.", "Is it the right file?", file=where)
+    schema = catalog.object_schema()
+    return [schema.checked(one) for one in asked]
+
+
+def _items(document: Any) -> list[Any]:
+    """Return the objects of a document, which may be a list of them."""
+    is_list = isinstance(document, dict) and document.get("kind") in {"List", "BenchmarkList"}
+    items = document.get("items") if is_list else [document]
+    return items if isinstance(items, list) else []

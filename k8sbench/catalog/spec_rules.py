@@ -1,0 +1,204 @@
+"""Rules of a catalog file that concern several fields.
+
+For example a source that is not listed, two defaults for one framework, an unknown placeholder.
+Each problem names the path of its key, so that the reader of the file can give the line.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping
+
+from k8sbench.catalog.spec import BenchmarkSpec, Variant
+from k8sbench.model import notation
+from k8sbench.model.errors import InputError
+from k8sbench.model.log_format import LogFormat
+from k8sbench.model.masking import masked
+from k8sbench.model.pool import secret_problems
+from k8sbench.model.program import PLACEHOLDERS, Upstream
+from k8sbench.model.spec_values import Command
+
+SAMPLES = {"images", "clips", "sequences"}
+"""Units whose rate may be declared in samples."""
+Problem = tuple[tuple[str | int, ...], str]
+"""Path of the offending key, and one sentence."""
+
+
+def problems(spec: BenchmarkSpec, families: Collection[str]) -> Iterator[Problem]:
+    """Yield the problems of a benchmark; ``families`` are the known ones."""
+    if spec.default_framework not in {v.framework for v in spec.variants}:
+        yield ("default_framework",), f"is {spec.default_framework}, but no variant runs on it"
+    for index, reference in enumerate(spec.references):
+        for path, text in _source_problems(spec, reference.source):
+            yield ("references", index, *path), text
+    seen: set[tuple[str, str]] = set()
+    for index, variant in enumerate(spec.variants):
+        at = ("variants", index)
+        if (variant.framework, variant.name) in seen:
+            yield (*at, "name"), f"says {variant.name} a second time for {variant.framework}"
+        seen.add((variant.framework, variant.name))
+        yield from ((at + path, text) for path, text in _variant_problems(spec, variant, families))
+    for framework in spec.frameworks:
+        defaults = [variant.default for variant in spec.variants_of(framework)]
+        if len(defaults) > 1 and sum(defaults) != 1:
+            yield ("variants",), f"needs default: true on exactly one variant for {framework}"
+
+
+def _variant_problems(
+    spec: BenchmarkSpec, variant: Variant, families: Collection[str]
+) -> Iterator[Problem]:
+    if variant.trainer and variant.command:
+        yield ("command",), "stands beside trainer; a variant runs one program"
+    if variant.trainer is None and not variant.command and variant.upstream is None:
+        yield (), "has no program: give trainer, command or upstream"
+    train, target = variant.train, spec.target_accuracy
+    if train is not None and target is not None and target.metric != train.metric:
+        text = f"is {train.metric!r}, but target_accuracy is of {target.metric!r}"
+        yield ("train", "metric"), text
+    if isinstance(variant.log, str) and variant.log not in families:
+        yield ("log",), f"is {variant.log!r}; known families: {', '.join(families)}"
+    if isinstance(variant.log, LogFormat):
+        yield from ((("log", *path), text) for path, text in _format_problems(variant.log))
+        unit = notation.declared(variant.log.unit)
+        known = {spec.unit, "steps", *(("samples",) if spec.unit in SAMPLES else ())}
+        if unit is None or not (unit.is_time or unit.noun in known):
+            text = (
+                f"is {variant.log.unit!r}, but the benchmark counts {spec.unit} per second; give "
+                f"{spec.unit}/s, or steps/s or s/step, which the batch converts; the group of a "
+                "time is step_seconds, of numbers in seconds (ms/step: in milliseconds)"
+            )
+            yield ("log", "unit"), text
+        if variant.log.sequence_length and spec.unit != "tokens":
+            text = f"is for a benchmark that counts tokens, not {spec.unit}"
+            yield ("log", "sequence_length"), text
+    yield from _figure_problems(spec, variant)
+    yield from _command_problems(("command",), variant.command, PLACEHOLDERS)
+    yield from ((("env", *path), text) for path, text in secret_problems(variant.env))
+    if variant.upstream is not None:
+        yield from ((("upstream", *path), t) for path, t in _upstream_problems(variant.upstream))
+
+
+def _source_problems(spec: BenchmarkSpec, source: str) -> Iterator[Problem]:
+    if source not in spec.sources:
+        known = ", ".join(spec.sources) or "none"
+        yield ("source",), f"is {source!r}, not among the file's sources ({known})"
+
+
+def _figure_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem]:
+    for index, figure in enumerate(variant.published):
+        at = ("published", index)
+        yield from (((*at, *path), text) for path, text in _source_problems(spec, figure.source))
+        if figure.throughput is None and figure.note is None:
+            yield at, "has neither throughput nor a note that says why"
+
+
+def _upstream_problems(upstream: Upstream) -> Iterator[Problem]:
+    known = {*PLACEHOLDERS, *upstream.numbers}
+    for field in ("command", "command_one_gpu", "added"):
+        for key, words in getattr(upstream, field).items():
+            if not words and field != "added":
+                yield (field, key), "is empty"
+            yield from _command_problems((field, key), words, known)
+    yield from ((("env", *path), text) for path, text in secret_problems(upstream.env))
+    for name, value in upstream.env.items():
+        for path, text in _command_problems(("env", name), (value,), known):
+            yield path[:-1], text
+
+
+def _command_problems(
+    path: tuple[str | int, ...], words: Command, known: Mapping[str, str] | set[str]
+) -> Iterator[Problem]:
+    for index, word in enumerate(words):
+        for name in re.findall(r"\{(\w*)\}", word):
+            if name not in known:
+                yield (*path, index), f"holds {{{name}}}; known: {', '.join(sorted(known))}"
+    if masked(line := shlex.join(words)) != line:
+        yield path, "holds what looks like a credential: have the program read a variable of env"
+
+
+RECORD_GROUPS = (
+    *("iteration", "total", "epoch", "rate", "step_seconds", "elapsed", "added_seconds"),
+    *("data_seconds", "steps", "step_samples", "all_samples", "loss", "stamp"),
+)
+SUMMARY_GROUPS = ("rate", "step_seconds", "loss")
+FACT_GROUPS = (
+    *("gpus", "gpus_per_node", "replicas", "batch_size", "global_batch", "tokens_per_step"),
+    *("sequence_length", "precision", "gpu_model"),
+)
+
+
+def _format_problems(log: LogFormat) -> Iterator[Problem]:
+    if not (log.record or log.fields or log.summary):
+        yield (), "needs record (or fields), summary or both"
+    if log.record and log.fields:
+        yield ("fields",), "stands beside record; one of them reads the training lines"
+    if (log.averaged == "last") != (log.last is not None):
+        yield ("last",), "goes with averaged: last, which needs it"
+    has_rate = "rate" in log.fields or "<rate>" in f"{log.record}{log.summary}"
+    if log.counts_steps and not has_rate:
+        yield ("unit",), f"is {log.unit!r}, a rate, but no pattern has a group named rate"
+    if log.is_time and has_rate:
+        yield ("unit",), f"is {log.unit!r}, a time; name its group step_seconds, not rate"
+    for path, pattern, known in _patterns(log):
+        if pattern is not None:
+            groups, faults = _groups(pattern, known)
+            lacking = () if groups is None else _lacking(log, groups, known)
+            yield from ((path, fault) for fault in (*faults, *lacking))
+
+
+def _patterns(
+    log: LogFormat,
+) -> Iterator[tuple[tuple[str | int, ...], str | dict[str, str] | None, Collection[str]]]:
+    """Yield each expression's path, itself, and the groups that it may name."""
+    yield ("record",), log.record, RECORD_GROUPS
+    yield ("fields",), log.fields or None, RECORD_GROUPS
+    yield ("summary",), log.summary, SUMMARY_GROUPS
+    yield ("evaluation",), log.evaluation, ("metric", "value")
+    yield ("checkpoint",), log.checkpoint, ()
+    for index, fact in enumerate(log.facts):
+        yield ("facts", index), fact, FACT_GROUPS
+
+
+def _lacking(log: LogFormat, groups: Collection[str], known: Collection[str]) -> Iterator[str]:
+    """Yield what an expression's named groups lack."""
+    if known == RECORD_GROUPS and "iteration" not in groups:
+        yield "has no group named iteration: (?P<iteration>\\d+)"
+    if known == RECORD_GROUPS and "stamp" in groups and log.stamp_format is None and not log.fields:
+        yield "has a group named stamp; give its stamp_format"
+    times = ("rate", "step_seconds", *(("elapsed",) if known == RECORD_GROUPS else ()))
+    if "rate" in known and not {*times} & {*groups}:
+        yield f"has no group named {' or '.join(times)}"
+    if known == RECORD_GROUPS:
+        yield from _ambiguous(log, {*groups})
+    if "value" in {*groups} & {*known} and not (log.metric or "metric" in groups):
+        yield "has no group named metric; give the metric of its value"
+    if known == FACT_GROUPS and not groups:
+        yield f"has no named group; known: {', '.join(FACT_GROUPS)}"
+
+
+def _ambiguous(log: LogFormat, groups: Collection[str]) -> Iterator[str]:
+    """Yield what the groups of a training line say twice, or to no end."""
+    totals = {"elapsed", "all_samples"} & {*groups}
+    if "elapsed" in groups and {"rate", "step_seconds"} & {*groups}:
+        yield "has a group named elapsed beside a rate or step_seconds; one tells the time"
+    if "elapsed" in groups and log.averaged != "interval":
+        yield f"has a group named elapsed, which is not averaged: {log.averaged}"
+    if log.iteration_counts == "samples" and totals:
+        yield f"has a group named {min(totals)}, which is no total of steps (iteration_counts)"
+    for name in ("added_seconds", "steps"):
+        if name in groups and "step_seconds" not in groups:
+            yield f"has a group named {name}, which goes with step_seconds"
+
+
+def _groups(
+    pattern: str | dict[str, str], known: Collection[str]
+) -> tuple[set[str] | None, list[str]]:
+    """Return an expression's named groups (None if invalid) and the problems."""
+    try:
+        names = notation.compiled(pattern).groupindex if isinstance(pattern, str) else pattern
+    except InputError as error:
+        return None, [f"is not a regular expression: {error}"]
+    unknown = sorted({*names} - {*known})
+    what = ", ".join(known) or "none"
+    return {*names}, [f"has a group named {name}; known: {what}" for name in unknown]

@@ -1,0 +1,534 @@
+"""A log format that a catalog file declares: regular expressions with named groups.
+
+A unit in a group or beside it is compared with the declared one: a number in another unit is no
+number, and the file must say more.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from k8sbench.catalog.spec import BenchmarkSpec
+from k8sbench.model.log_format import LogFormat
+from k8sbench.model.notation import MANY, SECONDS, Match, Pattern, Unit, compiled, counted
+from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
+from k8sbench.reader.family import (
+    DAY,
+    MOST_ITERATIONS,
+    EvaluationRule,
+    Family,
+    LineRule,
+    MarkRule,
+    RecordRule,
+    number_in,
+    positive,
+    stamp_reader,
+)
+from k8sbench.reader.json_fields import JsonFields
+from k8sbench.reader.lines import CleanLine, ended, pieces
+from k8sbench.reader.totals import TotalsReader
+
+MAX_LINE = 4096
+"""Maximum length of a matched line, characters.
+
+Finding every match may take time proportional to its square.
+"""
+
+PRECISIONS: dict[str, tuple[str, str | None]] = {
+    **dict.fromkeys(("amp", "mixed", "true"), ("amp", None)),
+    **dict.fromkeys(("fp16", "float16"), ("amp", "fp16")),
+    **dict.fromkeys(("bf16", "bfloat16"), ("amp", "bf16")),
+    **dict.fromkeys(("fp32", "float32", "false"), ("fp32", None)),
+}
+"""Printed word in lower case → precision and half type."""
+
+
+def family(declared: LogFormat, framework: str | None) -> Family:
+    """Compile a declared format to the form of a built-in family."""
+    unit = declared.read_unit
+    stamp_format = declared.stamp_format
+    unix = SECONDS.get(stamp_format or "s")
+    read = stamp_reader(stamp_format or "")
+
+    def stamp(text: str) -> float | None:
+        if stamp_format is None or unix is not None:
+            number = positive(text)
+            return None if number is None else number * (unix or 1.0)
+        try:
+            at = read(text)
+            return (at if at.tzinfo else at.replace(tzinfo=datetime.UTC)).timestamp()
+        except (ValueError, OverflowError, re.error):
+            return None
+
+    rule = None
+    if (pattern := training_line(declared)) is not None:
+        groups = pattern.groupindex
+        shape = Shape(
+            name=declared.name,
+            number="rate" if "rate" in groups and not declared.counts_steps else "seconds",
+            counts_samples=declared.iteration_counts == "samples",
+            per=declared.per,
+            averaged=declared.averaged,
+            last=declared.last or 0,
+            numbering=declared.numbering if "epoch" in groups else "run",
+            first_epoch=declared.first_epoch,
+            begins_late="elapsed" in groups,
+            holds_events=declared.includes_events,
+            complete=declared.averaged != "step",
+            resolution=0.000001 if stamp_format and "%f" in stamp_format else 1.0,
+            wraps=_wraps(stamp_format) if stamp_format and unix is None else None,
+            events_known=declared.evaluation is not None and declared.checkpoint is not None,
+        )
+        rule = RecordRule(
+            "",
+            Numbers(pattern, declared),
+            shape,
+            declared.first_iteration,
+            stamp,
+            counts_steps=declared.counts_steps,
+            convert=_reduce_to_one_step,
+        )
+    metric = (declared.metric or "", declared.metric_unit)
+    evaluation = _compiled(declared.evaluation)
+    checkpoint = _compiled(declared.checkpoint)
+    return Family(
+        name=declared.name,
+        title=f"the declared format {declared.name}",
+        framework=declared.framework or framework,
+        unit=f"{'samples' if unit.noun == 'steps' else unit.noun}/s",
+        records=(rule,) if rule else (),
+        evaluations=(EvaluationRule("", evaluation, *metric),) if evaluation else (),
+        marks=(MarkRule("", "checkpoint", checkpoint),) if checkpoint else (),
+        make_reader=lambda family: _DeclaredReader(family, declared),
+    )
+
+
+def _reduce_to_one_step(texts: dict[str, Any]) -> None:
+    """Add the second time of a step, and divide the time of several by their number."""
+    seconds = number_in(texts.get("step_seconds"))
+    steps = positive(texts.get("steps"))
+    if "added_seconds" in texts and seconds is not None:
+        added = number_in(texts["added_seconds"])
+        seconds = None if added is None else seconds + added
+        texts["step_seconds"] = seconds
+    if "steps" in texts:
+        texts["step_seconds"] = seconds / steps if seconds is not None and steps else None
+
+
+def _compiled(expression: str | None) -> Pattern | None:
+    return None if expression is None else compiled(expression)
+
+
+def training_line(declared: LogFormat) -> Pattern | None:
+    """Return the pattern of a training line; None without one."""
+    return JsonFields(declared.fields) if declared.fields else _compiled(declared.record)
+
+
+def _wraps(stamp_format: str) -> float | None:
+    """Seconds after which stamps of a format begin anew; None: they carry the year."""
+    moment = datetime.datetime(2025, 3, 10, 9, tzinfo=datetime.UTC)
+    parse = stamp_reader(stamp_format)
+
+    def read(at: datetime.datetime) -> datetime.datetime:
+        return parse(at.strftime(stamp_format))
+
+    spans = (DAY / 2, DAY, 365 * DAY)
+    return next(
+        (s for s in spans if read(moment + datetime.timedelta(seconds=s)) == read(moment)), None
+    )
+
+
+def _unread(line: CleanLine, match: Converted) -> Iterator[Mark]:
+    """Name what a group matched and is no number, or one in another unit."""
+    for problem in match.problems:
+        yield line.mark("unread", match[0], problem._asdict())
+
+
+def stated(name: str, text: str) -> dict[str, str]:
+    """Return the facts of a group in ``facts``; empty if its text is invalid."""
+    if name == "gpu_model":
+        return {name: text.strip()} if text.strip() else {}
+    if name == "precision":
+        precision, half = PRECISIONS.get(text.strip().lower(), (None, None))
+        facts = {"precision": precision, "amp_dtype": half}
+        return {key: value for key, value in facts.items() if value is not None}
+    number = number_in(text)
+    whole = number is not None and 1 <= number < MOST_ITERATIONS and number == int(number)
+    return {name: str(int(number))} if number is not None and whole else {}
+
+
+_NODES = {"gpus_per_node", "replicas"}
+
+
+class _DeclaredReader(TotalsReader):
+    def __init__(self, family: Family, declared: LogFormat) -> None:
+        self._counts_steps = declared.counts_steps
+        self._plain = declared.plain
+        summary = _compiled(declared.summary)
+        self._summary = None if summary is None else Numbers(summary, declared)
+        self._facts = [compiled(text) for text in declared.facts]
+        self._nodes: dict[str, int] = {}
+        """GPUs of a node and nodes, as far as they are stated."""
+        super().__init__(family)
+
+    def rules(self) -> list[LineRule]:
+        # The empty text is in every line: a pattern may match anything.
+        others = [rule.read for rule in super().rules()[len(self._family.records) :]]
+        return [LineRule("", read) for read in (self._records, *others, self._others)]
+
+    def read(self, line: CleanLine) -> list[Item]:
+        # RE2 takes no bytes that a followed log has in place of characters.
+        text = line.text[:MAX_LINE].encode(errors="replace").decode()
+        return super().read(line._replace(text=text))
+
+    def _records(self, line: CleanLine) -> Iterator[Item]:
+        for rule in self._family.records:
+            for match in rule.pattern.finditer(line.text):
+                if (record := self.record(rule, line, match)) is not None:
+                    yield record
+                if isinstance(match, Converted):
+                    yield from _unread(line, match)
+
+    def _others(self, line: CleanLine) -> Iterator[Item]:
+        for fact in self._facts:
+            if stating := fact.search(line.text):
+                for group, value in stating.groupdict().items():
+                    for name, said in stated(group, self._plain(value or "")).items():
+                        yield line.fact(name, said)
+                        yield from self._gpus(line, name, said)
+        for summary in self._summary.finditer(line.text) if self._summary else ():
+            yield from _unread(line, summary)
+            groups = summary.groupdict()
+            rate = positive(groups.get("rate"))
+            seconds = positive(groups.get("step_seconds"))
+            if self._counts_steps and rate is not None:
+                seconds = 1.0 / rate
+                rate = None
+            values = {
+                "whole_run_rate": rate,
+                "whole_run_seconds": seconds,
+                "final_loss": number_in(groups.get("loss")),
+            }
+            yield line.mark("summary", summary[0], values)
+
+    def _gpus(self, line: CleanLine, name: str, said: str) -> Iterator[Fact]:
+        """GPUs of the job, once those of a node and the nodes are known."""
+        if name in _NODES and name not in self._nodes:
+            self._nodes[name] = int(said)
+            if self._nodes.keys() == _NODES:
+                yield line.fact("gpus", str(math.prod(self._nodes.values())))
+
+
+# -- explanation ----------------------------------------------------------------------------------
+#
+# The expressions of a declared format on a log: which lines they match.
+
+SHOWN = 3
+"""Lines of each expression that are shown."""
+Quote = Callable[[int, str], Place]
+"""Makes a place of a line's number and its text, which it redacts."""
+
+
+class Expression(msgspec.Struct):
+    """One expression of a declared format on a log."""
+
+    variant: str
+    """``framework/name`` of the variants that declare it."""
+    name: str
+    """``record``, ``summary`` or ``facts[0]``."""
+    pattern: str
+    matches: Pattern
+    matched: int = 0
+    """Lines."""
+    lines: list[tuple[Place, dict[str, str]]] = []
+    """The first few of those, and what their named groups match."""
+
+    def try_line(self, number: int, text: str, quote: Quote) -> None:
+        """Try a line."""
+        if (match := self.matches.search(text)) is None:
+            return
+        self.matched += 1
+        if len(self.lines) < SHOWN:
+            groups = match.groupdict().items()
+            shown = {name: quote(number, text).text for name, text in groups if text is not None}
+            self.lines.append((quote(number, text), shown))
+
+
+def formats(spec: BenchmarkSpec) -> list[tuple[LogFormat, str]]:
+    """Return the formats that a benchmark declares, with their variants."""
+    found: list[tuple[LogFormat, str]] = []
+    for declared in [v.log for v in spec.variants if isinstance(v.log, LogFormat)]:
+        its = ", ".join(f"{v.framework}/{v.name}" for v in spec.variants if v.log == declared)
+        if (declared, its) not in found:
+            found.append((declared, its))
+    return found
+
+
+def matches(
+    blocks: Iterable[str], formats: Iterable[tuple[LogFormat, str]], quote: Quote
+) -> tuple[int, list[Expression]]:
+    """Try every line on every expression, as the reader of the format does.
+
+    ``formats`` come with the variants of each. Returns how many lines there are, and what matches.
+    """
+    tried = [
+        Expression(variant=variant, name=name, pattern=text, matches=pattern)
+        for declared, variant in formats
+        for name, text, pattern in _patterns(declared)
+    ]
+    whole, rest = 0, ""
+    for block in blocks:
+        for line in ended(block):
+            rest = line.rstrip("\n")
+            for piece in pieces(rest):
+                text = piece.text[:MAX_LINE]
+                for expression in tried:
+                    expression.try_line(whole + 1, text, quote)
+            if len(rest) < len(line):
+                whole += 1
+                rest = ""
+    return whole + bool(rest), tried
+
+
+def _patterns(declared: LogFormat) -> Iterator[tuple[str, str, Pattern]]:
+    """Give the expressions of a declared format, with their keys."""
+    if declared.fields:
+        paths = ", ".join(f"{name}: {path}" for name, path in declared.fields.items())
+        yield "fields", paths, JsonFields(declared.fields)
+    named = {
+        key: getattr(declared, key) for key in ("record", "summary", "evaluation", "checkpoint")
+    }
+    named |= {f"facts[{index}]": text for index, text in enumerate(declared.facts)}
+    for key, text in named.items():
+        if text is not None:
+            yield key, text, compiled(text)
+
+
+# -- units beside the numbers, and their conversion -----------------------------------------------
+
+NEAR = 40
+"""Characters before and after a number in which its unit stands."""
+_CARDS = ("gpu", "device", "card", "npu", "rank", "chip")
+_CARD = rf"(?P<card>[_ ]?(?:/|per)[_ ]?(?:{'|'.join(_CARDS)}))?"
+_TIME = "|".join(sorted(SECONDS.keys() - {"min", "h"}, key=len, reverse=True))
+_SECOND = rf"(?:/ ?|[_ ]?per[_ ]?)(?P<time>{_TIME}|min|h){_CARD}(?![a-z])"
+_END = r"[\"')\]]*(?: \([a-z]+\))?(?P<glue>[\s.:=|]*)[\"'(\[]?$"
+"""From a label to its number."""
+_TIME_AFTER = re.compile(
+    r"(?:(?=\w)| (?!\w+(?:[ :=(]*[-+]?\d|/)))(?P<time>min|h)(?!\w)"
+    rf"| ?(?P<unit>{_TIME})(?!\w)",
+    re.IGNORECASE,
+)
+"""A unit of a time; ``min`` is a label in ``time 0.5 min 0.3 max 0.7``."""
+_SEVERAL = re.compile(
+    r"(?:(?<![\d ])/|per) ?(?:[2-9]|\d\d+) ?(?:it(?:er(?:ation)?)?s?|steps?|batch(?:es)?)\b",
+    re.IGNORECASE,
+)
+"""Text of a time of several steps, ``/100 iters``, and not of a step of a total."""
+_SEVERAL_BEFORE = re.compile(rf"{_SEVERAL.pattern}\D*$", re.IGNORECASE)
+_TIME_BEFORE = re.compile(
+    rf"(?:^|(?-i:(?<=[a-z])(?=[A-Z]))|[^a-z/]|/(?!s(?:ec|econd)?s?\b))(?P<time>{_TIME})"
+    rf"(?:[_ ]?(?:/|per)[_ ]?[a-z]+)?{_END}",
+    re.IGNORECASE,
+)
+_WORD = r"(?P<word>(?-i:\b[kKMG] )?[a-z]*)"
+_RATE_AFTER = re.compile(rf" ?{_WORD} ?{_SECOND}", re.IGNORECASE)
+_NAMED = {"fps": "images", "tps": "tokens", "wps": "tokens", "ips": "", "sps": "", "qps": ""}
+_NAMED_AFTER = re.compile(rf" ?(?P<name>{'|'.join(_NAMED)})(?!\w| ?[:=])")
+_MANY_AFTER = re.compile(r" ?(?P<word>[kKMG])(?![\w/])")
+_RATE_BEFORE = re.compile(rf"{_WORD}{_SECOND}{_END}", re.IGNORECASE)
+_PARTS = re.compile(r"[KMG] ?[a-z]+|[A-Z]?[a-z]+|[A-Z]+")
+_TORN = re.compile(r"(?:[,'_]\d{3})+(?!\d|,\d)|[eE][-+]?\d")
+_TORN_BEFORE = re.compile(r"(?<![\d.,])\d{1,3}[,'_]$")
+_SPLIT = re.compile(r"([-+]?[\d.]+(?:[eE][-+]?\d+)?)(\D.*)", re.DOTALL)
+_THOUSANDS = re.compile(r"\d{1,3}(?:[,'_ ]\d{3})+(?:\.\d*)?")
+_SPEEDS = {"rate", "step_seconds", "data_seconds", "elapsed", "added_seconds"}
+"""Groups that have a unit."""
+CLOCK = re.compile(
+    r"(?:(?P<days>\d+) days?,? )?(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d\d(?:\.\d+)?)"
+)
+"""A duration: ``0:01:23``, ``1 day, 2:03:04`` or ``01:23``."""
+NOT_A_NUMBER = "which is not a number"
+_SEPARATED = f"{NOT_A_NUMBER} unless `thousands` declares its separator"
+
+
+def after(text: str, *, is_time: bool) -> tuple[Unit | None, int]:
+    """Return the unit that a text begins with, None if none, and its length."""
+    if is_time:
+        found = _TIME_AFTER.match(text)
+        unit = found and _time(found["time"] or found["unit"])
+    elif found := _RATE_AFTER.match(text):
+        unit = _rate(found, found["word"])
+    elif found := _NAMED_AFTER.match(text):
+        unit = Unit(1.0, _NAMED[found["name"]])
+    else:
+        found = _MANY_AFTER.match(text)
+        unit = found and Unit(MANY[found["word"]], "")
+    return unit, found.end() if found else 0
+
+
+def before(text: str, *, is_time: bool) -> Unit | None:
+    """Return the unit in the label that a text ends with; None without one."""
+    found = (_TIME_BEFORE if is_time else _RATE_BEFORE).search(text)
+    if not found:
+        return None
+    begin = found.start("time" if is_time else "word")
+    if found["glue"].isspace() and re.search(r"\d ?$", text[:begin]):
+        return None  # that of the number before
+    if is_time:
+        return _time(found["time"])
+    return _rate(found, (_PARTS.findall(found["word"]) or [""])[-1])
+
+
+def _time(name: str) -> Unit:
+    return Unit(SECONDS[name.lower()], "steps", is_time=True)
+
+
+def _rate(found: re.Match[str], word: str) -> Unit:
+    scale, noun = counted(word)
+    is_card = noun.lower() in _CARDS
+    per_card = is_card or bool(found["card"])
+    noun = "" if is_card else noun
+    return Unit(scale / SECONDS[found["time"].lower()], noun, per_card=per_card)
+
+
+def clock_seconds(clock: re.Match[str]) -> float:
+    """Return the seconds of a duration."""
+    days, hours, minutes = (int(clock[name] or 0) for name in ("days", "hours", "minutes"))
+    return 86400 * days + 3600 * hours + 60 * minutes + float(clock["seconds"])
+
+
+class Numbers:
+    """A declared pattern whose matches have plain numbers, in seconds or per second."""
+
+    def __init__(self, pattern: Pattern, declared: LogFormat) -> None:
+        self._pattern = pattern
+        self.declared = declared
+        self.unit = declared.read_unit
+        self.groupindex = pattern.groupindex
+        is_json = isinstance(pattern, JsonFields)
+        self.paths: Mapping[str, str] = declared.fields if is_json else {}
+
+    def search(self, text: str, /) -> Converted | None:
+        """Return the first match."""
+        return next(self.finditer(text), None)
+
+    def finditer(self, text: str, /) -> Iterator[Converted]:
+        """Yield all matches."""
+        for found in self._pattern.finditer(text):
+            yield Converted(self, found, text)
+
+
+class Problem(NamedTuple):
+    """A group's text that is not read."""
+
+    name: str
+    text: str
+    why: str
+    """Clause that follows the text: ``which is not a number``."""
+
+
+class Converted:
+    """A match with converted numbers; a text that is not read stays."""
+
+    def __init__(self, numbers: Numbers, found: Match, text: str) -> None:
+        self._numbers, self._text = numbers, text
+        self._found: Any = found
+        self.problems: list[Problem] = []
+        self._named = {
+            name: None if value is None else value if name == "stamp" else self._read(name, value)
+            for name, value in found.groupdict().items()
+        }
+
+    def __getitem__(self, group: int, /) -> Any:
+        """Return the text of the match."""
+        return self._found[group]
+
+    def groupdict(self) -> dict[str, Any]:
+        """Return the numbers by group, as text."""
+        return self._named
+
+    def _read(self, name: str, text: str) -> str:
+        """Convert a number; note a problem, and return a text that is no number."""
+        declared, unit = self._numbers.declared, self._numbers.unit
+        plain = declared.plain(text.strip())
+        if name == "elapsed" and (clock := CLOCK.fullmatch(plain)):
+            return repr(clock_seconds(clock))
+        if name not in _SPEEDS:
+            if number_in(plain) is None:
+                self.problems.append(Problem(name, text, NOT_A_NUMBER))
+            return plain
+        is_time = name != "rate"
+        own = parts = None
+        # A total is of all steps, and a group may tell how many a time is of.
+        is_one = is_time and name != "elapsed" and "steps" not in self._numbers.groupindex
+        if number_in(plain) is None and (parts := _SPLIT.fullmatch(plain)):
+            own, _ = after(parts[2], is_time=is_time)
+            plain = plain if own is None else parts[1]
+        ahead, behind = self._around(name)
+        if own is not None and parts is not None and parts[2].strip() in MANY:
+            beside = after(behind, is_time=False)[0] or before(ahead, is_time=False) or unit
+            own = own._replace(scale=own.scale * beside.per_second)
+        near = own or after(behind, is_time=is_time)[0]
+        label = None if near and near.noun else before(ahead, is_time=is_time)
+        found = near or label
+        number = number_in(plain)
+        # The declared unit is that of the rate, or of the time where there is none.
+        is_declared = is_time == unit.is_time and name in {"rate", "step_seconds"}
+        if number is None:
+            why = _SEPARATED if _THOUSANDS.fullmatch(plain) else NOT_A_NUMBER
+        elif self._is_torn(name, ahead, behind):
+            why = "which is part of a number; match all of it, and declare `thousands`"
+        elif is_one and (_SEVERAL.match(behind.lstrip(" ms")) or _SEVERAL_BEFORE.search(ahead)):
+            why = "which is the time of several steps; print that of one"
+        else:
+            why = ""
+            if is_declared:
+                why = next((self._other(each) for each in (near, label) if each), "")
+                if not why and found and own is None and found.scale != unit.scale:
+                    right = unit._replace(scale=found.scale)
+                    why = f"whose unit is not {declared.unit}; declare `unit: {right}`"
+            if not why:
+                by = found if own or not is_declared else unit
+                default = unit.scale if is_time == unit.is_time else 1.0
+                scale = by.scale if by else default
+                return plain if scale == 1.0 else repr(number * scale)
+        self.problems.append(Problem(name, text, why))
+        return f"{text}?"
+
+    def _other(self, found: Unit) -> str:
+        """Say how a unit beside the number counts something else; else empty."""
+        declared, unit = self._numbers.declared, self._numbers.unit
+        if found.kind and unit.kind and found.kind != unit.kind:
+            return f"whose unit is {found.noun}/s, not {declared.unit}"
+        if found.per_card and declared.per == "job":
+            return "which is of one GPU; declare `per: card`"
+        return ""
+
+    def _around(self, name: str) -> tuple[str, str]:
+        """Return the texts before and after a group, or the path of its key."""
+        if path := self._numbers.paths.get(name):
+            return path, ""
+        begin, end = self._span(name)
+        return self._text[max(begin - NEAR, 0) : begin], self._text[end : end + NEAR]
+
+    def _span(self, name: str) -> tuple[int, int]:
+        begin, end = self._found.span(self._numbers.groupindex[name])
+        return begin, end
+
+    def _is_torn(self, name: str, ahead: str, behind: str) -> bool:
+        """True if a group has only a part of a number."""
+        if self._numbers.paths:
+            return False
+        (begin, end), others = self._span(name), [self._span(n) for n in self._numbers.groupindex]
+        if _TORN.match(behind) and all(other[0] != end + 1 for other in others):
+            return True
+        three = re.match(r"\d{3}(?!\d)", self._text[begin:end]) is not None
+        is_next = any(other[1] == begin - 1 for other in others)
+        return three and not is_next and _TORN_BEFORE.search(ahead) is not None

@@ -1,0 +1,360 @@
+"""Result logs of MLPerf Training: events of mlperf-logging, one JSON object a line.
+
+Each submitter states its speed in another event: samples per second (``throughput``), seconds per
+step (``train_step_time``), or the samples between the stamps of a block. The first of these that a
+log has is read, that of a whole block before that of a step, and no other. What a number of an
+event counts (steps, samples or epochs) differs too: the times of the first events tell.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from k8sbench.model.sample import Fact, Item, Record, Shape
+from k8sbench.reader.family import BEGUN_AT, Family, LineReader, LineRule, rule
+from k8sbench.reader.lines import CleanLine
+
+_NEEDLE = ":::MLLOG"
+_RATE = Shape(name="mlperf", number="rate")
+_RATE_BY_SAMPLES = Shape(name="mlperf", number="rate", counts_samples=True)
+"""For a log that counts samples and does not state those of a step."""
+_RATE_OF_ONE = Shape(name="mlperf of one GPU", number="rate", per="card")
+_SECONDS = Shape(name="mlperf by step", number="seconds")
+_SAMPLES_COUNT = "samples_count"
+_COUNTS = (_SAMPLES_COUNT, "step", "step_num", "epoch_num", "epoch_count")
+"""Numbers of an event that count what was done, the best first."""
+_RATES = ("throughput", "imgs_sec")
+_STEP_TIMES = ("train_step_time", "train_step_timing in s", "train_step_timing")
+_BEGINS = frozenset({"run_start", "block_start", "epoch_start", "eval_stop"})
+"""Begins of training."""
+_ENDS = frozenset({"block_stop", "eval_start", "epoch_stop", "run_stop"})
+"""Ends of blocks."""
+_OTHER_UNITS = frozenset({"minigo"})
+"""Benchmarks whose throughput is not of samples."""
+
+
+RETINANET_SAMPLES = 1_170_301
+"""Training samples of RetinaNet: OpenImages, by the rules of MLPerf Training v2.0 and later.
+
+Its logs state an epoch's steps as ``train_samples``.
+"""
+ROUNDED = 0.02
+"""Relative difference of an epoch's steps × batch and its samples."""
+OF_ONE_GPU = 1.5
+"""Least quotient of samples by time and a rate, from which on the rate is of one GPU."""
+SAMPLES = 100_000
+"""Fewer ``train_samples`` may be steps, or other samples."""
+FAR_ABOVE = 3.0
+"""Rate ÷ samples by the run's time, evaluations included, from which on the two contradict."""
+SAME_TIME = 2.0
+"""Largest quotient of the time that an event covers and that of its number, in a unit."""
+UNDECIDED = 2000
+"""Step times that are kept until a block ends, whose own statement goes before theirs."""
+
+
+class _Speed(NamedTuple):
+    """Speed that an event states."""
+
+    kind: tuple[object, ...]
+    """Identity of events that say the same: its place in the program, and its numbers."""
+    done: float | None
+    """Amount done so far, in the event's own unit; None if not stated."""
+    rate: float | None = None
+    """Samples per second of the job."""
+    seconds: float | None = None
+    """Seconds of a step."""
+    counts_samples: bool = False
+    """True if ``done`` counts samples by its name."""
+    passed: float | None = None
+    """Seconds since training began or the event before; None if unknown."""
+
+
+_Said = tuple[CleanLine, _Speed]
+
+
+class _MlperfReader(LineReader):
+    def __init__(self, family: Family) -> None:
+        self._kind: tuple[object, ...] | None = None
+        """Events that state this log's speed; None so far."""
+        self._undecided: list[_Said] = []
+        self._block: tuple[float, float] | None = None
+        """Samples and milliseconds at the begin of the current block."""
+        self._ended = 0.0
+        """Samples at the end of the latest block."""
+        self._epoch: float | None = None
+        """Milliseconds at the begin of the current epoch."""
+        self._run: float | None = None
+        """Milliseconds at the begin of the run."""
+        self._epochs = 0
+        """Epochs that have ended in it."""
+        self._facts: dict[str, object] = {}
+        """Values of events, by their keys."""
+        self._job_rate: float | None = None
+        """Samples of the latest epoch by its time; None if the log does not tell."""
+        self._counted = 0.0
+        """The latest event's count."""
+        self._begin: float | None = None
+        """Milliseconds at the latest begin of training."""
+        self._latest: dict[tuple[object, ...], float] = {}
+        """Milliseconds of the latest event of each kind since then."""
+        self._unit: float | None = None
+        """Samples of one of what is counted; None so far."""
+        self._amount = 0.0
+        """Amount of all records."""
+        self._time = 0.0
+        """Time of that amount, by the records."""
+        super().__init__(family)
+
+    def rules(self) -> list[LineRule]:
+        return [LineRule(_NEEDLE, self._event)]
+
+    def _event(self, line: CleanLine) -> Iterator[Item]:
+        text = line.text
+        try:
+            event = json.loads(text[text.index("{", text.index(_NEEDLE)) :])
+        except ValueError:
+            return
+        if not isinstance(event, dict) or not isinstance(event.get("metadata"), dict):
+            return
+        key = event.get("key")
+        about = event["metadata"]
+        at = _number(event.get("time_ms"))
+        if key in {"submission_benchmark", "global_batch_size", "train_samples"}:
+            self._facts[key] = event.get("value")
+        elif key in {"eval_start", "eval_stop"}:
+            yield line.mark("evaluation")
+        elif key == "run_start":
+            self._run, self._epochs = at, 0
+        elif key == "run_stop":
+            yield from self._run_end(line, at)
+            if about.get("status") == "success":
+                yield line.mark("finished")
+        elif key == "epoch_start":
+            self._epoch = at
+        elif key == "epoch_stop":
+            self._epochs += 1
+            yield from self._epoch_end(line, at)
+        if key in _BEGINS and at is not None:
+            self._begin = at
+            self._latest.clear()
+        benchmark = self._facts.get("submission_benchmark")
+        for speed in () if benchmark in _OTHER_UNITS else _speeds(event, self._measure_block):
+            yield from self._say((line, self._timed(speed, at)))
+        if key in _ENDS:
+            yield from self._decide()
+
+    def _measure_block(
+        self, key: object, samples: float | None, at: float | None
+    ) -> Iterator[_Speed]:
+        """Yield the samples of a block by its time."""
+        if samples is None or at is None:
+            return
+        before = self._block
+        # Some begin a block with its number of steps, or of its own samples.
+        self._block = (max(samples, self._ended), at) if key == "block_start" else None
+        if key == "block_stop":
+            self._ended = max(samples, self._ended)
+        if key == "block_stop" and before is not None and samples > before[0] and at > before[1]:
+            rate = 1000 * (samples - before[0]) / (at - before[1])
+            yield _Speed((key,), samples, rate=rate, counts_samples=True)
+
+    def _timed(self, speed: _Speed, at: float | None) -> _Speed:
+        """Add the time since training began or the event before."""
+        since = self._latest.get(speed.kind, self._begin)
+        if at is None:
+            return speed
+        self._latest[speed.kind] = at
+        return speed if since is None else speed._replace(passed=(at - since) / 1000)
+
+    def _say(self, said: _Said) -> Iterator[Item]:
+        """Yield a record, once it is known which events state the log's speed."""
+        if self._kind is None:
+            self._undecided.append(said)
+            # Of the very first event in a log the time that it covers is not known.
+            is_timed = said[1].passed is not None or said[1].counts_samples
+            if (said[1].rate and is_timed) or len(self._undecided) == UNDECIDED:
+                yield from self._decide()
+        elif self._kind == said[1].kind:
+            yield from self._record(*said)
+
+    def _decide(self) -> Iterator[Item]:
+        """Choose the events that state the log's speed: a rate, else the rarest, of blocks."""
+        if self._kind is not None or not self._undecided:
+            return
+        kinds = [speed.kind for _, speed in self._undecided]
+        _, best = min(
+            self._undecided, key=lambda said: (said[1].rate is None, kinds.count(said[1].kind))
+        )
+        self._kind = best.kind
+        chosen = [said for said in self._undecided if said[1].kind == self._kind]
+        counted = 0.0
+        for _, speed in chosen:
+            done = speed.done or 0.0
+            self._unit = self._unit or self._unit_of(speed, _added(done, counted))
+            counted = done
+        for line, speed in chosen:
+            yield from self._record(line, speed)
+        self._undecided.clear()
+
+    def _is_of_one(self, speed: _Speed) -> bool:
+        """True if an event states the rate of one GPU."""
+        return speed.rate is not None and (self._job_rate or 0.0) > OF_ONE_GPU * speed.rate
+
+    def _unit_of(self, speed: _Speed, added: float) -> float | None:
+        """Return the samples of one of what an event counts; None if nothing tells.
+
+        Of samples, steps and epochs it is what comes nearest to the speed by the time. If none
+        does, the two give it.
+        """
+        if speed.counts_samples:
+            return 1.0
+        batch = self._batch
+        rate = self._job_rate if self._is_of_one(speed) else speed.rate
+        if rate is None and batch and speed.seconds:
+            rate = batch / speed.seconds
+        if not (rate and added and speed.passed and speed.passed > 0):
+            return None
+        by_time = rate * speed.passed / added
+        units = filter(None, (1.0, batch, self._samples_of_epoch()))
+        apart, unit = min((abs(math.log(unit / by_time)), unit) for unit in units)
+        return unit if apart < math.log(SAME_TIME) else by_time
+
+    @property
+    def _batch(self) -> float | None:
+        return _number(self._facts.get("global_batch_size"))
+
+    def _samples_of_epoch(self) -> float | None:
+        """Return the samples of an epoch; None if unknown."""
+        stated = _number(self._facts.get("train_samples")) or 0.0
+        if math.isclose(stated * (self._batch or 0.0), RETINANET_SAMPLES, rel_tol=ROUNDED):
+            return RETINANET_SAMPLES
+        return stated if stated >= SAMPLES else None
+
+    def _record(self, line: CleanLine, speed: _Speed) -> Iterator[Item]:
+        # Some events have the count since the begin, others that of their block, or none.
+        added = _added(speed.done or 0.0, self._counted)
+        self._counted = speed.done or 0.0
+        self._unit = self._unit or self._unit_of(speed, added)
+        if self._unit and self._batch:
+            added *= self._unit / self._batch
+        by_samples = self._unit == 1 and not self._batch
+        before = round(self._amount)
+        self._amount += added
+        self._time += added * (speed.seconds or 1 / (speed.rate or 1))
+        mean = self._amount / self._time
+        of_one = self._is_of_one(speed)
+        rate = _RATE_OF_ONE if of_one else _RATE_BY_SAMPLES if by_samples else _RATE
+        # Of one run all have one text: the last of them counts.
+        whole = {
+            "whole_run_rate": mean if speed.rate else None,
+            "whole_run_seconds": None if speed.rate else 1 / mean,
+            "per": "card" if of_one else "job",
+            "of_lines": 1.0,
+        }
+        yield line.mark("summary", f"{_NEEDLE} throughput", whole)
+        steps = max(round(self._amount) - before, 1)
+        yield Record(
+            line=line.number,
+            text=line.text,
+            source=line.source,
+            shape=_SECONDS if speed.rate is None else rate,
+            iteration=before + steps,
+            steps=steps,
+            rate=speed.rate,
+            seconds=speed.seconds,
+        )
+
+    def _epoch_end(self, line: CleanLine, at: float | None) -> Iterator[Item]:
+        """Yield RetinaNet's samples by the time of an epoch.
+
+        Most submitters state its samples per second of one GPU, some those of the job.
+        """
+        is_known = self._samples_of_epoch() == RETINANET_SAMPLES
+        if is_known and at and self._epoch and at > self._epoch:
+            self._job_rate = 1000 * RETINANET_SAMPLES / (at - self._epoch)
+            yield line.mark("summary", f"{_NEEDLE} epoch", {"job_rate": self._job_rate})
+
+    def _run_end(self, line: CleanLine, at: float | None) -> Iterator[Item]:
+        """Yield the samples of all epochs by the run's time, where the rates are far above it.
+
+        A program that does not wait for its GPUs prints the rate at which it hands out work.
+        """
+        each = _number(self._facts.get("train_samples")) or 0.0
+        if not (self._time and at and self._run and at > self._run and each >= SAMPLES):
+            return
+        rate = 1000 * each * self._epochs / (at - self._run)
+        if self._amount / self._time > FAR_ABOVE * rate:
+            yield line.mark("summary", f"{_NEEDLE} run", {"job_rate": rate})
+
+
+def _speeds(
+    event: Mapping[str, Any], of_block: Callable[..., Iterator[_Speed]]
+) -> Iterator[_Speed]:
+    """Yield what an event says of the speed."""
+    key = event.get("key")
+    value = event.get("value")
+    about = event["metadata"]
+    counts = ((n, name) for name in _COUNTS if (n := _number(about.get(name))) is not None)
+    count, name = next(counts, (None, ""))
+    said = functools.partial(_Speed, done=count, counts_samples=name == _SAMPLES_COUNT)
+    place = (key, about.get("file"), about.get("lineno"))
+    if key in {"block_start", "block_stop"}:
+        at = _number(event.get("time_ms"))
+        yield from of_block(key, _number(about.get("samples_count")), at)
+    elif key == "throughput" and (rate := _number(value)):
+        yield said(place, rate=rate)
+    elif key == "tracked_stats" and isinstance(value, dict):
+        kind = (*place, *sorted(value))
+        rate = next((r for name in _RATES if (r := _number(value.get(name)))), None)
+        seconds = next((t for name in _STEP_TIMES if (t := _number(value.get(name)))), None)
+        if rate:
+            yield said(kind, rate=rate)
+        elif seconds:
+            yield said(kind, seconds=seconds)
+
+
+def _added(count: float, before: float) -> float:
+    """Return what an event adds, given its count and the one before; 1 without a count."""
+    return count - before if count > before else count or 1.0
+
+
+def _number(value: object) -> float | None:
+    """Return a number, also the only one of a list; None for all else."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if 0 <= value < math.inf else None
+
+
+def _event_rule(key: str, name: str) -> Any:
+    return rule(f'"{key}"', rf'"key": "{key}", "value": (?P<{name}>\d+)')
+
+
+def _begun(stated: Mapping[str, Fact]) -> Iterator[Fact]:
+    if (start := stated.get("_run_start")) is not None:
+        at = datetime.datetime.fromtimestamp(int(start.value) / 1000, datetime.UTC)
+        yield start.like(BEGUN_AT, f"{at:%Y-%m-%d %H:%M:%S}")
+
+
+MLPERF = Family(
+    name="mlperf",
+    title="MLPerf Training's result logs",
+    framework=None,
+    unit="samples/s",
+    facts=(
+        _event_rule("global_batch_size", "global_batch"),
+        _event_rule("max_sequence_length", "sequence_length"),
+        rule('"run_start"', r'"time_ms": (?P<_run_start>\d{1,14}),.*"key": "run_start"'),
+    ),
+    derive=_begun,
+    warmup=1,
+    shares_samples=True,
+    summary="if-few",
+    make_reader=_MlperfReader,
+)

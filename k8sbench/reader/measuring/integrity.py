@@ -1,0 +1,533 @@
+"""Checks of a run's logs, against themselves and against what was planned.
+
+Each check yields findings by the rules of :mod:`k8sbench.model.rules`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Container, Iterator, Sequence
+
+import msgspec
+
+from k8sbench.model import rules
+from k8sbench.model.errors import Finding, Severity
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.plain_text import counted, significant
+from k8sbench.model.sample import LogGap, Mark, Place
+from k8sbench.reader.measuring import agreement, evidence, log_clock, log_statements, log_units
+from k8sbench.reader.measuring.evaluations import SAME_VALUE
+from k8sbench.reader.measuring.evidence import Occurrences
+from k8sbench.reader.measuring.expectation import Expectation
+from k8sbench.reader.measuring.log_facts import LogFacts
+from k8sbench.reader.measuring.log_statements import Case
+from k8sbench.reader.measuring.rank_records import RankRecords
+from k8sbench.reader.measuring.rank_sums import FEWEST_RECORDS
+from k8sbench.reader.measuring.record_kinds import RecordKind
+from k8sbench.reader.reading import OURS
+
+ENOUGH = 0.98
+"""Minimum share of the required iterations.
+
+Programs that stop after N iterations may print one less.
+"""
+_IN_SEQUENCES = (
+    " The tokens of a GPU's step are taken as {}; of a batch in sequences, declare the"
+    " `sequence_length`."
+)
+OF_ONE_RUN = ("run_id", "batch_size", "mode", "data.digest", "weights.digest")
+"""Facts of our own logs that all ranks and attempts share."""
+PADDLE_TRIED = ("2.6", "3.3")
+"""Versions of Paddle with which the tests of our trainers passed, on CPUs."""
+SLOW_LOADER = 0.1
+UNSTEADY = 0.05
+SAMPLED = 0.05
+"""Maximum share of the window's iterations that no added line covers."""
+FEW_MISSING = 0.01
+"""Share of the window's iterations that may be in no training line.
+
+The figure leaves them out. Had each taken five times as long, it would be 4 % too high: less than
+a mean and a median may differ without a remark.
+"""
+LEAST_OF_MEDIAN = 0.7
+"""Minimum headline ÷ median; below it, a few records may dominate."""
+FEW = 0.01
+"""Share of the records, at least one, …"""
+MOST_IN_FEW = 0.2
+"""… whose time is at most this share of the window's; above it, they decide the figure."""
+
+
+OWN_SUMMARY = 0.005
+"""Maximum relative difference of a log's lines and its summary."""
+WHOLE_RUN = (0.5, 1.1)
+"""Limits of a whole run's rate ÷ the window's.
+
+It includes the warm-up and evaluations, so it may be lower.
+"""
+JOB_RATE = (0.7, 1.4)
+"""Limits of the figure ÷ a count of samples by its time, which may hold an evaluation."""
+EPOCH_SUMMARY = 0.05
+"""The same for summaries that also hold the few iterations after the last record."""
+
+
+def reasons(case: Case) -> Iterator[Finding]:
+    """All reasons for and against a measurement."""
+    yield from _unconfirmed(case.log.expected)
+    yield from agreement.reasons(case)
+    yield from _amount(case)
+    yield from _evaluations(case)
+    if case.rank is not None:
+        yield from _iterations(case, case.rank)
+        yield from _loss(case.rank)
+        yield from _clock(case, case.rank)
+        yield from _steadiness(case, case.rank)
+    yield from _run_summary(case)
+    for name, (unreadable, place, count) in case.log.unread.items():
+        text = f"{name} matches {unreadable} ({_times(count)})."
+        decides = name in {"iteration", "rate", "step_seconds"}
+        yield rules.UNREAD_NUMBER.finding(text, [place], severity=None if decides else "warn")
+    yield from _transport(case.log)
+    yield from _framework(case.log)
+    yield from _epoch_summary(case)
+    yield from _ending(case)
+    yield from case.log.training.reasons()
+
+
+def _unconfirmed(expected: Expectation) -> Iterator[Finding]:
+    """Reject by a format that nobody has confirmed."""
+    declared = expected.format
+    if isinstance(declared, str) or declared.confirmed:
+        return
+    file, action = expected.declared_in, None
+    if file is not None:
+        action = f"Answer the questions in {file}, and set `confirmed: true`."
+    where = file or f"the file of {expected.benchmark or declared.name}"
+    text = f"The log's format is a draft in {where}, which nobody has confirmed."
+    yield rules.FORMAT_UNCONFIRMED.finding(text, action=action)
+
+
+def _transport(log: LogFacts) -> Iterator[Finding]:
+    """Warn if NCCL used TCP between nodes, not InfiniBand or RoCE."""
+    # As NCCL names it: of gloo, which runs on CPUs use, the trainers say "socket".
+    sockets = log.facts.get("transport", {}).get("Socket")
+    nodes = log.facts.get("node") or log.facts.get("host") or {}  # a pod's host is the pod
+    if log.family is OURS and sockets is not None and len(nodes) > 1:
+        text = "NCCL communicated by sockets (TCP) between the nodes, not by InfiniBand or RoCE."
+        yield rules.SOCKETS_BETWEEN_NODES.finding(text, [sockets])
+
+
+def _framework(log: LogFacts) -> Iterator[Finding]:
+    """Warn of our trainers on a Paddle that they were not tried with."""
+    if log.family is not OURS or log.facts.first("framework") != "paddle":
+        return
+    for version, place in log.facts.get("framework_version", {}).items():
+        if not version.startswith(tuple(f"{tried}." for tried in PADDLE_TRIED)):
+            text = f"The trainer was tried with Paddle {' and '.join(PADDLE_TRIED)}, not {version}."
+            yield rules.FRAMEWORK_UNTRIED.finding(text, [place])
+
+
+def _amount(case: Case) -> Iterator[Finding]:
+    log, rank = case.log, case.rank
+    if rank is None and log.summaries.whole_run is not None:
+        yield from _summary_only(case, *log.summaries.whole_run)
+        return
+    records = rank.tally.records if rank else 0
+    if records < FEWEST_RECORDS:
+        window = log.window.warmup if log.window else 0
+        text = (
+            f"{counted(records, 'training line', ('lies', 'lie'))} after the first"
+            f" {counted(window, 'iteration')}; "
+            f"{FEWEST_RECORDS} are needed."
+        )
+        yield rules.TOO_FEW_RECORDS.finding(text)
+    asked = case.log.expected.at_least
+    if log.trains and case.ended_at_target:
+        asked = None
+    elif log.trains:
+        asked = _whole_length(case, asked or 0) or None
+    elif log.family is OURS and (asked is None or case.log.expected.window_by_catalog):
+        # Its own plan may ask for more than the catalog does, and not for less.
+        asked = max(log.facts.whole("iterations") or 0, asked or 0) or None
+    span = rank.tally.span if rank else None
+    measured = span.iterations if span else 0
+    cut = _cut_at_the_edges(rank, asked) if rank and asked is not None else 0
+    if asked is not None and measured < ENOUGH * (asked - cut):
+        counts = counted(measured, "iteration", ("was", "were"))
+        text = f"{counts} measured, {asked} are asked for."
+        yield rules.TOO_FEW_ITERATIONS.finding(text)
+    warmup = log.expected.warmup
+    if log.window is not None and warmup is not None and log.window.warmup < warmup:
+        own = counted(log.window.warmup, "iteration")
+        text = f"The run's own warm-up is {own}, the benchmark's {warmup}."
+        yield rules.SHORT_WARMUP.finding(text, log.facts.places("warmup"))
+
+
+def _summary_only(case: Case, mark: Mark, file: str) -> Iterator[Finding]:
+    """Check a figure that is the summary's alone."""
+    places = [evidence.place(file, mark.line, mark.text)]
+    evaluated = mark.number("evaluated") or 0
+    more = f" and {evaluated:.0f} s of evaluations" if evaluated >= 1 else ""
+    text = f"The log states the rate of the whole run, warm-up{more} included, and has no records."
+    stated, planned, ran = map(mark.number, ("whole_run_rate", "planned", "ran"))
+    if stated and planned and ran and ran != planned:
+        text += f" It divides all {planned:.0f} planned steps by the time of the {ran:.0f} that ran"
+        text += f", which gives {significant(stated, 5)}."
+    yield rules.SUMMARY_ONLY.finding(text, places)
+    if ran is not None and planned and not 0 < ran <= planned:
+        text = f"{ran:.0f} steps ran by the log's epochs and resumption, of {planned:.0f} planned."
+        yield rules.SUMMARY_MISMATCH.finding(text, places)
+    by_rate, slack = map(mark.number, ("by_rate", "slack"))
+    if by_rate and planned and abs(by_rate - planned) > (slack or 0):
+        text = f"Its time and rate are of {by_rate:.0f} steps, {planned:.0f} were planned."
+        yield rules.SUMMARY_MISMATCH.finding(text, places)
+    runs = case.log.summaries.whole_runs
+    if len(runs) > 1:
+        rates = [run.number("whole_run_rate") or run.number("whole_run_seconds") for run, _ in runs]
+        stated_rates = " and ".join(significant(rate, 6) for rate in rates if rate)
+        text = f"The log holds more than one run: summaries of {stated_rates}."
+        places = [evidence.place(name, run.line, run.text) for run, name in runs]
+        yield rules.TWO_RUNS.finding(text, places)
+
+
+def _whole_length(case: Case, asked: int) -> int:
+    """Iterations that a training must have measured: all but those that restarts lost."""
+    log, rank = case.log, case.rank
+    if log.expected.to_its_end and log.window is not None:
+        asked = max(asked, (log_statements.planned_iterations(log) or 0) - log.window.warmup)
+    return asked - (rank.unprinted if rank else 0)
+
+
+def _cut_at_the_edges(rank: RankRecords, asked: int) -> int:
+    """Return the window's iterations in lines that cross its edges.
+
+    Such lines do not count. Programs whose first line comes with their first iteration (PLSC, TSM)
+    have a line across either edge of any window in round numbers.
+    """
+    first, last = rank.tally.first_iteration, rank.tally.last_iteration
+    if first is None or last is None:
+        return 0
+    begin = rank.window.warmup
+    end = rank.window.warmup + asked
+    ahead = first - 1 - begin
+    behind = end - last if rank.position > end else 0
+    return sum(lost for lost in (ahead, behind) if 0 < lost < rank.usual)
+
+
+def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
+    others = dict(case.log.other_runs)
+    if case.log.family is OURS:
+        # A run's ranks and restarts say the same.
+        stated = {name: case.log.facts.get(name, {}) for name in OF_ONE_RUN}
+        others |= {
+            f"{name} {' and '.join(values)}": list(values.values())
+            for name, values in stated.items()
+            if len(values) > 1
+        }
+    if others:
+        text = f"The log holds more than one run: {'; '.join(others)}."
+        yield rules.TWO_RUNS.finding(text, [place for of in others.values() for place in of])
+    back = rank.odd[RecordKind.BACK]
+    if back:
+        text = (
+            f"Iterations go back {_times(back.count)} without a restart: "
+            "the log holds more than one run."
+        )
+        yield rules.TWO_RUNS.finding(text, back.places)
+    missing = rank.missing
+    if missing:
+        usual = rank.usual or missing.first[0].record.steps or 1
+        text = (
+            f"{counted(missing.amount, 'iteration')} of the window"
+            f" {'is' if missing.amount == 1 else 'are'} in no training line "
+            f"({_times(missing.count)}; usual are {usual} per line)."
+        )
+        severity: Severity = "reject"
+        if (share := _small_share(rank, missing)) is not None:
+            text = f"{text[:-1]}, {100 * share:.2f} % of the window."
+            severity = "warn"
+        yield rules.ITERATIONS_MISSING.finding(text, missing.places, severity)
+    repeated = rank.odd[RecordKind.REPEATED]
+    if repeated:
+        text = "Training lines of the same iterations come more than once and count once."
+        yield rules.REPEATED_LINES.finding(text, repeated.places)
+    redone = rank.odd[RecordKind.REDONE]
+    if redone or case.log.restarts:
+        again = f", {_times(redone.count)} going back" if redone else ""
+        yield rules.RESTARTED.finding(
+            f"The run was restarted{again}.", [*case.log.restarts, *redone.places]
+        )
+    span = rank.tally.span
+    between = span.last - span.first + 1 if span else 0
+    left_out = between - span.iterations if span else 0
+    if rank.last and (rank.samples_steps or left_out > SAMPLED * between):
+        text = f"A line's time is the mean of its last {rank.last} iterations; "
+        if rank.samples_steps:
+            text += f"{rank.usual - rank.last} of {rank.usual} are in none. The headline is "
+            by_clock = not rank.tally.printed_alone
+            text += "by the time stamps." if by_clock else "of the printed ones alone."
+        else:
+            text += f"the lines that can be added up leave out {left_out} of {between}."
+        yield rules.SAMPLED_STEPS.finding(
+            text, [rank.tally.first.place] if rank.tally.first else ()
+        )
+
+
+def _small_share(rank: RankRecords, missing: Occurrences) -> float | None:
+    """Return the share of the window that is missing; None if large or at its beginning."""
+    span = rank.tally.span
+    if span is None or missing.first[0] is rank.opening:
+        return None
+    share = missing.amount / (span.last - span.first + 1)
+    is_late = span.first - 1 - rank.window.warmup >= max(rank.usual, 1)
+    return None if is_late or share > FEW_MISSING else share
+
+
+def _loss(rank: RankRecords) -> Iterator[Finding]:
+    if rank.sums.odd_losses:
+        lines = counted(rank.sums.odd_losses.count, "training line")
+        text = f"The loss is NaN or infinite in {lines}."
+        yield rules.LOSS_NOT_FINITE.finding(text, rank.sums.odd_losses.places)
+    elif rank.sums.odd_losses_early:
+        early = rank.sums.odd_losses_early
+        text = f"The loss is NaN or infinite in {counted(early.count, 'line')} of the warm-up."
+        yield rules.LOSS_NOT_FINITE.finding(text, early.places, severity="warn")
+
+
+def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
+    sets = [*_clock_sets(case, rank)]
+    noted = [seconds for seconds, _ in sets]
+    contradictions = [*rank.clock.contradictions(case.seconds_per_unit, noted)]
+    # The stamps step beside the printed times, which are of another clock then.
+    is_beside = any(finding.severity == "warn" for finding in contradictions)
+    for seconds, place in sets:
+        finding = rules.CLOCK_MISMATCH.finding(
+            f"The wall clock was set by {seconds:+.1f} s within the window, beside the monotonic"
+            " clock of the machine that stamped the lines.",
+            [place],
+            "warn" if is_beside else None,
+            action=log_clock.CLOCK_IGNORED if is_beside else log_clock.MEASURE_AGAIN,
+        )
+        contradictions.insert(0, finding)
+    contradictions += rank.arrivals.set_back(case.seconds_per_unit)
+    # Between the pieces of a run passed time that no line can have.
+    if not (contradictions or rank.resumed or case.log.restarts):
+        contradictions += log_clock.apart(case.seconds_per_unit, rank.tally, rank.shape, rank.clock)
+    tokens = rank.shape.number == "rate" and (case.log.expected.unit or "").startswith("tokens")
+    length = log_units.sequence_length(case.log) or 1
+    more = (
+        _IN_SEQUENCES.format(significant(case.batch * length, 10)) if tokens and case.batch else ""
+    )
+    for finding in contradictions:
+        yield msgspec.structs.replace(finding, sentence=finding.sentence + more)
+    if case.seconds_per_unit and case.throughput and case.job_batch:
+        unit, samples = case.throughput.unit, case.job_batch
+        yield from rank.arrivals.contradictions(case.seconds_per_unit, samples, unit)
+
+
+def _clock_sets(case: Case, rank: RankRecords) -> Iterator[tuple[float, Place]]:
+    """Yield where whoever stamped the lines saw the wall clock set, within the window."""
+    span = rank.tally.span
+    for seconds, place, positions in case.log.clock_sets if span else ():
+        assert span is not None
+        if span.first - 1 <= positions.get(rank.source, 0) < span.last:
+            yield seconds, place
+
+
+def _evaluations(case: Case) -> Iterator[Finding]:
+    """AI-Rank's evaluation at the target, beside the program's own evaluations."""
+    reached = case.goal.reached
+    target = case.goal.target
+    own = log_statements.accuracy(case.log)
+    if reached is None or target is None or own is None or own.metric != target.metric:
+        return
+    best = own.best * (100 if own.unit == "fraction" else 1)
+    if best < reached.value - SAME_VALUE:
+        text = f"AI-Rank's lines have an evaluation of {reached.value:g} %, the program's own"
+        text += f" reach at most {best:g} %."
+        yield rules.EVALUATION_MISSING.finding(text, [reached.place])
+
+
+def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:
+    waiting = rank.tally.waiting
+    if waiting is not None and waiting > SLOW_LOADER:
+        text = f"{100 * waiting:.0f} % of the time was spent waiting for data."
+        yield rules.LOADER_STALL.finding(text)
+    figures = case.throughput
+    if rank.clock.misleads(case.seconds_per_unit):
+        return
+    if figures is not None and figures.time_weighted and figures.median:
+        ratio = figures.time_weighted / figures.median
+        apart = f"{100 * abs(ratio - 1):.1f} %"
+        text = f"The time-weighted mean is {apart} below the median: {_slow_lines(rank)}."
+        if ratio > 1:
+            text = f"Steps differ much: the time-weighted mean is {apart} above the median."
+        # What an evaluation or a checkpoint took is known, and no error.
+        steady = figures.time_weighted_steady or figures.time_weighted
+        # A smoke run of a few steps shares its machine: it says nothing of the speed anyway.
+        rejects = max(ratio, steady / figures.median) < LEAST_OF_MEDIAN and not case.smoke
+        rejects = rejects and _dominated(rank.tally.lines.rates)
+        if abs(ratio - 1) > UNSTEADY:
+            severity: Severity = "reject" if rejects else "warn"
+            places = rank.tally.lines.slowest or rank.tally.left_out.places
+            yield rules.UNSTEADY.finding(text, places, severity)
+
+
+def _slow_lines(rank: RankRecords) -> str:
+    """Tell how many lines are far above the median, and what they hold."""
+    slow = rank.tally.lines.slow()
+    if not slow.number:
+        return "no line took over twice as long as the median one"
+    share = f"{100 * slow.number / slow.of:.1f} %"
+    parts = [f"{slow.number} of {counted(slow.of, 'line')} ({share}) took over twice the median"]
+    if slow.waiting:
+        parts.append(f"{slow.waiting} of them waited for data for over half of their time")
+    if slow.events:
+        parts.append(f"{slow.events} held an evaluation, a checkpoint or a restart")
+    return "; ".join(parts)
+
+
+def _dominated(rates: Sequence[float]) -> bool:
+    """True if a few records, by their rates, hold much of the window's time."""
+    times = sorted((1 / rate for rate in rates), reverse=True)
+    few = max(1, int(FEW * len(times)))
+    return sum(times[:few]) > MOST_IN_FEW * sum(times)
+
+
+def _run_summary(case: Case) -> Iterator[Finding]:
+    """Our own trainers' summary, against what their step lines add up to."""
+    log, rank = case.log, case.rank
+    yield from _whole_run(case)
+    yield from _job_rates(case)
+    span = rank.tally.span if rank else None
+    if log.summaries.last is None or span is None or log.restarts:
+        return  # the summary of a later attempt is of that attempt
+    mark, file = log.summaries.last
+    if (mark.number("first_step"), mark.number("last_step")) != (span.first, span.last):
+        return
+    lines = {"samples_per_second": case.throughput.time_weighted if case.throughput else None}
+    if span.iterations == span.last - span.first + 1 and case.job_batch is not None:
+        lines |= {"seconds": span.time, "samples": case.job_batch * span.iterations}
+    for name, of_lines in lines.items():
+        stated = mark.number(name)
+        if stated is None or of_lines is None:
+            continue
+        if not math.isclose(stated, of_lines, rel_tol=OWN_SUMMARY):
+            own, theirs = significant(of_lines, 4), significant(stated, 4)
+            text = f"The summary says {theirs} {name}, its own lines come to {own}."
+            yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
+
+
+def _job_rates(case: Case) -> Iterator[Finding]:
+    """Rates of the whole job that follow from the log's counts of samples."""
+    figure = 0.0 if case.throughput is None else case.throughput.time_weighted or 0.0
+    figure /= log_units.conversion(case.log) or 1
+    for mark, file in case.log.summaries.job_rates if figure else ():
+        stated = mark.number("job_rate") or 0.0
+        low, high = JOB_RATE
+        if not low * stated <= figure <= high * stated:
+            by_time, of_lines = significant(stated, 5), significant(figure, 5)
+            text = f"The log's samples by its time are {by_time}/s, its lines say {of_lines}."
+            yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
+
+
+def _whole_run(case: Case) -> Iterator[Finding]:
+    """A declared format's figure for the whole run, beside its records."""
+    if case.rank is None or not case.rank.tally.records or case.rank.shape.number != "rate":
+        return
+    of_lines = case.rank.tally.iterations / case.rank.tally.time
+    low, high = WHOLE_RUN
+    for mark, file in case.log.summaries.whole_runs:
+        stated = None if mark.number("of_lines") else mark.number("whole_run_rate")
+        if stated is None or low * of_lines <= stated <= high * of_lines:
+            continue
+        text = f"The log says {significant(stated, 5)} for the whole run, its lines come to"
+        text += f" {significant(of_lines, 5)}."
+        yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
+
+
+def _epoch_summary(case: Case) -> Iterator[Finding]:
+    """The log's own summaries of its epochs, beside their records."""
+    for mark, place, records, mean_rate in case.log.epoch_ends:
+        if records < FEWEST_RECORDS or not mean_rate:
+            continue
+        stated = mark.number("records_rate")
+        every = mark.number("all_steps_rate")
+        # The iterations after the last record, fewer than one record has, are in the summary alone.
+        if stated and not math.isclose(stated, mean_rate, rel_tol=EPOCH_SUMMARY + 1 / records):
+            text = (
+                f"The log says a mean rate of {significant(stated, 5)} for its epoch, its lines say"
+            )
+            yield rules.SUMMARY_MISMATCH.finding(f"{text} {significant(mean_rate, 5)}.", [place])
+        sampled = case.rank is None or not case.rank.tally.all_steps
+        if every is not None and sampled and abs(every / mean_rate - 1) > EPOCH_SUMMARY:
+            text = (
+                f"The printed steps of epoch {mark.number('epoch'):.0f} come to"
+                f" {significant(mean_rate, 4)} per card, all its steps to {significant(every, 4)}."
+            )
+            yield rules.SAMPLED_STEPS.finding(text, [place])
+
+
+def _ending(case: Case) -> Iterator[Finding]:
+    log, rank = case.log, case.rank
+    over = (log.finished, case.ended_at_target)
+    if rank is None or (all(over) if log.trains else any(over)):
+        return
+    planned = log_statements.planned_iterations(log)
+    slack = max(rank.usual, 1)
+    if planned is not None and rank.position <= planned - slack:
+        text = f"The log ends at iteration {rank.position} of {planned} planned."
+        yield rules.ENDS_EARLY.finding(text)
+    elif not log.finished and log.airank.begun is not None and not log.airank.ended:
+        text = "The log ends before AI-Rank's test does: test_begin has no counterpart."
+        yield rules.ENDS_EARLY.finding(text)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+# -- completeness ---------------------------------------------------------------------------------
+#
+# Whether lines that the cluster no longer had matter to what was measured. A gap is known by the
+# time stamps on either side of it. Where it cannot be shown to lie outside the measured window, it
+# might hold a restart, an evaluation or training lines of it, and the figures are rejected. Only
+# our own trainers print the time in a form that can be compared with those stamps; other programs
+# print it in a zone that they do not name.
+
+BUFFERED_SECONDS = 5.0
+"""Maximum delay from a printed time to the node's time stamp."""
+
+
+def gaps_reason(
+    measurement: Measurement, gaps: Sequence[LogGap], *, figures: Container[str]
+) -> Finding:
+    """Build the finding for gaps in a run's logs; the ``figures`` are from these."""
+    worst = [gap for gap in gaps if gap.replica in figures and _may_matter(gap, measurement)]
+    gap = (worst or gaps)[0]
+    after = "its beginning" if gap.after is None else _time_of_day(gap.after)
+    before = "its end" if gap.before is None else _time_of_day(gap.before)
+    text = f"The log of {gap.replica} lacks lines between {after} and {before}: {gap.why}"
+    others = len(gaps) - 1
+    if others:
+        text += f" And {others} more gap{'s' if others > 1 else ''}."
+    severity: Severity = "reject" if worst else "warn"
+    return rules.INCOMPLETE_LOG.finding(text, severity=severity)
+
+
+def _may_matter(gap: LogGap, measurement: Measurement) -> bool:
+    """True if a gap may hold lines of the window."""
+    window = measurement.window
+    if measurement.format != OURS.name or window is None or window.seconds is None:
+        return True
+    if window.started_at is None or window.ended_at is None:
+        return True
+    # The first stamp may be that of the first counted line, which the time is before.
+    began = min(window.started_at, window.ended_at - window.seconds)
+    after = -math.inf if gap.after is None else gap.after
+    before = math.inf if gap.before is None else gap.before
+    return after - BUFFERED_SECONDS < window.ended_at and before > began - BUFFERED_SECONDS
+
+
+def _time_of_day(at: float) -> str:
+    return f"{datetime.datetime.fromtimestamp(at, datetime.UTC):%H:%M:%S} UTC"

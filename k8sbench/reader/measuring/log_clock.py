@@ -1,0 +1,416 @@
+"""Comparison of printed times with the log's time stamps.
+
+If only training lies between two lines, both give the elapsed time. If they differ, the number of
+GPUs, the batch or a unit is wrong, the clock was set, or a rate does not average over time. The log
+is rejected in each case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from k8sbench.model import rules
+from k8sbench.model.errors import Finding
+from k8sbench.model.plain_text import counted
+from k8sbench.model.sample import Shape
+from k8sbench.reader.measuring.evidence import Occurrence, Occurrences
+from k8sbench.reader.measuring.rank_sums import Entry, Tally
+
+
+class Tolerance(NamedTuple):
+    """Allowed difference of printed times and stamps, beyond the stamps' resolution."""
+
+    share: float
+    """Share of the total time of all compared lines."""
+    digit: float = 0.0
+    """Last digit of printed seconds; half of it may be lost per iteration."""
+
+
+TOLERANCES = {
+    # Public logs of each program, and how far they are apart: printed time ÷ time by the stamps.
+    "mmseg": Tolerance(0.005, 0.001),  # 37 logs: 0.9996–1.0004
+    "mmseg by epoch": Tolerance(0.005, 0.001),
+    # No log of so many iterations as a mean is of: as for formats of which none were compared.
+    "mmengine": Tolerance(0.05),
+    "mmengine by epoch": Tolerance(0.05),
+    "plsc v2": Tolerance(0.005),  # 6 logs: 0.9999
+    # One log of 174 s, on a CPU: 1.0000.
+    "plsc v2.4": Tolerance(0.05),
+    "tsm": Tolerance(0.01, 0.001),  # 3 logs: 1.0000–1.0009
+    "arcface-torch": Tolerance(0.02),  # 2 logs of few lines: 0.999–1.001
+    # Up to 1.6 s in 554 s, which is their stamps; 0.998–1.001 in logs of more than 200 s.
+    "paddleclas": Tolerance(0.01),  # 34 logs
+    "paddleclas dygraph": Tolerance(0.01),
+    # Within one second each; 0.997–1.004 in logs of more than 100 s. It prints no checkpoints.
+    "paddleseg": Tolerance(0.02),  # 32 logs
+    # Its rate is the mean of the ranks' rates, which one that stalls raises: 0.990–1.068 in sum.
+    "dle-resnet50": Tolerance(0.15),  # 48 logs
+    "megatron": Tolerance(0.02),  # 18 logs: 0.9991–1.0047
+    "torchtitan": Tolerance(0.02),  # 22 logs: 0.9995–1.0078, for rates in whole tokens
+    "paddlenlp": Tolerance(0.05),
+    "lerobot": Tolerance(0.05),  # 1 log of milliseconds: 0.98
+}
+"""By the name of the shape."""
+OTHERS = Tolerance(0.05)
+"""Default for formats without compared logs."""
+COARSEST = 0.02
+"""Largest resolution of the stamps whose rate is given, as a share of the time between them."""
+LAG = 0.05
+"""Variation of the delay from taking a time to writing it, s."""
+HOUR = 3600.0
+HOURS = 24
+"""Most hours by which a clock is taken to be set, rather than broken."""
+MINUTE = 60.0
+"""Difference to whole hours of a clock that was set by them, seconds."""
+CLOCK_SET = (
+    "Cut the log at this line; measure the first part, or the second one with --warmup set to the "
+    "iterations before it."
+)
+CLOCK_IGNORED = "Nothing, if nobody else needs the stamps: no figure that counts is of them."
+MEASURE_AGAIN = "Measure another run, while nobody sets the machine's clock and it does not sleep."
+LONGEST_SECOND = 2.0
+"""Longest step forward, in seconds, that is no wait."""
+FEWEST_BESIDE = 5
+"""Fewest records whose stamps and times agree beside a step."""
+JUMP = 1.0
+"""Difference of wall and monotonic clock, between two records, of a clock that was set, s."""
+MONOTONIC = "k8sbench"
+"""Shape whose printed times are of the monotonic clock, and its stamps of the wall clock."""
+UNITS = {
+    3: "the stamps are in milliseconds",
+    6: "the stamps are in microseconds",
+    -3: "the printed times are in milliseconds, or the rates in thousands",
+    -6: "the printed times are in microseconds, or the rates in millions",
+}
+"""Power of ten of clock ÷ printed times → its cause."""
+ABOUT = 0.1
+"""Greatest difference to a power of ten, as a power of ten."""
+OTHER_UNIT = "Declare that unit in the format's file, or leave that number out of it."
+APART = 0.05
+"""Relative difference of the headline and the figure by the stamps that is remarked."""
+ROOT = 2**0.25
+FAR_APART = 6.0
+"""The same as a factor, from which one of the two is wrong."""
+
+FEWEST_FAR = 5
+"""Fewest records that show it: a clock may be set once."""
+
+
+class Step(NamedTuple):
+    """The time from one line to the next."""
+
+    line: Occurrence
+    passed: float
+    """By the stamps, seconds."""
+    printed: float
+    """By the printed numbers, in their unit."""
+    counts: bool
+    """True if the figure has the time by the stamps."""
+    compared: float | None
+    """Printed time in the compared sum; None if it is not compared."""
+
+
+class LogClock:
+    """Compares the printed times of one rank's records with their stamps, in one pass."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._tolerance = TOLERANCES.get(shape.name, OTHERS)
+        self._resolution = shape.resolution or 0.0
+        self.latest: float | None = None
+        """The stamp of the last line that has one, as :meth:`at` gives it."""
+        self._began_anew = 0.0
+        """Seconds that stamps without a year or a date lack by now."""
+        self._unstamped = False
+        """True if the previous record has no stamp; ``latest`` is then older."""
+        self._back = Occurrences()
+        """Lines of the window that are stamped before the line before them."""
+        self._largest: Step | None = None
+        """The largest step that only training explains."""
+        self._size = (False, 0.0)
+        """True if it is back, and its seconds; any step back is larger."""
+        self._began = False
+        """True once a record of the window was compared."""
+        self._tells = False
+        """True if the stamps tell the time since the record before."""
+        self.training_steps = 0
+        """Iterations of the window between stamps, where the log states nothing but training."""
+        self.training_seconds = 0.0
+        """The time of ``training_steps`` by the stamps."""
+        self.training_stretches = 0
+        """Runs of consecutive records in ``training_steps``."""
+        self._trained_to = -1
+        self._ratios: Counter[int] = Counter()
+        """Number of records by time by the stamps ÷ printed time, as a power of :data:`ROOT`."""
+        self._off = 0.0
+        """Seconds by which the latest compared record's stamps and times differ."""
+        self._off_line: Occurrence | None = None
+        self._jump: tuple[float, Occurrence | None] | None = None
+        """First step of the wall clock beside the monotonic clock, and its line."""
+        self._records = 0
+        self._iterations = 0
+        self._time = 0.0
+        self._clock = 0.0
+        self._leaves_out = False
+        """True if lines time fewer iterations than lie between them."""
+        self._stretches = 0
+        """Runs of consecutive compared lines; each adds two stamp errors."""
+        self._end = -1
+
+    def at(self, stamp: float) -> float:
+        """A stamp on a clock that does not begin anew."""
+        return stamp + self._began_anew
+
+    def advance(self, stamp: float | None, paused: float) -> float | None:
+        """Advance to a line's stamp; return seconds since the previous line.
+
+        ``paused``: seconds that the line's own time leaves out.
+        """
+        before = None if self._unstamped else self.latest
+        self._unstamped = stamp is None
+        self._tells = False
+        if stamp is None:
+            return None
+        wraps = self._shape.wraps
+        if wraps and self.latest is not None and self.at(stamp) < self.latest - wraps / 2:
+            self._began_anew += wraps
+        self.latest = self.at(stamp)
+        self._tells = before is not None
+        return None if before is None else self.latest - before - paused
+
+    def compare(self, entry: Entry) -> None:
+        """Compare a line of the window with the one before."""
+        if not entry.counts:
+            return
+        self._add_training(entry)
+        steps, time = entry.printed
+        back = entry.passed < -self._resolution - LAG
+        timed = entry.time == entry.passed
+        size = (back, abs(entry.passed))
+        if size > self._size and steps > 0 and (back or entry.compares or timed):
+            printed = time / steps * max(entry.distance, entry.covered)
+            compared = time * entry.distance / steps if entry.compares and not back else None
+            self._largest = Step(entry.line, entry.passed, printed, timed, compared)
+            self._size = size
+        if back:
+            self._back.add(entry.line)
+            return
+        if self._shape.name == MONOTONIC:
+            self._look_for_jump(entry)
+        if not entry.compares:
+            return
+        self._leaves_out |= entry.distance > steps
+        time *= entry.distance / steps
+        if entry.line.position - entry.distance != self._end:
+            self._stretches += 1
+        self._end = entry.line.position
+        self._records += 1
+        self._iterations += entry.distance
+        self._time += time
+        self._clock += entry.passed
+
+    def _add_training(self, entry: Entry) -> None:
+        """Add up what lies between the first and the last stamp, without explained times."""
+        end = entry.line.position
+        if self._began and self._tells and not entry.explained:
+            self.training_stretches += end - entry.distance != self._trained_to
+            self.training_steps += entry.distance
+            self.training_seconds += entry.passed
+            self._trained_to = end
+            steps, time = entry.printed
+            if entry.passed > 0 and steps > 0 and time > 0:
+                ratio = entry.passed / (time / steps * entry.distance)
+                self._ratios[round(math.log(ratio, ROOT))] += 1
+        self._began |= self._tells or entry.at is not None
+
+    def _look_for_jump(self, entry: Entry) -> None:
+        """Note a step of the wall clock.
+
+        A late stamp is none: the next record makes up for it.
+        """
+        off = entry.passed - entry.time if entry.compares else 0.0
+        if abs(self._off) > JUMP:
+            if abs(self._off + off) <= JUMP:
+                off = 0.0
+            elif self._jump is None:
+                self._jump = (self._off, self._off_line)
+        self._off = off
+        self._off_line = entry.line
+
+    def contradictions(self, unit: float | None, noted: Sequence[float] = ()) -> Iterator[Finding]:
+        """Yield what the stamps say against the printed times, or against themselves.
+
+        ``unit``: seconds in one unit of the printed times. ``noted``: seconds by which notes in
+        the log say that the clock was set.
+        """
+        step = self._step_beside_times(unit, noted)
+        if step is not None and self._largest is not None:
+            way = "back" if step < 0 else "further than the printed times"
+            hours = self._sets_hours(step, unit or 1.0)
+            how = _set_by(hours) if hours else f"the stamps went {abs(step):.1f} s {way}"
+            text = (
+                f"Between two lines {how}. The printed times, which agree with all other stamps,"
+                " give the figure."
+            )
+            place = self._largest.line.place
+            yield rules.CLOCK_MISMATCH.finding(text, [place], "warn", action=CLOCK_IGNORED)
+            return
+        cause = self._cause(unit)
+        action = None if not cause else OTHER_UNIT if cause in UNITS.values() else CLOCK_SET
+        why = cause and f": {cause}"
+        if self._back:
+            count = "once" if self._back.count == 1 else f"{self._back.count} times"
+            text = f"The log's time stamps go back {count}{why}."
+            yield rules.CLOCK_MISMATCH.finding(text, self._back.places, action=action)
+            return
+        line = [self._largest.line.place] if self._largest and action is CLOCK_SET else []
+        if self.misleads(unit):
+            text = f"The log's time stamps, by which the time is known, are wrong{why}."
+            yield rules.CLOCK_MISMATCH.finding(text, line, action=action)
+            return
+        if unit is None or not self._shape.complete or not self._records:
+            return
+        printed = self._time * unit
+        clock = self._clock
+        allowed = self._allowed(printed, clock)
+        # Those that are left out may have been slower: they hold what loaders and logging take.
+        if (printed if self._leaves_out else max(printed, clock)) > min(printed, clock) + allowed:
+            text = (
+                f"{self._records} records say that they took {printed:.2f} s; by their time stamps "
+                f"it was {clock:.2f} s{why}."
+            )
+            yield rules.CLOCK_MISMATCH.finding(text, line, action=action)
+        elif self._jump is not None:
+            seconds, at = self._jump
+            text = (
+                f"Between two records the wall clock went {abs(seconds):.1f} s "
+                f"{'further' if seconds > 0 else 'less far'} than the monotonic clock."
+            )
+            places = [at.place] if at else []
+            yield rules.CLOCK_MISMATCH.finding(text, places, "warn", action=CLOCK_IGNORED)
+
+    def _allowed(self, printed: float, clock: float) -> float:
+        """Return by how many seconds the two sums may differ."""
+        share, digit = self._tolerance
+        ends = (2 * self._resolution + LAG) * math.sqrt(self._stretches)
+        return ends + digit / 2 * self._iterations + share * max(printed, clock)
+
+    def _step_beside_times(self, unit: float | None, noted: Sequence[float]) -> float | None:
+        """Return by how many seconds the stamps step where the printed times do not; else None.
+
+        All others must agree, and the figure must not have the time by the stamps. A step forward
+        may be a wait that no line prints, unless it is noted, one of whole hours, or of a second
+        or two.
+        """
+        step = self._largest
+        if unit is None or step is None or step.counts or not self._shape.complete:
+            return None
+        seconds = step.passed - step.printed * unit
+        is_back = self._back.count == 1 and step.passed < 0
+        printed = self._time * unit
+        clock = self._clock
+        records = self._records
+        if step.compared is not None:
+            printed -= step.compared * unit
+            clock -= step.passed
+            records -= 1
+        allowed = self._allowed(printed, clock)
+        is_shown = is_back or seconds > allowed
+        is_short = seconds <= LONGEST_SECOND and seconds <= OTHERS.share * clock
+        is_noted = any(abs(seconds - each) <= JUMP + self._resolution for each in noted)
+        is_forward = is_noted or is_short or bool(self._sets_hours(seconds, unit))
+        is_step = is_back or (is_forward and not self._back)
+        agrees = records >= FEWEST_BESIDE and abs(printed - clock) <= allowed
+        return seconds if is_shown and is_step and agrees else None
+
+    def is_far_apart(self, unit: float) -> bool:
+        """True if most stamps contradict the times by a factor that no other work explains."""
+        far = math.log(FAR_APART, ROOT)
+        ratios = self._ratios.items()
+        slow = sum(n for power, n in ratios if power - math.log(unit, ROOT) >= far)
+        fast = sum(n for power, n in ratios if power - math.log(unit, ROOT) <= -far)
+        return max(slow, fast) >= FEWEST_FAR and 2 * max(slow, fast) > self._ratios.total()
+
+    def misleads(self, unit: float | None) -> bool:
+        """True if the figure has the time of wrong stamps."""
+        return self._largest is not None and self._largest.counts and bool(self._cause(unit))
+
+    def _cause(self, unit: float | None) -> str:
+        """Say what is wrong with the unit or the clock; empty if nothing."""
+        if self._largest is None or unit is None:
+            return ""
+        if self._time > 0 and self._clock > 0:
+            power = math.log10(self._clock / (self._time * unit))
+            if round(power) in UNITS and abs(power - round(power)) < ABOUT:
+                return UNITS[round(power)]
+        hours = self._sets_hours(self._largest.passed - self._largest.printed * unit, unit)
+        return _set_by(hours) if hours else ""
+
+    def _sets_hours(self, seconds: float, unit: float) -> int:
+        """Return the hours by which the clock was set at the largest step; 0 if by others."""
+        assert self._largest is not None
+        hours = round(seconds / HOUR)
+        # An evaluation may lie before a step back.
+        printed = self._largest.printed * unit
+        near = HOUR / 4 if self._largest.passed < 0 else MINUTE + OTHERS.share * printed
+        is_set = 1 <= abs(hours) <= HOURS and abs(seconds - hours * HOUR) <= near
+        return hours if is_set else 0
+
+
+def _set_by(hours: int) -> str:
+    way = "forward" if hours > 0 else "back"
+    by = counted(abs(hours), "hour")
+    return f"the clock was set {way} by {by}, as for daylight saving time"
+
+
+def are_too_coarse(shape: Shape, seconds: float) -> bool:
+    """True if the stamps' resolution decides the rate of a window of ``seconds``."""
+    return (shape.resolution or 0.0) > COARSEST * seconds
+
+
+def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> Iterator[Finding]:
+    """Yield how far stamps and printed times differ without a stated reason.
+
+    A warning; a contradiction from a factor on that no work beside the training explains.
+    """
+    if unit is None or tally.stamped is None:
+        return
+    first, last = tally.stamped
+    seconds = first.seconds_to(last)
+    steps = last.position - first.position
+    iterations = last.iterations - first.iterations
+    time = last.time - first.time
+    if tally.all_steps and tally.span is not None:
+        iterations, time = tally.span.iterations, tally.span.time
+    if seconds <= 0 or iterations <= 0:
+        return
+    ratio = time * unit / iterations * steps / seconds
+    coarse = 2 * (shape.resolution or 0.0) + LAG
+    if abs(ratio - 1) > APART and abs(ratio - 1) * seconds > coarse:
+        why = "the lines claim more time than passed"
+        if ratio < 1:
+            ratio = _compare_training(unit, tally, clock)
+            lost = clock.training_seconds * (1 - ratio)
+            if ratio >= 1 - APART or lost <= coarse * math.sqrt(clock.training_stretches):
+                return
+            why = "time passed that no training line has, and no other line that was read tells why"
+        share = f"{100 * ratio:.1f} %"
+        text = f"By its time stamps the log's rate is {share} of that by its lines: {why}."
+        is_far = clock.is_far_apart(unit)
+        yield (rules.CLOCK_MISMATCH if is_far else rules.CLOCKS_APART).finding(text)
+
+
+def _compare_training(unit: float, tally: Tally, clock: LogClock) -> float:
+    """Return the rate by stamps ÷ that by lines, of training alone.
+
+    1 where it is unknown.
+    """
+    iterations, time = tally.steady_iterations, tally.steady_time
+    if tally.all_steps and tally.span is not None:
+        iterations, time = tally.span.iterations, tally.span.time
+    if iterations <= 0 or clock.training_seconds <= 0:
+        return 1.0
+    return time * unit / iterations * clock.training_steps / clock.training_seconds

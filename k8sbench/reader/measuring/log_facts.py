@@ -1,0 +1,446 @@
+"""Contents of one run's logs, read in one pass.
+
+Facts, records by rank, evaluations and marks. :mod:`k8sbench.reader.measuring.integrity` and
+:mod:`k8sbench.reader.measuring.measuring` judge them when the pass is over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from k8sbench.model.errors import InputError
+from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
+from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Place, Record, Shape
+from k8sbench.reader.family import Family
+from k8sbench.reader.measuring import evidence
+from k8sbench.reader.measuring.evaluations import AiRankEvents, Evaluations, TrainingFacts
+from k8sbench.reader.measuring.evidence import Occurrence
+from k8sbench.reader.measuring.expectation import Expectation
+from k8sbench.reader.measuring.gpu_series import TrainerSeries
+from k8sbench.reader.measuring.matching import choose_expectation, is_stated
+from k8sbench.reader.measuring.rank_records import RankRecords
+from k8sbench.reader.measuring.rank_sums import FEWEST_RECORDS, CountedSteps
+from k8sbench.reader.measuring.record_kinds import RecordKind
+from k8sbench.reader.measuring.stated_facts import StatedFacts
+from k8sbench.reader.measuring.summaries import Summaries
+from k8sbench.reader.measuring.warmup import LONGEST_WARMUP, usual_warmup
+from k8sbench.reader.reading import EVENTS, OURS, FamilyLog, family_of
+
+SAME_RUN = ("model", "gpus", "batch_size", "precision")
+"""Facts that no restart changes."""
+_TIMES = ("mean", "median", "p95", "max")
+
+
+_OF_TRAINING = frozenset({"begin", "broken", "checkpoint", "evaluates", "evaluation"})
+_Other = Evaluation | Fact | GpuSamples | Mark
+
+
+class OpenedLog(Protocol):
+    """One log file, opened: its lines can be taken once."""
+
+    name: str
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield blocks of whole lines with their ends.
+
+        No line is longer than 64 KiB.
+        """
+
+
+class _Marks(NamedTuple):
+    """Counts of events between records."""
+
+    events: int = 0
+    """Evaluations, checkpoints and further headers."""
+    restarts: int = 0
+    """Restarts of the program, and new files."""
+    resumptions: int = 0
+    """Restarts that the log itself states."""
+
+
+_NO_MARKS = _Marks()
+
+
+class LogFacts:
+    """All facts, records and events of a run's logs, once they are read."""
+
+    def __init__(self, candidates: Sequence[Expectation]) -> None:
+        self.candidates = candidates
+        self.families = [family_of(each.format, each.framework) for each in candidates]
+        self.family: Family | None = None
+        self.expected: Expectation = candidates[0]
+        self.stated: Expectation | None = None
+        """The benchmark that the log states, among the candidates that apply only then."""
+        self.untrained: list[Item] = []
+        """Items of logs without a record; see :attr:`FamilyLog.untrained`."""
+        self.files: list[str] = []
+        self.empty = True
+        self.facts = StatedFacts()
+        self.ranks: dict[str, RankRecords] = {}
+        self.window: CountedSteps | None = None
+        self.evaluations: dict[tuple[str, str], Evaluations] = {}
+        self.evaluated = False
+        """True if it was evaluated, with a value or without."""
+        self.airank = AiRankEvents()
+        self.training = TrainingFacts()
+        self.started: set[int] = set()
+        self.rank_times: dict[int, RankTimes] = {}
+        self.nodes: dict[int, str] = {}
+        """By rank, of its last attempt, where our own logs name it."""
+        self.gpu_series = TrainerSeries()
+        self.summaries = Summaries()
+        self.epoch_ends: list[tuple[Mark, Place, int, float]] = []
+        """An epoch's summary in the log, with line, records and mean rate."""
+        self.unread: dict[str, tuple[str, Place, int]] = {}
+        """Group of a declared format → first non-number, its line, count."""
+        self.finished = False
+        self.restarts: list[Place] = []
+        self.clock_sets: list[tuple[float, Place, dict[str, int]]] = []
+        """Notes that the wall clock was set: seconds, line, and each rank's iteration there."""
+        self.other_runs: dict[str, list[Place]] = {}
+        """Signs of another run in the log, each with its lines."""
+        self._marks = _Marks()
+        self._marks_before: dict[str, _Marks] = {}
+        """By rank, those before its last record."""
+        self._header: Place | None = None
+        self._anew: dict[str, tuple[str, Place]] | None = None
+        """Facts of a further header: name → value and line.
+
+        None: no header since the last record.
+        """
+        self._count = 0
+        """Records so far."""
+        self._received: dict[str, list[float | None]] = {}
+        """Rank → when its window began and its last line was received.
+
+        The first is its last line before the window, or its first line. None if unknown.
+        """
+        self._gpu_uuids: dict[str, None] = {}
+
+    def read(self, source: OpenedLog) -> None:
+        """Read one log; later logs must be of the same family."""
+        families = {family.name: family for family in self.families}
+        log = FamilyLog(
+            source,
+            [self.family] if self.family is not None else list(families.values()),
+        )
+        if self._count and self.family is not OURS:
+            # Another rank's file or the next piece of a resumed run: the records show which.
+            self._marks = self._marks._replace(restarts=self._marks.restarts + 1)
+            self._anew = {}
+        self.files.append(source.name)
+        for item in log:
+            self.family = self.family or log.family
+            if isinstance(item, Record):
+                self._record(item, source.name)
+            else:
+                self._add(item, source.name)
+        self.untrained += log.untrained
+        self.empty &= log.empty
+
+    def close(self) -> None:
+        """All logs are read."""
+        for rank in self.ranks.values():
+            rank.close()
+        self._choose_window(None)
+        self._shorten()
+        if self.rank is not None:
+            self.window = self.rank.window
+
+    def _shorten(self) -> None:
+        """Shorten the default warm-up to a quarter of a log that has too few records after it."""
+        rank = self.rank
+        if rank is None or self.expected.warmup is not None or self.family is OURS:
+            return
+        warmup = int((rank.position - rank.window.begin) * LONGEST_WARMUP)
+        if rank.tally.records < FEWEST_RECORDS:
+            rank.shorten(warmup)
+
+    @property
+    def rank(self) -> RankRecords | None:
+        """Rank whose records count: most counted records, then lowest rank."""
+        return min(
+            self.ranks.values(),
+            key=lambda t: (-t.tally.records, -t.all_records, len(t.source), t.source),
+            default=None,
+        )
+
+    @property
+    def steady(self) -> SteadyPart | None:
+        """From the end of the warm-up to the last step.
+
+        Other programs print times in a zone that they do not name: theirs are those at which lines
+        were received, where the archive has them.
+        """
+        if self.rank is None:
+            return None
+        began, ended = self._received.get(self.rank.source, (None, None))
+        if self.family is OURS:
+            (began, _), ended = self.rank.tally.stamps, self.rank.sums.last_stamp
+        if began is None or ended is None or ended <= began:
+            return None
+        return SteadyPart(started_at=began, ended_at=ended, gpu_uuids=tuple(self._gpu_uuids))
+
+    @property
+    def trains(self) -> bool:
+        """True if the program trains to an accuracy.
+
+        All steps after the warm-up are then measured.
+        """
+        return self.facts.first("mode") == "train"
+
+    @property
+    def accuracy(self) -> AccuracyResult | None:
+        """The program's own evaluations: of the benchmark's metric, else of the log's first."""
+        found = list(self.evaluations.values())
+        target, metric = self.expected.target, self.expected.metric
+        wanted = metric if target is None else target.metric
+        found.sort(key=lambda each: each.metric != wanted)
+        return found[0].result if found else None
+
+    def _add(self, item: _Other, file: str) -> None:
+        if isinstance(item, Fact):
+            self._fact(item, evidence.place(file, item.line, item.text))
+        elif isinstance(item, Evaluation):
+            name = f"{item.metric} {item.subset}".strip()
+            key = (item.metric, item.subset)
+            evaluations = self.evaluations.setdefault(key, Evaluations(name, item.unit))
+            evaluations.add(item.value, self._count, item.step)
+            if self.family is OURS:
+                self.training.evaluation(item, file)
+        elif isinstance(item, GpuSamples) or item.kind == "gpu":
+            self.gpu_series.add(item)
+            if isinstance(item, Mark) and (node := item.values.get("node")):
+                rank = int(item.number("rank") or 0)
+                self.nodes[rank] = evidence.redact(str(node))
+        else:
+            self._mark(item, file)
+
+    def _fact(self, fact: Fact, place: Place) -> None:
+        value = evidence.redact(fact.value)
+        if fact.name == "gpu_uuid":
+            self._gpu_uuids[value] = None
+        if self._anew is not None and fact.name not in self._anew:
+            self._anew[fact.name] = (value, place)
+        if self._anew is None or fact.name not in self.facts:
+            self.facts.add(fact.name, value, place)
+
+    def _record(self, record: Record, file: str) -> None:
+        if record.shape.counts_samples:
+            record = self._in_steps(record, file)
+        source = record.source
+        rank = self.ranks.get(source)
+        if rank is None:
+            has_head = bool(self.facts) or self._marks.restarts > 0
+            if record.epochs is not None:
+                place = evidence.place(file, record.line, record.text)
+                self.facts.add("planned_epochs", str(record.epochs), place)
+            window = self._choose_window(record)
+            others = () if self._marks.restarts else self.ranks.values()
+            last = self.facts.whole("window_size")
+            every = self.facts.whole("log_interval")
+            rank = self.ranks[source] = RankRecords(record, window, source, last, every)
+            rank.warms_up = self._warms_up(record.shape, has_head=has_head)
+            rank.total = next((other.total for other in others), None)
+        elif record.shape is not rank.shape and record.shape.numbering != rank.shape.numbering:
+            # Lines of another generation's shape: another run's, and no part of this one.
+            rank.odd[RecordKind.BACK].add(Occurrence(file, record, rank.position))
+            return
+        before = self._marks_before.get(source, _NO_MARKS)
+        now = self._marks
+        # Our trainers extend a run until its GPU metrics cover enough time.
+        other_total = record.total != rank.total and rank.total and record.total
+        if other_total and rank.epochs.restart and record.epoch is not None:
+            # A loader deals a remainder: epochs of one run may differ by one iteration.
+            other_total = abs((record.total or 0) - (rank.total or 0)) > 1
+        if other_total and self.family is not OURS:
+            # A run that is resumed may be given more iterations; one that begins anew is another.
+            goes_on = before.restarts != now.restarts and not rank.begins_with(record)
+            if before.resumptions == now.resumptions and not goes_on:
+                what = f"a total of {rank.total} and of {record.total} iterations"
+                place = evidence.place(file, record.line, record.text)
+                self.other_runs.setdefault(what, [place])
+        rank.add(record, file, before.events != now.events, before.restarts != now.restarts)
+        received = self._received.setdefault(source, [record.taken, record.taken])
+        received[1] = record.taken
+        if rank.position <= rank.window.warmup:
+            received[0] = record.taken
+        if self._anew is not None:
+            self._compare(rank, resumed=before.resumptions != now.resumptions)
+        self._marks_before[source] = now
+        self._count += 1
+
+    def _warms_up(self, shape: Shape, *, has_head: bool) -> bool:
+        """True if a log that begins late resumes a run, and warms up anew.
+
+        A plan's run begins at its first step. ``has_head``: the log stated a fact of its run, or
+        that it resumes one, before its first record; of another one the lines before may be lost.
+        """
+        usual = self.expected.warmup is None
+        if self.family is OURS or not (usual or self.expected.by_user):
+            return False
+        return has_head or (usual and shape.averaged == "interval")
+
+    def _in_steps(self, record: Record, file: str) -> Record:
+        """Number a record by its step, where the log counts samples of the job.
+
+        Raises :class:`InputError` if nothing tells the samples of a step, and the record does not
+        state how many it covers.
+        """
+        expected = choose_expectation(self.candidates, self.families, self.family, self.facts)
+        batches = expected.batch_sizes_of(expected.precision)
+        batch = self.facts.whole("batch_size") or expected.batch_size
+        batch = batch or (batches.pop() if len(batches) == 1 else 0)
+        gpus = expected.gpus or self.facts.whole("gpus") or 0
+        samples = self.facts.whole("global_batch") or batch * gpus
+        if not samples and record.steps is not None:
+            return record
+        if not samples:
+            raise InputError(
+                "numbers its lines by samples, and the samples of a step are not known.",
+                "Give --gpus and --batch-size.",
+                file=file,
+                line=record.line,
+            )
+        total = record.total and round(record.total / samples)
+        iteration = round(record.iteration / samples)
+        steps = record.steps and max(round(record.steps / samples), 1)
+        return msgspec.structs.replace(record, iteration=iteration, total=total, steps=steps)
+
+    def _compare(self, rank: RankRecords, *, resumed: bool) -> None:
+        """Compare a further header with the first, knowing its first record."""
+        anew = self._anew or {}
+        header = self._header
+        self._anew = self._header = None
+        names = SAME_RUN if resumed else (*SAME_RUN, "planned_iterations")
+        for name in names:
+            if name in anew and name in self.facts:
+                value, place = anew[name]
+                first = self.facts.first(name)
+                if value != first:
+                    places = [*self.facts.places(name), place]
+                    self.other_runs.setdefault(f"{name} {first} and {value}", places)
+        if header is not None and rank.replay is RecordKind.BACK:
+            self.other_runs.setdefault("a second header", [header])
+        elif header is not None and rank.replay is not RecordKind.REPEATED:
+            # It goes on where it was: programs that print nothing of it resumed the run.
+            self.restarts.append(header)
+
+    def _mark(self, mark: Mark, file: str) -> None:
+        kind, values = mark.kind, mark.values
+        self.evaluated |= kind == "evaluation"
+        if self.family is OURS and kind in _OF_TRAINING:
+            # The time of our own lines leaves them out, and says so.
+            self.training.mark(mark, file)
+        elif kind in EVENTS:
+            self._marks = self._marks._replace(events=self._marks.events + 1)
+            for rank in self.ranks.values():
+                rank.end_epoch_at(int(mark.number("iteration") or 0))
+        elif kind == "airank":
+            self.airank.add(mark, file)
+        elif kind == "start":
+            number = int(mark.number("rank") or 0)
+            if number == 0 and number in self.started:
+                self._restart(mark, file)
+                if not self.trains:
+                    self._forget_attempt()
+            self.started.add(number)
+        elif kind == "resume":
+            if not self._marks.resumptions:
+                # Its own attempt is the first of the log, and was not the first of the run.
+                self._restart(mark, file)
+            for rank in self.ranks.values():
+                rank.resume_after(int(mark.number("step") or 0))
+        elif kind == "header":
+            self._header = evidence.place(file, mark.line, mark.text)
+            self._anew = {}
+            self._marks = self._marks._replace(events=self._marks.events + 1)
+        elif kind == "restart":
+            self._restart(mark, file)
+        elif kind == "rank":
+            self._rank(mark)
+        elif kind == "epoch-end":
+            self._epoch_end(mark, file)
+        elif kind == "summary":
+            self._summarise(mark, file)
+        elif kind == "unread":
+            name = str(values["name"])
+            place = evidence.place(file, mark.line, mark.text)
+            why = f"{values['text']!r}, {values['why']}"
+            text, place, count = self.unread.get(name, (why, place, 0))
+            self.unread[name] = (text, place, count + 1)
+        elif kind == "finished":
+            self.finished = True
+        elif kind == "clock":
+            place = evidence.place(file, mark.line, mark.text)
+            positions = {source: rank.position for source, rank in self.ranks.items()}
+            self.clock_sets.append((mark.number("seconds") or 0.0, place, positions))
+
+    def _summarise(self, mark: Mark, file: str) -> None:
+        values = mark.values
+        self.finished |= values.get("status") == "finished"
+        if self.trains and values.get("ended_by") == "length":
+            self.training.plans(mark, file)
+        self.summaries.add(mark, file, number=len(self.files))
+
+    def _restart(self, mark: Mark, file: str) -> None:
+        marks = self._marks
+        self._marks = _Marks(marks.events, marks.restarts + 1, marks.resumptions + 1)
+        self.restarts.append(evidence.place(file, mark.line, mark.text))
+
+    def _forget_attempt(self) -> None:
+        """Forget what the attempt before measured: without checkpoints the next one does it all."""
+        self._marks = _Marks()
+        self._count = 0
+        self.summaries.last = None
+        self.finished = False
+        for of_attempt in (self.ranks, self.rank_times, self._marks_before, self._received):
+            of_attempt.clear()
+        self.clock_sets.clear()
+
+    def _rank(self, mark: Mark) -> None:
+        host = mark.values.get("host")
+        number = mark.number("rank")
+        times = {n: x for n in _TIMES if (x := mark.number(n)) is not None and math.isfinite(x)}
+        if number is not None and len(times) == len(_TIMES):
+            rank = int(number)
+            host = evidence.redact(str(host)) if host else None
+            self.rank_times[rank] = RankTimes(rank=rank, host=host, **times)
+
+    def _epoch_end(self, mark: Mark, file: str) -> None:
+        rank = self.ranks.get(mark.source) or self.rank
+        epoch = None if rank is None else rank.sums.epoch
+        if rank is None or epoch is None or not (epoch.records and epoch.complete):
+            return
+        if epoch.number == mark.number("epoch"):
+            place = evidence.place(file, mark.line, mark.text)
+            mean = epoch.rates / epoch.records
+            self.epoch_ends.append((mark, place, epoch.records, mean))
+            rank.end_epoch(mark)
+
+    def _choose_window(self, first: Record | None) -> CountedSteps:
+        """Decide the window, knowing the log's head and first record."""
+        if self.window is None:
+            self.expected = expected = choose_expectation(
+                self.candidates, self.families, self.family, self.facts
+            )
+            stated = (x for x in self.candidates if is_stated(x, self.family, self.facts))
+            self.stated = next(stated, None)
+            warmup, iterations = expected.warmup, expected.iterations
+            own = self.facts.whole("warmup") if self.family is OURS else None
+            if own is not None and (warmup is None or expected.window_by_catalog):
+                # Our own logs name the planned window; it is more exact than the catalog's default.
+                warmup = own
+                iterations = None if self.trains else self.facts.whole("iterations")
+            if warmup is None and first is not None:
+                assert self.family is not None
+                warmup = usual_warmup(self.family, self.facts, first)
+            warmup = warmup or 0
+            self.window = CountedSteps(
+                warmup, math.inf if iterations is None else warmup + iterations
+            )
+        return self.window

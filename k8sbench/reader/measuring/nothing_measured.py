@@ -1,0 +1,113 @@
+"""Logs in which nothing could be measured: their errors, and their runs' measurements."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from k8sbench.model import rules, verdict
+from k8sbench.model.errors import InputError
+from k8sbench.model.log_format import LogFormat
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.sample import Fact, Item, Mark
+from k8sbench.reader.families import FAMILIES
+from k8sbench.reader.families.hf_trainer import SECONDS_APART, UNENDED
+from k8sbench.reader.measuring.expectation import Expectation
+from k8sbench.reader.measuring.log_facts import LogFacts
+from k8sbench.reader.measuring.rank_sums import FEWEST_RECORDS
+from k8sbench.reader.reading import EVENTS, TEST
+
+DECLARE = (
+    "Another format is declared in a benchmark's YAML file; k8sbench measure LOG --declare writes a"
+    " first one."
+)
+
+
+def measurement(files: Sequence[str], expected: Expectation, error: InputError) -> Measurement:
+    """The measurement of a run that succeeded and whose logs hold nothing to measure."""
+    declared = expected.format
+    found = Measurement(
+        files=tuple(files),
+        format=declared if isinstance(declared, str) else declared.name,
+        impl=expected.impl or "unknown",
+        framework=expected.framework,
+        gpus=expected.gpus,
+        precision=expected.precision,
+        amp_dtype=expected.amp_dtype,
+        batch_size_per_gpu=expected.batch_size,
+        warmup_iterations=expected.warmup or 0,
+        data=expected.data,
+        device=expected.device,
+        iterations=0,
+        records=0,
+        environment={},
+        missing={"throughput": error.message},
+        verdict="rejected",
+        reasons=(),
+    )
+    # No --accept applies: there is no figure to accept.
+    return verdict.with_reasons(found, [rules.NOTHING_MEASURED.finding(error.message)], ())
+
+
+def check_declared(log: LogFacts, declared: LogFormat) -> None:
+    """Raise an error if a declared format matches no record."""
+    for name, (text, place, _) in log.unread.items():
+        raise InputError(
+            f"{name} matches {text}.",
+            f"Correct the patterns of {declared.name} or its `unit`, or print plain numbers.",
+            file=place.file,
+            line=place.line,
+        )
+
+
+def no_training_line(log: LogFacts) -> InputError:
+    """The error for logs without a single training line that was asked for."""
+    file = log.files[0] if log.files else "-"
+    if log.empty:
+        return InputError("is empty.", "Give the log of a training run.", file=file)
+    if declared_in := log.candidates[0].declared_in:
+        return InputError(
+            f"no line is a training line of {declared_in}.",
+            f"See what its expressions match with: k8sbench explain {shlex.quote(declared_in)} LOG",
+            file=file,
+        )
+    if log.untrained:
+        return _untrained(log.untrained, file)
+    asked = " or ".join(family.name for family in log.families)
+    every = ", ".join(FAMILIES)
+    others = f"; --format auto tries {every}"
+    if len({family.name for family in log.families}) == len(FAMILIES):
+        asked = f"any family ({every})"
+        others = ""
+    return InputError(
+        f"no training line of {asked} found.",
+        f"Check that it is the complete log of a training{others}. {DECLARE}",
+        file=file,
+    )
+
+
+def _untrained(items: Sequence[Item], file: str) -> InputError:
+    """The error for logs of evaluations or checkpoints alone."""
+    interval = next(
+        (each.value for each in items if isinstance(each, Fact) and each.name == "log_interval"), ""
+    )
+    events = [each for each in items if isinstance(each, Mark) and each.kind in EVENTS]
+    if any(isinstance(each, Fact) and each.name == UNENDED for each in items):
+        return InputError(
+            "is a log of Hugging Face's Trainer without its end, where it prints its rate,"
+            f" and has no progress bar of {FEWEST_RECORDS * SECONDS_APART} s.",
+            "Measure the log once the training has ended, or keep the progress bar in it.",
+            file=file,
+        )
+    what = "has evaluations or checkpoints, and no training line"
+    if all(TEST in event.text for event in events):
+        what, action = "is the log of a test", "Measure the log of a training."
+    elif interval:
+        what += f": its epochs are shorter than its log interval, {interval} iterations"
+        action = "The log is complete. Train again with a log interval of a few iterations."
+    else:
+        action = (
+            "If it is complete, it is of a test, or its epochs are shorter than its log interval:"
+            f" train again with one of a few iterations. {DECLARE}"
+        )
+    return InputError(f"{what}.", action, file=file)

@@ -1,0 +1,207 @@
+"""Single-pass reading of one log: its family and items.
+
+The first line that a candidate family can read as a record decides. Until then facts are kept for
+each candidate. Our own start line decides first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from k8sbench.model import clock_note
+from k8sbench.model.log_format import LogFormat
+from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Record
+from k8sbench.reader import declared
+from k8sbench.reader.families import FAMILIES
+from k8sbench.reader.families.hf_trainer import UNENDED
+from k8sbench.reader.family import Family, LineReader, number_in
+from k8sbench.reader.lines import CleanLine, NumberedLine, OrderedLines, pieces
+
+HEAD_ITEMS = 10_000
+"""Items kept before the family is known; a head is never that long."""
+OURS = FAMILIES["k8sbench"]
+EVENTS = {"evaluation", "checkpoint"}
+"""Kinds of marks between training lines."""
+TEST = "(test)"
+"""Part of mmengine's lines of a test."""
+
+# AI-Rank's event lines may stand in a log of any family: ``- AI-Rank-log 1618109465.704
+# test_begin`` and its kin, with or without the dash. The same prefix in front of a logger's own
+# line is no event.
+AIRANK = "AI-Rank-log"
+_SHARED = (AIRANK, clock_note.NEEDLE)
+"""Texts that may stand in a log of any family."""
+_EVENT = re.compile(
+    r"AI-Rank-log (?P<at>\d{6,}(?:\.\d+)?) "
+    r"(?P<event>load_data|test_begin|eval_accuracy|test_finish|target_quality_time|total_use_time"
+    r"|avg_ips)"
+    # The checksum is the number of samples, or the MD5 of the data's archive.
+    r"(?:, checksum: ?(?:(?P<samples>\d{1,9})|(?P<md5>[0-9a-f]{32}))(?!\w))?"
+    r"(?:: ?(?P<value>[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?) ?(?:[A-Za-z]*/?s(?:ec)?\b)?)?"
+)
+
+
+def airank_events(line: CleanLine) -> Iterator[Mark]:
+    """Yield the AI-Rank events of a line."""
+    for match in _EVENT.finditer(line.text):
+        values = {
+            "event": match["event"],
+            "value": number_in(match["value"] or match["samples"]),
+        }
+        values |= {"md5": match["md5"]} if match["md5"] else {}
+        yield line.mark("airank", match[0], values, number_in(match["at"]))
+
+
+def _yield_common_marks(line: CleanLine) -> Iterator[Mark]:
+    """Yield what may stand in a log of any family."""
+    if AIRANK in line.text:
+        yield from airank_events(line)
+    if (seconds := clock_note.seconds_in(line.text)) is not None:
+        yield line.mark("clock", values={"seconds": seconds})
+
+
+def family_of(log: str | LogFormat, framework: str | None) -> Family:
+    """Return a built-in family by name, or a declared format's."""
+    return FAMILIES[log] if isinstance(log, str) else declared.family(log, framework)
+
+
+def family_in(lines: Sequence[str]) -> Family | None:
+    """Return the built-in family whose training lines are in a log; None without any."""
+    log = FamilyLog([f"{line}\n" for line in lines], list(FAMILIES.values()))
+    trains = any(isinstance(item, Record) for item in log)
+    return log.family if trains else None
+
+
+class FamilyLog:
+    """A log while it is read: iterate over it first, then read its attributes."""
+
+    def __init__(self, blocks: Iterable[str], candidates: Sequence[Family]) -> None:
+        self.family: Family | None = None
+        """Detected family, known at the first item; None for a foreign log."""
+        self.untrained: list[Item] = []
+        """Evaluations, checkpoints and facts of a log that has no record; empty if unknown."""
+        self._lines = OrderedLines(blocks)
+        self._candidates = candidates
+
+    def __iter__(self) -> Iterator[Item]:
+        """Yield the items; nothing if no candidate fits."""
+        others = [family for family in self._candidates if family is not OURS]
+        heads = [_Head(family) for family in (OURS, *others)]
+        head, items = _decided(self._lines.holding(_texts(heads)), heads)
+        if head is not None:
+            self.family = head.family
+            yield from items
+            yield from self._rest(head.family, head.reader)
+        else:
+            self.untrained = max((list(head.untrained()) for head in heads), key=len)
+
+    @property
+    def empty(self) -> bool:
+        """True if the log has no text."""
+        return self._lines.empty
+
+    def _rest(self, family: Family, reader: LineReader) -> Iterator[Item]:
+        """Everything after the line that decided."""
+        texts = frozenset(
+            (*_SHARED, *reader.needles, *([family.opening] if family.opening else []))
+        )
+        opening = family.opening
+        others = texts - {family.opening}
+        for number, text in self._lines.holding(texts):
+            if opening and opening in text and not any(other in text for other in others):
+                yield from self._begun_again(family, (number, text))
+                continue
+            for line in pieces(text, number):
+                yield from _yield_common_marks(line)
+                yield from reader.read(line)
+
+    def _begun_again(self, family: Family, line: NumberedLine) -> Iterator[Item]:
+        """Read a second header's facts, up to the next record."""
+        head = _Head(family)
+        yield pieces(line[1], line[0])[-1].mark("header")
+        lines = itertools.chain([line], self._lines.holding(_texts([head])))
+        decided, items = _decided(lines, [head])
+        yield from items if decided else head.items()
+
+
+def _read(reader: LineReader, line: CleanLine) -> Iterator[Item]:
+    yield from _yield_common_marks(line)
+    yield from reader.read(line)
+
+
+class _Head:
+    """The items of one family in the lines before the first record."""
+
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        self.reader = family.reader()
+        self._items: list[Item] = []
+        self._found: list[Item] = []
+        self._yields = False
+        """True once the log shows a program whose lines go first."""
+        self._unread = False
+        """True if a line may be a record, and cannot be read."""
+
+    def read(self, line: CleanLine) -> bool:
+        """Read a line; True if that line decides for this family."""
+        if any(text in line.text for text in self.family.yields_to):
+            self._yields = True
+        if self._yields:
+            return False
+        self._found = list(_read(self.reader, line))
+        if any(_decides(item) for item in self._found):
+            return True
+        needles = (rule.needle for rule in self.family.records)
+        self._unread |= not self._found and any(text and text in line.text for text in needles)
+        facts = list(self.reader.head(line))
+        if len(self._items) < HEAD_ITEMS:
+            self._items += facts
+            self._items += self._found
+        return False
+
+    def untrained(self) -> Iterator[Item]:
+        """Yield the items of a log of evaluations without records."""
+        facts = {item.name for item in self._items if isinstance(item, Fact)}
+        events = [item for item in self._items if isinstance(item, Mark) and item.kind in EVENTS]
+        # Other programs test, too, in lines that begin as those of a family.
+        known = "program" in facts or any(TEST in event.text for event in events)
+        known |= any(isinstance(item, Evaluation) for item in self._items)
+        if (known and events and not self._unread) or UNENDED in facts:
+            yield from self._items
+
+    def items(self) -> Iterator[Item]:
+        """Yield the items up to the deciding line, including it."""
+        yield from self._items
+        yield from self.reader.derived()
+        yield from self._found
+
+
+def _decided(
+    lines: Iterable[NumberedLine], heads: Sequence[_Head]
+) -> tuple[_Head | None, list[Item]]:
+    """Return the head that a line decides for, and its items so far."""
+    for number, text in lines:
+        # Every piece of the line is read before the family is settled by one of them.
+        split = pieces(text, number)
+        for index, line in enumerate(split):
+            for head in heads:
+                if head.read(line):
+                    items = list(head.items())
+                    for later in split[index + 1 :]:
+                        items += _read(head.reader, later)
+                    return head, items
+    return None, []
+
+
+def _texts(heads: Collection[_Head]) -> frozenset[str]:
+    """Texts of the lines that any of the heads can read."""
+    return frozenset(_SHARED).union(*(head.reader.head_needles for head in heads))
+
+
+def _decides(item: Item) -> bool:
+    return isinstance(item, Record) or (
+        isinstance(item, Mark)
+        and (item.kind in {"start", "unread"} or "whole_run_rate" in item.values)
+    )

@@ -1,0 +1,36 @@
+"""Accepted levels: one file in the store's folder, the newest of each case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.series import AcceptedLevel
+from k8sbench.store import artifacts, disk
+
+FILE = "accepted-levels.json"
+
+
+class _Document(msgspec.Struct, frozen=True, kw_only=True):
+    schema: int = SCHEMA
+    levels: tuple[AcceptedLevel, ...] = ()
+
+
+def read(root: Path) -> tuple[AcceptedLevel, ...]:
+    """Read the accepted levels; none if there is no file."""
+    path = root / FILE
+    content = disk.read(path) if root.is_dir() else None
+    if content is None:
+        return ()
+    action = f"Remove {path}, and accept the levels again."
+    return artifacts.decoded(content, _Document, f"{path}", action).levels
+
+
+def add(root: Path, levels: Iterable[AcceptedLevel]) -> None:
+    """Add levels; each replaces the earlier one of its case."""
+    by_line = {level.line: level for level in (*read(root), *levels)}
+    made = _Document(levels=tuple(by_line.values()))
+    disk.write_whole(root / FILE, artifacts.as_file(made))

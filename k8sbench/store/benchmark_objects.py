@@ -1,0 +1,374 @@
+"""Benchmark objects of a store: ``benchmarks/NAME.json`` and ``benchmarks/NAME.status.json``.
+
+Commands write the first, and whoever reconciles an object the second. uid, resourceVersion and
+generation are made as the API server makes them. ``benchmarks/open/NAME`` marks an object that is
+not over, so that a store of thousands of ended objects is not read again and again. It is written
+before the object and removed after its last status: what a kill leaves is read once more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from k8sbench.catalog import files as catalog
+from k8sbench.model import benchmark_object, times
+from k8sbench.model.benchmark_object import Benchmark, StatusEvent
+from k8sbench.model.errors import StoreError, UsageError
+from k8sbench.model.identity import RUN_ID
+from k8sbench.model.plan import STORED
+from k8sbench.model.stored_object import ObjectPlace, PrivateOptions, StoredObject, StoredStatus
+from k8sbench.ports import Clock
+from k8sbench.store import artifacts, disk
+
+FOLDER = "benchmarks"
+OPEN = "open"
+"""Folder of the marks of objects that are not over; a mark holds the object's uid."""
+SUFFIX, STATUS = ".json", ".status.json"
+DAMAGED = "Bring the file back from a copy, or remove it; its runs stay in the store."
+
+
+class StoredObjects:
+    """Implements :class:`k8sbench.ports.objects.Objects` on a store's folder; any thread may call.
+
+    With ``names`` it knows these objects alone. Several processes may change objects: each change
+    is made under a lock on the folder.
+    """
+
+    def __init__(self, root: Path, clock: Clock, names: Collection[str] | None = None) -> None:
+        self._folder = root / FOLDER
+        self._clock, self._names = clock, names
+        self._lock = threading.Lock()
+        self._seen: dict[str, tuple[str, Benchmark | None]] = {}
+        """uid and object of each name, as it was last read."""
+        self._is_listed = False
+        self._unreadable: dict[str, str] = {}
+        """Name → why the object cannot be read."""
+
+    # -- the port ---------------------------------------------------------------------------------
+
+    @property
+    def problem(self) -> str:
+        """Reason why an object cannot be read; empty without one."""
+        with self._lock:
+            return next(iter(self._unreadable.values()), "")
+
+    def current(self) -> Mapping[str, Benchmark | None] | None:
+        """Return all objects by uid; those that have ended are read only once.
+
+        An object that is damaged is as it was read before, or None. None where not even its uid is
+        known: which runs are its own is not known, then.
+        """
+        with self._lock:
+            there = self._all()
+            to_read = there & self._open() if self._is_listed else there
+            for name in self._seen.keys() - there:
+                del self._seen[name]
+            for name in self._unreadable.keys() - there:
+                del self._unreadable[name]
+            for name in sorted(to_read | (there - self._seen.keys())):
+                self._read_into(name)
+            self._is_listed = True
+            if self._unreadable.keys() - self._seen.keys():
+                return None
+            return dict(self._seen.values())
+
+    def beside(self, is_live: Callable[[str], bool]) -> Sequence[Benchmark]:
+        """Return the objects that are not over and not among ``names``; see the port.
+
+        Damaged ones are left out.
+        """
+        found = []
+        for name in self._open().difference(self._names or ()):
+            with contextlib.suppress(StoreError):
+                one = self.find(name) if is_live(name) else None
+                if one is not None and not one.is_over:
+                    found.append(one)
+        return found
+
+    def write(
+        self,
+        known: Benchmark,
+        status: Mapping[str, Any],
+        events: Iterable[StatusEvent] = (),  # noqa: ARG002
+    ) -> None:
+        """Merge a patch into the status of an object, unless it is gone.
+
+        Events are the API server's alone. Raises :class:`StoreError`.
+        """
+        with self._changing():
+            stored = self._stored(known.name)
+            if stored is None or _uid(stored) != known.uid:
+                return
+            merged = merge(self._status(known.name, known.uid), status)
+            record = StoredStatus(uid=known.uid, status=merged)
+            disk.write_whole(self._path(known.name, STATUS), artifacts.as_file(record))
+            if _is_closed(self._understood(stored, merged)):
+                self._mark(known.name).unlink(missing_ok=True)
+
+    def delete(self, known: Benchmark) -> None:
+        """Delete an object; raises :class:`StoreError`."""
+        with self._changing():
+            stored = self._stored(known.name)
+            if stored is None or _uid(stored) != known.uid:
+                return
+            self._path(known.name, SUFFIX).unlink()
+            self._path(known.name, STATUS).unlink(missing_ok=True)
+            self._mark(known.name).unlink(missing_ok=True)
+            disk.sync_folder(self._folder)
+
+    # -- what commands do with them ---------------------------------------------------------------
+
+    def create(
+        self,
+        asked: Mapping[str, Any],
+        place: ObjectPlace,
+        private: PrivateOptions = PrivateOptions(),  # noqa: B008
+    ) -> Benchmark:
+        """Create an object; one that asks for the same is returned as it is.
+
+        Raises :class:`UsageError` where the API server would refuse it or the name is another
+        object's, and :class:`StoreError`.
+        """
+        wanted = catalog.object_schema().checked(asked)
+        name = wanted["metadata"]["name"]
+        with self._changing():
+            found = self.find(name)
+            if found is not None:
+                if benchmark_object.is_same(wanted, found):
+                    return found
+                raise UsageError(
+                    f"Benchmark {name} exists in the store, and asks for something else.",
+                    "Choose another --run-id.",
+                )
+            metadata = {
+                **wanted["metadata"],
+                "namespace": place.access.namespace or "default",
+                "uid": f"{STORED}{uuid.uuid4()}",
+                "resourceVersion": "1",
+                "generation": 1,
+                "creationTimestamp": times.utc(self._clock()),
+            }
+            stored = StoredObject(
+                object={**wanted, "metadata": metadata}, place=place, private=private
+            )
+            benchmark = self._understood(stored)
+            self._save(stored)
+            return benchmark
+
+    def change(
+        self, known: Benchmark, decide: Callable[[Benchmark], Mapping[str, Any]]
+    ) -> Benchmark | None:
+        """Change the spec of an object; None if it is gone.
+
+        ``decide`` returns the fields to change, by their names in the object; none: nothing is
+        written. Raises :class:`UsageError` where the API server would refuse the change, and
+        :class:`StoreError`.
+        """
+        with self._changing():
+            stored = self._stored(known.name)
+            if stored is None or _uid(stored) != known.uid:
+                return None
+            status = self._status(known.name, known.uid)
+            current = self._understood(stored, status)
+            spec = merge(stored.object["spec"], decide(current))
+            if spec == stored.object["spec"]:
+                return current
+            catalog.object_schema().checked({**stored.object, "spec": spec}, stored.object["spec"])
+            changed = msgspec.structs.replace(stored, object=_next(stored.object, spec))
+            benchmark = self._understood(changed, status)
+            self._save(changed)
+            return benchmark
+
+    def place(
+        self, known: Benchmark, place: ObjectPlace, *, before: ObjectPlace
+    ) -> StoredObject | None:
+        """Make another process the one that reconciles an object.
+
+        None unless ``before`` is its place now.
+        """
+        with self._changing():
+            stored = self._stored(known.name)
+            if stored is None or _uid(stored) != known.uid or stored.place != before:
+                return None
+            moved = _next(stored.object, stored.object["spec"])
+            changed = msgspec.structs.replace(stored, object=moved, place=place)
+            self._save(changed)
+            return changed
+
+    def find(self, name: str) -> Benchmark | None:
+        """Return the object of a name; None without one. Raises :class:`StoreError`."""
+        stored = self._stored(name)
+        if stored is None:
+            return None
+        return self._understood(stored, self._status(name, _uid(stored)))
+
+    def stored(self, known: Benchmark) -> StoredObject | None:
+        """Return an object with its place and private options; None if it is gone."""
+        stored = self._stored(known.name)
+        return None if stored is None or _uid(stored) != known.uid else stored
+
+    def every(self, *, is_open: bool = False) -> list[Benchmark]:
+        """Return all objects that can be read, oldest first; see also :attr:`problem`.
+
+        With ``is_open`` only those that are not over.
+        """
+        with self._lock:
+            found = []
+            names = self._all()
+            for name in names & self._open() if is_open else names:
+                with self._noting(name):
+                    one = self.find(name)
+                    if one is not None and not (is_open and _is_closed(one)):
+                        found.append(one)
+        return sorted(found, key=lambda one: (one.created_at, one.name))
+
+    def mark_open(self) -> dict[str, str]:
+        """Make the marks of open objects anew.
+
+        Returns the reasons why objects cannot be read, by name.
+        """
+        with self._lock:
+            names = self._all()
+            if names:
+                with self._changing():
+                    for name in names:
+                        self._mark_anew(name)
+            return dict(self._unreadable)
+
+    def _mark_anew(self, name: str) -> None:
+        with self._noting(name):
+            one = self.find(name)
+            if one is None or _is_closed(one):
+                self._mark(name).unlink(missing_ok=True)
+            else:
+                disk.write_whole(self._mark(name), f"{one.uid}\n".encode())
+
+    # -- files ------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Exclude other changes, of this process and of others."""
+        doing = f"change {self._folder}"
+        with disk.translated(doing):
+            disk.make_folder(self._folder)
+            with disk.locked(self._folder):
+                yield
+
+    def _all(self) -> set[str]:
+        """List the names of the objects, damaged ones included."""
+        with disk.translated(f"read {self._folder}"):
+            files = (path.name for path in self._folder.glob(f"[!.]*{SUFFIX}"))
+            names = {one.removesuffix(SUFFIX) for one in files if not one.endswith(STATUS)}
+        return names if self._names is None else names & set(self._names)
+
+    def _open(self) -> set[str]:
+        with disk.translated(f"read {self._folder / OPEN}"):
+            return {path.name for path in (self._folder / OPEN).glob("[!.]*")}
+
+    def _path(self, name: str, suffix: str) -> Path:
+        return self._folder / f"{name}{suffix}"
+
+    def _mark(self, name: str) -> Path:
+        return self._folder / OPEN / name
+
+    def _stored(self, name: str) -> StoredObject | None:
+        if not RUN_ID.fullmatch(name):
+            return None
+        path = self._path(name, SUFFIX)
+        data = disk.read(path)
+        if data is None:
+            return None
+        stored = artifacts.decoded(data, StoredObject, path, DAMAGED)
+        if stored.object.get("metadata", {}).get("name") != name:
+            raise StoreError(f"{path} does not hold Benchmark {name}.", DAMAGED)
+        return stored
+
+    def _status(self, name: str, uid: str) -> dict[str, Any]:
+        """Read the status of an object; empty without one.
+
+        A damaged one is as good as none: the store's runs say what it said.
+        """
+        with contextlib.suppress(StoreError):
+            path = self._path(name, STATUS)
+            data = disk.read(path)
+            if data is not None:
+                record = artifacts.decoded(data, StoredStatus, path)
+                return record.status if record.uid == uid else {}
+        return {}
+
+    def _understood(
+        self, stored: StoredObject, status: Mapping[str, Any] | None = None
+    ) -> Benchmark:
+        try:
+            return stored.benchmark(status)
+        except (msgspec.ValidationError, KeyError, TypeError) as error:
+            name = stored.object.get("metadata", {}).get("name")
+            raise StoreError(f"Benchmark {name} cannot be read: {error}.", DAMAGED) from error
+
+    def _save(self, stored: StoredObject) -> None:
+        name = stored.object["metadata"]["name"]
+        disk.write_whole(self._mark(name), f"{_uid(stored)}\n".encode())
+        disk.write_whole(self._path(name, SUFFIX), artifacts.as_file(stored))
+
+    def _read_into(self, name: str) -> None:
+        """Read an object for :meth:`current`; a damaged one stays as it was."""
+        with self._noting(name):
+            one = self.find(name)
+            if one is not None:
+                self._seen[name] = (one.uid, one)
+            return
+        if name not in self._seen and (uid := self._last_uid(name)):
+            self._seen[name] = (uid, None)
+
+    @contextlib.contextmanager
+    def _noting(self, name: str) -> Iterator[None]:
+        self._unreadable.pop(name, None)
+        try:
+            yield
+        except StoreError as error:
+            self._unreadable[name] = str(error)
+
+    def _last_uid(self, name: str) -> str:
+        """Return the uid of a damaged object by its mark; empty if nothing says it."""
+        return (disk.read(self._mark(name)) or b"").decode(errors="replace").strip()
+
+
+def _uid(stored: StoredObject) -> str:
+    return str(stored.object["metadata"].get("uid", ""))
+
+
+def _is_closed(benchmark: Benchmark) -> bool:
+    """Return True if nobody needs to look at an object again unless it is changed."""
+    is_answered = benchmark.status.get("observedGeneration") == benchmark.generation
+    is_to_expire = benchmark.spec.ttl_seconds_after_finished is not None
+    return benchmark.is_over and is_answered and not is_to_expire
+
+
+def _next(found: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object's next version; a changed spec is another generation."""
+    about = dict(found["metadata"])
+    about["resourceVersion"] = str(int(about["resourceVersion"]) + 1)
+    if spec != found["spec"]:
+        about["generation"] += 1
+    return {**found, "metadata": about, "spec": dict(spec)}
+
+
+def merge(known: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge a patch into JSON as RFC 7396 says: None removes a field."""
+    merged = dict(known)
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, Mapping):
+            inner = merged.get(name)
+            merged[name] = merge(inner if isinstance(inner, Mapping) else {}, value)
+        else:
+            merged[name] = value
+    return merged

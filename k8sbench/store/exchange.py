@@ -1,0 +1,483 @@
+"""Import, export and removal of runs.
+
+Runs go from one store to another as a compressed tar file of their folders.
+
+::
+
+    runs/<run id>/…          the files of one run after the other
+
+An import unpacks beside ``runs/`` and puts everything in its place in the end. What it reads may
+come from anybody: whatever is no plain file of a run is refused.
+
+A run that is made of logs has the files of any other, so listing, exporting and reindexing need not
+know of it. Its logs stay as they were: no time is put in front of lines whose coming nobody saw.
+``imported.json`` says which files they were.
+
+A run that is removed: its folder is put into ``removed/`` with one rename, then its row goes, then
+the folder. Killed between the first two, the run is a row without a folder: the next command
+deletes the row.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import os
+import re
+import shutil
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, Self
+
+import msgspec
+
+from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
+from k8sbench.model.identity import checked_set_name
+from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.plan import Backend
+from k8sbench.model.run import Run
+from k8sbench.reader.log_files import LogFile
+from k8sbench.store import artifacts, disk, following, index
+from k8sbench.store.artifacts import LOG_SUFFIX, LOGS, RunFolder
+from k8sbench.store.port import RunFilter
+from k8sbench.store.sql_store import REINDEX, SqlStore
+
+IMPORTED = "imported.json"
+INCOMING = "incoming"
+"""Folder of the store in which an import unpacks."""
+_MEMBER = re.compile(
+    r"runs/[a-z][a-z0-9.-]*/((logs|gpu)/)?(?!wishes\.json$)[A-Za-z0-9][A-Za-z0-9._-]*"
+)
+"""A run's file in an export; imported runs of 0.5.0 may have a dot in their ids.
+
+Requests to the cluster are the store's own and not exported.
+"""
+_FILES = {tarfile.REGTYPE, tarfile.AREGTYPE}
+LONGEST_NAME = 1024
+"""Maximum length in bytes of a member's name that has a header of its own."""
+MOST_BYTES = 64 << 20
+"""Maximum size of a file that is read whole: not logs or series."""
+REMOVED = "removed"
+"""Folder of the store with what is being removed."""
+_END = attrgetter("plan", "history", "measurement")
+PRUNED = "pruned.json"
+SERIES = "gpu/*.jsonl"
+LEVEL = 6
+"""Compression level; 9 takes twice as long and saves 1 % of a log."""
+
+
+def export(store: SqlStore, run_ids: Sequence[str], out: BinaryIO) -> None:
+    """Write ended runs with all their files to a stream."""
+    with (
+        gzip.GzipFile(fileobj=out, mode="wb", compresslevel=LEVEL) as packed,
+        tarfile.open(fileobj=packed, mode="w|", format=tarfile.GNU_FORMAT) as tar,
+    ):
+        for run_id in run_ids:
+            folder = store.folder(run_id)
+            with disk.translated(f"read {folder}"):
+                tar.add(folder, f"{artifacts.RUNS}/{run_id}", filter=_exported)
+            tar.members.clear()  # type: ignore[attr-defined]  # it keeps every header otherwise
+
+
+def _exported(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Remove the owner from a file; drop links and files of others."""
+    is_file = info.isreg() and _MEMBER.fullmatch(info.name)
+    if not (is_file or (info.isdir() and info.name.split("/")[2:] in ([], [LOGS], ["gpu"]))):
+        return None
+    info.uid, info.gid, info.uname, info.gname = 0, 0, "", ""
+    return info
+
+
+def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> tuple[list[str], list[str]]:
+    """Add the runs of an export: all of them, or none.
+
+    Returns which were added, and which were here already.
+    """
+
+    def unpack(incoming: Path) -> None:
+        try:
+            _unpack(incoming, file)
+        # Headers of names, one after the other, are read recursively.
+        except (EOFError, tarfile.TarError, gzip.BadGzipFile, zlib.error, RecursionError) as error:
+            raise InputError(
+                f"It is cut off or damaged, or was not written by k8sbench store export: {error}.",
+                "Nothing was imported. Export it again, or copy it again.",
+                file=shown,
+            ) from error
+
+    return import_folders(store, unpack, shown)
+
+
+def import_folders(
+    store: SqlStore, fill: Callable[[Path], None], shown: str
+) -> tuple[list[str], list[str]]:
+    """Add all runs that ``fill`` puts into a folder, or none.
+
+    Returns which were added, and which were here already.
+    """
+    with unpacking(store.root) as incoming:
+        fill(incoming)
+        run_ids = sorted(path.name for path in incoming.iterdir())
+        with store.changing_folders():  # indexes what a killed import has left
+            pass
+        there = _there(store, incoming, run_ids, shown)
+        added = [run_id for run_id in run_ids if run_id not in there]
+        os.sync()
+        put_in_place(store, {run_id: incoming / run_id for run_id in added})
+    return added, there
+
+
+class _Header(tarfile.TarInfo):
+    """A header of an export; any other is refused before what follows it is read.
+
+    Extended headers (PAX) and sparse files are refused with it: their few bytes can announce a file
+    of any size.
+    """
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        info = super().frombuf(buf, encoding, errors)
+        is_name = info.type == tarfile.GNUTYPE_LONGNAME and info.size <= LONGEST_NAME
+        is_known = is_name or info.isdir() or info.type in _FILES
+        if not is_known or info.size < 0:
+            raise tarfile.TarError(f"{info.name!r} does not belong there")
+        return info
+
+
+def _unpack(incoming: Path, file: BinaryIO) -> None:
+    """Unpack all runs into ``incoming``."""
+    with (
+        gzip.GzipFile(fileobj=file, mode="rb") as packed,
+        tarfile.open(fileobj=packed, mode="r|", tarinfo=_Header) as tar,
+    ):
+        # Python before 3.11.4, which Debian 12 has, knows no filters; all names are checked here.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        for info in tar:
+            if not info.isdir():
+                _extract(tar, info, incoming)
+            tar.members.clear()  # type: ignore[attr-defined]  # it keeps every header otherwise
+        # Read to the end, where the checksum is compared.
+        while packed.read(1 << 20):
+            pass
+    if not any(incoming.iterdir()):
+        raise tarfile.TarError("it holds no run")
+
+
+def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, incoming: Path) -> None:
+    """Unpack one file of a run; raises TarError for other members."""
+    match = _MEMBER.fullmatch(info.name)
+    path = incoming / (info.name.removeprefix(f"{artifacts.RUNS}/") if match else "")
+    if path.exists() or (path.parent.parent == incoming and info.size > MOST_BYTES):
+        raise tarfile.TarError(f"{info.name!r} does not belong there")
+    disk.make_folder(path.parent)
+    info.name = str(path.relative_to(incoming))
+    tar.extract(info, incoming, set_attrs=False)
+    path.chmod(0o600)
+
+
+@contextlib.contextmanager
+def unpacking(root: Path) -> Iterator[Path]:
+    """Provide an empty folder of the store to one import at a time.
+
+    Runs are built there first, so that a killed import changes nothing. Nothing is left in it.
+    """
+    incoming = root / INCOMING
+    with disk.translated(f"unpack into {incoming}"):
+        disk.make_folder(incoming)
+        with disk.locked(incoming):
+            empty(incoming)  # of one that was killed
+            try:
+                yield incoming
+            finally:
+                empty(incoming)
+
+
+def empty(folder: Path) -> None:
+    """Remove the folders in a folder."""
+    for path in folder.iterdir():
+        shutil.rmtree(path)
+
+
+def _there(store: SqlStore, incoming: Path, run_ids: Sequence[str], shown: str) -> list[str]:
+    """Return the runs that are here with their files.
+
+    Another run with such a name is an error.
+    """
+    there = []
+    for run_id in run_ids:
+        run = _whole(RunFolder(incoming / run_id))
+        if run is None:
+            raise InputError(
+                f"Run {run_id} is damaged, had not ended, or is of another version of k8sbench.",
+                "Export it again, or upgrade k8sbench.",
+                file=shown,
+            )
+        try:
+            here = store.run(run_id)
+        except NotFound:
+            continue
+        if _END(here) != _END(run):
+            raise UsageError(
+                f"There is another run {run_id} in the store, or the same with other content."
+                " Nothing was imported.",
+                "Compare them in a store of its own (--store FOLDER), or remove the one that is"
+                f" here with: k8sbench store remove {run_id}",
+            )
+        there.append(run_id)
+    return there
+
+
+def _whole(folder: RunFolder) -> Run | None:
+    """Read a run for a move; None if damaged or not ended."""
+    with contextlib.suppress(BenchError):
+        run = folder.run()
+        checked_set_name(run.plan.set_name)
+        if run.phase.final:
+            return run
+    return None
+
+
+def put_in_place(
+    store: SqlStore, folders: Mapping[str, Path], replaced: Sequence[str] = ()
+) -> None:
+    """Move runs, by id, to their places, index them, and remove those replaced: all or none.
+
+    If the process is killed, runs of either kind may be there, and none is lost.
+    """
+    runs = store.root / artifacts.RUNS
+    moved = dict[Path, Path]()
+    try:
+        with store.changing_folders() as db, disk.translated(f"put runs into {runs}"):
+            disk.make_folder(runs)
+            for run_id, folder in folders.items():
+                if any((runs / run_id).glob("*")):
+                    raise StoreError(f"{runs / run_id} is there, and is no whole run.", REINDEX)
+                moved[folder] = folder.rename(runs / run_id)
+            following.index_folders(db, store.root, folders)
+            for run_id in replaced:
+                index.delete(db, run_id)
+                moved |= _taken_out(store, run_id)
+    except BaseException:
+        for before, place in moved.items():
+            place.rename(before)
+        raise
+    if replaced:
+        shutil.rmtree(store.root / REMOVED, ignore_errors=True)
+
+
+# --- what is taken out: whole runs, and what old runs have printed --------------------------------
+
+
+class Pruned(msgspec.Struct, frozen=True, kw_only=True):
+    """Content of ``pruned.json``: removed logs and series, time and rule."""
+
+    schema: int = SCHEMA
+    """Version of the document."""
+    at: float
+    """Unix seconds."""
+    rule: str
+    """``--keep-logs-for 90d``."""
+    files: int
+    """Files that were removed."""
+    bytes: int
+    """Their size."""
+
+
+def remove(store: SqlStore, run_id: str) -> None:
+    """Remove an ended run: its row and, if it is here, its folder."""
+    with store.changing_folders() as db, disk.translated(f"remove run {run_id}"):
+        index.delete(db, run_id)
+        _taken_out(store, run_id)
+    # Also remains of killed removals; those of active ones are removed twice, which is harmless.
+    shutil.rmtree(store.root / REMOVED, ignore_errors=True)
+
+
+def _taken_out(store: SqlStore, run_id: str) -> dict[Path, Path]:
+    """Put a run's folder among those to be removed; return its old place and the new one."""
+    removed = store.root / REMOVED
+    # A damaged row's id may name a folder that is not a run's.
+    if run_id not in artifacts.run_ids(store.root):
+        return {}
+    disk.make_folder(removed)
+    shutil.rmtree(removed / run_id, ignore_errors=True)  # of a removal that was killed
+    place = store.run_folder(run_id).path
+    return {place: place.rename(removed / run_id)}
+
+
+def printed(folder: Path) -> list[Path]:
+    """List the logs and series of a run that are here."""
+    return [path for pattern in (f"{LOGS}/*", SERIES) for path in folder.glob(pattern)]
+
+
+def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool = False) -> Pruned:
+    """Remove an ended run's logs and series, and record it."""
+    folder = RunFolder(store.folder(run_id))
+    with disk.translated(f"remove the logs in {folder.path}"):
+        files = printed(folder.path)
+        size = sum(path.stat().st_size for path in files)
+        removed = Pruned(at=at, rule=rule, files=len(files), bytes=size)
+        if dry_run:
+            return removed
+        # First, so that a killed removal has said why; a full disk has room for it afterwards.
+        with contextlib.suppress(StoreError):
+            _record(folder, removed)
+        for path in files:
+            path.unlink()
+        _record(folder, removed)
+        if (logs := folder.path / LOGS).exists():
+            logs.rmdir()
+    return removed
+
+
+def _record(folder: RunFolder, removed: Pruned) -> None:
+    """Record a removal, unless an earlier one that was killed has done so."""
+    if pruned(folder.path) is None:
+        folder.write(PRUNED, artifacts.as_file(removed))
+
+
+def prune_old(
+    store: SqlStore,
+    keep_s: float,
+    *,
+    at: float,
+    rule: str,
+    dry_run: bool,
+    backend: Backend | None = None,
+) -> tuple[dict[str, Pruned], dict[str, str]]:
+    """Remove local logs and GPU series of runs ended ``keep_s`` ago.
+
+    Rows and measurements stay. Logs of unmeasured runs, of runs with pending cluster requests and
+    of runs followed by another process stay too. Returns the removed (or removable) files by run
+    id, and the reasons other old logs are kept. With a ``backend`` only its runs count.
+    """
+    done: dict[str, Pruned] = {}
+    kept: dict[str, str] = {}
+    for run in store.runs(RunFilter()):
+        run_id = run.run_id
+        is_old = run.ended_at is not None and run.ended_at <= at - keep_s
+        if backend not in {None, run.plan.backend}:
+            continue
+        if not is_old or not printed(store.run_folder(run_id).path):
+            continue
+        if run.owes_measurement:
+            kept[run_id] = "It is not measured yet."
+        elif run.wishes:
+            kept[run_id] = "What is left of its job is to be deleted."
+        else:
+            try:
+                with claimed(store, run_id):
+                    done[run_id] = prune(store, run_id, at=at, rule=rule, dry_run=dry_run)
+            except (StoreError, UsageError) as error:
+                kept[run_id] = error.message
+    return done, kept | store.unreadable
+
+
+@contextlib.contextmanager
+def claimed(store: SqlStore, run_id: str) -> Iterator[None]:
+    """Claim a run to change its files; raises :class:`UsageError` if another process has it."""
+    if not store.claims.claim(run_id):
+        raise UsageError(
+            f"Another k8sbench process follows run {run_id}. Nothing was changed.",
+            "Wait for it, or end it.",
+        )
+    try:
+        yield
+    finally:
+        store.claims.release(run_id)
+
+
+def pruned(folder: Path) -> Pruned | None:
+    """Return the record of removed logs; None without one."""
+    return RunFolder(folder).read(PRUNED, Pruned)
+
+
+# --- logs that become runs ----------------------------------------------------------------------
+
+
+class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One log that was imported."""
+
+    name: str
+    """Name in results, relative to the given path."""
+    kept_as: str
+    """Path of the copy below the run's folder."""
+    bytes: int
+    """Size of the copy."""
+    sha256: str
+    """SHA-256 of the copy."""
+
+
+class ImportRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """``imported.json``: the logs that a run was made of."""
+
+    schema: int = SCHEMA
+    """Version of the document."""
+    imported_at: float
+    """Unix seconds."""
+    files: tuple[ImportedFile, ...]
+    """The logs."""
+    replaces: tuple[str, ...] = ()
+    """Ids of the runs in whose place the run came."""
+
+
+def copied(folder: Path, logs: Mapping[str, str | None]) -> tuple[ImportedFile, ...]:
+    """Copy the logs of one run, by path and name, unpacked.
+
+    ``folder`` is one of :func:`unpacking`, until the run is put in its place. Raises
+    :class:`~k8sbench.model.errors.InputError` for an unreadable log.
+    """
+    found = []
+    for number, (path, name) in enumerate(logs.items()):
+        log = LogFile(path, name)
+        kept_as = f"{LOGS}/log-{number}{LOG_SUFFIX}"
+        # The copy is measured, because standard input can be read only once.
+        with disk.translated(f"copy to {folder}"):
+            disk.make_folder(folder / LOGS)
+            with disk.whole_file(folder / kept_as) as file:
+                file.writelines(log.unpacked())
+            with (folder / kept_as).open("rb") as copy:
+                digest = hashlib.file_digest(copy, "sha256").hexdigest()
+                size = copy.tell()
+        found.append(ImportedFile(name=log.name, kept_as=kept_as, bytes=size, sha256=digest))
+    return tuple(found)
+
+
+class AddedRun(NamedTuple):
+    """A run whose logs were copied."""
+
+    run: Run
+    folder: Path
+    """A folder of :func:`unpacking`."""
+    files: tuple[ImportedFile, ...]
+    replaces: tuple[str, ...] = ()
+    """Ids of the runs in whose place it comes."""
+
+
+def add(store: SqlStore, added: Sequence[AddedRun], leftovers: Sequence[str] = ()) -> None:
+    """Add runs and remove those that they replace, all or none.
+
+    ``leftovers`` are runs whose replacement was killed.
+    """
+    replaced = [*leftovers]
+    for run, path, files, replaces in added:
+        folder = RunFolder(path)
+        about = ImportRecord(imported_at=run.created_at, files=files, replaces=replaces)
+        folder.write(IMPORTED, artifacts.as_file(about))
+        folder.save(run)
+        replaced += replaces
+    folders = {each.run.run_id: each.folder for each in added}
+    with contextlib.ExitStack() as claims:
+        replaced = list(dict.fromkeys(replaced))
+        for run_id in replaced:
+            claims.enter_context(claimed(store, run_id))
+        put_in_place(store, folders, replaced)
+
+
+def replaced_by(store: SqlStore, run_id: str) -> tuple[str, ...]:
+    """Return the ids of the runs in whose place an imported run came."""
+    record = store.run_folder(run_id).read(IMPORTED, ImportRecord)
+    return () if record is None else record.replaces

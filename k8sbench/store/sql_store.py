@@ -1,0 +1,425 @@
+"""The store: a folder per run, indexed by a SQLite file.
+
+The folders are the truth, and the file is their index, which :mod:`.opening` keeps so. A run is
+read from its folder; the index says which runs an answer is about.
+
+Every change goes to the folder inside one transaction that writes the row and excludes other
+writers: a process that is killed before it counts, or meets a full disk there, leaves a row
+that is behind. The state in the row of a run that goes on is therefore never relied on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from k8sbench.model import creation
+from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean
+from k8sbench.model.identity import checked_run_id, checked_set_name
+from k8sbench.model.kinds import rank_order
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.phase import Transition
+from k8sbench.model.plan import RunPlan
+from k8sbench.model.run import Baseline, Location, Process, Run, Wish
+from k8sbench.model.series import AcceptedLevel
+from k8sbench.ports.cluster import LogMark
+from k8sbench.store import accepted, artifacts, baselines, disk, following, index
+from k8sbench.store.artifacts import LogWriter, RunFolder
+from k8sbench.store.database import DATABASE, Database
+from k8sbench.store.group_index import GroupIndex
+from k8sbench.store.port import EVERY_RUN, RunFilter
+
+IDENTITY_FILE = "store.id"
+"""Keeps the identity of a store."""
+PROBE, PROBE_BYTES = "writable", 4096
+"""A file that is written to see whether there is room."""
+REINDEX = "Rebuild the index and list damaged runs: k8sbench store reindex"
+
+
+class SqlStore:
+    """Implements :class:`k8sbench.store.port.Store`, on a database of the present layout."""
+
+    def __init__(self, base: Database, root: Path) -> None:
+        self.database = base
+        self.root = root
+        """The folder that holds ``runs/``."""
+        self.where = base.shown
+        """The place, for people."""
+        self.absent = False
+        """True without a store; this one is empty and cannot be written."""
+        self.unreadable: dict[str, str] = {}
+        """Reason by run id for runs that could not be read."""
+        self.damaged_baselines: dict[str, str] = {}
+        """Reason by name for baselines that could not be read."""
+        self.claims = disk.FileClaims(root)
+        self._opened = self._inodes()
+
+    @property
+    def group_index(self) -> GroupIndex:
+        """The groups of the store."""
+        return GroupIndex(self.database)
+
+    @property
+    def identity(self) -> str:
+        """Id of the store on clusters, independent of host and path.
+
+        Lower-case letters and digits, drawn at its creation.
+        """
+        if self.absent:
+            return secrets.token_hex(8)
+        path = self.root / IDENTITY_FILE
+        with disk.locked(self.root), disk.translated(f"read {path}"):
+            if not path.exists():
+                disk.write_whole(path, f"{secrets.token_hex(8)}\n".encode())
+            identity = path.read_text(errors="replace").strip()
+        if re.fullmatch(r"[a-z0-9]+", identity) is None:
+            action = "Bring it back from a copy. Without it the store gets another identity."
+            raise StoreError(f"{path} does not hold the store's identity.", action)
+        return identity
+
+    def next_repeat(self, set_name: str, case_key: str) -> int:
+        """Return the first free repeat of a case in a set."""
+        with self.database.reading() as db:
+            taken = index.repeats(db, set_name, case_key)
+        return min(set(range(1, len(taken) + 2)) - taken)
+
+    def record(
+        self,
+        plan: RunPlan,
+        *,
+        at: float,
+        process: Process | None,
+        location: Location | None = None,
+        has_job: bool = False,
+    ) -> Run:
+        """Record a new run; ``has_job``: another store has submitted it."""
+        # A plan may come from a job's annotation: its names become a folder and labels.
+        checked_set_name(plan.set_name)
+        folder = self.run_folder(checked_run_id(plan.run_id))
+        run = Run(
+            plan=plan,
+            created_at=at,
+            process=process,
+            history=(artifacts.created(at),),
+            artifacts=str(folder.path),
+            location=location,
+        )
+        made = False
+        try:
+            with self.changing_folders() as db:
+                if index.has(db, plan.run_id):
+                    raise UsageError(
+                        f"There is a run {plan.run_id!r} already.",
+                        f"See: k8sbench status {plan.run_id}",
+                    )
+                if not has_job:
+                    index.check_repeat(db, run)
+                index.put(db, run)
+                # One without a run was left by a process that was killed before it was recorded.
+                if folder.holds_a_run:
+                    raise StoreError(
+                        f"There is a run in {folder.path} that the database does not know.",
+                        "Add it to the database with: k8sbench store reindex",
+                    )
+                made = not folder.path.exists()
+                folder.save(run)
+        except Exception:  # not an interrupt: it may come when all is done
+            if made:
+                shutil.rmtree(folder.path, ignore_errors=True)
+            raise
+        return run
+
+    def move(
+        self,
+        run_id: str,
+        transition: Transition,
+        *,
+        owes: Wish | None = None,
+        image: str | None = None,
+    ) -> Run:
+        """Add a transition and its companions; a final run stays unchanged."""
+        action = transition.action and _clean(transition.action)
+        transition = replace(transition, cause=_clean(transition.cause), action=action)
+
+        def moved(run: Run) -> Run:
+            if run.phase.final or run.history[-1] == transition:
+                return run
+            is_new = owes and run.wish(owes.kind) is None
+            return replace(
+                run,
+                history=(*run.history, transition),
+                wishes=(*run.wishes, owes) if owes and is_new else run.wishes,
+                image_digest=image or run.image_digest,
+            )
+
+        return self._change(run_id, moved)
+
+    def wish(self, run_id: str, wish: Wish) -> Run:
+        """Record a request in place of the previous one of its kind.
+
+        A final run is not cancelled any more.
+        """
+        wish = replace(wish, cause=_clean(wish.cause))
+        return self._change(run_id, lambda run: _wishing(run, wish.kind, wish))
+
+    def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
+        """Remove a fulfilled or refused request, if any."""
+        return self._change(run_id, lambda run: _wishing(run, kind))
+
+    def reopen(
+        self, plan: RunPlan, *, at: float, process: Process | None, location: Location | None
+    ) -> Run:
+        """Reopen a run whose job was not created, or an ended one whose training continues."""
+
+        def reopened(run: Run) -> Run:
+            if creation.may_be_submitted_again(run) or creation.waits_for_turn(run):
+                again = creation.again(at)
+            elif creation.keeps_checkpoints(run):
+                again = creation.continued(plan, run.attempt, at)
+            else:
+                raise StoreError(f"Run {run.run_id} is {run.phase}.", "Take another --run-id.")
+            return replace(
+                run,
+                plan=plan,
+                process=process,
+                location=location,
+                history=(*run.history, again),
+                wishes=(),
+                measurement=None,
+            )
+
+        return self._change(plan.run_id, reopened)
+
+    def measured(self, run_id: str, measurement: Measurement) -> Run:
+        """Keep the run's measurement, replacing an earlier one."""
+        return self._change(run_id, lambda run: replace(run, measurement=measurement))
+
+    def planned(self, run_id: str, plan: RunPlan) -> Run:
+        """Keep another plan of a run: that of an observed job is complete at its end."""
+        return self._change(run_id, lambda run: replace(run, plan=plan))
+
+    def _change(self, run_id: str, change: Callable[[Run], Run]) -> Run:
+        """Change a run, in its row and its folder."""
+        folder = self.run_folder(run_id)
+        with self.database.writing() as db:
+            run = self._one(db, run_id)
+            new = change(run)
+            after = replace(new, wishes=artifacts.pertinent(new.wishes, new.phase))
+            if after.case_key != run.case_key:
+                index.check_repeat(db, after)
+            index.put(db, after)
+            folder.save(new, run)
+        return after
+
+    def run(self, run_id: str) -> Run:
+        """The run, or :class:`NotFound` with the nearest ids."""
+        with self.database.reading() as db:
+            return self._one(db, run_id)
+
+    def runs(self, wanted: RunFilter, known: Mapping[str, Run] | None = None) -> list[Run]:
+        """Return the matching runs, oldest first; see also :attr:`unreadable`.
+
+        Those in ``known`` are not read.
+        """
+        with self.database.reading() as db:
+            run_ids = index.ids(db, wanted)
+        runs: list[Run] = []
+        for run_id in reversed(run_ids):
+            if wanted.limit is not None and len(runs) == wanted.limit:
+                break
+            run = (known or {}).get(run_id)
+            if run is None and wanted.wished and not self.run_folder(run_id).has_wishes:
+                continue
+            run = run or self.readable(run_id)
+            if run is not None and index.matches(run, wanted):
+                runs.append(run)
+        return runs[::-1]
+
+    def ids(self, wanted: RunFilter = EVERY_RUN) -> list[str]:
+        """Return the ids of the runs that match, oldest first, by the index alone.
+
+        A filter of states also gives runs that do not match.
+        """
+        with self.database.reading() as db:
+            return index.ids(db, wanted)
+
+    def folder(self, run_id: str) -> Path:
+        """The run's folder of artifacts."""
+        here = self.run_folder(run_id)
+        if not here.is_there:
+            self.run(run_id)  # raises: there is no such run, or it is damaged
+        return here.path
+
+    def last_written_at(self, run_id: str) -> float | None:
+        """Return when a file of the run was last written; None if unknown."""
+        with contextlib.suppress(OSError):
+            files = self.run_folder(run_id).path.rglob("*")
+            return max((one.lstat().st_mtime for one in files if one.exists()), default=None)
+        return None
+
+    def keep(self, run_id: str, name: str, text: str) -> None:
+        """Write one artifact whole, or not at all."""
+        RunFolder(self.folder(run_id)).write(name, text.encode("utf-8", "backslashreplace"))
+
+    def kept(self, run_id: str, name: str) -> bytes | None:
+        """Read one artifact; None without it."""
+        return disk.read(self.folder(run_id) / name)
+
+    def archive(self, run_id: str) -> LogWriter:
+        """Open the run's log files for appending."""
+        return LogWriter(self.folder(run_id))
+
+    def _log_begins(self, run_id: str) -> dict[str, int]:
+        """Return the start of the present attempt's logs, by replica, bytes."""
+        return RunFolder(self.folder(run_id)).read(artifacts.LOG_BEGINS, dict[str, int]) or {}
+
+    def log_marks(self, run_id: str) -> dict[str, LogMark]:
+        """Return the archive marks of the present attempt's logs, by replica."""
+        begins = self._log_begins(run_id)
+        marks = {
+            path.stem: artifacts.log_mark(path, begins.get(path.stem, 0))
+            for path in self.log_files(run_id)
+        }
+        return {replica: mark for replica, mark in marks.items() if mark is not None}
+
+    def begin_attempt(self, run_id: str) -> None:
+        """Record where the logs of a new attempt begin."""
+        with disk.translated(f"read the logs of run {run_id}"):
+            sizes = {path.stem: disk.whole_size(path) for path in self.log_files(run_id)}
+        self.keep(run_id, artifacts.LOG_BEGINS, msgspec.json.encode(sizes).decode() + "\n")
+
+    def log_files(self, run_id: str) -> list[Path]:
+        """Return the run's log files, master first, then workers by number."""
+        logs = self.folder(run_id) / artifacts.LOGS
+        with disk.translated(f"read {logs}"):
+            found = [path for path in logs.glob(f"*{artifacts.LOG_SUFFIX}") if path.is_file()]
+        return sorted(found, key=lambda path: rank_order(path.stem))
+
+    def save_baseline(self, baseline: Baseline, *, replace: bool = False) -> None:
+        """Store a baseline; an existing name is an error unless replaced."""
+        name = checked_set_name(baseline.name, "baseline")
+        with self.database.writing():
+            known = None if replace else baselines.read(self.root, name)
+            if known not in (None, baseline):
+                raise UsageError(
+                    f"There is a baseline {name!r} already.",
+                    "Choose another name, or replace it with --replace.",
+                )
+            disk.write_whole(baselines.path(self.root, name), artifacts.as_file(baseline))
+
+    def baselines(self) -> list[Baseline]:
+        """All readable baselines, by name; see also :attr:`damaged_baselines`."""
+        found = []
+        for name in baselines.names(self.root):
+            try:
+                found.append(baselines.read(self.root, name))
+            except StoreError as damage:
+                self.damaged_baselines[name] = str(damage)
+        return [baseline for baseline in found if baseline is not None]
+
+    def remove_baseline(self, name: str) -> None:
+        """Remove a baseline, even an unreadable one; raises :class:`NotFound`."""
+        with self.database.writing():
+            names = baselines.names(self.root)
+            if name not in names:
+                action = did_you_mean(name, names) + "k8sbench baseline list shows them."
+                raise NotFound(f"There is no baseline {name!r}.", action)
+            with disk.translated(f"remove the baseline {name}"):
+                baselines.path(self.root, name).unlink()
+
+    def accepted(self) -> tuple[AcceptedLevel, ...]:
+        """Return the accepted levels, one for each case."""
+        return accepted.read(self.root)
+
+    def accept(self, levels: Iterable[AcceptedLevel]) -> None:
+        """Accept levels of cases."""
+        with self.database.writing():
+            accepted.add(self.root, levels)
+
+    def _inodes(self) -> list[int]:
+        """Return the inodes of the folder and the index that the store's path names now."""
+        paths = (self.root, self.root / DATABASE)
+        return [path.stat().st_ino for path in paths if path.exists()]
+
+    def check_writable(self) -> None:
+        """Raise :class:`StoreError` if runs cannot be recorded now.
+
+        A store that was deleted or replaced since it was opened still takes rows, which nobody will
+        ever read.
+        """
+        with disk.translated(f"read the store {self.root}"):
+            is_same = self._inodes() == self._opened
+        if not is_same:
+            raise StoreError(
+                f"The store {self.root} was deleted or replaced since it was opened.",
+                "Bring its folder back from a copy.",
+            )
+        disk.write_whole(self.root / PROBE, bytes(PROBE_BYTES))
+        with self.database.writing():
+            pass
+
+    def close(self) -> None:
+        """Release all claims and close the database."""
+        self.claims.close()
+        self.database.close()
+
+    def __enter__(self) -> SqlStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def readable(self, run_id: str) -> Run | None:
+        """Read a run; None if it was just removed, or for one in :attr:`unreadable`."""
+        folder = self.run_folder(run_id)
+        try:
+            run = folder.run()
+        except StoreError as damage:
+            if folder.path.exists():
+                self.unreadable[run_id] = str(damage)
+            return None
+        self.unreadable.pop(run_id, None)
+        return run
+
+    def _one(self, db: sqlite3.Connection, run_id: str) -> Run:
+        run = self.readable(run_id) if index.has(db, run_id) else None
+        if run is not None:
+            return run
+        if run_id in self.unreadable:
+            raise StoreError(self.unreadable[run_id], REINDEX)
+        action = did_you_mean(run_id, index.ids(db, EVERY_RUN)) + "k8sbench list shows the runs."
+        raise NotFound(f"There is no run {run_id!r} in the store {self.where}.", action)
+
+    @contextlib.contextmanager
+    def changing_folders(self) -> Iterator[sqlite3.Connection]:
+        """Begin a transaction that makes or removes folders together with their rows."""
+        with self.database.writing() as db:
+            # What a killed process has left is indexed before it would pass for a change of ours.
+            if not following.is_current(db, self.root):
+                following.follow(db, self.root)
+            yield db
+            following.note(db, self.root)
+
+    def run_folder(self, run_id: str) -> RunFolder:
+        """Return the folder of a run's files, if they are here."""
+        return RunFolder(self.root / artifacts.RUNS / run_id)
+
+
+def _clean(text: str) -> str:
+    """Clean a quoted sentence for databases: no NUL, no half characters."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _wishing(run: Run, kind: str, *wishes: Wish) -> Run:
+    """Replace the request of a kind; a final run is not cancelled."""
+    others = tuple(wish for wish in run.wishes if wish.kind != kind)
+    return replace(run, wishes=artifacts.pertinent((*others, *wishes), run.phase))
