@@ -1,11 +1,11 @@
-"""The benchmarks of the catalog and of users' files."""
+"""The catalog entries of recorded runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from k8sbench.catalog.planning import LoadedSpec
+from k8sbench.catalog import loading
 from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.run_artifacts import BENCHMARK
@@ -13,45 +13,7 @@ from k8sbench.model.errors import BenchError
 from k8sbench.model.plan import RunPlan
 
 if TYPE_CHECKING:
-    from k8sbench.catalog.image import ListedImage
     from k8sbench.store.port import Store
-
-
-EVERY = "all"
-"""Stands for every built-in benchmark."""
-
-
-def load_all() -> list[LoadedSpec]:
-    """Return the built-in catalog."""
-    from k8sbench.catalog import files as catalog
-
-    return list(catalog.load_all())
-
-
-def names() -> list[str]:
-    """Return the names of the built-in benchmarks, without reading them."""
-    from k8sbench.catalog import files as catalog
-
-    return catalog.names()
-
-
-def load_one(name: str) -> LoadedSpec:
-    """Return one benchmark by its name, or by the path of its file."""
-    from k8sbench.catalog import files as catalog
-
-    return catalog.find(name)
-
-
-def load(name: str) -> list[LoadedSpec]:
-    """Return the benchmark of a name or a file's path; ``all``: every built-in one."""
-    return load_all() if name == EVERY else [load_one(name)]
-
-
-def images(spec: BenchmarkSpec) -> tuple[ListedImage, ...]:
-    """Return the images that the variants of a benchmark run in."""
-    from k8sbench.catalog import files as catalog
-
-    return tuple(catalog.image_table().list_images(spec))
 
 
 def spec_finder(store: Store, note: Note) -> Callable[[RunPlan], BenchmarkSpec | None]:
@@ -74,10 +36,10 @@ def spec_finder(store: Store, note: Note) -> Callable[[RunPlan], BenchmarkSpec |
 
 
 def _entry(plan: RunPlan, name: str, store: Store, note: Note) -> BenchmarkSpec | None:
-    from k8sbench.catalog import files as catalog
+    from k8sbench.catalog import spec_files
 
     try:
-        spec = load_one(name).spec
+        spec = loading.load_one(name).spec
         if spec.name == plan.benchmark:
             return spec
         why = f"it holds {spec.name}, not {plan.benchmark}."
@@ -85,7 +47,7 @@ def _entry(plan: RunPlan, name: str, store: Store, note: Note) -> BenchmarkSpec 
         why = error.message
     try:
         if copy := store.kept(plan.run_id, BENCHMARK):
-            return catalog.copied(copy, f"{plan.run_id}/{BENCHMARK}")
+            return spec_files.copied(copy, f"{plan.run_id}/{BENCHMARK}")
     except BenchError:
         pass  # a run of elsewhere: what is wrong with the file itself says more
     note(f"warning: the catalog entry {name} cannot be used: {why}")

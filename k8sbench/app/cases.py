@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from k8sbench.app import targets
-from k8sbench.app.benchmarks import load
 from k8sbench.catalog import choices
 from k8sbench.catalog.choices import Site
+from k8sbench.catalog.loading import load
 from k8sbench.catalog.planning import LoadedSpec, make_plan
 from k8sbench.lifecycle.context import Note, Reporter
 from k8sbench.lifecycle.planned_case import PlannedCase
@@ -43,12 +43,12 @@ def plan_cases(
         raise UsageError(
             "--variant names a variant of one benchmark.", "Name that benchmark, or leave it out."
         )
-    from k8sbench.catalog import files as catalog
+    from k8sbench.adapters import templates
     from k8sbench.render.manifest import manifests
 
-    trainers = catalog.trainer_sources()
-    templates = catalog.load_templates()
-    render = functools.partial(manifests, templates=templates, trainers=trainers)
+    trainers = templates.trainer_sources()
+    loaded_templates = templates.load_templates()
+    render = functools.partial(manifests, templates=loaded_templates, trainers=trainers)
     planned: list[PlannedCase] = []
     left_out: list[UsageError] = []
     for loaded in benchmarks:

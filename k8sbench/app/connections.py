@@ -287,13 +287,13 @@ def _objects(store: Store, run: Run, identity: JobIdentity) -> Sequence[Manifest
     # Imported when the first job is created.
     import yaml
 
-    from k8sbench.catalog import files as catalog
+    from k8sbench.adapters import templates
     from k8sbench.catalog import yaml_text
     from k8sbench.lifecycle.run_artifacts import MANIFEST
     from k8sbench.render.manifest import manifests, select_job_objects, to_yaml
     from k8sbench.render.trainer_sources import mounted
 
-    sources = catalog.trainer_sources()
+    sources = templates.trainer_sources()
     if (kept := store.kept(run.run_id, MANIFEST)) is not None:
         try:
             before = yaml_text.load_all(kept.decode())
@@ -304,8 +304,8 @@ def _objects(store: Store, run: Run, identity: JobIdentity) -> Sequence[Manifest
             identity = msgspec.structs.replace(identity, waits=True)
         if run.plan.trainers_digest != sources.digest:
             sources = mounted(before) or sources
-    templates = catalog.load_templates()
-    rendered = manifests(run.plan, identity, templates=templates, trainers=sources)
+    loaded = templates.load_templates()
+    rendered = manifests(run.plan, identity, templates=loaded, trainers=sources)
     store.keep(run.run_id, MANIFEST, to_yaml(select_job_objects(rendered)))
     return rendered
 

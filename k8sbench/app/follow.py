@@ -39,10 +39,11 @@ from k8sbench.model.errors import (
 )
 from k8sbench.model.kinds import replica_names
 from k8sbench.model.masking import Masking
+from k8sbench.model.replica_logs import LogLine
 from k8sbench.model.request import NO_OPTIONS, ClusterAccess, FollowOptions
 from k8sbench.model.run import Run, Wish, by_name
 from k8sbench.model.times import FILE_SECONDS
-from k8sbench.ports.cluster import JobEvent, LogLine
+from k8sbench.ports.cluster import JobEvent
 from k8sbench.report import group_words
 
 if TYPE_CHECKING:

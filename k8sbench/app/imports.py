@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from k8sbench.app import benchmarks, connections, results, stores
+from k8sbench.app import connections, results, stores
 from k8sbench.app.results import RunRows
-from k8sbench.catalog import choices, imported
+from k8sbench.catalog import choices, imported, loading
 from k8sbench.catalog.imported import LogOrigin, MeasuredLog
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.run_artifacts import BENCHMARK
@@ -55,8 +55,8 @@ def candidates(options: MeasureOptions) -> list[LogCandidate]:
     """List possible interpretations of a log, by the options and the catalog."""
     results.check_accepted(options.accept, of_groups=False)
     if options.benchmark is not None:
-        return expectation.candidates(options, [benchmarks.load_one(options.benchmark)])
-    return expectation.candidates(options, benchmarks.load_all() if options.family is None else [])
+        return expectation.candidates(options, [loading.load_one(options.benchmark)])
+    return expectation.candidates(options, loading.load_all() if options.family is None else [])
 
 
 def _find(
@@ -126,7 +126,7 @@ def explain_format(name: str, log: str) -> list[Row]:
     from k8sbench.reader.measuring import evidence
     from k8sbench.report import explanation
 
-    spec = benchmarks.load_one(name).spec
+    spec = loading.load_one(name).spec
     formats = declared.formats(spec)
     if not formats:
         families = ", ".join(sorted({str(each.log) for each in spec.variants}))
@@ -149,7 +149,7 @@ def _silent(_: str) -> None:
 
 def declare(logs: Sequence[str], options: MeasureOptions, note: Note = _silent) -> str:
     """Write a first benchmark file for logs of an unknown format."""
-    from k8sbench.catalog import files as catalog
+    from k8sbench.adapters import templates
     from k8sbench.reader import guessing, log_files, reading
 
     sources = log_files.opened(log_files.names(logs, log_files.find(logs)))
@@ -171,7 +171,7 @@ def declare(logs: Sequence[str], options: MeasureOptions, note: Note = _silent) 
         )
     if known:
         note(known)
-    template = string.Template((catalog.PACKAGE / "first-benchmark.yaml").read_text())
+    template = string.Template((templates.PACKAGE / "first-benchmark.yaml").read_text())
     return template.substitute(guessed)
 
 
@@ -214,6 +214,7 @@ def import_logs(
     ``skip_unreadable`` logs that cannot be measured are left out, instead of all. ``set_name`` is
     a new one, and ``where`` the default store, where it is None.
     """
+    from k8sbench.reader import log_files
     from k8sbench.store import artifacts, exchange
 
     if replace and set_name is None:
@@ -233,7 +234,7 @@ def import_logs(
             folder = incoming / f"import-{number}"
             first = next(iter(names))
             try:
-                files = exchange.copied(folder, names)
+                files = exchange.copied(folder, log_files.opened(names))
                 at = {str(folder / file.kept_as): file.name for file in files}
                 said = imported.from_name(first) if from_names else {}
                 log = _measured(at, first, possible, options, said)

@@ -197,7 +197,7 @@ class StoredGroups:
 
 
 class GivenRuns:
-    """Implements :class:`k8sbench.store.group_port.ServedGroups` with runs that were read already."""
+    """Implements :class:`.ServedGroups` with runs that were read already."""
 
     def __init__(self, runs: Iterable[Run] = ()) -> None:
         self._runs: defaultdict[str, list[Run]] = defaultdict(list)

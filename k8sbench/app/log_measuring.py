@@ -104,10 +104,11 @@ def _measure(batch: Sequence[_Waiting]) -> None:
 
 def _measured(text: bytes) -> bytes:
     """Measure tasks; returns of each what was found, or the parts of an :class:`InputError`."""
-    from k8sbench.app import benchmarks, imports
+    from k8sbench.app import imports
+    from k8sbench.catalog import loading
 
     found: list[object] = []
-    loaded = benchmarks.load_all()
+    loaded = loading.load_all()
     for task in decoder(list[Task]).decode(text):
         try:
             candidates = expectation.candidates(task.options, loaded)

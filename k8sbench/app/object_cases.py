@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import benchmarks, cases, targets
+from k8sbench.app import cases, targets
 from k8sbench.app.targets import RunTarget
+from k8sbench.catalog import loading
 from k8sbench.catalog.training import claims
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.planned_case import PlannedCase
@@ -52,10 +53,12 @@ def plan_object(
 
 def own_pool(benchmark: Benchmark) -> NodePool | None:
     """Return the pool that an object brings along; None without one."""
-    from k8sbench.catalog import files as catalog
+    from k8sbench.catalog import pool_files
 
     given = benchmark.spec.pool
-    return None if given is None else catalog.given_pool(given, f"Benchmark {benchmark.name}: pool")
+    return (
+        None if given is None else pool_files.given_pool(given, f"Benchmark {benchmark.name}: pool")
+    )
 
 
 def plan_on(
@@ -113,7 +116,7 @@ def _specs(benchmark: Benchmark) -> list[LoadedSpec]:
     spec = benchmark.spec
     if spec.file is None:
         assert spec.benchmark is not None
-        return benchmarks.load(spec.benchmark)
-    from k8sbench.catalog import files as files
+        return loading.load(spec.benchmark)
+    from k8sbench.catalog import spec_files
 
-    return [files.given(spec.file, f"Benchmark {benchmark.name}")]
+    return [spec_files.given(spec.file, f"Benchmark {benchmark.name}")]

@@ -12,6 +12,6 @@ def init_template() -> str:
 
 def crd() -> str:
     """Return the text of the CRD of ``Benchmark``."""
-    from k8sbench.catalog import files as catalog
+    from k8sbench.catalog import packaged
 
-    return catalog.crd()
+    return packaged.crd()

@@ -14,7 +14,7 @@ from k8sbench.model.request import ClusterAccess
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
-    from k8sbench.catalog.files import LoadedPools, PublishedPools
+    from k8sbench.catalog.pool_files import LoadedPools, PublishedPools
 
 
 def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, str | None]:
@@ -24,9 +24,9 @@ def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, s
     named cluster must answer; raises :class:`BenchError`.
     """
     if not connections.configured(access):
-        from k8sbench.catalog import files as catalog
+        from k8sbench.catalog import pool_files
 
-        return catalog.load_pools(file), None
+        return pool_files.load_pools(file), None
     return read_pools(
         file,
         lambda: contextlib.closing(connections.connect(access)),
@@ -47,7 +47,7 @@ def read_pools(
     Unless the cluster ``is_needed`` it need not answer.
     """
     from k8sbench.adapters.kubernetes import listing
-    from k8sbench.catalog import files as catalog
+    from k8sbench.catalog import pool_files
 
     unread = []
 
@@ -62,7 +62,7 @@ def read_pools(
             unread.append(error.message)
             return None
 
-    return catalog.load_pools(file, published=published), unread[0] if unread else None
+    return pool_files.load_pools(file, published=published), unread[0] if unread else None
 
 
 def proposed_pools(access: ClusterAccess) -> str:

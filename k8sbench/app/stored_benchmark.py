@@ -21,7 +21,7 @@ from k8sbench.model.benchmark_object import LONGEST_NAME, Benchmark
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.stored_object import ObjectPlace, PrivateOptions
-from k8sbench.ports import Clock
+from k8sbench.model.times import Clock
 
 if TYPE_CHECKING:
     from k8sbench.store.benchmark_objects import StoredObjects

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.app import (
-    benchmarks,
     cases,
     connections,
     objects,
@@ -23,6 +22,7 @@ from k8sbench.app.connections import new_set_name
 from k8sbench.app.objects import Created
 from k8sbench.app.submission import Submission
 from k8sbench.app.targets import RunTarget
+from k8sbench.catalog import loading
 from k8sbench.catalog.planning import describe
 from k8sbench.lifecycle import collecting, set_runs, submitting
 from k8sbench.lifecycle.context import Agree, Note, Reporter, RunContext
@@ -102,7 +102,7 @@ def submit(
     ``agree`` asks the user for consent, if there is a terminal. Raises :class:`Interrupted` at a
     stop request before all runs are closed.
     """
-    chosen = benchmarks.load(request.benchmark)
+    chosen = loading.load(request.benchmark)
     check_names(request)
     target = targets.choose_target(request)
     # Every case is planned and rendered before the first one starts: a mistake in the last of

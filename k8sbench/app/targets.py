@@ -17,7 +17,7 @@ from k8sbench.model.request import SubmitRequest
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
-    from k8sbench.catalog.files import LoadedPools
+    from k8sbench.catalog.pool_files import LoadedPools
     from k8sbench.model.pool import NodePool
 
 
@@ -80,9 +80,9 @@ def choose_site(request: SubmitRequest) -> Site:
     """Choose what ``render`` renders for: a pool of a cluster, unless ``--backend local``."""
     if request.backend == "local":
         return _here(None, request).site
-    from k8sbench.catalog import files as catalog
+    from k8sbench.catalog import pool_files
 
-    return _site(catalog.load_pools(request.pools_file), request)
+    return _site(pool_files.load_pools(request.pools_file), request)
 
 
 def target_on_cluster(api: Api, request: SubmitRequest, pool: NodePool | None = None) -> RunTarget:
@@ -133,11 +133,11 @@ def _here(reason: str | None, request: SubmitRequest) -> RunTarget:
 
 
 def _site(loaded: LoadedPools, request: SubmitRequest) -> Site:
-    from k8sbench.catalog import files as catalog
+    from k8sbench.catalog import packaged
 
     return Site(
         backend="kubernetes",
         pool=loaded.pool(request.node_pool),
-        images=catalog.image_table(),
+        images=packaged.image_table(),
         job_kind=kinds.WORDS.get(request.job_kind),
     )

@@ -2,7 +2,7 @@
 
 A framework's build has machine code for some compute capabilities. On any other GPU it starts,
 finds the device, and fails at its first kernel: minutes into a job, with a message that names
-neither. The table ``k8sbench/images.yaml`` tells this before the job starts.
+neither. The table ``k8sbench/catalog/images.yaml`` tells this before the job starts.
 
 There is no warning for images outside the table: a user's own image, a newer GPU, a build that was
 not inspected.

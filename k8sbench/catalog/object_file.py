@@ -7,8 +7,7 @@ from typing import Any
 
 import yaml
 
-from k8sbench.catalog import files as catalog
-from k8sbench.catalog import strict_yaml, yaml_text
+from k8sbench.catalog import packaged, strict_yaml, yaml_text
 from k8sbench.model.errors import InputError
 
 STDIN = "-"
@@ -34,7 +33,7 @@ def read(file: str) -> list[dict[str, Any]]:
     asked = [one for document in documents for one in _items(document)]
     if not asked:
         raise InputError("holds no Benchmark.", "Is it the right file?", file=where)
-    schema = catalog.object_schema()
+    schema = packaged.object_schema()
     return [schema.checked(one) for one in asked]
 
 

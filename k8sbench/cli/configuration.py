@@ -146,9 +146,9 @@ class BenchmarkPath(click.Path):
         """Return the names that begin so, or ask for files where none does."""
         from click.shell_completion import CompletionItem
 
-        from k8sbench.app import benchmarks
+        from k8sbench.catalog import loading
 
-        names = [name for name in benchmarks.names() if name.startswith(incomplete)]
+        names = [name for name in loading.names() if name.startswith(incomplete)]
         return [*map(CompletionItem, names)] or super().shell_complete(ctx, param, incomplete)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import Progress
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.ports import Clock
+from k8sbench.model.times import Clock
 
 CAUSES = {
     signal.SIGINT: "Interrupted (Ctrl-C)",

@@ -18,7 +18,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Location, Process, Run
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import Clock
+from k8sbench.model.times import Clock
 from k8sbench.ports.cluster import Cluster, JobEvent, Manifest
 from k8sbench.ports.metrics import MetricSource
 from k8sbench.store.port import Store

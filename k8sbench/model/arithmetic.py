@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from k8sbench.catalog.spec import Fingerprint
+from k8sbench.model.fingerprint import Fingerprint
 from k8sbench.model.group import Figure, Group
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan

@@ -124,3 +124,41 @@ def framework_in_results(log: str | LogFormat, framework: str) -> str:
     """Return a log's framework in results, else that of its job."""
     own = log.framework if isinstance(log, LogFormat) else None
     return own or framework
+
+
+FAMILY_NAMES = (
+    "k8sbench",
+    "mmseg",
+    "mmengine",
+    "paddleseg",
+    "paddleclas",
+    "paddlevideo",
+    "dle-resnet50",
+    "tsm",
+    "plsc",
+    "arcface-torch",
+    "timm",
+    "hf-trainer",
+    "megatron",
+    "nemo",
+    "torchtitan",
+    "nanogpt",
+    "nanochat",
+    "llm.c",
+    "modded-nanogpt",
+    "torchtune",
+    "olmo",
+    "maxtext",
+    "llama-factory",
+    "paddlenlp",
+    "deepspeed",
+    "mlperf",
+    "torchvision",
+    "detectron2",
+    "lerobot",
+    "hugectr",
+)
+"""Names of the built-in log formats.
+
+In detection order; our own first, whose start line decides.
+"""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from k8sbench.catalog.spec import Fingerprint
+from k8sbench.model.fingerprint import Fingerprint
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.pool import NodePool
 from k8sbench.model.program import SecretKey

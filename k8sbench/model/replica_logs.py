@@ -1,6 +1,38 @@
-"""Names of the logs of a job's replicas, in a run's folder."""
+"""The logs of a job's replicas: their lines, their positions, and their names in a run's folder."""
 
 from __future__ import annotations
+
+import msgspec
+
+
+class LogLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of one replica's output."""
+
+    replica: str
+    """``master-0``, ``worker-1``."""
+    at: float
+    """Unix seconds at which it was received."""
+    text: str
+    """Text of the line without the line end."""
+
+
+class LogMark(msgspec.Struct, frozen=True):
+    """Position in a replica's log up to which it is archived.
+
+    The last archived lines identify the position. Time stamps are kept to the microsecond. Several
+    lines may have the same stamp, and a line may have an earlier stamp than the line before: two
+    threads print, or the node's clock was set back.
+    """
+
+    at: float
+    """Time stamp of the last line, Unix seconds."""
+    lines: int
+    """Number of adjacent lines with this stamp at the archive's end."""
+    texts: bytes = b""
+    """CRC-32 of the last lines' texts, four bytes each, newest last.
+
+    At most 64 lines. Empty: unknown, and the stamp alone counts.
+    """
 
 
 def log_name(replica: str, *, pod: int = 1, restarts: int = 0) -> str:

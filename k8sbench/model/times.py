@@ -8,10 +8,13 @@ from __future__ import annotations
 import datetime
 import math
 import re
+from collections.abc import Callable
 
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plain_text import ABSENT
 
+Clock = Callable[[], float]
+"""The port for the time: Unix seconds."""
 LOOK_SECONDS = 0.25
 """Polling interval of this process's own state.
 

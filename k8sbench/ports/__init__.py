@@ -4,10 +4,3 @@
 Calls are synchronous and streams are iterators. Unit tests replace ports by fakes, and nothing
 else.
 """
-
-from __future__ import annotations
-
-from collections.abc import Callable
-
-Clock = Callable[[], float]
-"""The port for the time: Unix seconds."""

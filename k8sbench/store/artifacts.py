@@ -36,9 +36,8 @@ from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Moment, Phase, Transition
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.replica_logs import replica_of_log
+from k8sbench.model.replica_logs import LogLine, LogMark, replica_of_log
 from k8sbench.model.run import Location, Process, Run, Wish
-from k8sbench.ports.cluster import LogLine, LogMark
 from k8sbench.store import disk
 from k8sbench.store.lines import MARKED_BYTES, digest
 

@@ -17,14 +17,14 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.catalog import files as catalog
+from k8sbench.catalog import packaged
 from k8sbench.model import benchmark_object, times
 from k8sbench.model.benchmark_object import Benchmark, StatusEvent
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.identity import RUN_ID
 from k8sbench.model.plan import STORED
 from k8sbench.model.stored_object import ObjectPlace, PrivateOptions, StoredObject, StoredStatus
-from k8sbench.ports import Clock
+from k8sbench.model.times import Clock
 from k8sbench.store import artifacts, disk
 
 FOLDER = "benchmarks"
@@ -136,7 +136,7 @@ class StoredObjects:
         Raises :class:`UsageError` where the API server would refuse it or the name is another
         object's, and :class:`StoreError`.
         """
-        wanted = catalog.object_schema().checked(asked)
+        wanted = packaged.object_schema().checked(asked)
         name = wanted["metadata"]["name"]
         with self._changing():
             found = self.find(name)
@@ -180,7 +180,7 @@ class StoredObjects:
             spec = merge(stored.object["spec"], decide(current))
             if spec == stored.object["spec"]:
                 return current
-            catalog.object_schema().checked({**stored.object, "spec": spec}, stored.object["spec"])
+            packaged.object_schema().checked({**stored.object, "spec": spec}, stored.object["spec"])
             changed = msgspec.structs.replace(stored, object=_next(stored.object, spec))
             benchmark = self._understood(changed, status)
             self._save(changed)

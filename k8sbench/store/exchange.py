@@ -28,10 +28,10 @@ import re
 import shutil
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Self
+from typing import BinaryIO, NamedTuple, Protocol, Self
 
 import msgspec
 
@@ -40,7 +40,6 @@ from k8sbench.model.identity import checked_set_name
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plan import Backend
 from k8sbench.model.run import Run
-from k8sbench.reader.log_files import LogFile
 from k8sbench.store import artifacts, disk, following, index
 from k8sbench.store.artifacts import LOG_SUFFIX, LOGS, RunFolder
 from k8sbench.store.port import RunFilter
@@ -424,15 +423,25 @@ class ImportRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of the runs in whose place the run came."""
 
 
-def copied(folder: Path, logs: Mapping[str, str | None]) -> tuple[ImportedFile, ...]:
-    """Copy the logs of one run, by path and name, unpacked.
+class UnpackedLog(Protocol):
+    """A log of any place and form."""
+
+    @property
+    def name(self) -> str:
+        """Name in rows and messages."""
+
+    def unpacked(self) -> Iterator[bytes]:
+        """Yield the log's bytes; raises :class:`~k8sbench.model.errors.InputError`."""
+
+
+def copied(folder: Path, logs: Iterable[UnpackedLog]) -> tuple[ImportedFile, ...]:
+    """Copy the logs of one run, unpacked.
 
     ``folder`` is one of :func:`unpacking`, until the run is put in its place. Raises
     :class:`~k8sbench.model.errors.InputError` for an unreadable log.
     """
     found = []
-    for number, (path, name) in enumerate(logs.items()):
-        log = LogFile(path, name)
+    for number, log in enumerate(logs):
         kept_as = f"{LOGS}/log-{number}{LOG_SUFFIX}"
         # The copy is measured, because standard input can be read only once.
         with disk.translated(f"copy to {folder}"):

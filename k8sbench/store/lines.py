@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from k8sbench.ports.cluster import LogMark
+from k8sbench.model.replica_logs import LogMark
 
 LIMIT = 256 * 1024
 """Maximum length of a line, bytes; longer ones are cut and marked.

@@ -11,8 +11,8 @@ import msgspec
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Moment, Phase, Transition
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.replica_logs import LogLine, LogMark
 from k8sbench.model.run import Baseline, Location, Process, Run, Wish
-from k8sbench.ports.cluster import LogLine, LogMark
 
 
 class LogArchive(Protocol):

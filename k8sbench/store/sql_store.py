@@ -29,9 +29,9 @@ from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Transition
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.replica_logs import LogMark
 from k8sbench.model.run import Baseline, Location, Process, Run, Wish
 from k8sbench.model.series import AcceptedLevel
-from k8sbench.ports.cluster import LogMark
 from k8sbench.store import accepted, artifacts, baselines, disk, following, index
 from k8sbench.store.artifacts import LogWriter, RunFolder
 from k8sbench.store.database import DATABASE, Database

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from k8sbench.catalog import files as catalog
+from k8sbench.catalog import spec_files
 from k8sbench.cli.main import main
 from k8sbench.render.manifest import to_yaml
 from tests.harness.cluster.namespace import Namespace, events_of
@@ -57,7 +57,7 @@ def gpus_of(pod: dict[str, Any]) -> int:
 
 def test_every_case_passes_validation_and_webhook(namespace: Namespace, render: Render) -> None:
     texts, jobs = [], 0
-    for loaded in catalog.load_all():
+    for loaded in spec_files.load_all():
         for variant in loaded.spec.variants:
             which = (loaded.spec.name, "--framework", variant.framework, "--variant", variant.name)
             has_image = variant.upstream is not None and variant.upstream.image

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from k8sbench.adapters import processes
 from k8sbench.model.phase import Phase
-from k8sbench.ports.cluster import LogLine
+from k8sbench.model.replica_logs import LogLine
 from k8sbench.store import disk
 from k8sbench.store.artifacts import RunFolder
 from k8sbench.store.opening import open_store

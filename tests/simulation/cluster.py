@@ -34,9 +34,10 @@ from k8sbench.model.phase import (
     Transition,
 )
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.replica_logs import LogLine, LogMark
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
-from k8sbench.ports.cluster import FoundJob, JobEvent, LogLine, LogMark, Manifest
+from k8sbench.ports.cluster import FoundJob, JobEvent, Manifest
 from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.store import Disk
 from tests.simulation.world import BEGIN, Process, World

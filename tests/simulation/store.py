@@ -18,9 +18,9 @@ from k8sbench.model.identity import case_key
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.replica_logs import LogLine, LogMark
 from k8sbench.model.run import Baseline, Location, Run, Wish
 from k8sbench.model.run import Process as FollowingProcess
-from k8sbench.ports.cluster import LogLine, LogMark
 from k8sbench.store.port import RunFilter
 from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.world import Process, World

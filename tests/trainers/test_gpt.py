@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from k8sbench.catalog import files as catalog
+from k8sbench.catalog import spec_files
 from k8sbench.trainers import check_data, gpt
 from k8sbench.trainers.data import sample_sets, tokens
 from k8sbench.trainers.parts.samples import BrokenSample, DataError
@@ -198,7 +198,7 @@ def test_the_models_size_is_the_published_one_and_the_catalogs(
     with torch.device("meta"):
         model = GPT2(layers, heads)
     counts = {key: each.numel() for key, each in model.named_parameters()}
-    known = next(v for v in catalog.find("gpt").spec.variants if v.name == variant).fingerprint
+    known = next(v for v in spec_files.find("gpt").spec.variants if v.name == variant).fingerprint
     assert known is not None
     assert known.position_gmac is not None
     assert (sum(counts.values()), known.parameters) == (parameters, parameters)

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from k8sbench import trainers
+from k8sbench.adapters import templates
 from k8sbench.adapters.kubernetes import kinds
-from k8sbench.catalog import files as catalog
 from k8sbench.diagnose.job import state
 from k8sbench.diagnose.preflight.facts import permissions
 from k8sbench.model import identity, job_kind, operators
@@ -52,7 +52,7 @@ def test_its_state_is_read_from_its_own_conditions(demo: JobKind) -> None:
 def test_it_has_its_path_and_its_permissions(demo: JobKind) -> None:
     wanted = "/apis/demo.example.org/v1alpha1/namespaces/n/demojobs/j"
     assert kinds.path("DemoJob", "n", "j") == wanted
-    documents = yaml.safe_load_all(manifest.role(catalog.load_templates()))
+    documents = yaml.safe_load_all(manifest.role(templates.load_templates()))
     asked = [each for each in permissions(documents) if each.resource == "demojobs"]
     assert [(each.group, each.verb) for each in asked] == [
         ("demo.example.org", "get"),
@@ -126,9 +126,9 @@ def test_every_framework_has_one_default_kind() -> None:
 
 
 def test_the_rules_file_is_what_the_kinds_make_of_its_template() -> None:
-    """Write it anew with ``manifest.role(catalog.load_templates())``."""
+    """Write it anew with ``manifest.role(templates.load_templates())``."""
     written = packaged.ROLE.read_text()
-    assert written == manifest.role(catalog.load_templates())
+    assert written == manifest.role(templates.load_templates())
 
 
 NAMES = re.compile(
@@ -165,5 +165,5 @@ def test_nothing_else_knows_a_kind_by_name() -> None:
     assert found == {}
     own = {kind.template for kind in KINDS.values() if kind.runtime is not None}
     own |= {kind.runtime.template for kind in KINDS.values() if kind.runtime is not None}
-    for name, text in catalog.template_texts().items():
+    for name, text in templates.template_texts().items():
         assert name in own or not NAMES.search(text)

@@ -38,8 +38,9 @@ from k8sbench.adapters.kubernetes.watching.reflector import Watches
 from k8sbench.model.errors import BenchError, UsageError
 from k8sbench.model.kube import JobOwner, KubeObject, Ownership
 from k8sbench.model.phase import WAIT_TIMEOUT, Phase, Transition
+from k8sbench.model.replica_logs import LogLine, LogMark
 from k8sbench.model.run import Run
-from k8sbench.ports.cluster import FoundJob, JobEvent, KnownPods, LogLine, LogMark, Manifest
+from k8sbench.ports.cluster import FoundJob, JobEvent, KnownPods, Manifest
 from k8sbench.render.trainer_sources import mounted_by
 from k8sbench.threads import Threads, internal
 

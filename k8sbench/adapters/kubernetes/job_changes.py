@@ -24,12 +24,12 @@ import msgspec
 import urllib3
 
 from k8sbench import limits
+from k8sbench.adapters import templates
 from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.ownership import Change
 from k8sbench.adapters.kubernetes.watch_events import ObjectChanged
-from k8sbench.catalog import files as catalog
 from k8sbench.diagnose.job import refusals
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, kept_by
 from k8sbench.model import creation, times
@@ -482,7 +482,7 @@ def provide_trainers(api: Api, name: str) -> None:
 
 
 def _trainers(namespace: str, name: str) -> Manifest:
-    here = catalog.trainer_sources()
+    here = templates.trainer_sources()
     if here.config_map_name != name:
         raise UsageError(
             f"The ConfigMap {name} in namespace {namespace} is gone, and this k8sbench has other "

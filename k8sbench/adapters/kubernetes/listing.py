@@ -11,7 +11,7 @@ import msgspec
 from k8sbench.adapters.kubernetes import kinds, ownership
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.catalog.files import PublishedPools
+from k8sbench.catalog.pool_files import PublishedPools
 from k8sbench.diagnose.job import state
 from k8sbench.json_decoders import decoder
 from k8sbench.model.errors import UsageError

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from k8sbench.adapters import templates
 from k8sbench.adapters.kubernetes import (
     benchmark_objects,
     job_changes,
@@ -25,7 +26,6 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import OBSERVER, ROLE, ApiFault, Tolerated
 from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Way
-from k8sbench.catalog import files as catalog
 from k8sbench.catalog.training import claims
 from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import (
@@ -238,7 +238,7 @@ def _serving(api: Api) -> ServingOperator | Unknown | None:
 
 
 def _access(api: Api, *, operated: bool) -> Mapping[Permission, bool]:
-    role = manifest.role(catalog.load_templates(), operated=operated)
+    role = manifest.role(templates.load_templates(), operated=operated)
     return _allowed(api, tuple(permissions(yaml.safe_load_all(role))))
 
 

@@ -31,9 +31,10 @@ from k8sbench.model.errors import EarlierAttempt, JobFailed, NotFound, UsageErro
 from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import CPU_POOL
+from k8sbench.model.replica_logs import LogMark
 from k8sbench.model.run import Run
 from k8sbench.model.times import SAVE_SECONDS
-from k8sbench.ports.cluster import Cluster, JobEvent, LogMark, Manifest
+from k8sbench.ports.cluster import Cluster, JobEvent, Manifest
 from k8sbench.store import disk
 
 MOUNTS = "mounts"

@@ -25,7 +25,8 @@ from k8sbench.diagnose.job import exits
 from k8sbench.model.clock_note import ClockWatch
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plain_text import counted
-from k8sbench.ports.cluster import JobEvent, LogLine
+from k8sbench.model.replica_logs import LogLine
+from k8sbench.ports.cluster import JobEvent
 from k8sbench.store.lines import LineSplitter
 
 ENDED = ("k8sbench ended before the job did.", "k8sbench-ended")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from k8sbench.app import benchmarks, data_sets
+from k8sbench.app import data_sets
+from k8sbench.catalog import loading
 from k8sbench.catalog.published import Published
 from k8sbench.catalog.spec import BenchmarkSpec, Variant
 from k8sbench.catalog.training import DATA_SETS, data_set
@@ -68,13 +69,13 @@ def command(benchmark: str | None, output_format: str) -> None:
     shows a file of your own; docs/catalog.md says how to write one.
     """
     if benchmark is None:
-        every = benchmarks.load_all()
+        every = loading.load_all()
         documents = map(_document, every)
         names = [loaded.spec.name for loaded in every]
         rows = [row for loaded in every for row in _rows(loaded)]
         output.write_items(output_format, COLUMNS, rows, [*documents], names)
         return
-    loaded = benchmarks.load_one(benchmark)
+    loaded = loading.load_one(benchmark)
     if output_format == "table":
         _one(loaded)
     else:
@@ -86,13 +87,13 @@ def _document(loaded: LoadedSpec) -> dict[str, Any]:
         "schema": SCHEMA,
         "source": loaded.source,
         "digest": loaded.digest,
-        "images": benchmarks.images(loaded.spec),
+        "images": loading.images(loaded.spec),
         "benchmark": loaded.spec,
     }
 
 
 def _rows(loaded: LoadedSpec) -> Iterator[Row]:
-    images = benchmarks.images(loaded.spec)
+    images = loading.images(loaded.spec)
     for framework in loaded.spec.frameworks:
         own = [image for image in images if image.framework == framework]
         yield from ((loaded, framework, image) for image in own or (None,))

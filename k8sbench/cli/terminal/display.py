@@ -28,7 +28,7 @@ from k8sbench.model.masking import masked
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
 from k8sbench.model.run import Run
-from k8sbench.ports import Clock
+from k8sbench.model.times import Clock
 from k8sbench.report.tables import Column, plain_table
 
 DRAWINGS_PER_SECOND = 4.0

@@ -15,9 +15,10 @@ from k8sbench.diagnose.job import exits
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.phase import RESTARTING, Phase
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.replica_logs import LogLine
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Evaluation, Item, Record
-from k8sbench.ports.cluster import JobEvent, LogLine
+from k8sbench.ports.cluster import JobEvent
 from k8sbench.reader.family import Family, LineReader
 from k8sbench.reader.lines import pieces
 

@@ -25,7 +25,7 @@ from k8sbench.model.plain_text import ABSENT, clean, clean_lines
 from k8sbench.model.plan import SMOKE_MARK, RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
-from k8sbench.ports import Clock
+from k8sbench.model.times import Clock
 from k8sbench.ports.cluster import JobEvent
 from k8sbench.report import formats, group_words
 

@@ -16,13 +16,13 @@ from k8sbench.catalog import choices
 from k8sbench.catalog.imported import Shape
 from k8sbench.catalog.planning import LoadedSpec
 from k8sbench.catalog.published import Accuracy
-from k8sbench.catalog.spec import BenchmarkSpec, Fingerprint, Variant
+from k8sbench.catalog.spec import BenchmarkSpec, Variant
 from k8sbench.model.errors import UsageError, did_you_mean
-from k8sbench.model.log_format import LogFormat, framework_in_results
+from k8sbench.model.fingerprint import Fingerprint
+from k8sbench.model.log_format import FAMILY_NAMES, LogFormat, framework_in_results
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import ACCEPT_FLAG, LONGEST, Flag
 from k8sbench.model.spec_values import Framework, Precision
-from k8sbench.reader.families import NAMES
 
 AUTO = "auto"
 """The log family that is recognised by the log's lines."""
@@ -236,8 +236,11 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
                 "Give --benchmark NAME, or --format FAMILY for logs without a benchmark, or"
                 " neither: each log's family and benchmark are then recognised.",
             )
-        if self.family not in {None, AUTO, *NAMES}:
-            hint = did_you_mean(str(self.family), NAMES) + f"Families: {', '.join(NAMES)}."
+        if self.family not in {None, AUTO, *FAMILY_NAMES}:
+            hint = (
+                did_you_mean(str(self.family), FAMILY_NAMES)
+                + f"Families: {', '.join(FAMILY_NAMES)}."
+            )
             raise UsageError(f"There is no log family {self.family!r}.", hint)
         if self.variant is not None and self.benchmark is None:
             raise UsageError("--variant is one of a benchmark.", "Give --benchmark as well.")
@@ -276,7 +279,7 @@ LOG_FLAGS: Mapping[str, Flag] = {
     ),
     "family": Flag(
         "Log family, without a benchmark and so without a plan to compare with:"
-        f" {', '.join(NAMES)}, or {AUTO}: recognised in each log.",
+        f" {', '.join(FAMILY_NAMES)}, or {AUTO}: recognised in each log.",
         "FAMILY",
         names=("--format",),
     ),
@@ -341,7 +344,7 @@ def candidates(options: MeasureOptions, benchmarks: Sequence[LoadedSpec]) -> lis
     found: list[LogCandidate] = []
     if options.benchmark is None:
         framework = options.framework
-        for family in NAMES if options.family in {AUTO, None} else [str(options.family)]:
+        for family in FAMILY_NAMES if options.family in {AUTO, None} else [str(options.family)]:
             plain = Expectation(format=family, framework=framework, by_user=True, **given)
             found.append(LogCandidate(plain))
         given["if_stated"] = True

@@ -11,17 +11,18 @@ from typing import Any
 
 import pytest
 
+from k8sbench.adapters import templates
 from k8sbench.adapters.kubernetes.client.connection import connect
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
-from k8sbench.catalog import files as catalog
 from k8sbench.limits import Limits
 from k8sbench.model.job_kind import JobKind
 from k8sbench.model.kinds import PYTORCH_JOB, kind_of
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import NodePool, Toleration
+from k8sbench.model.replica_logs import LogLine
 from k8sbench.model.run import Run
-from k8sbench.ports.cluster import JobEvent, LogLine
+from k8sbench.ports.cluster import JobEvent
 from k8sbench.render.manifest import manifests
 from tests.harness.cluster.limits import SECONDS, shorten
 from tests.harness.cluster.nodes import RUN_FOR
@@ -38,7 +39,7 @@ POOL = NodePool(
     shm="64Mi",
 )
 FOLDER = Path("unused")
-TRAINERS = catalog.trainer_sources()
+TRAINERS = templates.trainer_sources()
 
 
 def plan(case: str = "2x1", of: JobKind = PYTORCH_JOB, **changes: Any) -> RunPlan:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import pytest
 
 from k8sbench import trainers
-from k8sbench.catalog import files as catalog
+from k8sbench.catalog import spec_files
 from k8sbench.catalog.spec import BenchmarkSpec, Variant
 from k8sbench.trainers.parts import settings
 from tests.unit.images import dockerfiles
@@ -19,7 +19,7 @@ from tests.unit.presence import present
 
 
 def spec(name: str) -> BenchmarkSpec:
-    return catalog.find(name).spec
+    return spec_files.find(name).spec
 
 
 def variant(benchmark: str, name: str) -> Variant:
@@ -27,7 +27,7 @@ def variant(benchmark: str, name: str) -> Variant:
 
 
 def every_variant() -> Iterator[tuple[str, Variant]]:
-    for found in catalog.load_all():
+    for found in spec_files.load_all():
         yield from ((found.spec.name, v) for v in found.spec.variants)
 
 

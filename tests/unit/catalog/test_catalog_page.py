@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from k8sbench.catalog import files as catalog
+from k8sbench.catalog import pool_files, spec_files
 from k8sbench.model import program
 from k8sbench.model.log_format import LogFormat
 from tests import struct_docs, tiers
@@ -88,12 +88,12 @@ def test_the_example_on_the_page_is_of_the_file() -> None:
 def test_the_pools_on_the_page_load(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "pools.yaml"
     path.write_text(blocks("yaml")[1])
-    assert catalog.load_pools(str(path)).pool().gpu_model == "Tesla T4"
+    assert pool_files.load_pools(str(path)).pool().gpu_model == "Tesla T4"
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_loads_and_reads_its_own_log(path: pathlib.Path) -> None:
-    found = catalog.find(str(path)).spec
+    found = spec_files.find(str(path)).spec
     assert found.name == path.stem
     for variant in found.variants:
         assert variant.impl == "user"

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.catalog import choices, planning
-from k8sbench.catalog import files as catalog
+from k8sbench.catalog import choices, packaged, planning, pool_files, spec_files
 from k8sbench.catalog.choices import Site
 from k8sbench.model import identity
 from k8sbench.model.errors import BenchError
@@ -58,7 +57,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "another variant": {"variant": "no-such"},
     "the other framework": {"framework": "paddle"},
 }
-POOLS, IMAGES = catalog.load_pools(environ={}), catalog.image_table()
+POOLS, IMAGES = pool_files.load_pools(environ={}), packaged.image_table()
 SITES = {
     **{
         name: Site(backend="kubernetes", pool=POOLS.pool(name), images=IMAGES)
@@ -70,7 +69,7 @@ SITES = {
 
 def planned(name: str, site: Site, **asked: Any) -> dict[str, Any]:
     """Return the plan's fields, its description and its case fields."""
-    loaded = catalog.find(name)
+    loaded = spec_files.find(name)
     try:
         plan = planning.make_plan(
             msgspec.structs.replace(loaded, digest="d" * 64),
@@ -107,7 +106,7 @@ def options(command: Sequence[str]) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("name", catalog.names())
+@pytest.mark.parametrize("name", spec_files.names())
 def test_what_a_built_in_benchmark_plans(name: str) -> None:
     rows = {"plain": planned(name, SITES["v100-32gb"])}
     rows |= {what: planned(name, SITES["v100-32gb"], **asked) for what, asked in ASKED.items()}

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from k8sbench.catalog import files as catalog
+from k8sbench.catalog import pool_files
 from k8sbench.model.errors import InputError, NotFound, UsageError
 from k8sbench.model.pool import amount
 
@@ -33,7 +33,7 @@ def test_the_first_file_counts(tmp_path: pathlib.Path, private_home: pathlib.Pat
 
     def taken(path: str | None, *without: str) -> tuple[str, list[str]]:
         kept = {key: value for key, value in env.items() if key not in without}
-        found = catalog.load_pools(path, environ=kept)
+        found = pool_files.load_pools(path, environ=kept)
         return found.source, list(found.pools)
 
     assert taken(option) == (option, ["by-option"])
@@ -49,21 +49,21 @@ def test_a_cluster_gives_pools_only_to_users_without(tmp_path: pathlib.Path) -> 
     text = POOL.format(name="by-cluster")
     nobody = {"HOME": str(tmp_path)}
 
-    def published() -> catalog.PublishedPools | None:
+    def published() -> pool_files.PublishedPools | None:
         return text, "ConfigMap team-a/dlperf-pools"
 
-    found = catalog.load_pools(environ=nobody, published=published)
+    found = pool_files.load_pools(environ=nobody, published=published)
     assert (found.source, list(found.pools)) == ("ConfigMap team-a/dlperf-pools", ["by-cluster"])
-    assert catalog.load_pools(environ=nobody, published=lambda: None).source == "built-in"
+    assert pool_files.load_pools(environ=nobody, published=lambda: None).source == "built-in"
     variable = {**nobody, "K8SBENCH_POOLS": file(tmp_path / "v.yaml", "by-variable")}
-    assert list(catalog.load_pools(environ=variable, published=pytest.fail).pools) == [
+    assert list(pool_files.load_pools(environ=variable, published=pytest.fail).pools) == [
         "by-variable"
     ]
 
 
 def test_an_unknown_pool_is_answered_with_the_nearest_and_the_list() -> None:
     with pytest.raises(NotFound) as caught:
-        catalog.load_pools().pool("v100-32g")
+        pool_files.load_pools().pool("v100-32g")
     assert "Did you mean v100-32gb?" in caught.value.action
     assert "v100-16gb, v100-32gb, a100, h100, h200" in caught.value.action
     assert "built-in" in caught.value.message
@@ -72,11 +72,11 @@ def test_an_unknown_pool_is_answered_with_the_nearest_and_the_list() -> None:
 def test_only_several_pools_need_a_default(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(POOL.format(name="a"))
-    assert catalog.load_pools(str(path)).pool().name == "a"
+    assert pool_files.load_pools(str(path)).pool().name == "a"
     path.write_text(POOL.format(name="a") + "- {name: b, gpus_per_node: 0, gpu_model: null}\n")
-    assert catalog.load_pools(str(path)).pool("b").gpus_per_node == 0
+    assert pool_files.load_pools(str(path)).pool("b").gpus_per_node == 0
     with pytest.raises(UsageError, match="no default") as caught:
-        catalog.load_pools(str(path)).pool()
+        pool_files.load_pools(str(path)).pool()
     assert "--node-pool: a, b" in caught.value.action
 
 
@@ -103,7 +103,7 @@ def test_a_wrong_file_has_a_line(tmp_path: pathlib.Path, text: str, line: int, s
     path = tmp_path / "pools.yaml"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
-        catalog.load_pools(str(path))
+        pool_files.load_pools(str(path))
     assert said in caught.value.message
     assert caught.value.line == line
 
@@ -144,10 +144,10 @@ def test_kubernetes_fields_are_valid(tmp_path: pathlib.Path, line: str, said: st
     path = tmp_path / "pools.yaml"
     path.write_text(f"{ONE}  {line}\n")
     if said is None:
-        catalog.load_pools(str(path))
+        pool_files.load_pools(str(path))
         return
     with pytest.raises(InputError, match=re.escape(said)) as caught:
-        catalog.load_pools(str(path))
+        pool_files.load_pools(str(path))
     assert caught.value.line == 5
 
 

@@ -9,10 +9,10 @@ import pytest
 from k8sbench.catalog import spec_rules, strict_yaml
 from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.model.errors import InputError
+from k8sbench.model.log_format import FAMILY_NAMES
 from k8sbench.model.program import Upstream
-from k8sbench.reader.families import NAMES
 
-problems = functools.partial(spec_rules.problems, families=NAMES)
+problems = functools.partial(spec_rules.problems, families=FAMILY_NAMES)
 
 SOUND = """\
 name: mine

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from k8sbench.catalog import files as catalog
+from k8sbench.adapters import templates
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.pool import NodePool
 from k8sbench.render import manifest
@@ -19,7 +19,7 @@ from tests.unit import goldens
 from tests.unit.chart import values
 from tests.unit.chart.values import CHART
 
-CATALOG = catalog.PACKAGE
+CATALOG = templates.PACKAGE
 SCHEMA = CHART / "values.schema.json"
 UNKNOWN = {"global", "collector", "operator.postgresql"}
 """Values that the schema accepts and the chart does not have.
@@ -43,7 +43,7 @@ def rules(text: str, kind: str, name: str = "") -> str:
 
 
 def test_the_chart_grants_what_k8sbench_asks_for_golden() -> None:
-    loaded = catalog.load_templates()
+    loaded = templates.load_templates()
     role = manifest.role(loaded)
     found = {
         "user": rules(role, "Role"),

@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 
 from k8sbench.model.phase import Phase, ReplicaState, Transition
+from k8sbench.model.replica_logs import LogLine
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
-from k8sbench.ports.cluster import JobEvent, LogLine
+from k8sbench.ports.cluster import JobEvent
 from tests.unit.store.examples import NOW, plan
 
 __all__ = ["NOW", "ended", "gap", "line", "moved", "note", "replica", "run", "step"]

@@ -7,7 +7,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes import listing
 from k8sbench.app import connections
-from k8sbench.catalog import files as catalog
+from k8sbench.catalog import pool_files
 from k8sbench.model.kube import KubeObject
 from tests.unit.command_line import Cli
 from tests.unit.doctor.clusters import node
@@ -20,7 +20,7 @@ NOWHERE = "https://127.0.0.1:1"
 @pytest.fixture(autouse=True)
 def _nothing_configured(no_cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    monkeypatch.delenv(catalog.POOLS_VARIABLE, raising=False)
+    monkeypatch.delenv(pool_files.POOLS_VARIABLE, raising=False)
 
 
 def test_yaml_is_the_file_as_it_is_written(tmp_path: Path, cli: Cli) -> None:
@@ -34,7 +34,7 @@ def test_yaml_is_the_file_as_it_is_written(tmp_path: Path, cli: Cli) -> None:
     own.write_text(cli("pools", "-o", "yaml").out)
     found = cli.json("pools", "-o", "json")
     assert (found["source"], found["default"]) == ("built-in", "v100-32gb")
-    again, built_in = catalog.load_pools(str(own)), catalog.load_pools()
+    again, built_in = pool_files.load_pools(str(own)), pool_files.load_pools()
     assert (again.pools, again.default) == (built_in.pools, built_in.default)
 
 
@@ -48,7 +48,7 @@ def test_an_empty_file_names_the_command_that_failed_to_write_it(
 ) -> None:
     file = tmp_path / "pools.yaml"
     file.write_text(text)
-    monkeypatch.setenv(catalog.POOLS_VARIABLE, str(file))
+    monkeypatch.setenv(pool_files.POOLS_VARIABLE, str(file))
     for words in (("pools",), ("render", "resnet50"), ("pools", "--pools", str(file))):
         err = cli(*words, code=2).err
         assert f"{file}: is empty" in err

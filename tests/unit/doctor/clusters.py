@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.catalog import files as catalog
+from k8sbench.catalog import pool_files
 from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import ENFORCE, MetricsEndpoint, Permission, PreflightFacts
 from k8sbench.model.errors import Finding
@@ -14,7 +14,7 @@ from k8sbench.model.operators import JOBSET, TRAINER, TRAINING_OPERATOR
 from k8sbench.model.plan import RunPlan
 from tests.unit.render.plans import plan
 
-POOL = catalog.load_pools(environ={}).pool("v100-32gb")
+POOL = pool_files.load_pools(environ={}).pool("v100-32gb")
 
 QUICK = ("--kube-api-qps=400", "--kube-api-burst=800", "--controller-threads=8")
 

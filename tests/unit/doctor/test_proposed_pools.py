@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.catalog.files import LoadedPools, load_pools
+from k8sbench.catalog.pool_files import LoadedPools, load_pools
 from k8sbench.diagnose.preflight import nodes as preflight
 from k8sbench.model.errors import UsageError
 from k8sbench.model.pool import PRODUCT, NodePool

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 from k8sbench import __version__
-from k8sbench.catalog import files as catalog
+from k8sbench.adapters import templates
 from tests.tiers import ROOT
 from tests.unit import goldens
 
@@ -110,8 +110,8 @@ def test_which_program_is_called_how_is_golden(tmp_path: pathlib.Path) -> None:
         # An image replaces an older file.
         assert older.exists() != (done.returncode == 0 and "--save" in words)
         for value, mask in (
-            *((tree, "TREE"), (catalog.trainer_sources().digest, "DIGEST")),
-            *((catalog.trainer_sources().digest[:12], "DIGEST"), (__version__, "VERSION")),
+            *((tree, "TREE"), (templates.trainer_sources().digest, "DIGEST")),
+            *((templates.trainer_sources().digest[:12], "DIGEST"), (__version__, "VERSION")),
         ):
             text = text.replace(value, mask)
         parts.append(f"# {name}\n{text}")

@@ -2,14 +2,14 @@
 
 import pytest
 
-from k8sbench.catalog import files as catalog
 from k8sbench.catalog import image as images
+from k8sbench.catalog import packaged, pool_files, spec_files
 from k8sbench.catalog.image import Build
 from k8sbench.model import arithmetic
 from k8sbench.model.spec_values import Framework
 from tests.unit.presence import present
 
-TABLE = catalog.image_table()
+TABLE = packaged.image_table()
 V100, A100 = "Tesla V100-SXM2-32GB", "NVIDIA A100-SXM4-80GB"
 H100 = "NVIDIA H100 80GB HBM3"
 PADDLE = "paddlepaddle/paddle:2.6.2-gpu-cuda11.7-cudnn8.4-trt8.4"
@@ -49,10 +49,10 @@ def test_a_gpu_that_is_not_in_the_table_is_not_guessed_at(name: str) -> None:
 
 
 def test_every_gpu_of_the_built_in_pools_and_of_the_published_figures_is_known() -> None:
-    models = {pool.gpu_model for pool in catalog.load_pools(environ={}).pools.values()}
+    models = {pool.gpu_model for pool in pool_files.load_pools(environ={}).pools.values()}
     models |= {
         figure.gpu_model
-        for found in catalog.load_all()
+        for found in spec_files.load_all()
         for variant in found.spec.variants
         for figure in variant.published
     }
@@ -118,7 +118,7 @@ def test_an_image_without_kernels_for_a_gpu_is_named_with_what_to_do(
 
 
 def test_of_the_built_in_pools_pytorch_has_kernels_for_all_and_paddle_for_none_of_hopper() -> None:
-    for pool in catalog.load_pools(environ={}).pools.values():
+    for pool in pool_files.load_pools(environ={}).pools.values():
         said = {
             framework: images.image_failure(TABLE, gpu_model=pool.gpu_model, image=image)
             for framework, image in (("pytorch", TORCH), ("paddle", PADDLE))

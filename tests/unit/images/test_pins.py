@@ -7,7 +7,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from k8sbench.catalog import files as catalog
+from k8sbench.catalog import packaged
 from k8sbench.model.spec_values import Framework
 from tests.tiers import ROOT
 from tests.unit.images import dockerfiles
@@ -74,7 +74,7 @@ def test_the_labels_say_what_is_pinned(framework: Framework) -> None:
 def test_the_table_says_of_the_installed_torch_what_it_says_of_itself() -> None:
     import torch
 
-    table = catalog.image_table()
+    table = packaged.image_table()
     build = present(table.build(table.image("pytorch", "built")))
     assert torch.version.cuda in build.cuda
     # torch.cuda.get_arch_list() is empty where there is no GPU.

@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.catalog import files as catalog
-from k8sbench.catalog import imported
+from k8sbench.catalog import imported, spec_files
 from k8sbench.catalog.imported import LogOrigin
 from k8sbench.model.errors import InputError
 from k8sbench.model.identity import RUN_ID
@@ -14,7 +13,7 @@ from k8sbench.model.measurement import Measurement
 from tests.unit.imports import foreign
 from tests.unit.store.examples import measurement
 
-LOADED = catalog.find(str(foreign.BENCHMARK))
+LOADED = spec_files.find(str(foreign.BENCHMARK))
 (VARIANT,) = LOADED.spec.variants
 
 
@@ -102,7 +101,7 @@ def test_the_catalog_decides_on_synchronised_statistics(synchronises: bool, gpus
 
 
 def test_a_language_models_log_has_the_sequence_length_that_it_states() -> None:
-    gpt = catalog.find("gpt")
+    gpt = spec_files.find("gpt")
     known = LogOrigin(file="a.log", loaded=gpt, variant=gpt.spec.variants[0])
     measured = found(1, **{"option.sequence_length": "256"})
     assert imported.plan(measured, known, run_id="r", set_name="s").sequence_length == 256

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.catalog import files as catalog
+from k8sbench.catalog import spec_files
 from k8sbench.reader.families import FAMILIES
 from k8sbench.reader.measuring import measuring
 from k8sbench.reader.measuring.expectation import Expectation, from_variant
@@ -19,7 +19,7 @@ from tests.unit.measure.support import FIXTURES, Lines, plsc, run
 FITS = ". Use --benchmark for another, or --format auto for none."
 VARIANTS = [
     pytest.param(loaded.spec, variant, id=f"{loaded.spec.name}-{variant.name}")
-    for loaded in catalog.load_all()
+    for loaded in spec_files.load_all()
     for variant in loaded.spec.variants
     if variant.log != "k8sbench"
 ]
@@ -136,7 +136,7 @@ def test_several_logs_of_one_benchmark_are_one_note(a_log: Path, cli: Cli) -> No
 @pytest.mark.parametrize("name", ["mmseg", "matched"])
 def test_our_own_logs_state_benchmark_and_variant(name: str) -> None:
     variants = [
-        (each.spec, variant) for each in catalog.load_all() for variant in each.spec.variants
+        (each.spec, variant) for each in spec_files.load_all() for variant in each.spec.variants
     ]
     stated = [from_variant(spec, variant, if_stated=True) for spec, variant in variants]
     lines = train_logs.texts(train_logs.attempt())

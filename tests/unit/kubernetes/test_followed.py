@@ -20,8 +20,9 @@ from k8sbench.model.identity import WAITS_ANNOTATION
 from k8sbench.model.kinds import OBSERVED
 from k8sbench.model.kube import JobOwner, KubeObject
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
+from k8sbench.model.replica_logs import LogLine, LogMark
 from k8sbench.model.run import Run
-from k8sbench.ports.cluster import JobEvent, KnownPods, LogLine, LogMark
+from k8sbench.ports.cluster import JobEvent, KnownPods
 from tests.unit.kubernetes.objects import JOB, PLAN, START, condition, ended, job, pod, stamp, waits
 from tests.unit.local.exits import torchrun
 from tests.unit.presence import present

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.ports.cluster import LogMark
+from k8sbench.model.replica_logs import LogMark
 from k8sbench.store.lines import LogText, Resume, StampedLine
 from tests.unit.kubernetes.log_files import T0, served, stamp
 

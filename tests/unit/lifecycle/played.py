@@ -24,9 +24,10 @@ from k8sbench.model.errors import BenchError
 from k8sbench.model.kube import ATTEMPT_LABEL, JobIdentity, JobOwner, Ownership
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import STORED, Backend, RunPlan
+from k8sbench.model.replica_logs import LogLine, LogMark
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Location, Run
-from k8sbench.ports.cluster import FoundJob, JobEvent, LogLine, LogMark, Manifest
+from k8sbench.ports.cluster import FoundJob, JobEvent, Manifest
 from k8sbench.store.port import Store
 from k8sbench.threads import Inline, Threads
 from tests.unit.model.specs import LAPTOP, a_request, loaded

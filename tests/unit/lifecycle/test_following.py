@@ -16,9 +16,10 @@ from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import LOGS_INCOMPLETE, Phase
+from k8sbench.model.replica_logs import LogLine, LogMark
 from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.model.sample import LogGap
-from k8sbench.ports.cluster import JobEvent, LogLine, LogMark
+from k8sbench.ports.cluster import JobEvent
 from k8sbench.store.port import Store
 from tests.unit.lifecycle.played import (
     LOCATION,

@@ -10,8 +10,9 @@ from k8sbench.lifecycle import observing
 from k8sbench.lifecycle.observing import Observation
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.phase import LOGS_INCOMPLETE, Phase, Transition
+from k8sbench.model.replica_logs import LogLine
 from k8sbench.model.run import Run
-from k8sbench.ports.cluster import JobEvent, LogLine
+from k8sbench.ports.cluster import JobEvent
 from tests.unit.store.examples import plan
 
 

@@ -13,9 +13,8 @@ import pytest
 import yaml
 
 from k8sbench import limits
-from k8sbench.adapters import processes
+from k8sbench.adapters import processes, templates
 from k8sbench.app.connections import run_context
-from k8sbench.catalog import files as catalog
 from k8sbench.lifecycle import set_runs
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.outcome import OutcomeKind
@@ -550,7 +549,7 @@ def test_a_full_disk_ends_no_run_whose_next_attempt_it_keeps_from_being_made(sto
 # -- the objects of an attempt --------------------------------------------------------------------
 
 
-HERE = catalog.trainer_sources()
+HERE = templates.trainer_sources()
 OWNER = JobOwner(store="0123456789", host="lab-7")
 
 
@@ -589,7 +588,7 @@ def test_after_an_upgrade_a_run_mounts_the_trainers_that_it_was_planned_with(
     """Also one that has waited for its turn meanwhile."""
     *_, before = made(*kept_run)
     other = TrainerSources.from_files({"k8sbench/trainers/other.py": "1"})
-    monkeypatch.setattr(catalog, "trainer_sources", lambda: other)
+    monkeypatch.setattr(templates, "trainer_sources", lambda: other)
     store, run = kept_run
     if attempt > 1:
         run = restarted(store, run)

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.catalog import files as catalog
-from k8sbench.catalog.spec import Fingerprint
+from k8sbench.catalog import spec_files
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.speedup import results
 from k8sbench.model.arithmetic import beyond_fp32, peak_of, tflops
+from k8sbench.model.fingerprint import Fingerprint
 from k8sbench.model.run import Run
 from tests.unit.measure.rows import by_case
 from tests.unit.measure.spread import RESNET50
@@ -83,7 +83,7 @@ STATED: dict[str, Any] = {**FP32, "environment": {"option.tf32": "False"}}
 def test_a_rate_above_what_fp32_reaches_names_its_share(
     gpu: str | None, rate: float, known: dict[str, Any], benchmark: str | None, names: str | None
 ) -> None:
-    model = catalog.find("resnet50").spec.variants[0].fingerprint
+    model = spec_files.find("resnet50").spec.variants[0].fingerprint
     found = msgspec.structs.replace(present(run(rate).measurement), gpus=1, gpu_model=gpu, **known)
     said = beyond_fp32(found, rate, model, None, benchmark)
     assert (said is None) == (names is None)
@@ -172,7 +172,7 @@ def test_figures_match_data_sheets(name: str, fp32: float, fp16: float, tf32: fl
         assert (found.fp32, found.fp16, found.tf32) == (fp32, fp16, tf32)
 
 
-GPT = catalog.find("gpt").spec.variants[0]
+GPT = spec_files.find("gpt").spec.variants[0]
 
 
 @pytest.mark.parametrize("length", [1024, 256])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.catalog import files as files
+from k8sbench.catalog import spec_files
 from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.ratios import DATA_UNSTATED
@@ -125,4 +125,4 @@ def test_of_two_sources_that_of_the_programs_version_comes_first() -> None:
 
 
 def find(plan: RunPlan) -> BenchmarkSpec:
-    return files.find(plan.benchmark).spec
+    return spec_files.find(plan.benchmark).spec

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from k8sbench.catalog import files as catalog
-from k8sbench.catalog.spec import Fingerprint
+from k8sbench.catalog import spec_files
 from k8sbench.measure.group import rejections as group_rules
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model import creation
 from k8sbench.model import rules as run_rules
 from k8sbench.model.errors import Finding
+from k8sbench.model.fingerprint import Fingerprint
 from k8sbench.model.gpu_metrics import Shared
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.phase import Phase, Transition
@@ -294,7 +294,7 @@ def fast(**options: bool) -> Found:
 
 
 # Our own trainers.
-SPEC = catalog.find("deeplabv3p").spec
+SPEC = spec_files.find("deeplabv3p").spec
 (VARIANT,) = (each for each in SPEC.variants if each.name == "mmseg")
 BY_CATALOG = expectation.from_variant(SPEC, VARIANT)
 OURS: dict[str, Any] = {"format": "k8sbench", "gpus": None, "batch_size": None}

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from k8sbench.catalog.published import Accuracy
-from k8sbench.catalog.spec import Fingerprint
 from k8sbench.model.errors import BenchError
-from k8sbench.reader.families import NAMES
+from k8sbench.model.fingerprint import Fingerprint
+from k8sbench.model.log_format import FAMILY_NAMES
 from k8sbench.reader.measuring import measuring
 from k8sbench.reader.measuring.expectation import Expectation
 from tests.unit import goldens
@@ -119,7 +119,7 @@ def measured(lines: list[str], options: dict[str, Any]) -> str:
     known: dict[str, Any] = {"batch_size": None} | options
     try:
         found = measuring.measure(
-            [Lines(lines)], [Expectation(format=name, **known) for name in NAMES]
+            [Lines(lines)], [Expectation(format=name, **known) for name in FAMILY_NAMES]
         )
     except BenchError as error:
         return f"error {type(error).__name__}"

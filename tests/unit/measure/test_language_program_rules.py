@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from k8sbench.model.errors import InputError
+from k8sbench.model.log_format import FAMILY_NAMES
 from k8sbench.model.measurement import Measurement
-from k8sbench.reader.families import NAMES
 from k8sbench.reader.measuring.expectation import Expectation
 from k8sbench.reader.measuring.measuring import measure
 from tests.unit.measure.support import Lines, figure, fixture, ids, lines_of, measured
@@ -24,7 +24,7 @@ def of(family: str, log: list[str] | str, **expected: Any) -> Measurement:
 
 def recognised(log: list[str], **expected: Any) -> Measurement:
     """Measure a log of any family."""
-    return measure([Lines(log)], [Expectation(format=name, **expected) for name in NAMES])
+    return measure([Lines(log)], [Expectation(format=name, **expected) for name in FAMILY_NAMES])
 
 
 def megatron(step: int, total: int, seconds: float = 0.5, batch: int = 64) -> str:

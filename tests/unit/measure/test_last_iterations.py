@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from k8sbench.model.log_format import FAMILY_NAMES
 from k8sbench.model.measurement import Measurement
-from k8sbench.reader.families import NAMES
 from k8sbench.reader.measuring.expectation import Expectation
 from k8sbench.reader.measuring.measuring import measure
 from tests.unit.measure.support import Lines, ids, lines_of, measured, run
@@ -198,5 +198,5 @@ def test_a_damaged_line_of_iteration_0_covers_nothing() -> None:
     ids=["JSON", "JSON of mmcv", "by iteration", "by epoch", "mmsegmentation", "lines alone"],
 )
 def test_mmengine_and_mmcv_are_told_apart(lines: list[str], family: str) -> None:
-    any_family = [Expectation(format=name, gpus=2, batch_size=4) for name in NAMES]
+    any_family = [Expectation(format=name, gpus=2, batch_size=4) for name in FAMILY_NAMES]
     assert measure([Lines(lines)], any_family).format == family

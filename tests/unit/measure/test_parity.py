@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.catalog.spec import Fingerprint
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.ratios import parities
+from k8sbench.model.fingerprint import Fingerprint
 from k8sbench.model.group import Parity
 from k8sbench.model.measurement import Arithmetic, arithmetic_digest
 from tests.unit.report.factory import V100_32, run

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from k8sbench.catalog import files as catalog
+from k8sbench.catalog import packaged
 from k8sbench.model import object_schema
 from k8sbench.model.benchmark_object import ObjectSpec
 from k8sbench.model.errors import UsageError
@@ -17,7 +17,7 @@ from k8sbench.model.object_schema import ObjectSchema
 from k8sbench.store.benchmark_objects import merge
 from tests.unit.model import object_examples
 
-CRD = yaml.safe_load(catalog.crd())
+CRD = yaml.safe_load(packaged.crd())
 ROOT = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 SPEC = ROOT["properties"]["spec"]
 SCHEMA = ObjectSchema(CRD)

@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from k8sbench.catalog import files as catalog
+from k8sbench.catalog import spec_files
 from k8sbench.model.errors import UsageError
 from k8sbench.model.spec_values import Framework
 from k8sbench.model.speed_options import (
@@ -76,8 +76,8 @@ def test_off_is_said_only_where_a_trainer_may_have_it_on_by_itself() -> None:
     sorted(
         {
             (variant.framework, variant.trainer_module)
-            for name in catalog.names()
-            for variant in catalog.find(name).spec.variants
+            for name in spec_files.names()
+            for variant in spec_files.find(name).spec.variants
             if variant.trainer_module is not None
         }
     ),
@@ -93,8 +93,8 @@ def test_what_is_offered_is_what_the_trainer_has(framework: Framework, trainer: 
 def test_fast_stands_for_options_that_each_trainer_has() -> None:
     trainers = {
         (variant.framework, variant.trainer_module)
-        for name in catalog.names()
-        for variant in catalog.find(name).spec.variants
+        for name in spec_files.names()
+        for variant in spec_files.find(name).spec.variants
         if variant.trainer_module is not None
     }
     assert {trainer for _, trainer in trainers} == set(FAST_OPTIONS)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.catalog import files as catalog
+from k8sbench.catalog import spec_files
 from k8sbench.catalog.choices import Site
 from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.catalog.training import claims
@@ -204,7 +204,7 @@ def test_the_published_program_evaluates_and_saves_as_often_as_planned(
     gpus: int, every: int
 ) -> None:
     """Its configuration file has other intervals."""
-    plan = trained(of=catalog.find("deeplabv3p").spec, **UPSTREAM, gpus=gpus)
+    plan = trained(of=spec_files.find("deeplabv3p").spec, **UPSTREAM, gpus=gpus)
     assert plan.training is not None
     assert plan.training.evaluate_every == every
     assert {f"evaluation.interval={every}", f"checkpoint_config.interval={every}"} <= {

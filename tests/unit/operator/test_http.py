@@ -24,6 +24,7 @@ from k8sbench.model.group import Group, GroupList
 from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import ObservedJob
+from k8sbench.model.replica_logs import LogLine
 from k8sbench.operator import http
 from k8sbench.operator.controller import (
     SUCCESS_SECONDS,
@@ -33,7 +34,6 @@ from k8sbench.operator.controller import (
     PlaceLook,
 )
 from k8sbench.operator.metrics import Metrics
-from k8sbench.ports.cluster import LogLine
 from k8sbench.store.database import DATABASE
 from k8sbench.store.opening import open_store
 from k8sbench.store.sql_store import SqlStore

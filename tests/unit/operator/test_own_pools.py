@@ -11,7 +11,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.app import object_cases, targets
 from k8sbench.app.targets import RunTarget
 from k8sbench.catalog.choices import Site
-from k8sbench.catalog.files import LoadedPools
+from k8sbench.catalog.pool_files import LoadedPools
 from k8sbench.model.errors import UsageError
 from k8sbench.model.pool import NodePool, Rdma, Toleration, widened
 from k8sbench.model.request import CollectOptions, SubmitRequest

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from k8sbench.model.log_format import FAMILY_NAMES
 from k8sbench.reader import lines as cleaning
-from k8sbench.reader.families import FAMILIES, NAMES
+from k8sbench.reader.families import FAMILIES
 from k8sbench.reader.family import EvaluationRule, MarkRule, RecordRule
 from k8sbench.reader.lines import OrderedLines, ended
 from tests.unit.measure.support import FIXTURES
@@ -81,7 +82,7 @@ def test_lines_of_a_prologue_that_hold_none_of_the_texts_are_passed_over(prefix:
     assert {number for number, _ in lines.holding(wanted)} == {7001}
 
 
-@pytest.mark.parametrize("family", NAMES)
+@pytest.mark.parametrize("family", FAMILY_NAMES)
 def test_what_a_rule_matches_holds_its_needle(family: str) -> None:
     rules = FAMILIES[family]
     lines = [line for log in FIXTURES.iterdir() for line in log.read_text().split("\n")]

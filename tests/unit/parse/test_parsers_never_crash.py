@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k8sbench.model.log_format import FAMILY_NAMES
 from k8sbench.model.sample import Record
-from k8sbench.reader.families import FAMILIES, NAMES
+from k8sbench.reader.families import FAMILIES
 from k8sbench.reader.lines import pieces
 from k8sbench.reader.reading import FamilyLog
 from tests.unit.parse.family_logs import ALL, JSON_LINES
@@ -37,7 +38,7 @@ def sound(found: object) -> None:
     assert found.steps is None or 1 <= found.steps <= found.iteration
 
 
-@pytest.mark.parametrize("family", NAMES)
+@pytest.mark.parametrize("family", FAMILY_NAMES)
 @given(lines=anything)
 def test_any_lines_are_read_by_each_family(family: str, lines: list[str]) -> None:
     for found in FamilyLog(ended(lines), [FAMILIES[family]]):

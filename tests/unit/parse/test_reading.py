@@ -2,8 +2,9 @@
 
 import pytest
 
+from k8sbench.model.log_format import FAMILY_NAMES
 from k8sbench.model.sample import Fact, Mark, Record
-from k8sbench.reader.families import FAMILIES, NAMES
+from k8sbench.reader.families import FAMILIES
 from k8sbench.reader.reading import FamilyLog
 from tests.unit.parse.family_logs import ALL, MMSEG
 from tests.unit.parse.support import ended
@@ -15,12 +16,12 @@ def read(lines: list[str], *families: str) -> tuple[FamilyLog, list[object]]:
 
 
 def test_the_table_has_every_family_that_the_model_names() -> None:
-    assert tuple(FAMILIES) == NAMES
+    assert tuple(FAMILIES) == FAMILY_NAMES
 
 
 @pytest.mark.parametrize("family", ALL)
 def test_the_first_record_decides_among_all_families(family: str) -> None:
-    log, found = read(["noise", ALL[family]], *NAMES)
+    log, found = read(["noise", ALL[family]], *FAMILY_NAMES)
     assert log.family is FAMILIES[family]
     assert [type(item) for item in found] == [Record]
 

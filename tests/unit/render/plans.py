@@ -8,8 +8,8 @@ from typing import Any
 import jinja2
 import msgspec
 
-from k8sbench.catalog import choices, planning
-from k8sbench.catalog import files as catalog
+from k8sbench.adapters import templates
+from k8sbench.catalog import choices, planning, spec_files
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import NodePool, Rdma, Toleration
 from k8sbench.model.spec_values import Framework, Precision
@@ -151,7 +151,7 @@ def upstream(
     **asked: Any,
 ) -> RunPlan:
     """Plan a built-in benchmark's published program, as ``--impl upstream --image X`` does."""
-    found = catalog.find(benchmark)
+    found = spec_files.find(benchmark)
     replicas, gpus = choices.parse_case(case)
     return planning.make_plan(
         msgspec.structs.replace(found, digest="0" * 64),
@@ -202,13 +202,13 @@ def pool(**changes: Any) -> NodePool:
 @functools.cache
 def texts() -> dict[str, str]:
     """The project's templates."""
-    return catalog.template_texts()
+    return templates.template_texts()
 
 
 @functools.cache
 def ready() -> jinja2.Environment:
     """The same, ready to be rendered."""
-    return catalog.load_templates()
+    return templates.load_templates()
 
 
 def rendered(wanted: RunPlan) -> Objects:

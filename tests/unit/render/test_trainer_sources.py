@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from k8sbench import trainers
-from k8sbench.catalog import files as catalog
+from k8sbench.adapters import templates
 from k8sbench.model.errors import BenchError
 from k8sbench.render.trainer_sources import TrainerSources, config_map, difference
 from tests.tiers import ROOT
 
 
 def test_every_source_file_of_the_trainers_is_found_and_the_package_s_own() -> None:
-    found = catalog.trainer_sources().files
+    found = templates.trainer_sources().files
     there = {
         str(path.relative_to(ROOT))
         for path in Path(trainers.__file__).parent.rglob("*.py")
@@ -57,7 +57,7 @@ def test_a_config_map_is_known_by_its_content(changed: dict[str, Any], why: str 
 
 def test_the_sources_are_a_package_that_python_reads_from_a_bare_folder(tmp_path: Path) -> None:
     """The mount alone suffices to import each module."""
-    for path, text in catalog.trainer_sources().files.items():
+    for path, text in templates.trainer_sources().files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")
         ast.parse(text, feature_version=(3, 10))
@@ -75,6 +75,6 @@ PROBE = "import k8sbench.trainers; print(k8sbench.trainers.__file__)"
 
 
 def test_without_templates_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(catalog, "PACKAGE", tmp_path / "a")
+    monkeypatch.setattr(templates, "PACKAGE", tmp_path / "a")
     with pytest.raises(BenchError, match="no templates"):
-        catalog.template_texts()
+        templates.template_texts()

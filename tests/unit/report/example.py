@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.catalog.spec import BenchmarkSpec, Fingerprint
+from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.measure.group.selection import Report, Wanted
 from k8sbench.model.errors import Finding
+from k8sbench.model.fingerprint import Fingerprint
 from k8sbench.model.gpu_metrics import BY_ID
 from k8sbench.model.measurement import GpuFigure, GpuMetrics
 from k8sbench.model.phase import Phase

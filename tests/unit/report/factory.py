@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.catalog.spec import Fingerprint
 from k8sbench.model.errors import Finding
+from k8sbench.model.fingerprint import Fingerprint
 from k8sbench.model.measurement import AccuracyResult, Measurement, Throughput
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import PlannedWindow, RunPlan

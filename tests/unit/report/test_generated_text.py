@@ -9,7 +9,7 @@ import click
 import msgspec
 import pytest
 
-from k8sbench.catalog import files as catalog
+from k8sbench.catalog import spec_files
 from k8sbench.cli.main import cli
 from k8sbench.measure.group import rejections
 from k8sbench.model import rules
@@ -42,7 +42,7 @@ def texts_in(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def of_the_catalog() -> dict[str, str]:
-    specs = {loaded.spec.name: msgspec.to_builtins(loaded.spec) for loaded in catalog.load_all()}
+    specs = {loaded.spec.name: msgspec.to_builtins(loaded.spec) for loaded in spec_files.load_all()}
     return dict(texts_in(specs))
 
 

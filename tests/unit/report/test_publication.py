@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.catalog import files as catalog
+from k8sbench.catalog import spec_files
 from k8sbench.measure.group import rejections
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model import rules as run_rules
@@ -92,7 +92,7 @@ def test_the_chinese_readme_has_no_english_sentence() -> None:
 def test_every_reason_and_every_note_of_the_catalog_has_chinese_words() -> None:
     for name in (*run_rules.ALL, *rejections.ALL):
         assert texts()["reasons"][name], name
-    variants = [variant for loaded in catalog.load_all() for variant in loaded.spec.variants]
+    variants = [variant for loaded in spec_files.load_all() for variant in loaded.spec.variants]
     said = [f"{c}: {text}" for one in variants for c, text in one.case_notes.items()]
     said += [one.data_set.name for one in variants if one.data_set]
     values = (one.upstream.environment.items() for one in variants if one.upstream)
@@ -102,7 +102,7 @@ def test_every_reason_and_every_note_of_the_catalog_has_chinese_words() -> None:
 
 
 def test_every_source_of_the_catalog_has_a_chinese_title() -> None:
-    specs = [loaded.spec for loaded in catalog.load_all()]
+    specs = [loaded.spec for loaded in spec_files.load_all()]
     titles = [source.title for spec in specs for source in spec.sources.values()]
     chinese = {title: phrase("zh", title) for title in titles}
     assert len(chinese) > 10
@@ -288,7 +288,7 @@ def test_of_the_published_figures_of_a_row_those_of_its_programs_version_come_fi
     rows = report(
         [one],
         Wanted(),
-        find=lambda plan: catalog.find(plan.benchmark).spec,
+        find=lambda plan: spec_files.find(plan.benchmark).spec,
         published=True,
     ).results
     publication = msgspec.structs.replace(made([one]), results=rows)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.catalog import files as catalog
+from k8sbench.catalog import spec_files
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import Finding
@@ -27,7 +27,7 @@ def sentences(runs: Sequence[Run], lang: Any = "en") -> list[str]:
     results = report(
         runs,
         Wanted(every=True),
-        find=lambda plan: catalog.find(plan.benchmark).spec,
+        find=lambda plan: spec_files.find(plan.benchmark).spec,
         published=True,
     ).results
     names = publication.names([result.group for result in results])

@@ -16,9 +16,9 @@ from k8sbench.model.measurement import (
 )
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import PlannedTraining, RunPlan
+from k8sbench.model.replica_logs import LogLine
 from k8sbench.model.run import Process, Run
 from k8sbench.model.sample import Place
-from k8sbench.ports.cluster import LogLine
 from k8sbench.store.sql_store import SqlStore
 from tests.unit.model.specs import LAPTOP, a_request, loaded
 

@@ -12,9 +12,9 @@ from k8sbench.model import creation
 from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.replica_logs import LogLine
 from k8sbench.model.run import Baseline, Location, Run, Wish, kept_run
 from k8sbench.model.series import AcceptedLevel
-from k8sbench.ports.cluster import LogLine
 from k8sbench.store import artifacts, database, exchange
 from k8sbench.store.artifacts import RunFolder
 from k8sbench.store.opening import open_store

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.ports.cluster import LogLine, LogMark
+from k8sbench.model.replica_logs import LogLine, LogMark
 from k8sbench.store import artifacts
 from k8sbench.store.artifacts import LogTails, LogWriter
 from k8sbench.store.lines import Resume, StampedLine, digest

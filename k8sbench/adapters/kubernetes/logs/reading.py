@@ -20,9 +20,9 @@ from k8sbench import limits
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api, LineStream
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
-from k8sbench.model.replica_logs import log_name
+from k8sbench.model.replica_logs import LogLine, LogMark, log_name
 from k8sbench.model.sample import LogGap
-from k8sbench.ports.cluster import JobEvent, LogLine, LogMark
+from k8sbench.ports.cluster import JobEvent
 from k8sbench.store.lines import LogText, Resume, StampedLine
 
 SILENT_SECONDS, SLOW_SECONDS = 300.0, 30.0

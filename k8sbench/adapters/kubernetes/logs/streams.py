@@ -29,7 +29,8 @@ from typing import NamedTuple
 from k8sbench import limits
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.logs.reading import ROTATED, End, Log, LogReader
-from k8sbench.ports.cluster import JobEvent, LogMark
+from k8sbench.model.replica_logs import LogMark
+from k8sbench.ports.cluster import JobEvent
 
 LIMIT = 56
 """Maximum followed logs; with the fetchers at most 64 connections."""

@@ -29,9 +29,9 @@ from k8sbench.model.kube import (
     name_of,
 )
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, ReplicaState, Transition
-from k8sbench.model.replica_logs import log_name, replica_of_log
+from k8sbench.model.replica_logs import LogLine, LogMark, log_name, replica_of_log
 from k8sbench.model.run import Run
-from k8sbench.ports.cluster import JobEvent, KnownPods, LogLine, LogMark
+from k8sbench.ports.cluster import JobEvent, KnownPods
 
 EVENTS = 200
 """Maximum kept Kubernetes events of a job, the newest ones."""

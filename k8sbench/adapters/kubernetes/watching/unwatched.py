@@ -14,8 +14,9 @@ from k8sbench.adapters.kubernetes.ownership import is_of
 from k8sbench.adapters.kubernetes.watch_events import ObjectChanged
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.model.kube import RUN_LABEL, labels_of
+from k8sbench.model.replica_logs import LogLine
 from k8sbench.model.run import Run
-from k8sbench.ports.cluster import JobEvent, LogLine
+from k8sbench.ports.cluster import JobEvent
 from k8sbench.store.lines import LogText, Resume
 
 
