@@ -33,8 +33,8 @@ from tests.tiers import ROOT
 
 LIST = ROOT / "tests" / "mutations.toml"
 FOLDER = ROOT / "build" / "mutations"
-CHOSEN = ("tests/unit", "tests/simulation", "-m", "not tier and not slow")
-UNIT = "tests/unit/"
+CHOSEN = ("tests/unit", "tests/reader", "tests/simulation", "-m", "not tier and not slow")
+SIMULATION = "tests/simulation/"
 QUICK = "--hypothesis-profile=quick"
 SECONDS = 60
 """For the tests of one fault."""
@@ -157,7 +157,7 @@ class Reached:
         if not found:
             found = self._of_definition(mutation.file, line, sources)
         # Schedules of the simulation take seconds, also those that reach few lines.
-        is_simulated = {test: not test.startswith(UNIT) for test in found}
+        is_simulated = {test: test.startswith(SIMULATION) for test in found}
         return sorted(found, key=lambda test: (is_simulated[test], self.lines[test], test))
 
     def _of_definition(self, file: str, line: int, sources: dict[str, str]) -> set[str]:
@@ -238,7 +238,8 @@ def _verdict(code: int, output: str) -> dict[str, str]:
 
 def _run_tests(copy: pathlib.Path, chosen: pathlib.Path, tests: list[str]) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:cov"]
-    if any(test.startswith(UNIT) for test in tests):  # whose conftest has the profile
+    # tests/simulation has no conftest that registers the profile.
+    if not all(test.startswith(SIMULATION) for test in tests):
         command.append(QUICK)
     command += ["--timeout", str(TEST_SECONDS), "--tb=line", f"@{chosen}"]
     with subprocess.Popen(

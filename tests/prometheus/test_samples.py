@@ -24,7 +24,7 @@ from tests.prometheus.examples import (
     utilization,
     wanted,
 )
-from tests.unit.measure.support import NOT_SUPPORTED
+from tests.reader.measuring.support import NOT_SUPPORTED
 
 OURS = labels(UUIDS[0], **renamed(PODS[0]))
 

@@ -1,23 +1,11 @@
-"""Hypothesis' settings, the same in every run, and a command line."""
+"""Hypothesis' settings for the unit tests, and a command line."""
 
 import pytest
-from hypothesis import HealthCheck, settings
 
+from tests import profiles
 from tests.unit.command_line import Cli
 
-QUICK = 25
-"""Examples for each test in ``make unit``; Hypothesis' own number, 100, in ``make test``."""
-SOAK = 1000
-"""And in ``make soak``, where they are new ones in every run."""
-
-settings.register_profile(
-    "k8sbench", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.register_profile("quick", settings.get_profile("k8sbench"), max_examples=QUICK)
-settings.register_profile(
-    "soak", settings.get_profile("k8sbench"), derandomize=False, max_examples=SOAK
-)
-settings.load_profile("k8sbench")
+profiles.load()
 
 
 @pytest.fixture

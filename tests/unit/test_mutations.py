@@ -41,11 +41,7 @@ def test_a_line_outside_functions_is_reached_by_those_that_name_what_it_defines(
 
 def test_unit_tests_that_reach_few_lines_come_first() -> None:
     sources = {"a.py": "def one():\n    return 1\n"}
-    wide, narrow, played = (
-        mutations.UNIT + "wide",
-        mutations.UNIT + "narrow",
-        "tests/simulation/s",
-    )
+    wide, narrow, played = "tests/unit/wide", "tests/reader/narrow", "tests/simulation/s"
     lines = {("a.py", 1): {wide}, ("a.py", 2): {narrow, wide, played}}
     found = mutations.Reached(lines).of_mutation(Mutation("a.py", "return 1", "return 2"), sources)
     assert found == [narrow, wide, played]

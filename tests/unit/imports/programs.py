@@ -1,6 +1,6 @@
 """Logs of programs that are recognised at an import."""
 
-from tests.unit.measure.support import run
+from tests.reader.measuring.support import run
 
 
 def mmseg(

@@ -10,9 +10,9 @@ from k8sbench.measure.group import rejections as group_rules
 from k8sbench.model import rules as run_rules
 from k8sbench.model.phase import Phase
 from k8sbench.report.ids import DOCTORS
+from tests.reader.measuring import train_logs
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
-from tests.unit.measure import train_logs
 from tests.unit.store.examples import NOW, plan, step
 
 

@@ -14,10 +14,10 @@ import pytest
 from k8sbench.catalog import imported
 from k8sbench.store.opening import open_store
 from k8sbench.store.port import RunFilter
+from tests.reader.measuring.support import FIXTURES, run
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
-from tests.unit.measure.support import FIXTURES, run
 
 
 def runs() -> list[str]:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.reader.measuring.support import tsm
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
-from tests.unit.measure.support import tsm
 
 
 def test_lists_and_status_tell_it_apart(run_id: str, cli: Cli) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.reader.measuring.stamped_logs import dle
+from tests.reader.measuring.support import FIXTURES, run
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
 from tests.unit.imports.programs import mmseg
-from tests.unit.measure.stamped_logs import dle
-from tests.unit.measure.support import FIXTURES, run
 
 SETS = itertools.count()
 

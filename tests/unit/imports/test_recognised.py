@@ -10,11 +10,11 @@ from k8sbench.catalog import spec_files
 from k8sbench.reader.families import FAMILIES
 from k8sbench.reader.measuring import measuring
 from k8sbench.reader.measuring.expectation import Expectation, from_variant
+from tests.reader.measuring import train_logs
+from tests.reader.measuring.stamped_logs import dle
+from tests.reader.measuring.support import FIXTURES, Lines, plsc, run
 from tests.unit.command_line import Cli
 from tests.unit.imports.programs import mmseg
-from tests.unit.measure import train_logs
-from tests.unit.measure.stamped_logs import dle
-from tests.unit.measure.support import FIXTURES, Lines, plsc, run
 
 FITS = ". Use --benchmark for another, or --format auto for none."
 VARIANTS = [

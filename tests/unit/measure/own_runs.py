@@ -9,7 +9,7 @@ from k8sbench.model.pool import CPU_POOL
 from k8sbench.reader.measuring import expectation
 from k8sbench.reader.measuring.expectation import Expectation
 from k8sbench.reader.measuring.measuring import measure
-from tests.unit.measure.support import Lines, lines_of
+from tests.reader.measuring.support import Lines, lines_of
 from tests.unit.render.plans import plan
 
 PLAN = plan(

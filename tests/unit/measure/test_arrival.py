@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.measure import train_logs
-from tests.unit.measure.arrival import OURS, OWN, arrived, every, steps
+from tests.reader.measuring import train_logs
+from tests.reader.measuring.arrival import OURS, OWN, arrived, every, steps
+from tests.reader.measuring.stamped_logs import EVALUATION, paddleseg
+from tests.reader.measuring.support import Lines, ids, measured, run
 from tests.unit.measure.own_runs import MASTER
-from tests.unit.measure.stamped_logs import EVALUATION, paddleseg
-from tests.unit.measure.support import Lines, ids, measured, run
 
 SEG: dict[str, Any] = {"format": "paddleseg"}
 VIDEO: dict[str, Any] = {"format": "paddlevideo", "gpus": 1, "batch_size": 16}

@@ -7,8 +7,8 @@ import pytest
 
 from k8sbench.catalog.imported import LogOrigin, MeasuredLog
 from k8sbench.model.measurement import Measurement
+from tests.reader.measuring.support import measured, mmseg
 from tests.unit.measure.group_members import only
-from tests.unit.measure.support import measured, mmseg
 from tests.unit.report import factory
 
 TWO_HOURS = 7200.0

@@ -13,10 +13,10 @@ from k8sbench.model import notation
 from k8sbench.model.notation import Pattern
 from k8sbench.reader import guessing
 from k8sbench.reader.json_fields import JsonFields
+from tests.reader.family_logs import ALL
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.measure.declaring import confirmed, moments
-from tests.unit.parse.family_logs import ALL
 
 
 def stamped(

@@ -25,14 +25,15 @@ from k8sbench.model.run import Run
 from k8sbench.reader.measuring import expectation
 from k8sbench.reader.measuring.expectation import Expectation
 from k8sbench.reader.measuring.recorded import measure_run
+from tests.reader.measuring import arrival, epochs, train_logs
+from tests.reader.measuring.airank import airank
+from tests.reader.measuring.support import Lines, fixture, lines_of, measured, mmseg, run, tsm
 from tests.unit import goldens
-from tests.unit.measure import arrival, epochs, train_logs, trained_groups
 from tests.unit.measure import gpu_metrics as metrics
 from tests.unit.measure import group_members as members
 from tests.unit.measure import recorded_runs as incomplete
-from tests.unit.measure.airank import airank
+from tests.unit.measure import trained_groups
 from tests.unit.measure.own_runs import MASTER, PLAN, WORKER, both, edited
-from tests.unit.measure.support import Lines, fixture, lines_of, measured, mmseg, run, tsm
 from tests.unit.report import factory
 
 Found = Callable[[], Iterable[Finding]]

@@ -10,9 +10,9 @@ from k8sbench.model.gpu_metrics import BY_ID, METRICS, Fetched, Series
 from k8sbench.model.measurement import Measurement
 from k8sbench.reader.measuring import gpu_series
 from tests import struct_docs
+from tests.reader.measuring.support import NOT_SUPPORTED
 from tests.tiers import ROOT
 from tests.unit.measure.gpu_metrics import END, IDLE, START, completed, gpu, of, series
-from tests.unit.measure.support import NOT_SUPPORTED
 from tests.unit.presence import present
 from tests.unit.store.examples import measurement
 

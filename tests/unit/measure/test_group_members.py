@@ -22,8 +22,8 @@ from k8sbench.model.rules import EXIT_CODE
 from k8sbench.model.run import Run
 from k8sbench.reader.measuring.recorded import measure_run
 from k8sbench.report import group_words
+from tests.reader.measuring.support import Lines
 from tests.unit.measure.group_members import MIXED, only
-from tests.unit.measure.support import Lines
 from tests.unit.presence import present
 from tests.unit.report.factory import (
     START,

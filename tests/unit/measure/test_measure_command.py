@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from k8sbench.model.measurement import ESTIMATORS
+from tests.reader.measuring.support import FIXTURES, run
 from tests.unit.command_line import Cli
-from tests.unit.measure.support import FIXTURES, run
 
 PROMISED = """
 schema files format impl framework gpus precision batch_size_per_gpu warmup_iterations

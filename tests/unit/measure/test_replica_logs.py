@@ -11,7 +11,7 @@ import pytest
 from k8sbench.app import imports
 from k8sbench.model.measurement import Measurement
 from k8sbench.reader.measuring.expectation import MeasureOptions
-from tests.unit.measure.support import lines_of
+from tests.reader.measuring.support import lines_of
 
 
 def measured(folder: Path, logs: list[list[str]]) -> Measurement:

@@ -10,9 +10,8 @@ from k8sbench.model.measurement import DataSet, Measurement, Weights
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.reader.measuring import expectation
 from k8sbench.reader.measuring.measuring import measure
-from tests.unit.measure.own_runs import PLAN
-from tests.unit.measure.support import Lines, ids
-from tests.unit.measure.train_logs import (
+from tests.reader.measuring.support import Lines, ids
+from tests.reader.measuring.train_logs import (
     BEGINS,
     EVALUATES,
     LENGTH,
@@ -23,6 +22,7 @@ from tests.unit.measure.train_logs import (
     to_target,
     until,
 )
+from tests.unit.measure.own_runs import PLAN
 from tests.unit.presence import present
 
 TRAINING = PlannedTraining(

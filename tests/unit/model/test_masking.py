@@ -15,8 +15,8 @@ from k8sbench.model.masking import MASK, Masking, masked, masked_pieces
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.sample import Place
 from tests.harness.credentials import INNOCENT, Written, written
+from tests.reader.measuring.support import measured
 from tests.tiers import ROOT
-from tests.unit.measure.support import measured
 
 WRITTEN = written()
 PAGES = sorted((ROOT / "docs").glob("*.md"))

@@ -11,7 +11,7 @@ import pytest
 from k8sbench.model.kinds import WORDS, kind_of
 from k8sbench.model.spec_values import Framework
 from k8sbench.reader.measuring import expectation, measuring
-from tests.unit.measure.support import Lines, ids
+from tests.reader.measuring.support import Lines, ids
 from tests.unit.render.plans import rendered, upstream
 
 PROGRAMS: tuple[tuple[str, Framework], ...] = (

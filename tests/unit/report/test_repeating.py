@@ -8,7 +8,7 @@ import pytest
 from k8sbench.catalog import spec_files
 from k8sbench.cli.main import main
 from k8sbench.report.words import say
-from tests.unit.measure.support import FIXTURES
+from tests.reader.measuring.support import FIXTURES
 from tests.unit.report import published_logs as logs
 
 CASE = ("--case", "1x8", "--precision", "amp", "--batch-size", "16", "--benchmark", "tsm")

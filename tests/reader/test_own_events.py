@@ -9,8 +9,8 @@ import pytest
 
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples
 from k8sbench.trainers.parts import events
-from tests.unit.parse.own_events import START, STEP, line
-from tests.unit.parse.support import items, marks, records
+from tests.reader.own_events import START, STEP, line
+from tests.reader.support import items, marks, records
 
 GPU: dict[str, Any] = json.loads(
     '{"event": "gpu", "rank": 1, "every": 1.0, "at": [1772445600.5, 1772445601.5], '

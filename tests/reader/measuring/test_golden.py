@@ -12,8 +12,8 @@ from k8sbench.model.fingerprint import Fingerprint
 from k8sbench.model.log_format import FAMILY_NAMES
 from k8sbench.reader.measuring import measuring
 from k8sbench.reader.measuring.expectation import Expectation
+from tests.reader.measuring.support import Lines, lines_of
 from tests.unit import goldens
-from tests.unit.measure.support import Lines, lines_of
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "airank_mmseg.log": {"gpus": 8, "warmup": 10},

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.reader.measuring.evidence import LONGEST, place, redact
-from tests.unit.measure.support import measured
+from tests.reader.measuring.support import measured
 
 
 @pytest.mark.parametrize(

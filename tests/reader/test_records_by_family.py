@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.unit.parse.family_logs import (
+from tests.reader.family_logs import (
     ALL,
     ARCFACE,
     DLE_2022,
@@ -21,7 +21,7 @@ from tests.unit.parse.family_logs import (
     PADDLEVIDEO,
     TIMM,
 )
-from tests.unit.parse.support import evaluations, items, marks, record, records
+from tests.reader.support import evaluations, items, marks, record, records
 
 PADDLECLAS_2023 = (
     "[2023/07/28 06:42:45] ppcls INFO: epoch:0   train step:10   lr: 0.100000, loss:  8.3496 "

@@ -7,8 +7,8 @@ import pytest
 from k8sbench.model.errors import InputError
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import Measurement
-from tests.unit.measure.support import ids
-from tests.unit.measure.support import measured as measured_by
+from tests.reader.measuring.support import ids
+from tests.reader.measuring.support import measured as measured_by
 
 LINES = [f"step {step} loss 2.5 ips 64.5" for step in range(1, 11)]
 SUMMARY = "done: 64.0 img/s"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.measure.support import FIXTURES, ids, measured
+from tests.reader.measuring.support import FIXTURES, ids, measured
 
 MISMATCH = "batch-mismatch"
 

@@ -5,7 +5,7 @@ import json
 from k8sbench.model.measurement import SteadyPart
 from k8sbench.reader.measuring.expectation import Expectation
 from k8sbench.reader.measuring.measuring import measure
-from tests.unit.measure.support import Lines, measured, mmseg
+from tests.reader.measuring.support import Lines, measured, mmseg
 from tests.unit.presence import present
 
 TEN = 1772445600.0

@@ -7,7 +7,7 @@ import pytest
 
 from k8sbench.reader.measuring.expectation import Expectation
 from k8sbench.reader.measuring.measuring import measure
-from tests.unit.measure.support import Lines, figure, fixture, ids, measured
+from tests.reader.measuring.support import Lines, figure, fixture, ids, measured
 from tests.unit.presence import present
 
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {

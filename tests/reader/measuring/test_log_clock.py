@@ -11,7 +11,7 @@ from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import Measurement
 from k8sbench.reader.families import FAMILIES
 from k8sbench.reader.measuring import log_clock
-from tests.unit.measure.stamped_logs import (
+from tests.reader.measuring.stamped_logs import (
     BEGIN,
     EVALUATION,
     SEG,
@@ -21,7 +21,7 @@ from tests.unit.measure.stamped_logs import (
     paddleseg,
     set_clock,
 )
-from tests.unit.measure.support import ids, measured, mmseg, run
+from tests.reader.measuring.support import ids, measured, mmseg, run
 from tests.unit.presence import present
 
 RESUMED = "2026-03-02 11:00:00,000 - mmseg - INFO - resumed from epoch: 0, iter 40"

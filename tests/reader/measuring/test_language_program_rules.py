@@ -12,7 +12,7 @@ from k8sbench.model.log_format import FAMILY_NAMES
 from k8sbench.model.measurement import Measurement
 from k8sbench.reader.measuring.expectation import Expectation
 from k8sbench.reader.measuring.measuring import measure
-from tests.unit.measure.support import Lines, figure, fixture, ids, lines_of, measured
+from tests.reader.measuring.support import Lines, figure, fixture, ids, lines_of, measured
 from tests.unit.presence import present
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from k8sbench.reader import reading
 from k8sbench.reader.lines import CleanLine
-from tests.unit.parse.family_logs import MMSEG
-from tests.unit.parse.support import items, marks
+from tests.reader.family_logs import MMSEG
+from tests.reader.support import items, marks
 
 
 @pytest.mark.parametrize(

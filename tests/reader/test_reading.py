@@ -6,8 +6,8 @@ from k8sbench.model.log_format import FAMILY_NAMES
 from k8sbench.model.sample import Fact, Mark, Record
 from k8sbench.reader.families import FAMILIES
 from k8sbench.reader.reading import FamilyLog
-from tests.unit.parse.family_logs import ALL, MMSEG
-from tests.unit.parse.support import ended
+from tests.reader.family_logs import ALL, MMSEG
+from tests.reader.support import ended
 
 
 def read(lines: list[str], *families: str) -> tuple[FamilyLog, list[object]]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.measure.support import figure, fixture, ids, measured
+from tests.reader.measuring.support import figure, fixture, ids, measured
 
 TOKENS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     # 8 GPUs, 64 sequences of 1024 tokens: 0.5 s per step, once 0.7 s. The first step has a line of

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.measure.support import measured, run
+from tests.reader.measuring.support import measured, run
 from tests.unit.presence import present
 
 # As printed: three digits behind the point.

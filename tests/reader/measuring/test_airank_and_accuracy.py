@@ -6,8 +6,8 @@ from k8sbench.catalog.published import Accuracy
 from k8sbench.model.measurement import OWN_TIME_TO_TRAIN, AccuracyResult
 from k8sbench.model.sample import Place
 from k8sbench.reader.measuring.evaluations import Evaluated, reaching
-from tests.unit.measure.airank import airank
-from tests.unit.measure.support import measured, run
+from tests.reader.measuring.airank import airank
+from tests.reader.measuring.support import measured, run
 from tests.unit.presence import present
 
 

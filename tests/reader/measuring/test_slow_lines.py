@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.unit.measure.support import measured, mmseg
+from tests.reader.measuring.support import measured, mmseg
 
 STEADY = (0.5, 0.01)
 WAITED = (1.6, 1.2)

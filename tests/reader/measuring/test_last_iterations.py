@@ -10,7 +10,7 @@ from k8sbench.model.log_format import FAMILY_NAMES
 from k8sbench.model.measurement import Measurement
 from k8sbench.reader.measuring.expectation import Expectation
 from k8sbench.reader.measuring.measuring import measure
-from tests.unit.measure.support import Lines, ids, lines_of, measured, run
+from tests.reader.measuring.support import Lines, ids, lines_of, measured, run
 from tests.unit.presence import present
 
 BEGAN = datetime.datetime(2023, 6, 14, 10, tzinfo=datetime.UTC)

@@ -8,7 +8,7 @@ from k8sbench.model.log_format import LogFormat
 from k8sbench.model.sample import Fact, Mark, Record
 from k8sbench.reader import declared
 from k8sbench.reader.reading import FamilyLog
-from tests.unit.parse.support import ended
+from tests.reader.support import ended
 
 BY_RATE = LogFormat(
     name="mine",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.measure.support import ids, measured, mmseg, plsc, run
+from tests.reader.measuring.support import ids, measured, mmseg, plsc, run
 from tests.unit.presence import present
 
 

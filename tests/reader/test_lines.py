@@ -13,7 +13,7 @@ from k8sbench.reader import lines as cleaning
 from k8sbench.reader.families import FAMILIES
 from k8sbench.reader.family import EvaluationRule, MarkRule, RecordRule
 from k8sbench.reader.lines import OrderedLines, ended
-from tests.unit.measure.support import FIXTURES
+from tests.reader.measuring.support import FIXTURES
 
 parts_of_lines = st.lists(st.sampled_from(["ab", "b", "ca", "", "\n", "\r", "x\n", "ab\n", "c\r"]))
 cuts_of_blocks = st.lists(st.integers(1, 9), max_size=3)

@@ -9,7 +9,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.reader.measuring.expectation import Expectation
 from k8sbench.reader.measuring.log_facts import OpenedLog
 from k8sbench.reader.measuring.measuring import measure
-from tests.unit.measure.support import Block, Lines, ids, measured, mmseg, run
+from tests.reader.measuring.support import Block, Lines, ids, measured, mmseg, run
 from tests.unit.presence import present
 
 STEADY = run([0.5] * 12)

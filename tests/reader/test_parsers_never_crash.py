@@ -12,9 +12,9 @@ from k8sbench.model.sample import Record
 from k8sbench.reader.families import FAMILIES
 from k8sbench.reader.lines import pieces
 from k8sbench.reader.reading import FamilyLog
-from tests.unit.parse.family_logs import ALL, JSON_LINES
-from tests.unit.parse.own_events import START, STEP, line
-from tests.unit.parse.support import ended
+from tests.reader.family_logs import ALL, JSON_LINES
+from tests.reader.own_events import START, STEP, line
+from tests.reader.support import ended
 
 REAL = [*ALL.values(), *JSON_LINES.values(), line(START), line(STEP)]
 mutated = st.builds(

@@ -7,7 +7,7 @@ import pytest
 
 from k8sbench.catalog.published import Accuracy
 from k8sbench.model.errors import InputError
-from tests.unit.measure.support import ids, measured
+from tests.reader.measuring.support import ids, measured
 
 BEGAN = datetime.datetime(2021, 8, 10, tzinfo=datetime.UTC)
 EVALUATION = "aAcc: 0.7926, mIoU: 0.4183, mAcc: 0.5349, "

@@ -5,8 +5,8 @@ from collections import defaultdict
 import pytest
 
 from k8sbench.model.sample import Record
-from tests.unit.measure.support import lines_of
-from tests.unit.parse.support import records
+from tests.reader.measuring.support import lines_of
+from tests.reader.support import records
 
 LOGS = {
     "megatron_2026.log": ("megatron", "elapsed time"),

@@ -3,8 +3,8 @@
 import pytest
 
 from k8sbench.model.sample import Fact
-from tests.unit.parse.family_logs import ALL
-from tests.unit.parse.support import items
+from tests.reader.family_logs import ALL
+from tests.reader.support import items
 
 
 def facts(family: str, *head: str) -> dict[str, str]:

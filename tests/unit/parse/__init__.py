@@ -1,1 +1,0 @@
-"""Tests of parsing: from lines to records."""
