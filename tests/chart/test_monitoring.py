@@ -27,8 +27,8 @@ from k8sbench.operator.metrics import Metrics
 from tests.chart import examples
 from tests.harness.helm import CHART, NAMESPACE, Helm, find, merged
 from tests.harness.prometheus import Samples, Server
+from tests.unit.model.measurements import measurement
 from tests.unit.operator.scraped import at, run
-from tests.unit.store.examples import measurement
 
 OPERATOR = "dlperf-operator"
 TARGET = {"job": OPERATOR, "namespace": NAMESPACE}

@@ -16,7 +16,8 @@ from tests.docs.pages import Command
 from tests.harness.cluster.namespace import ENFORCED, Namespace
 from tests.harness.node import operator_image
 from tests.harness.node.cluster import NodeCluster
-from tests.unit.store.examples import PROCESS, archive, measurement, plan, step
+from tests.unit.model.measurements import measurement
+from tests.unit.store.examples import PROCESS, archive, plan, step
 
 POD = "deployment/dlperf-operator"
 STORE = "/data/k8sbench"

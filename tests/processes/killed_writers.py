@@ -13,7 +13,8 @@ from k8sbench.store import disk
 from k8sbench.store.artifacts import RunFolder
 from k8sbench.store.opening import open_store
 from k8sbench.store.sql_store import SqlStore
-from tests.unit.store.examples import NOW, measurement, plan, step
+from tests.unit.model.measurements import measurement
+from tests.unit.store.examples import NOW, plan, step
 
 Step = Callable[[SqlStore], object]
 

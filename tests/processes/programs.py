@@ -12,7 +12,8 @@ from k8sbench.model.phase import Phase
 from k8sbench.store import following
 from k8sbench.store.opening import open_store
 from tests.harness import children
-from tests.unit.store.examples import NOW, THROUGHPUT, fill, measurement, plan, step
+from tests.unit.model.measurements import THROUGHPUT, measurement
+from tests.unit.store.examples import NOW, fill, plan, step
 
 
 def fill_disk(root: str) -> None:

@@ -13,8 +13,8 @@ import pytest
 from k8sbench.adapters import measuring
 from k8sbench.model.errors import StoreError
 from tests.harness import children
+from tests.reader.measuring.recorded_runs import gap, run
 from tests.reader.measuring.support import lines_of
-from tests.unit.measure.recorded_runs import gap, run
 
 pytestmark = pytest.mark.tier("linux")
 

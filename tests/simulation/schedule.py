@@ -19,7 +19,8 @@ from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.store import Disk, SimulatedStore
 from tests.simulation.world import BEGIN, Calls, Process, World
 from tests.unit.lifecycle.played import objects, planned_case
-from tests.unit.store.examples import TRAINING, measurement
+from tests.unit.model.measurements import measurement
+from tests.unit.store.examples import TRAINING
 
 PLACE = Location(server="https://simulated:6443", namespace="bench")
 FAULTY_SECONDS = 400.0

@@ -5,21 +5,20 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
+from k8sbench.catalog import loading
 from k8sbench.model.measurement import Measurement
 from k8sbench.reader.log_files import LogFile
-from k8sbench.reader.measuring.expectation import Expectation
-from k8sbench.reader.measuring.measuring import measure
+from k8sbench.reader.measuring import expectation
+from k8sbench.reader.measuring.expectation import Expectation, MeasureOptions
+from k8sbench.reader.measuring.log_facts import OpenedLog
+from k8sbench.reader.measuring.measuring import JudgedLog, judge, measure
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "logs"
 
 NOT_SUPPORTED = 9223372036854775794
 """First of DCGM's values for fields that a GPU lacks."""
-NOT_COMPARABLE = (
-    *("smoke", "cpu", "no-figure", "benchmark", "case", "precision", "batch", "gpu-model"),
-    *("device", "settings", "estimator", "model", "arithmetic", "data", "backend", "mode"),
-    *("metric", "target", "weights", "length"),
-)
-"""Ids of everything that can forbid a ratio."""
 
 
 class Lines:
@@ -62,6 +61,16 @@ def measured(source: Iterable[str] | LogFile | Lines, **expected: Any) -> Measur
     known |= expected
     log = source if isinstance(source, (LogFile, Lines)) else Lines(source)
     return measure([log], Expectation(**known))
+
+
+def judged(logs: Iterable[OpenedLog], options: MeasureOptions) -> JudgedLog:
+    """Measure one run's logs, as what they state and as the options say.
+
+    Without a family: as any family, or as the benchmark of the catalog that the logs state.
+    """
+    benchmarks = loading.load_all() if options.family is None else []
+    possible = expectation.candidates(options, benchmarks)
+    return judge(logs, [replace(each.expected, **options.values) for each in possible])
 
 
 def figure(found: Measurement, name: str) -> Any:

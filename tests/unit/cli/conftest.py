@@ -18,7 +18,8 @@ from k8sbench.model.run import Location, Run
 from k8sbench.store.opening import open_store
 from k8sbench.store.sql_store import SqlStore
 from tests.unit import goldens
-from tests.unit.store.examples import NOW, PROCESS, REJECTION, archive, measurement, plan, step
+from tests.unit.model.measurements import measurement
+from tests.unit.store.examples import NOW, PROCESS, REJECTION, archive, plan, step
 from tests.unit.store.filled import put
 
 DAY = 86400.0

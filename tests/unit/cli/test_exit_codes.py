@@ -25,8 +25,8 @@ from k8sbench.store.port import RunFilter
 from tests.tiers import ROOT
 from tests.unit.cli.conftest import Fill
 from tests.unit.cli.live_runs import NOW, ended, run
+from tests.unit.model.measurements import measurement
 from tests.unit.report.factory import repeats
-from tests.unit.store.examples import measurement
 
 
 def test_the_page_lists_every_exit_code_and_their_order() -> None:

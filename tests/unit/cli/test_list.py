@@ -13,8 +13,9 @@ from k8sbench.model.run import Run
 from k8sbench.store.sql_store import SqlStore
 from tests.unit.cli.conftest import Fill
 from tests.unit.command_line import Cli
+from tests.unit.model.measurements import measurement
 from tests.unit.report.factory import repeats
-from tests.unit.store.examples import measurement, plan, step
+from tests.unit.store.examples import plan, step
 
 
 @pytest.mark.parametrize("columns", [74, 120])

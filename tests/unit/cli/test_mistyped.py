@@ -11,7 +11,7 @@ from k8sbench.model.errors import NotFound
 from tests.unit.cli.conftest import Fill
 from tests.unit.cli.live_runs import ended, run
 from tests.unit.command_line import Cli
-from tests.unit.store.examples import measurement
+from tests.unit.model.measurements import measurement
 
 HERE = "submit resnet50 --backend=local"
 TRAIN = "render resnet50 --backend=local --mode=train --data=pictures --weights=start.pth"

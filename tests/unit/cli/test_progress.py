@@ -16,7 +16,8 @@ from k8sbench.ports.cluster import JobEvent
 from tests.unit import goldens
 from tests.unit.cli.live_runs import NOW, ended, gap, line, moved, note, replica, run, step
 from tests.unit.local.exits import torchrun
-from tests.unit.store.examples import REJECTION, measurement
+from tests.unit.model.measurements import measurement
+from tests.unit.store.examples import REJECTION
 
 FOLDER = Path(__file__).parent / "golden"
 

@@ -10,7 +10,7 @@ from k8sbench.cli.terminal.live import Sweep
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from tests.unit.cli import live_runs
-from tests.unit.store.examples import measurement
+from tests.unit.model.measurements import measurement
 
 
 def started(sweep: Sweep, run_id: str, at: float) -> Run:

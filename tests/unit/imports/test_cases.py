@@ -11,7 +11,7 @@ from k8sbench.model.errors import InputError
 from k8sbench.model.identity import RUN_ID
 from k8sbench.model.measurement import Measurement
 from tests.unit.imports import foreign
-from tests.unit.store.examples import measurement
+from tests.unit.model.measurements import measurement
 
 LOADED = spec_files.find(str(foreign.BENCHMARK))
 (VARIANT,) = LOADED.spec.variants

@@ -23,8 +23,8 @@ from k8sbench.ports.cluster import JobEvent
 from k8sbench.store.port import Store
 from k8sbench.threads import Threads
 from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case, submitted
+from tests.unit.model.measurements import measurement
 from tests.unit.model.specs import a_request
-from tests.unit.store.examples import measurement
 
 START, END = 1000.0, 1200.0
 

@@ -30,8 +30,8 @@ from k8sbench.model.run import Location, Run
 from k8sbench.ports.cluster import FoundJob, JobEvent, Manifest
 from k8sbench.store.port import Store
 from k8sbench.threads import Inline, Threads
+from tests.unit.model.measurements import measurement
 from tests.unit.model.specs import LAPTOP, a_request, loaded
-from tests.unit.store.examples import measurement
 
 LOCATION = Location(server="https://cluster.example:6443", namespace="bench")
 

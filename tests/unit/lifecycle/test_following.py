@@ -35,8 +35,8 @@ from tests.unit.lifecycle.played import (
     served,
     submit,
 )
+from tests.unit.model.measurements import measurement
 from tests.unit.presence import present
-from tests.unit.store.examples import measurement
 
 
 def test_what_concerns_the_cluster_is_noted_once_for_all_runs(store: Store) -> None:

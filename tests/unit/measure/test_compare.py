@@ -12,8 +12,7 @@ from k8sbench.measure.group.grouping import groups
 from k8sbench.model.compared import Compared
 from k8sbench.model.group import Group
 from k8sbench.model.run import Run
-from tests.reader.measuring.support import NOT_COMPARABLE
-from tests.unit.measure.sides import A, compared, new, old
+from tests.unit.measure.sides import NOT_COMPARABLE, A, compared, new, old
 from tests.unit.presence import present
 from tests.unit.report.factory import START, V100_16, V100_32, repeats, run
 

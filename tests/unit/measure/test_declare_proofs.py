@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from k8sbench.reader import guessing
+from tests.reader.declarable import moments
 from tests.unit.command_line import Cli
-from tests.unit.measure.declaring import confirmed, moments
+from tests.unit.measure.declaring import confirmed
 
 COUNT = 120
 """Lines of a log."""
@@ -386,19 +386,6 @@ def test_the_questions_stand_in_the_draft_with_what_proves_each(tmp_path: Path, 
     assert "Nothing in the log proves it" in text
 
 
-@pytest.mark.parametrize(
-    ("head", "options", "per"),
-    [([], ["--batch-size", "8"], "job"), (["global_batch_size: 512"], [], "card")],
-)
-def test_a_rate_by_whole_batches_is_the_job_s_or_one_gpu_s_whatever_the_number_of_gpus(
-    head: list[str], options: list[str], per: str, tmp_path: Path, cli: Cli
-) -> None:
-    log = tmp_path / "a.log"
-    log.write_text("\n".join([*head, *lines_of("step {step} loss 6.9 256.0 samples/s 0.25 s/it")]))
-    text = cli("measure", str(log), "--declare", *options).out
-    assert re.findall(r"(?m)^      per: (\w+)", text) == [per]
-
-
 def test_an_unknown_batch_never_counts_as_known(tmp_path: Path, cli: Cli) -> None:
     log, file = tmp_path / "a.log", tmp_path / "mine.yaml"
     for form in ("step {step} time 0.5 s", "step {step} 64.0 samples/s"):
@@ -408,34 +395,6 @@ def test_an_unknown_batch_never_counts_as_known(tmp_path: Path, cli: Cli) -> Non
         (found,) = json.loads(cli(*words).out)
         ids = [each["id"] for each in found["reasons"]]
         assert ids == ["gpus-unverified", "batch-unverified"]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Step {step}: the train moves at {step} km/h and arrives",
-        "Step {step}: the car goes 12 m/s now",
-        "Step {step}: the shop sells 5 apples per hour",
-        "Step {step}: he types 45 words per minute",
-    ],
-)
-def test_the_text_of_an_answer_has_no_rate(line: str) -> None:
-    assert guessing.guess(lines_of(line)) is None
-
-
-def test_a_fact_is_read_by_the_expression_that_is_written() -> None:
-    """The head's table has another form of the label than its first mention."""
-    lines = [
-        "micro_batch_size_per_gpu: 4",
-        "batch_size_per_gpu=4",
-        *lines_of("step {step} time 0.5"),
-    ]
-    guessed = guessing.guess(lines)
-    assert guessed is not None
-    (expression,) = re.findall(r"- '(.*batch_size>.*)'", str(guessed["more"]))
-    read = [m["batch_size"] for line in lines if (m := re.search(expression, line))]
-    assert set(read) == {"4"}
-    assert guessed["batch"] == 4
 
 
 def test_a_log_of_a_family_is_named(tmp_path: Path, cli: Cli) -> None:

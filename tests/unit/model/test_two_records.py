@@ -6,7 +6,7 @@ import pytest
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run, knows_more, merged
 from tests.unit.cli import live_runs
-from tests.unit.store.examples import measurement
+from tests.unit.model.measurements import measurement
 
 
 def run(*phases: Phase, measured: bool = False) -> Run:

@@ -39,8 +39,9 @@ from k8sbench.store.opening import open_store
 from k8sbench.store.sql_store import SqlStore
 from tests.harness.cluster.limits import shorten
 from tests.harness.credentials import written
+from tests.unit.model.measurements import measurement
 from tests.unit.store import schemas
-from tests.unit.store.examples import PROCESS, measurement, plan, step
+from tests.unit.store.examples import PROCESS, plan, step
 
 Get = Any
 TOKEN = "sesame"

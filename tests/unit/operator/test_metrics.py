@@ -18,8 +18,8 @@ from k8sbench.operator.metrics import WAITS_ITS_TURN, Metrics
 from k8sbench.store import disk
 from k8sbench.store.opening import open_store
 from tests.unit import goldens
+from tests.unit.model.measurements import measurement
 from tests.unit.operator.scraped import at, run, samples
-from tests.unit.store.examples import measurement
 
 
 @pytest.fixture

@@ -41,8 +41,8 @@ from tests.harness.cluster.limits import shorten
 from tests.unit.cli import live_runs
 from tests.unit.command_line import Cli
 from tests.unit.lifecycle.played import Silent
+from tests.unit.model.measurements import measurement
 from tests.unit.operator.served import HERE, Operator
-from tests.unit.store.examples import measurement
 from tests.unit.store.filled import put
 
 KINDS: tuple[Literal["cancel", "delete"], ...] = ("cancel", "delete")

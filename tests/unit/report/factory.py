@@ -13,7 +13,7 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import CPU_POOL, NodePool
 from k8sbench.model.run import GPU_OUT_OF_MEMORY, Run
-from tests.unit.render import plans
+from tests.unit.model import plans
 
 V100_16 = "Tesla V100-SXM2-16GB"
 V100_32 = "Tesla V100-SXM2-32GB"

@@ -13,7 +13,8 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import GPU_METRICS_OWED, Run
 from k8sbench.report import benchmark_status
-from tests.unit.store.examples import NOW, measurement, plan
+from tests.unit.model.measurements import measurement
+from tests.unit.store.examples import NOW, plan
 
 BENCHMARK = Benchmark(
     name="a", uid="u", generation=2, created_at=NOW, spec=ObjectSpec(benchmark="seg")

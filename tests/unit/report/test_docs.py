@@ -6,8 +6,8 @@ import re
 import msgspec
 
 from k8sbench.report import document
-from tests.reader.measuring.support import NOT_COMPARABLE
 from tests.tiers import ROOT
+from tests.unit.measure.sides import NOT_COMPARABLE
 from tests.unit.report import example
 from tests.unit.store import schemas
 

@@ -160,7 +160,7 @@ PLURAL = re.compile(rf"(?<![\w.,=−-])1 (?:log |training |earlier )?(?:{COUNTED
 """A plural behind 1."""
 GOLDEN = [
     path.relative_to(ROOT)
-    for folder in ("docs", "tests/unit")
+    for folder in ("docs", "tests/unit", "tests/reader")
     for path in sorted((ROOT / folder).rglob("*.*"))
     if path.suffix in {".txt", ".md", ".html"} and "logs" not in path.parts
 ]

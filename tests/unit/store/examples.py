@@ -1,4 +1,4 @@
-"""Plans, measurements and runs to keep."""
+"""Plans and runs to keep."""
 
 from pathlib import Path
 from typing import Any
@@ -7,19 +7,13 @@ import msgspec
 
 from k8sbench.catalog.planning import make_plan
 from k8sbench.model.errors import Finding
-from k8sbench.model.measurement import (
-    AccuracyResult,
-    MeasuredWindow,
-    Measurement,
-    RankTimes,
-    Throughput,
-)
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import PlannedTraining, RunPlan
 from k8sbench.model.replica_logs import LogLine
 from k8sbench.model.run import Process, Run
 from k8sbench.model.sample import Place
 from k8sbench.store.sql_store import SqlStore
+from tests.unit.model.measurements import measurement
 from tests.unit.model.specs import LAPTOP, a_request, loaded
 
 TRAINING = PlannedTraining(
@@ -28,14 +22,6 @@ TRAINING = PlannedTraining(
 NOW = 1_795_160_000.25
 """A moment in November 2026."""
 PROCESS = Process(host="here", boot_id="b-1", pid=4711, started=123456.0, pid_space="pid:[1]")
-THROUGHPUT = Throughput(
-    time_weighted=12.5,
-    time_weighted_steady=12.75,
-    median=12.6,
-    arithmetic=12.4,
-    timestamps=None,
-    unit="images/s",
-)
 REJECTION = Finding(
     id="too-few-records",
     severity="reject",
@@ -72,43 +58,6 @@ def plan(run_id: str = "seg-1", **changes: Any) -> RunPlan:
         trainers_digest="t",
     )
     return msgspec.structs.replace(made, **changes)
-
-
-def measurement(**changes: Any) -> Measurement:
-    """Make a measurement with something in every field."""
-    fields: dict[str, Any] = {
-        "files": ("master-0.log",),
-        "format": "k8sbench",
-        "impl": "k8sbench",
-        "framework": "pytorch",
-        "gpus": 1,
-        "precision": "fp32",
-        "precision_effective": "fp32",
-        "batch_size_per_gpu": 2,
-        "warmup_iterations": 2,
-        "iterations": 8,
-        "records": 8,
-        "throughput": THROUGHPUT,
-        "final_loss": 1.0,
-        "accuracy": AccuracyResult(metric="mIoU", best=0.5, final=0.4, unit="%", evaluations=2),
-        "time_to_train_s": None,
-        "train_wall_s": 1.5,
-        "window": MeasuredWindow(
-            first_iteration=3,
-            last_iteration=10,
-            seconds=1.25,
-            started_at=NOW,
-            ended_at=NOW + 1.25,
-            left_out=(Place(file="master-0.log", line=3),),
-            left_out_count=1,
-        ),
-        "ranks": (RankTimes(rank=0, host="here", mean=0.1, median=0.1, p95=0.2, max=0.3),),
-        "environment": {"torch": "2.10.0", "cores": 2, "amp": False, "cuda": None},
-        "missing": {"time_to_train_s": "no target"},
-        "verdict": "valid",
-        "reasons": (),
-    }
-    return Measurement(**(fields | changes))
 
 
 def elsewhere(run: Run) -> Run:

@@ -20,17 +20,9 @@ from k8sbench.store.artifacts import RunFolder
 from k8sbench.store.opening import open_store
 from k8sbench.store.port import RunFilter
 from k8sbench.store.sql_store import SqlStore
+from tests.unit.model.measurements import measurement
 from tests.unit.store.conftest import OpenStore
-from tests.unit.store.examples import (
-    NOW,
-    PROCESS,
-    REJECTION,
-    TRAINING,
-    append,
-    measurement,
-    plan,
-    step,
-)
+from tests.unit.store.examples import NOW, PROCESS, REJECTION, TRAINING, append, plan, step
 from tests.unit.store.index_checks import differences
 
 

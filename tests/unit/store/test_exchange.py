@@ -26,19 +26,11 @@ from k8sbench.store.port import RunFilter
 from k8sbench.store.sql_store import SqlStore
 from tests.harness import children
 from tests.unit.imports import foreign
+from tests.unit.model.measurements import measurement
 from tests.unit.presence import present
 from tests.unit.store import programs
 from tests.unit.store.conftest import OpenStore
-from tests.unit.store.examples import (
-    NOW,
-    PROCESS,
-    archive,
-    elsewhere,
-    fill,
-    measurement,
-    plan,
-    step,
-)
+from tests.unit.store.examples import NOW, PROCESS, archive, elsewhere, fill, plan, step
 from tests.unit.store.index_checks import differences, reindexed
 
 IDS = ["seg-1", "seg-2"]

@@ -20,18 +20,10 @@ from k8sbench.store.port import RunFilter
 from k8sbench.store.sql_store import SqlStore
 from tests.harness import children, old_store
 from tests.harness.cluster.limits import shorten
+from tests.unit.model.measurements import measurement
 from tests.unit.store import programs
 from tests.unit.store.conftest import OpenStore
-from tests.unit.store.examples import (
-    NOW,
-    PROCESS,
-    REJECTION,
-    archive,
-    elsewhere,
-    measurement,
-    plan,
-    step,
-)
+from tests.unit.store.examples import NOW, PROCESS, REJECTION, archive, elsewhere, plan, step
 from tests.unit.store.index_checks import differences, reindexed
 
 CANCEL = Wish(kind="cancel", at=NOW + 1, cause="Enough.")

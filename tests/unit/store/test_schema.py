@@ -27,8 +27,9 @@ from k8sbench.store.exchange import ImportRecord, Pruned
 from k8sbench.store.opening import open_store
 from tests import packaged, struct_docs
 from tests.unit import goldens
+from tests.unit.model.measurements import measurement
 from tests.unit.store import schemas
-from tests.unit.store.examples import PROCESS, REJECTION, measurement, plan, step
+from tests.unit.store.examples import PROCESS, REJECTION, plan, step
 
 DOCUMENTS: dict[str, Any] = {
     "k8sbench list -o json": list[ListedRun],

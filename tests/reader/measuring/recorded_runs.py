@@ -8,8 +8,8 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.reader.measuring.recorded import measure_run
+from tests.reader.measuring.own_runs import PLAN
 from tests.reader.measuring.support import Lines, lines_of
-from tests.unit.measure.own_runs import PLAN
 
 START = 1772445600.0
 """Start of the fixtures' run, 2026-03-02T10:00:00Z.

@@ -10,6 +10,7 @@ from k8sbench.model.measurement import DataSet, Measurement, Weights
 from k8sbench.model.plan import PlannedTraining
 from k8sbench.reader.measuring import expectation
 from k8sbench.reader.measuring.measuring import measure
+from tests.reader.measuring.own_runs import PLAN
 from tests.reader.measuring.support import Lines, ids
 from tests.reader.measuring.train_logs import (
     BEGINS,
@@ -22,7 +23,6 @@ from tests.reader.measuring.train_logs import (
     to_target,
     until,
 )
-from tests.unit.measure.own_runs import PLAN
 from tests.unit.presence import present
 
 TRAINING = PlannedTraining(

@@ -1,6 +1,7 @@
 """GPU metrics of a run: from series to figures, reasons and judgement."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,12 +11,12 @@ from k8sbench.model.gpu_metrics import BY_ID, METRICS, Fetched, Series
 from k8sbench.model.measurement import Measurement
 from k8sbench.reader.measuring import gpu_series
 from tests import struct_docs
+from tests.reader.measuring.gpu_metrics import END, IDLE, START, completed, gpu, of, series
 from tests.reader.measuring.support import NOT_SUPPORTED
-from tests.tiers import ROOT
-from tests.unit.measure.gpu_metrics import END, IDLE, START, completed, gpu, of, series
+from tests.unit.model.measurements import measurement
 from tests.unit.presence import present
-from tests.unit.store.examples import measurement
 
+PAGE = Path(__file__).parents[3] / "docs" / "gpu-metrics.md"
 OVER_TIME = {
     "mean": "mean",
     "peak": "highest",
@@ -49,7 +50,7 @@ def test_the_table_of_the_page_is_generated_golden() -> None:
     for metric in METRICS:
         aggregated = f"{OVER_TIME[metric.over_time]} | {OVER_GPUS[metric.over_gpus]}"
         rows.append(f"| `{metric.id}` | {metric.unit or '–'} | {aggregated} | {metric.meaning} |")
-    struct_docs.assert_generated(ROOT / "docs" / "gpu-metrics.md", "metrics", "\n".join(rows))
+    struct_docs.assert_generated(PAGE, "metrics", "\n".join(rows))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import msgspec
 
 from k8sbench.model import verdict
 from k8sbench.model.errors import Finding
-from tests.unit.store.examples import measurement
+from tests.unit.model.measurements import measurement
 
 REJECT = Finding(id="outlier", severity="reject", sentence="It is one.")
 WARN = Finding(id="unsteady", severity="warn", sentence="It is that.")

@@ -8,9 +8,9 @@ import pytest
 from k8sbench.model.clock_note import ClockWatch, seconds_in
 from tests.reader.measuring import train_logs
 from tests.reader.measuring.arrival import OURS, OWN, arrived, every, steps
+from tests.reader.measuring.own_runs import MASTER
 from tests.reader.measuring.stamped_logs import SEG, SEG_LINES, set_clock
 from tests.reader.measuring.support import ids, measured, run
-from tests.unit.measure.own_runs import MASTER
 from tests.unit.presence import present
 
 NOTE = "[k8sbench: wall clock set by +60.0 s]"

@@ -10,7 +10,7 @@ from k8sbench.reader.measuring import expectation
 from k8sbench.reader.measuring.expectation import Expectation
 from k8sbench.reader.measuring.measuring import measure
 from tests.reader.measuring.support import Lines, lines_of
-from tests.unit.render.plans import plan
+from tests.unit.model.plans import plan
 
 PLAN = plan(
     "2x1-cpu",

@@ -7,7 +7,8 @@ from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, Source
 from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.spec_values import Preset
 from k8sbench.reader.measuring import gpu_metrics
-from tests.unit.store.examples import measurement, plan
+from tests.unit.model.measurements import measurement
+from tests.unit.model.plans import plan
 
 START, END = 1000.0, 1200.0
 
@@ -54,7 +55,7 @@ def completed(
         **{"gpu_model": None, **changes},
     )
     wanted = SeriesQuery(run_id="seg-1", namespace="bench", nodes={}, start=START, end=END)
-    planned = plan(device="cuda", processes_per_replica=gpus, gpus_per_replica=gpus, preset=preset)
+    planned = plan(f"1x{gpus}", preset=preset)
     return gpu_metrics.completed(found, planned, wanted, fetched, accept=accept)
 
 

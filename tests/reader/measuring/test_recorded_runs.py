@@ -11,9 +11,9 @@ from k8sbench.model import creation
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import RESTARTING, Phase, Transition
 from k8sbench.reader.measuring.recorded import is_result, measure_run
+from tests.reader.measuring.own_runs import PLAN
+from tests.reader.measuring.recorded_runs import WHY, gap, measured, run
 from tests.reader.measuring.support import Lines, ids, lines_of, mmseg
-from tests.unit.measure.own_runs import PLAN
-from tests.unit.measure.recorded_runs import WHY, gap, measured, run
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from k8sbench.model.measurement import Arithmetic, Measurement, arithmetic_digest
 from k8sbench.reader.measuring import expectation
+from tests.reader.measuring.own_runs import MASTER, PLAN, WORKER, both, edited
 from tests.reader.measuring.support import ids
-from tests.unit.measure.own_runs import MASTER, PLAN, WORKER, both, edited
 from tests.unit.presence import present
 
 

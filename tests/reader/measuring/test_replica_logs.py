@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from k8sbench.app import imports
 from k8sbench.model.measurement import Measurement
 from k8sbench.reader.measuring.expectation import MeasureOptions
-from tests.reader.measuring.support import lines_of
+from tests.reader.measuring.support import Lines, judged, lines_of
 
 
-def measured(folder: Path, logs: list[list[str]]) -> Measurement:
-    for number, lines in enumerate(logs):
-        (folder / f"node-{number}.log").write_text("\n".join([*lines, ""]))
-    options = MeasureOptions(case="4x2", precision="amp", one_run=True)
-    (found,), failures = imports.measure([str(folder)], options)
-    assert failures == []
-    return found.measurement
+def measured(logs: list[list[str]]) -> Measurement:
+    """Measure four logs as one run's."""
+    named = [Lines(lines, f"node-{number}.log") for number, lines in enumerate(logs)]
+    return judged(named, MeasureOptions(case="4x2", precision="amp", one_run=True)).measurement
 
 
 Printed = Callable[[int], list[str]]
@@ -89,12 +84,12 @@ def of_deepspeed(_: int) -> list[str]:
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_a_step_counts_once_whether_one_replica_prints_it_or_all_four(
-    tmp_path: Path, printed: Printed, printing: int, rate: float, batch: float
+    printed: Printed, printing: int, rate: float, batch: float
 ) -> None:
     logs = [["joined"]] * 4
     logs[printing] = printed(printing)
-    alone = measured(tmp_path, logs)
-    everybody = measured(tmp_path, [printed(rank) for rank in range(4)])
+    alone = measured(logs)
+    everybody = measured([printed(rank) for rank in range(4)])
     for found in (alone, everybody):
         assert found.rate == pytest.approx(rate)
         assert (found.gpus, found.batch_size_per_gpu) == (8, batch)

@@ -7,9 +7,9 @@ import pytest
 
 from tests.reader.measuring import train_logs
 from tests.reader.measuring.arrival import OURS, OWN, arrived, every, steps
+from tests.reader.measuring.own_runs import MASTER
 from tests.reader.measuring.stamped_logs import EVALUATION, paddleseg
 from tests.reader.measuring.support import Lines, ids, measured, run
-from tests.unit.measure.own_runs import MASTER
 
 SEG: dict[str, Any] = {"format": "paddleseg"}
 VIDEO: dict[str, Any] = {"format": "paddlevideo", "gpus": 1, "batch_size": 16}
