@@ -4,9 +4,11 @@ This module imports little itself, as it counts.
 """
 
 import atexit
+import importlib.abc
 import io
 import json
 import sys
+from collections.abc import Collection
 from contextlib import redirect_stderr, redirect_stdout
 
 
@@ -25,6 +27,29 @@ def complete() -> None:
     from k8sbench.cli.main import main
 
     sys.exit(main())
+
+
+class _Absent(importlib.abc.MetaPathFinder):
+    """Finds that some libraries are not installed."""
+
+    def __init__(self, libraries: Collection[str]) -> None:
+        self._libraries = libraries
+
+    def find_spec(self, name: str, *_: object) -> None:
+        """Raise ModuleNotFoundError for a module of the libraries."""
+        if name.partition(".")[0] in self._libraries:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def measure_without(libraries: Collection[str], log: str, family: str, gpus: int) -> None:
+    """Measure a log by the reader alone; prints its throughput in samples/s."""
+    sys.meta_path.insert(0, _Absent(libraries))
+    from k8sbench.reader import log_files
+    from k8sbench.reader.measuring.expectation import Expectation
+    from k8sbench.reader.measuring.measuring import measure
+
+    found = measure(log_files.opened({log: None}), Expectation(format=family, gpus=gpus))
+    print(found.rate)
 
 
 def refuse_answers() -> None:

@@ -51,6 +51,17 @@ def test_a_command_imports_only_what_it_needs(words: tuple[str, ...], allowed: s
     assert modules(*words) & set(HEAVY) <= allowed
 
 
+ABSENT = ("click", "jinja2", "kubernetes", "rich", "sqlite3", "psutil", "urllib3")
+
+
+def test_the_reader_measures_a_log_where_the_libraries_of_the_other_parts_are_absent() -> None:
+    program = children.command(importing.measure_without, ABSENT, EXAMPLE, "mmseg", 8)
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    # 180 iterations of 8 × 4 samples, in the seconds that their lines state.
+    assert float(done.stdout) == pytest.approx(180 * 8 * 4 / 98.89, rel=1e-4)
+
+
 KUBECONFIG = """
 current-context: a
 contexts: [{name: a, context: {cluster: c, user: u}}]
