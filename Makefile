@@ -8,6 +8,7 @@
 #   make imports                  which folder may import what
 #   make size                     statements and words, beside those of the last release
 #   make unit                     the unit tests
+#   make test-reader              the tests of the reader alone, a part of them
 #   make coverage                 the unit tests, and how much of k8sbench/ they run
 #   make test                     all of it and every tier that this machine can run: what CI runs
 #   make tests                    the tests of `make test` alone
@@ -61,7 +62,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # In the environment, so that it also binds the build requirements in pip's isolated builds.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: help demo quick test check lint types imports size unit coverage tests soak
+.PHONY: help demo quick test check lint types imports size unit test-reader coverage tests soak
 .PHONY: times mutations bench gpu-figures golden constraints dist clean images push save upstream
 .PHONY: soak-kubernetes release publish
 # Two of pip at once in one environment would be one too many; pytest takes the cores by itself.
@@ -151,10 +152,15 @@ ON_A_CORE := -p tests.harness.pinning
 # Records what a stage costs, for `make times`.
 STAGE := $(VENV)/bin/python -m tests.times run
 # What is marked with a tier needs more than Python packages (tests/README.md).
-UNIT := tests/unit tests/reader tests/simulation -m 'not tier and not slow' --hypothesis-profile=quick $(BY_FILE)
+QUICKLY := -m 'not tier and not slow' --hypothesis-profile=quick $(BY_FILE)
+UNIT := tests/unit tests/reader tests/simulation $(QUICKLY)
 
 unit: $(SMALL_STAMP)
 	$(PYTEST) $(UNIT)
+
+# Without cluster, store and command line (tests/README.md).
+test-reader: $(SMALL_STAMP)
+	$(PYTEST) tests/reader $(QUICKLY)
 
 coverage: $(SMALL_STAMP)
 	$(PYTEST) $(UNIT) --cov --cov-report=term:skip-covered
