@@ -81,6 +81,8 @@ MOST_EPOCHS = 1e6
 """No run has as many; a larger number is a broken line."""
 LOSS_NUMBER = r"(?P<loss>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf|NaN|Inf|NAN|INF))"
 """A loss as any of the programs prints it."""
+NUMBER = r"\d[\d,]*(?:\.\d+)?"
+"""Expression for a number that may have commas between its thousands."""
 _LOSS = re.compile(r"\bloss:\s+" + LOSS_NUMBER)
 
 
@@ -450,6 +452,11 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
         It keeps state: an earlier line may decide what a line means.
         """
         return self.make_reader(self)
+
+
+def amp(half: str) -> dict[str, str]:
+    """Return the facts of mixed precision in ``bf16`` or ``fp16``."""
+    return {"precision": "amp", "amp_dtype": half}
 
 
 def assumed_fp32(stated: Mapping[str, Fact], name: str = "precision_assumed") -> Iterator[Fact]:

@@ -1,19 +1,16 @@
 """Table of log families.
 
-A new family is a :class:`Family` in a module here; :data:`.log_format.FAMILY_NAMES` has its name.
+Each family is the ``FAMILY`` of a module here, which is named after it: that of ``llm.c`` is in
+``llm_c.py``. Other modules here hold what the logs of several programs of one project share.
+:data:`.log_format.FAMILY_NAMES` has the names of the families.
 """
 
 from __future__ import annotations
 
 import importlib
 
-from k8sbench.model import log_format
+from k8sbench.model.log_format import FAMILY_NAMES
 from k8sbench.reader.family import Family
-
-_MODULES = (
-    *("k8sbench", "openmmlab", "paddle", "pytorch", "hf_trainer"),
-    *("megatron", "language_models", "gpt2", "mlperf", "paddlenlp", "vision"),
-)
 
 FAMILIES: dict[str, Family]
 """Name → family.
@@ -22,9 +19,16 @@ Built on first use: name checks need no parser.
 """
 
 
+def module_name(family: str) -> str:
+    """Return the name of a family's module in this package."""
+    return family.replace("-", "_").replace(".", "_")
+
+
 def __getattr__(name: str) -> object:
     if name != "FAMILIES":
         raise AttributeError(name)
-    modules = (vars(importlib.import_module(f"{__name__}.{module}")) for module in _MODULES)
-    made = {one.name: one for each in modules for one in each.values() if isinstance(one, Family)}
-    return globals().setdefault(name, {each: made[each] for each in log_format.FAMILY_NAMES})
+    families = {
+        family: importlib.import_module(f"{__name__}.{module_name(family)}").FAMILY
+        for family in FAMILY_NAMES
+    }
+    return globals().setdefault(name, families)

@@ -24,14 +24,36 @@ _decode = msgspec.json.Decoder().decode
 SHAPE = Shape(name="k8sbench", number="seconds", resolution=0.001)
 
 _START_FACTS = (
-    *("impl", "benchmark", "variant", "framework", "framework_version", "run_id"),
-    *("world_size", "batch_size_per_gpu", "unit", "precision", "amp_dtype"),
-    *("precision_effective", "device", "data", "preset", "warmup", "iterations"),
-    *("log_interval", "seed", "mode"),
+    "impl",
+    "benchmark",
+    "variant",
+    "framework",
+    "framework_version",
+    "run_id",
+    "world_size",
+    "batch_size_per_gpu",
+    "unit",
+    "precision",
+    "amp_dtype",
+    "precision_effective",
+    "device",
+    "data",
+    "preset",
+    "warmup",
+    "iterations",
+    "log_interval",
+    "seed",
+    "mode",
 )
 _SUMMARY_FACTS = (
-    *("parameters", "precision_effective", "sync_bn", "max_memory_mib", "head", "norm"),
-    *("broken_samples", "ended_by"),
+    "parameters",
+    "precision_effective",
+    "sync_bn",
+    "max_memory_mib",
+    "head",
+    "norm",
+    "broken_samples",
+    "ended_by",
 )
 _INPUTS = {"data": ("name", "digest", "train", "val"), "weights": ("file", "digest", "loaded")}
 """Events of what a run reads, and their fields: facts such as ``data.digest``."""

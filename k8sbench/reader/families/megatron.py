@@ -1,8 +1,12 @@
-"""Logs of Megatron-LM and its kin, and of NeMo.
+"""Logs of Megatron-LM, Megatron-Bridge, Megatron-DeepSpeed and GPT-NeoX.
 
-A line of Megatron-LM has the mean time of the iterations since the line before, of the whole job,
-and the samples of a step of the whole job. What it calls a batch elsewhere is of one model replica,
-which several GPUs share.
+A line has the mean time of the iterations since the line before, of the whole job, and the samples
+of a step of the whole job. What the program calls a batch elsewhere is of one model replica, which
+several GPUs share.
+
+Evaluations and checkpoints lie in the time of the next line in some versions; newer ones stop the
+timer. The first generation states no batch in its lines; GPT-NeoX and Megatron-DeepSpeed print
+the job's samples per second, which gives it.
 """
 
 from __future__ import annotations
@@ -15,39 +19,33 @@ from k8sbench.model.sample import Fact, Shape
 from k8sbench.reader.family import DATED, Family, MarkRule, RecordRule, number_in, padded, rule
 from k8sbench.reader.totals import TotalsReader
 
-# Megatron-LM, Megatron-Bridge, Megatron-DeepSpeed and GPT-NeoX.
-#
-# Evaluations and checkpoints lie in the time of the next line in some versions; newer ones stop the
-# timer. The first generation states no batch in its lines; GPT-NeoX and Megatron-DeepSpeed print
-# the job's samples per second, which gives it.
-
-_MEGATRON_SHAPE = Shape(
+_SHAPE = Shape(
     name="megatron", number="seconds", holds_events=True, resolution=1.0, begins_late=True
 )
 
 
-def _field(label: str, group: str, number: str = r"[-+.\deE]+", unit: str = "") -> str:
+def field(label: str, group: str, number: str = r"[-+.\deE]+", unit: str = "") -> str:
     """Match a field anywhere behind, if there is one."""
     return rf"(?:(?=.*?{label}:? +(?P<{group}>{number}){unit})|)"
 
 
-_MEGATRON_RECORD = padded(
+_RECORD = padded(
     r"(?:samples/sec: (?P<samples_rate>\d+\.\d+) \| +)?"
     r"(?:\[(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)\] +)?"
     r"\biteration +(?P<iteration>\d{1,12})/ *(?P<total>\d{1,12}) \|"
     r"(?=.*?elapsed time per iteration \((?P<time_unit>m?s)\): (?P<step_seconds>\d+\.\d+))"
-    + _field(r"\| consumed samples", "all_samples", r"\d+")
-    + _field("global batch size", "global_batch", r"\d+")
-    + _field("samples per second", "samples_per_second", r"\d+\.\d+")
-    + _field(r"lm.loss(?: value)?", "loss", r"(?:[-+.\deE]+|nan|inf)")
-    + _field(r"throughput per GPU \(TFLOP/s/GPU\)", "tflops", r"\d+\.\d+")
-    + _field(r"\| TFLOPs", "tflops_of_deepspeed", r"\d+\.\d+")
-    + _field("approx flops per GPU", "tflops_of_neox", r"\d+\.\d+", "TFLOPS")
+    + field(r"\| consumed samples", "all_samples", r"\d+")
+    + field("global batch size", "global_batch", r"\d+")
+    + field("samples per second", "samples_per_second", r"\d+\.\d+")
+    + field(r"lm.loss(?: value)?", "loss", r"(?:[-+.\deE]+|nan|inf)")
+    + field(r"throughput per GPU \(TFLOP/s/GPU\)", "tflops", r"\d+\.\d+")
+    + field(r"\| TFLOPs", "tflops_of_deepspeed", r"\d+\.\d+")
+    + field("approx flops per GPU", "tflops_of_neox", r"\d+\.\d+", "TFLOPS")
     + r".*"
 )
 
 
-def _megatron(texts: dict[str, Any]) -> None:
+def _convert(texts: dict[str, Any]) -> None:
     seconds = number_in(texts["step_seconds"]) or 0.0
     if texts["time_unit"] == "ms":
         seconds /= 1000
@@ -85,7 +83,7 @@ def _derive_batch(stated: Mapping[str, Fact]) -> Iterator[Fact]:
         yield stated["_float32"].like("precision", "fp32")
 
 
-MEGATRON = Family(
+FAMILY = Family(
     name="megatron",
     title="Megatron-LM, Megatron-Bridge, Megatron-DeepSpeed, GPT-NeoX",
     framework="pytorch",
@@ -120,9 +118,9 @@ MEGATRON = Family(
     records=(
         RecordRule(
             "elapsed time per iteration",
-            _MEGATRON_RECORD,
-            _MEGATRON_SHAPE,
-            convert=_megatron,
+            _RECORD,
+            _SHAPE,
+            convert=_convert,
             begins=re.compile(r"iteration +\d"),
         ),
     ),
@@ -138,75 +136,6 @@ MEGATRON = Family(
         ),
         MarkRule("[after training is done]", "finished"),
         MarkRule("[exiting program", "finished"),
-    ),
-    shares_samples=True,
-    make_reader=TotalsReader,
-)
-
-# NeMo.
-#
-# ``train_step_timing`` is the time of the step just done, of the job. NeMo 2 prints a line a step.
-# NeMo 1 draws a bar, each step twice, with the mean of the last five steps; its numbers are floats,
-# rounded to five characters.
-
-_NEMO_SHAPE = Shape(name="nemo", number="seconds", averaged="step", complete=False)
-_NEMO_BAR_SHAPE = Shape(
-    name="nemo 1", number="seconds", averaged="last", last=5, numbering="run", complete=False
-)
-_NEMO_RECORD = padded(
-    r"Training epoch (?P<epoch>\d{1,6}), iteration \d+/(?P<total>\d{1,12}) \|"
-    r"(?=.*?\bglobal_step: (?P<iteration>\d{1,12})(?: |$))"
-    r"(?=.*?\btrain_step_timing in s: (?P<step_seconds>[\d.]+)(?: |$))"
-    + _field(r"\bglobal_batch_size", "step_samples", r"\d+")
-    + _field(r"\bconsumed_samples", "all_samples", r"\d+")
-    + _field(r"\breduced_train_loss", "loss", r"(?:[-+.\deE]+|nan|inf)")
-    + _field(r"\bTFLOPS_per_GPU", "tflops", r"[\d.eE+]+")
-    + r".*"
-)
-_NEMO_BAR = padded(
-    r"Epoch \d{1,6}:.*?\| *\d+/(?P<total>\d{1,12}) "
-    r"\[(?=.*?\bglobal_step=(?P<iteration>\d+(?:\.\d+)?(?:e\+\d+)?))"
-    r"(?=.*?\btrain_step_timing in s=(?P<step_seconds>[\d.]+))"
-    r"(?:(?=.*?\bconsumed_samples=(?P<all_samples>\d+(?:\.0)?)[,\]])|)"
-    r"(?:(?=.*?\breduced_train_loss=(?P<loss>[-+.\de]+))|).*"
-)
-
-NEMO = Family(
-    name="nemo",
-    title="NeMo",
-    framework="pytorch",
-    unit="samples/s",
-    facts=(
-        rule("[NeMo I ", rf"\[NeMo I {DATED}"),
-        rule("total ranks: ", r"world_size: (?P<gpus>\d+)"),
-        rule("world_size: ", r"\bworld_size: (?P<gpus>\d+)"),
-        rule(
-            "starting with ",
-            r"All distributed processes registered. Starting with (?P<gpus>\d+) processes",
-        ),
-        rule("Starting with ", r"Starting with (?P<gpus>\d+) processes"),
-        rule("seq_length", r"\bseq_length['\"]?[:=] ?(?P<sequence_length>\d+)"),
-        rule(
-            "bf16",
-            r"\bprecision['\"]?[:=] ?['\"]?(?:bf16|bf16-mixed)\b",
-            precision="amp",
-            amp_dtype="bf16",
-        ),
-    ),
-    records=(
-        RecordRule(
-            "train_step_timing in s: ",
-            _NEMO_RECORD,
-            _NEMO_SHAPE,
-            first_iteration=0,
-            begins=re.compile(r"Training epoch "),
-        ),
-        RecordRule("train_step_timing in s=", _NEMO_BAR, _NEMO_BAR_SHAPE, first_iteration=0),
-    ),
-    marks=(
-        MarkRule("Validation epoch", "evaluation"),
-        MarkRule("Validation DataLoader", "evaluation"),
-        MarkRule("`Trainer.fit` stopped", "finished"),
     ),
     shares_samples=True,
     make_reader=TotalsReader,

@@ -342,7 +342,7 @@ def _begun(stated: Mapping[str, Fact]) -> Iterator[Fact]:
         yield start.like(BEGUN_AT, f"{at:%Y-%m-%d %H:%M:%S}")
 
 
-MLPERF = Family(
+FAMILY = Family(
     name="mlperf",
     title="MLPerf Training's result logs",
     framework=None,

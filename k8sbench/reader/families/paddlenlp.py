@@ -26,7 +26,7 @@ def _nlp(texts: dict[str, Any]) -> None:
     texts["step_seconds"] = seconds / steps if steps else None
 
 
-PADDLENLP = Family(
+FAMILY = Family(
     name="paddlenlp",
     title="PaddleNLP's Trainer",
     framework="paddle",

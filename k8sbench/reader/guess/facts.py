@@ -35,8 +35,14 @@ _GPU = (
     r"(?: \d+GB)?(?: HBM\d\w?)?"
 )
 _WRITTEN = (
-    *("gpus", "gpus_per_node", "replicas", "batch_size", "global_batch", "tokens_per_step"),
-    *("sequence_length", "precision"),
+    "gpus",
+    "gpus_per_node",
+    "replicas",
+    "batch_size",
+    "global_batch",
+    "tokens_per_step",
+    "sequence_length",
+    "precision",
 )
 """Facts that a file can declare."""
 _HEAD = 5000

@@ -34,11 +34,31 @@ _FIELDS = ("arithmetic.", "data.", "weights.")
 """Beginnings of facts that are a field of their own."""
 _NOT_ENVIRONMENT = frozenset(
     {
-        *("amp_dtype", "batch_size", "benchmark", "data"),
-        *("device", "framework", "gpu_ids", "gpus", "gpus_by_environment", "impl"),
-        *("iterations", "log_interval", "parameters", "planned_iterations", "precision"),
-        *("precision_assumed", "precision_effective", "unit", "warmup"),
-        *("broken_samples", "ended_by", "mode", BATCH_DOUBT, BEGUN_AT, UNENDED),
+        "amp_dtype",
+        "batch_size",
+        "benchmark",
+        "data",
+        "device",
+        "framework",
+        "gpu_ids",
+        "gpus",
+        "gpus_by_environment",
+        "impl",
+        "iterations",
+        "log_interval",
+        "parameters",
+        "planned_iterations",
+        "precision",
+        "precision_assumed",
+        "precision_effective",
+        "unit",
+        "warmup",
+        "broken_samples",
+        "ended_by",
+        "mode",
+        BATCH_DOUBT,
+        BEGUN_AT,
+        UNENDED,
     }
 )
 """Facts with a field of their own, or of no use to readers."""

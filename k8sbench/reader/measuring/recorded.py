@@ -23,8 +23,11 @@ from k8sbench.reader.reading import FamilyLog, family_of
 NO_LOG = "The run left no log: its program printed nothing, or the log was lost before it was read."
 
 UNFINISHED = {
-    *(rules.EVALUATION_MISSING.id, rules.ITERATIONS_MISSING.id, rules.NOTHING_MEASURED.id),
-    *(rules.TOO_FEW_ITERATIONS.id, rules.TOO_FEW_RECORDS.id),
+    rules.EVALUATION_MISSING.id,
+    rules.ITERATIONS_MISSING.id,
+    rules.NOTHING_MEASURED.id,
+    rules.TOO_FEW_ITERATIONS.id,
+    rules.TOO_FEW_RECORDS.id,
 }
 """Reasons by which a log lacks planned iterations or evaluations."""
 

@@ -1,0 +1,70 @@
+"""Logs of OLMo and OLMo-core.
+
+A record has several lines: its head has the step, a later one the tokens per second of one
+device, a mean of the last few steps. The first step has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from k8sbench.model.sample import Item, Shape
+from k8sbench.reader.family import (
+    DATED,
+    NUMBER,
+    Family,
+    LineReader,
+    LineRule,
+    MarkRule,
+    RecordRule,
+    padded,
+    plain_number,
+    rule,
+)
+from k8sbench.reader.lines import CleanLine
+
+_SHAPE = Shape(name="olmo", number="rate", per="card", begins_late=True)
+_STEP = padded(r"\[step=(?P<iteration>\d{1,12})(?:/(?P<total>\d{1,12}))?[,\]]")
+_RATE = padded(rf"\bthroughput/device/(?:tokens_per_second|TPS)=(?P<rate>{NUMBER})")
+
+
+class _OlmoReader(LineReader):
+    def __init__(self, family: Family) -> None:
+        self._steps: dict[str, dict[str, Any]] = {}
+        """Groups of the latest head, by rank."""
+        super().__init__(family)
+
+    def rules(self) -> list[LineRule]:
+        _, *others = super().rules()
+        heads = LineRule("[step=", self._head)
+        return [heads, LineRule("throughput/device/", self._rate), *others]
+
+    def _head(self, line: CleanLine) -> Sequence[Item]:
+        if found := _STEP.search(line.text):
+            self._steps[line.source] = found.groupdict()
+        return ()
+
+    def _rate(self, line: CleanLine) -> Iterator[Item]:
+        found = _RATE.search(line.text)
+        rule, *_ = self._family.records
+        step = self._steps.get(line.source)
+        if found and step:
+            record = rule.built(line, found[0], step | {"rate": plain_number(found["rate"])})
+            if record is not None:
+                yield record
+
+
+FAMILY = Family(
+    name="olmo",
+    title="OLMo, OLMo-core",
+    framework="pytorch",
+    unit="tokens/s",
+    facts=(rule("[step=", rf"^{DATED}\b.*\[step="),),
+    records=(RecordRule("throughput/device/", _RATE, _SHAPE),),
+    marks=(
+        MarkRule("Saving checkpoint", "checkpoint"),
+        MarkRule("Running evaluation", "evaluation"),
+    ),
+    make_reader=_OlmoReader,
+)
