@@ -126,8 +126,10 @@ def framework_in_results(log: str | LogFormat, framework: str) -> str:
     return own or framework
 
 
+OWN_FORMAT = "k8sbench"
+"""Name of the format of our own trainers' logs."""
 FAMILY_NAMES = (
-    "k8sbench",
+    OWN_FORMAT,
     "mmseg",
     "mmengine",
     "paddleseg",

@@ -72,6 +72,8 @@ def received_at(text: str) -> float | None:
 
 BATCH_DOUBT = "batch_doubt"
 """Fact: why the stated samples of a step are not those of each step, as a sentence."""
+UNENDED = "unended"
+"""Fact: the run has begun, and its program prints the rate in the last line of the log alone."""
 BEGUN_AT = "begun_at"
 """Fact: start of the run by a line beside the training lines, for :func:`stamp_seconds`."""
 DATED = rf"(?P<{BEGUN_AT}>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{{3}})?)"
@@ -444,6 +446,37 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     """
     yields_to: tuple[str, ...] = ()
     """Texts of programs around this one, whose own lines are read in its place."""
+    is_always_candidate: bool = False
+    """True if a log may be of this family whatever is expected; such families are tried first."""
+    states_plan: bool = False
+    """True if the log states the plan of its run, which goes before options and benchmarks.
+
+    Facts: ``benchmark``, ``variant``, ``framework``, ``gpus``, ``warmup`` and ``iterations``,
+    counted from the first step of the run.
+    """
+    states_starts: bool = False
+    """True if each rank prints a line when it starts, and when it starts again."""
+    states_training: bool = False
+    """True if the log states a training to an accuracy in events of its own, over all attempts.
+
+    Evaluations with step and time, their target, broken samples, checkpoints, and the reason for
+    the end (fact ``ended_by``). The times of its training lines leave these events out.
+    """
+    facts_of_run: tuple[str, ...] = ()
+    """Facts that all ranks and attempts of a run share.
+
+    A log with two values of one of them holds two runs, and a run may be extended. Empty: a log
+    that plans two numbers of iterations holds two runs.
+    """
+    stamps_utc: bool = False
+    """True if the stamps of training lines are in UTC; else their zone is unknown."""
+    tried_with: Mapping[str, tuple[str, ...]] = {}
+    """Framework → its versions with which the program was tried, for programs of k8sbench."""
+    bar_seconds: int | None = None
+    """Least seconds between two progress bars that are records, until the log has its end.
+
+    Of a program that prints its rate in its last line alone (:data:`UNENDED`); None: others.
+    """
     make_reader: Callable[[Family], LineReader] = LineReader
 
     def reader(self) -> LineReader:

@@ -1,7 +1,7 @@
 """Single-pass reading of one log: its family and items.
 
 The first line that a candidate family can read as a record decides. Until then facts are kept for
-each candidate. Our own start line decides first.
+each candidate. A start line decides, too (:attr:`.Family.is_always_candidate`).
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from k8sbench.model import clock_note
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Record
 from k8sbench.reader import declared
 from k8sbench.reader.families import FAMILIES
-from k8sbench.reader.families.hf_trainer import UNENDED
-from k8sbench.reader.family import Family, LineReader, number_in
+from k8sbench.reader.family import UNENDED, Family, LineReader, number_in
 from k8sbench.reader.lines import CleanLine, NumberedLine, OrderedLines, pieces
 
 HEAD_ITEMS = 10_000
 """Items kept before the family is known; a head is never that long."""
-OURS = FAMILIES["k8sbench"]
 EVENTS = {"evaluation", "checkpoint"}
 """Kinds of marks between training lines."""
 TEST = "(test)"
@@ -74,28 +73,38 @@ def family_in(lines: Sequence[str]) -> Family | None:
     return log.family if trains else None
 
 
+class UntrainedLog(NamedTuple):
+    """A log without a record, of a program that a family knows."""
+
+    family: Family
+    items: list[Item]
+    """Evaluations, checkpoints and facts."""
+
+
 class FamilyLog:
     """A log while it is read: iterate over it first, then read its attributes."""
 
     def __init__(self, blocks: Iterable[str], candidates: Sequence[Family]) -> None:
         self.family: Family | None = None
         """Detected family, known at the first item; None for a foreign log."""
-        self.untrained: list[Item] = []
-        """Evaluations, checkpoints and facts of a log that has no record; empty if unknown."""
+        self.untrained: UntrainedLog | None = None
+        """Content of a log that has no record; None if its program is unknown."""
         self._lines = OrderedLines(blocks)
         self._candidates = candidates
 
     def __iter__(self) -> Iterator[Item]:
         """Yield the items; nothing if no candidate fits."""
-        others = [family for family in self._candidates if family is not OURS]
-        heads = [_Head(family) for family in (OURS, *others)]
+        always = [family for family in FAMILIES.values() if family.is_always_candidate]
+        others = [family for family in self._candidates if not family.is_always_candidate]
+        heads = [_Head(family) for family in (*always, *others)]
         head, items = _decided(self._lines.holding(_texts(heads)), heads)
         if head is not None:
             self.family = head.family
             yield from items
             yield from self._rest(head.family, head.reader)
         else:
-            self.untrained = max((list(head.untrained()) for head in heads), key=len)
+            longest = max((head.untrained() for head in heads), key=lambda log: len(log.items))
+            self.untrained = longest if longest.items else None
 
     @property
     def empty(self) -> bool:
@@ -161,15 +170,15 @@ class _Head:
             self._items += self._found
         return False
 
-    def untrained(self) -> Iterator[Item]:
-        """Yield the items of a log of evaluations without records."""
+    def untrained(self) -> UntrainedLog:
+        """Return the items of a log of evaluations without records; none of other logs."""
         facts = {item.name for item in self._items if isinstance(item, Fact)}
         events = [item for item in self._items if isinstance(item, Mark) and item.kind in EVENTS]
         # Other programs test, too, in lines that begin as those of a family.
         known = "program" in facts or any(TEST in event.text for event in events)
         known |= any(isinstance(item, Evaluation) for item in self._items)
-        if (known and events and not self._unread) or UNENDED in facts:
-            yield from self._items
+        is_known = (known and events and not self._unread) or UNENDED in facts
+        return UntrainedLog(self.family, self._items if is_known else [])
 
     def items(self) -> Iterator[Item]:
         """Yield the items up to the deciding line, including it."""

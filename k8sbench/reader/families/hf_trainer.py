@@ -24,6 +24,7 @@ from k8sbench.reader.family import (
     DATED,
     MOST_EPOCHS,
     MOST_ITERATIONS,
+    UNENDED,
     Family,
     LineReader,
     LineRule,
@@ -69,8 +70,6 @@ HALF_DIGIT = 0.0005
 ROUNDED_STEPS = 0.01
 """… and the relative error of the steps beside it: later versions round the time, too."""
 SHARED = "Several GPUs share a sequence, which the program counts once for each of them."
-UNENDED = "unended"
-"""Fact of a log that has begun; measured only where it has an end or a bar."""
 _SHAPE = Shape(name="hf-trainer", number="seconds", begins_late=True)
 _EVAL_RUNTIME = re.compile(r"'eval_runtime': '?(?P<seconds>\d+(?:\.\d+)?)")
 _LOSS_LINE = re.compile(r"^\W*\{'loss': '?(?P<loss>[-+.\de]+|nan)'?, ")
@@ -296,5 +295,6 @@ FAMILY = Family(
     marks=(MarkRule("'train_samples_per_second'", "summary", _LAST),),
     shares_samples=True,
     summary="first",
+    bar_seconds=SECONDS_APART,
     make_reader=_HfTrainerReader,
 )

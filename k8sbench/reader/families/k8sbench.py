@@ -278,4 +278,12 @@ FAMILY = Family(
     framework=None,
     unit="samples/s",
     make_reader=_K8sbenchReader,
+    is_always_candidate=True,
+    states_plan=True,
+    states_starts=True,
+    states_training=True,
+    facts_of_run=("run_id", "batch_size", "mode", "data.digest", "weights.digest"),
+    stamps_utc=True,
+    # On CPUs, in the tests of the trainers.
+    tried_with={"paddle": ("2.6", "3.3")},
 )

@@ -17,7 +17,6 @@ from k8sbench.model.verdict import IntegrityRule
 from k8sbench.reader.family import BATCH_DOUBT
 from k8sbench.reader.measuring import log_statements, log_units
 from k8sbench.reader.measuring.log_statements import Case
-from k8sbench.reader.reading import OURS
 
 SAME_BATCH = 0.02
 """Relative difference of a step's samples in the head and in the lines."""
@@ -41,7 +40,7 @@ def reasons(case: Case) -> Iterator[Finding]:
 
 def _identity(case: Case) -> Iterator[Finding]:
     log, expected = case.log, case.log.expected
-    framework = log.facts.first("framework") or (log.family.framework if log.family else None)
+    framework = log.facts.first("framework") or log.family.framework
     yield from _other(case, rules.FRAMEWORK, "framework", expected.framework, framework)
     yield from _other(case, rules.DEVICE, "device", expected.device, log.facts.first("device"))
     if not expected.planned:
@@ -72,7 +71,7 @@ def _model(case: Case) -> Iterator[Finding]:
         if model and names and not any(name in model.lower() for name in names):
             text = f"The benchmark's model is {expected.model}; the log's is {model}."
             yield rules.OTHER_BENCHMARK.finding(text, log.facts.places("model"))
-        elif not (model and names) and reads_model and log.family is not OURS:
+        elif not (model and names) and reads_model and not log.family.states_plan:
             named = f"The log's model is {model}" if model else "The log names no model"
             text = f"{named}; whether it is the benchmark's, {expected.model}, is not known."
             yield rules.MODEL_UNVERIFIED.finding(text, log.facts.places("model"))
@@ -116,7 +115,7 @@ def _gpus(case: Case) -> Iterator[Finding]:
         text = f"The GPU count is not in the log; an option or its name says {case.gpus}."
         yield rules.GPUS_UNVERIFIED.finding(text)
     trainers = expected.trainers
-    if trainers is not None and log.family is OURS and len(log.started) != trainers:
+    if trainers is not None and log.family.states_starts and len(log.started) != trainers:
         missing = sorted(set(range(trainers)) - log.started)
         which = f"; rank {', '.join(map(str, missing[:8]))} is missing" if missing else ""
         yield rules.TRAINER_COUNT.finding(

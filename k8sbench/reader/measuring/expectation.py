@@ -19,7 +19,7 @@ from k8sbench.catalog.published import Accuracy
 from k8sbench.catalog.spec import BenchmarkSpec, Variant
 from k8sbench.model.errors import UsageError, did_you_mean
 from k8sbench.model.fingerprint import Fingerprint
-from k8sbench.model.log_format import FAMILY_NAMES, LogFormat, framework_in_results
+from k8sbench.model.log_format import FAMILY_NAMES, OWN_FORMAT, LogFormat, framework_in_results
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import ACCEPT_FLAG, LONGEST, Flag
 from k8sbench.model.spec_values import Framework, Precision
@@ -135,7 +135,7 @@ def from_plan(plan: RunPlan, *, accept: tuple[str, ...] = ()) -> Expectation:
         length = training.length - plan.window.warmup
         at_least = length if training.unit == "iterations" else None
     return Expectation(
-        format="k8sbench" if plan.trainer is not None else plan.log,
+        format=plan.log if plan.trainer is None else OWN_FORMAT,
         impl=plan.impl,
         framework=framework_in_results(plan.log, plan.framework),
         benchmark=plan.benchmark,

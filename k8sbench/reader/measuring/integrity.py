@@ -16,6 +16,7 @@ from k8sbench.model.errors import Finding, Severity
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import counted, significant
 from k8sbench.model.sample import LogGap, Mark, Place
+from k8sbench.reader.families import FAMILIES
 from k8sbench.reader.measuring import agreement, evidence, log_clock, log_statements, log_units
 from k8sbench.reader.measuring.evaluations import SAME_VALUE
 from k8sbench.reader.measuring.evidence import Occurrences
@@ -25,7 +26,6 @@ from k8sbench.reader.measuring.log_statements import Case
 from k8sbench.reader.measuring.rank_records import RankRecords
 from k8sbench.reader.measuring.rank_sums import FEWEST_RECORDS
 from k8sbench.reader.measuring.record_kinds import RecordKind
-from k8sbench.reader.reading import OURS
 
 ENOUGH = 0.98
 """Minimum share of the required iterations.
@@ -36,10 +36,6 @@ _IN_SEQUENCES = (
     " The tokens of a GPU's step are taken as {}; of a batch in sequences, declare the"
     " `sequence_length`."
 )
-OF_ONE_RUN = ("run_id", "batch_size", "mode", "data.digest", "weights.digest")
-"""Facts of our own logs that all ranks and attempts share."""
-PADDLE_TRIED = ("2.6", "3.3")
-"""Versions of Paddle with which the tests of our trainers passed, on CPUs."""
 SLOW_LOADER = 0.1
 UNSTEADY = 0.05
 SAMPLED = 0.05
@@ -112,18 +108,21 @@ def _transport(log: LogFacts) -> Iterator[Finding]:
     # As NCCL names it: of gloo, which runs on CPUs use, the trainers say "socket".
     sockets = log.facts.get("transport", {}).get("Socket")
     nodes = log.facts.get("node") or log.facts.get("host") or {}  # a pod's host is the pod
-    if log.family is OURS and sockets is not None and len(nodes) > 1:
+    if sockets is not None and len(nodes) > 1:
         text = "NCCL communicated by sockets (TCP) between the nodes, not by InfiniBand or RoCE."
         yield rules.SOCKETS_BETWEEN_NODES.finding(text, [sockets])
 
 
 def _framework(log: LogFacts) -> Iterator[Finding]:
-    """Warn of our trainers on a Paddle that they were not tried with."""
-    if log.family is not OURS or log.facts.first("framework") != "paddle":
+    """Warn if a program of k8sbench was not tried with the version of its framework."""
+    framework = log.facts.first("framework") or ""
+    tried = log.family.tried_with.get(framework)
+    if tried is None:
         return
     for version, place in log.facts.get("framework_version", {}).items():
-        if not version.startswith(tuple(f"{tried}." for tried in PADDLE_TRIED)):
-            text = f"The trainer was tried with Paddle {' and '.join(PADDLE_TRIED)}, not {version}."
+        if not version.startswith(tuple(f"{number}." for number in tried)):
+            name = framework.capitalize()
+            text = f"The trainer was tried with {name} {' and '.join(tried)}, not {version}."
             yield rules.FRAMEWORK_UNTRIED.finding(text, [place])
 
 
@@ -146,7 +145,7 @@ def _amount(case: Case) -> Iterator[Finding]:
         asked = None
     elif log.trains:
         asked = _whole_length(case, asked or 0) or None
-    elif log.family is OURS and (asked is None or case.log.expected.window_by_catalog):
+    elif log.family.states_plan and (asked is None or case.log.expected.window_by_catalog):
         # Its own plan may ask for more than the catalog does, and not for less.
         asked = max(log.facts.whole("iterations") or 0, asked or 0) or None
     span = rank.tally.span if rank else None
@@ -216,14 +215,12 @@ def _cut_at_the_edges(rank: RankRecords, asked: int) -> int:
 
 def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
     others = dict(case.log.other_runs)
-    if case.log.family is OURS:
-        # A run's ranks and restarts say the same.
-        stated = {name: case.log.facts.get(name, {}) for name in OF_ONE_RUN}
-        others |= {
-            f"{name} {' and '.join(values)}": list(values.values())
-            for name, values in stated.items()
-            if len(values) > 1
-        }
+    stated = {name: case.log.facts.get(name, {}) for name in case.log.family.facts_of_run}
+    others |= {
+        f"{name} {' and '.join(values)}": list(values.values())
+        for name, values in stated.items()
+        if len(values) > 1
+    }
     if others:
         text = f"The log holds more than one run: {'; '.join(others)}."
         yield rules.TWO_RUNS.finding(text, [place for of in others.values() for place in of])
@@ -492,8 +489,7 @@ def _times(count: int) -> str:
 # Whether lines that the cluster no longer had matter to what was measured. A gap is known by the
 # time stamps on either side of it. Where it cannot be shown to lie outside the measured window, it
 # might hold a restart, an evaluation or training lines of it, and the figures are rejected. Only
-# our own trainers print the time in a form that can be compared with those stamps; other programs
-# print it in a zone that they do not name.
+# stamps in UTC can be compared with those stamps: most programs do not name the zone of theirs.
 
 BUFFERED_SECONDS = 5.0
 """Maximum delay from a printed time to the node's time stamp."""
@@ -518,7 +514,8 @@ def gaps_reason(
 def _may_matter(gap: LogGap, measurement: Measurement) -> bool:
     """True if a gap may hold lines of the window."""
     window = measurement.window
-    if measurement.format != OURS.name or window is None or window.seconds is None:
+    family = FAMILIES.get(measurement.format)
+    if family is None or not family.stamps_utc or window is None or window.seconds is None:
         return True
     if window.started_at is None or window.ended_at is None:
         return True

@@ -14,7 +14,7 @@ import msgspec
 
 from k8sbench.model.errors import InputError
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
-from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Item, Mark, Place, Record, Shape
+from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Mark, Place, Record, Shape
 from k8sbench.reader.family import Family
 from k8sbench.reader.measuring import evidence
 from k8sbench.reader.measuring.evaluations import AiRankEvents, Evaluations, TrainingFacts
@@ -28,7 +28,7 @@ from k8sbench.reader.measuring.record_kinds import RecordKind
 from k8sbench.reader.measuring.stated_facts import StatedFacts
 from k8sbench.reader.measuring.summaries import Summaries
 from k8sbench.reader.measuring.warmup import LONGEST_WARMUP, usual_warmup
-from k8sbench.reader.reading import EVENTS, OURS, FamilyLog, family_of
+from k8sbench.reader.reading import EVENTS, FamilyLog, UntrainedLog, family_of
 
 SAME_RUN = ("model", "gpus", "batch_size", "precision")
 """Facts that no restart changes."""
@@ -71,12 +71,12 @@ class LogFacts:
     def __init__(self, candidates: Sequence[Expectation]) -> None:
         self.candidates = candidates
         self.families = [family_of(each.format, each.framework) for each in candidates]
-        self.family: Family | None = None
+        self._family: Family | None = None
         self.expected: Expectation = candidates[0]
         self.stated: Expectation | None = None
         """The benchmark that the log states, among the candidates that apply only then."""
-        self.untrained: list[Item] = []
-        """Items of logs without a record; see :attr:`FamilyLog.untrained`."""
+        self.untrained: list[UntrainedLog] = []
+        """Logs without a record, of known programs."""
         self.files: list[str] = []
         self.empty = True
         self.facts = StatedFacts()
@@ -121,25 +121,37 @@ class LogFacts:
         """
         self._gpu_uuids: dict[str, None] = {}
 
+    @property
+    def is_recognised(self) -> bool:
+        """True if the logs are of a family."""
+        return self._family is not None
+
+    @property
+    def family(self) -> Family:
+        """Family of the logs, once they are recognised."""
+        assert self._family is not None
+        return self._family
+
     def read(self, source: OpenedLog) -> None:
         """Read one log; later logs must be of the same family."""
         families = {family.name: family for family in self.families}
         log = FamilyLog(
             source,
-            [self.family] if self.family is not None else list(families.values()),
+            [self._family] if self._family is not None else list(families.values()),
         )
-        if self._count and self.family is not OURS:
+        if self._count and not self.family.states_starts:
             # Another rank's file or the next piece of a resumed run: the records show which.
             self._marks = self._marks._replace(restarts=self._marks.restarts + 1)
             self._anew = {}
         self.files.append(source.name)
         for item in log:
-            self.family = self.family or log.family
+            self._family = self._family or log.family
             if isinstance(item, Record):
                 self._record(item, source.name)
             else:
                 self._add(item, source.name)
-        self.untrained += log.untrained
+        if log.untrained is not None:
+            self.untrained.append(log.untrained)
         self.empty &= log.empty
 
     def close(self) -> None:
@@ -154,7 +166,7 @@ class LogFacts:
     def _shorten(self) -> None:
         """Shorten the default warm-up to a quarter of a log that has too few records after it."""
         rank = self.rank
-        if rank is None or self.expected.warmup is not None or self.family is OURS:
+        if rank is None or self.expected.warmup is not None or self.family.states_plan:
             return
         warmup = int((rank.position - rank.window.begin) * LONGEST_WARMUP)
         if rank.tally.records < FEWEST_RECORDS:
@@ -173,13 +185,13 @@ class LogFacts:
     def steady(self) -> SteadyPart | None:
         """From the end of the warm-up to the last step.
 
-        Other programs print times in a zone that they do not name: theirs are those at which lines
-        were received, where the archive has them.
+        Stamps in an unknown zone do not tell it: the times at which lines were received do, where
+        the archive has them.
         """
         if self.rank is None:
             return None
         began, ended = self._received.get(self.rank.source, (None, None))
-        if self.family is OURS:
+        if self.family.stamps_utc:
             (began, _), ended = self.rank.tally.stamps, self.rank.sums.last_stamp
         if began is None or ended is None or ended <= began:
             return None
@@ -210,7 +222,7 @@ class LogFacts:
             key = (item.metric, item.subset)
             evaluations = self.evaluations.setdefault(key, Evaluations(name, item.unit))
             evaluations.add(item.value, self._count, item.step)
-            if self.family is OURS:
+            if self.family.states_training:
                 self.training.evaluation(item, file)
         elif isinstance(item, GpuSamples) or item.kind == "gpu":
             self.gpu_series.add(item)
@@ -252,12 +264,11 @@ class LogFacts:
             return
         before = self._marks_before.get(source, _NO_MARKS)
         now = self._marks
-        # Our trainers extend a run until its GPU metrics cover enough time.
         other_total = record.total != rank.total and rank.total and record.total
         if other_total and rank.epochs.restart and record.epoch is not None:
             # A loader deals a remainder: epochs of one run may differ by one iteration.
             other_total = abs((record.total or 0) - (rank.total or 0)) > 1
-        if other_total and self.family is not OURS:
+        if other_total and not self.family.facts_of_run:
             # A run that is resumed may be given more iterations; one that begins anew is another.
             goes_on = before.restarts != now.restarts and not rank.begins_with(record)
             if before.resumptions == now.resumptions and not goes_on:
@@ -281,7 +292,7 @@ class LogFacts:
         that it resumes one, before its first record; of another one the lines before may be lost.
         """
         usual = self.expected.warmup is None
-        if self.family is OURS or not (usual or self.expected.by_user):
+        if self.family.states_plan or not (usual or self.expected.by_user):
             return False
         return has_head or (usual and shape.averaged == "interval")
 
@@ -333,8 +344,8 @@ class LogFacts:
     def _mark(self, mark: Mark, file: str) -> None:
         kind, values = mark.kind, mark.values
         self.evaluated |= kind == "evaluation"
-        if self.family is OURS and kind in _OF_TRAINING:
-            # The time of our own lines leaves them out, and says so.
+        if self.family.states_training and kind in _OF_TRAINING:
+            # The times of training lines leave these events out.
             self.training.mark(mark, file)
         elif kind in EVENTS:
             self._marks = self._marks._replace(events=self._marks.events + 1)
@@ -426,18 +437,22 @@ class LogFacts:
         """Decide the window, knowing the log's head and first record."""
         if self.window is None:
             self.expected = expected = choose_expectation(
-                self.candidates, self.families, self.family, self.facts
+                self.candidates, self.families, self._family, self.facts
             )
-            stated = (x for x in self.candidates if is_stated(x, self.family, self.facts))
+            stated = (
+                candidate
+                for candidate in self.candidates
+                if is_stated(candidate, self._family, self.facts)
+            )
             self.stated = next(stated, None)
             warmup, iterations = expected.warmup, expected.iterations
-            own = self.facts.whole("warmup") if self.family is OURS else None
+            states_plan = self._family is not None and self._family.states_plan
+            own = self.facts.whole("warmup") if states_plan else None
             if own is not None and (warmup is None or expected.window_by_catalog):
-                # Our own logs name the planned window; it is more exact than the catalog's default.
+                # The planned window of the run is more exact than the catalog's default.
                 warmup = own
                 iterations = None if self.trains else self.facts.whole("iterations")
             if warmup is None and first is not None:
-                assert self.family is not None
                 warmup = usual_warmup(self.family, self.facts, first)
             warmup = warmup or 0
             self.window = CountedSteps(

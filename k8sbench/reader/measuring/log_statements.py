@@ -21,13 +21,11 @@ from k8sbench.model.measurement import (
 )
 from k8sbench.model.plan import per_step
 from k8sbench.model.sample import Mark, Place
-from k8sbench.reader.families.hf_trainer import UNENDED
-from k8sbench.reader.family import BATCH_DOUBT, BEGUN_AT, stamp_seconds
+from k8sbench.reader.family import BATCH_DOUBT, BEGUN_AT, UNENDED, stamp_seconds
 from k8sbench.reader.measuring import log_units, warmup
 from k8sbench.reader.measuring.evaluations import Evaluated, reaching
 from k8sbench.reader.measuring.log_facts import LogFacts
 from k8sbench.reader.measuring.rank_records import RankRecords
-from k8sbench.reader.reading import OURS
 
 _TYPES = "arithmetic.types."
 _FIELDS = ("arithmetic.", "data.", "weights.")
@@ -90,7 +88,6 @@ def precision(log: LogFacts) -> str | None:
 
 def sources(log: LogFacts, gpus: int) -> dict[str, str]:
     """Return in words where facts of a log come from; those that it does not state are absent."""
-    assert log.family is not None
     by_log, by_format = "the log", f"the log's format, {log.family.name}"
     found = {
         "precision": by_log if _states(log, "precision", "precision_assumed") else None,
@@ -158,7 +155,7 @@ def weights(log: LogFacts, missing: dict[str, str]) -> Weights | None:
 
 def impl(log: LogFacts) -> str:
     """Return the program's origin, by the log or the plan."""
-    known = (log.facts.first("impl") if log.family is OURS else None) or log.expected.impl
+    known = log.facts.first("impl") or log.expected.impl
     if known is not None:
         return known
     if not isinstance(log.expected.format, str):
@@ -193,7 +190,7 @@ def environment(
         known["data_md5"] = log.airank.md5
     if log.airank.samples is not None:
         known["data_samples"] = log.airank.samples[0]
-    if log.airank.own_time is not None and log.family is not OURS:
+    if log.airank.own_time is not None and not log.family.states_training:
         known[OWN_TIME_TO_TRAIN] = log.airank.own_time
     for evaluations in log.evaluations.values():
         # The accuracy field holds one metric on one data set; the others are not lost.
@@ -315,7 +312,7 @@ def shares_samples(log: LogFacts, gpus: int) -> bool:
         return False
     if not isinstance(log.expected.format, str):
         return total % gpus > 0
-    return log.family is not None and log.family.shares_samples
+    return log.family.shares_samples
 
 
 def per_gpu(log: LogFacts, gpus: int) -> float | None:
@@ -351,13 +348,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended_at_target(self) -> bool:
-        """True if it ended at its target.
+        """True if the run ended at its target.
 
-        Our own trainers state it. Of other programs no evaluation and no training line follows the
-        evaluation that reached it.
+        Where the log does not state it, no evaluation and no training line follows the evaluation
+        that reached the target.
         """
         reached, log = self.goal.reached, self.log
-        if reached is None or log.family is OURS:
+        if reached is None or log.family.states_training:
             return reached is not None and log.facts.first("ended_by") == "target"
         last = None if self.rank is None else self.rank.tally.last
         follows = last is not None and _order(log, last.place) > _order(log, reached.place)
@@ -403,7 +400,7 @@ def time_to_train(log: LogFacts) -> TimeToTrain:
     target = log.expected.target
     evaluations = log.airank.percent()
     own = list(log.training.evaluations.values())
-    if log.family is OURS:
+    if log.family.states_training:
         evaluations = own
         if target is None and log.training.target is not None:
             target = Accuracy(metric=log.training.metric or "", value=log.training.target)
@@ -412,7 +409,7 @@ def time_to_train(log: LogFacts) -> TimeToTrain:
     seconds, missing = log.airank.time_to_train(target, reached)
     if reached is None and any(not evaluated.is_whole for evaluated in evaluations):
         missing += " One that lacks samples reaches none."
-    if log.family is OURS and target is None:
+    if log.family.states_training and target is None:
         missing = "The run has no target accuracy."
     return TimeToTrain(
         seconds=None if other else seconds,
@@ -424,8 +421,8 @@ def time_to_train(log: LogFacts) -> TimeToTrain:
 
 
 def _not_comparable(log: LogFacts, target: Accuracy | None) -> str | None:
-    """Return why our own trainer's run cannot reach a target; else None."""
-    if log.family is not OURS:
+    """Return why a run that states its training cannot reach a target; else None."""
+    if not log.family.states_training:
         return None
     if (log.facts.first("data") or "").startswith("synthetic"):
         return "The data are synthetic: no accuracy is reached on them."
@@ -437,7 +434,7 @@ def _not_comparable(log: LogFacts, target: Accuracy | None) -> str | None:
 
 def accuracy(log: LogFacts) -> AccuracyResult | None:
     """Return the program's own evaluations, with those that only AI-Rank's lines have."""
-    if log.family is OURS:  # whose evaluations are those of all attempts
+    if log.family.states_training:
         return log.accuracy or log.airank.accuracy
     return log.airank.completed(log.accuracy)
 

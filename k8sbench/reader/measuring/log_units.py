@@ -10,7 +10,6 @@ def unit(log: LogFacts) -> str:
 
     Of a built-in family that times steps, tokens only where the log tells those of a step.
     """
-    assert log.family is not None
     found = log.expected.unit or log.facts.first("unit")
     if found is None:
         found = log.family.unit
@@ -30,7 +29,6 @@ def conversion(log: LogFacts) -> float | None:
     A benchmark may count tokens where the program that it names counts sequences. A declared
     format counts what its benchmark does.
     """
-    assert log.family is not None
     if log.expected.unit is None or not isinstance(log.expected.format, str):
         return 1.0
     counted = log.facts.first("unit") or log.family.unit

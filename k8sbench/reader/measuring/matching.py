@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from k8sbench.reader.family import Family
 from k8sbench.reader.measuring.expectation import Expectation
 from k8sbench.reader.measuring.stated_facts import StatedFacts
-from k8sbench.reader.reading import OURS
 
 
 def choose_expectation(
@@ -17,7 +16,7 @@ def choose_expectation(
     facts: StatedFacts,
 ) -> Expectation:
     """Return the first candidate that fits; ``families`` are those of the candidates."""
-    if family is OURS:
+    if family is not None and family.states_plan:
         frameworks = {None, facts.first("framework")}
         mine = (each for each in candidates if each.framework in frameworks)
         return next(mine, candidates[0])
@@ -29,7 +28,7 @@ def choose_expectation(
 
 def is_stated(expected: Expectation, family: Family | None, facts: StatedFacts) -> bool:
     """Return True if the log states the benchmark of a conditional expectation."""
-    if family is OURS:
+    if family is not None and family.states_plan:
         stated = (facts.first("benchmark"), facts.first("variant"))
         return expected.if_stated and stated == (expected.benchmark, expected.variant)
     model = (facts.first("model") or "").lower()

@@ -17,7 +17,7 @@ from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
 from k8sbench.model.sample import Place, Shape
 from k8sbench.model.spec_values import Estimator
-from k8sbench.reader.families.hf_trainer import UNENDED
+from k8sbench.reader.family import UNENDED
 from k8sbench.reader.measuring import (
     gpu_metrics,
     integrity,
@@ -32,7 +32,6 @@ from k8sbench.reader.measuring.log_facts import LogFacts, OpenedLog
 from k8sbench.reader.measuring.log_statements import Case, TimeToTrain
 from k8sbench.reader.measuring.rank_records import RankRecords
 from k8sbench.reader.measuring.rank_sums import FEWEST_RECORDS
-from k8sbench.reader.reading import OURS
 
 OF_ITS_CASES = {rules.BATCH_SIZE.id, rules.TOO_FEW_ITERATIONS.id, rules.SHORT_WARMUP.id}
 """Rejections of a log whose length or batch is not the benchmark's."""
@@ -128,7 +127,7 @@ def _read(sources: Iterable[OpenedLog], expected: Expectation | Sequence[Expecta
     for source in sources:
         log.read(source)
     log.close()
-    if log.family is None:
+    if not log.is_recognised:
         raise nothing_measured.no_training_line(log)
     if log.rank is None and isinstance(log.expected.format, LogFormat):
         nothing_measured.check_declared(log, log.expected.format)
@@ -183,7 +182,6 @@ def _without_stamps(measurement: Measurement, goal: log_statements.TimeToTrain) 
 
 def _case(log: LogFacts, missing: dict[str, str]) -> Case:
     """Settle GPUs, batch and units, and compute the throughput."""
-    assert log.family is not None
     expected = log.expected
     batch = log_statements.batch(log)
     rank = None if _by_summary(log) else log.rank
@@ -194,13 +192,13 @@ def _case(log: LogFacts, missing: dict[str, str]) -> Case:
     if gpus is None:
         text, action = "the log does not state how many GPUs the job had", "Give the number"
         if UNENDED in log.facts and log.summaries.whole_run is None:
-            text += ", and has no end, where Hugging Face's Trainer prints its rate"
+            text += f", and has no end, where {log.family.title} prints its rate"
             action = "To measure its progress bar, give the number"
         raise InputError(f"{text}.", f"{action} of the whole job with --gpus.", file=log.files[0])
     if batch is None or log_statements.shares_samples(log, gpus):
         batch = log_statements.per_gpu(log, gpus)
-    # Our own log's rate is that of the GPUs that it names, whatever was given.
-    cards = (logged or gpus) if log.family is OURS else gpus
+    # The rate is that of the GPUs of the run's own plan, whatever was given.
+    cards = (logged or gpus) if log.family.states_plan else gpus
     unit = log_units.unit(log)
     job_batch = log_statements.job_batch(log, batch, cards)
     scale, unit_seconds = (
@@ -221,7 +219,7 @@ def _case(log: LogFacts, missing: dict[str, str]) -> Case:
 
 def _by_summary(log: LogFacts) -> bool:
     """True if the summary of the whole run is the figure."""
-    if log.summaries.whole_run is None or log.rank is None or log.family is None:
+    if log.summaries.whole_run is None or log.rank is None:
         return False
     use = log.family.summary
     return use == "first" or (use == "if-few" and log.rank.tally.records < FEWEST_RECORDS)
@@ -230,7 +228,6 @@ def _by_summary(log: LogFacts) -> bool:
 def _measure_log(case: Case, missing: dict[str, str]) -> Measurement:
     """The measurement without its window of records."""
     log, expected, rank, goal = case.log, case.log.expected, case.rank, case.goal
-    assert log.family is not None
     assert log.window is not None
     accuracy = log_statements.at_target(log_statements.accuracy(log), goal)
     if goal.seconds is None:

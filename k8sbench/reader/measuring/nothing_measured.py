@@ -9,13 +9,12 @@ from k8sbench.model import rules, verdict
 from k8sbench.model.errors import InputError
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.sample import Fact, Item, Mark
+from k8sbench.model.sample import Fact, Mark
 from k8sbench.reader.families import FAMILIES
-from k8sbench.reader.families.hf_trainer import SECONDS_APART, UNENDED
 from k8sbench.reader.measuring.expectation import Expectation
 from k8sbench.reader.measuring.log_facts import LogFacts
 from k8sbench.reader.measuring.rank_sums import FEWEST_RECORDS
-from k8sbench.reader.reading import EVENTS, TEST
+from k8sbench.reader.reading import EVENTS, TEST, UntrainedLog
 
 DECLARE = (
     "Another format is declared in a benchmark's YAML file; k8sbench measure LOG --declare writes a"
@@ -86,16 +85,18 @@ def no_training_line(log: LogFacts) -> InputError:
     )
 
 
-def _untrained(items: Sequence[Item], file: str) -> InputError:
+def _untrained(logs: Sequence[UntrainedLog], file: str) -> InputError:
     """The error for logs of evaluations or checkpoints alone."""
+    items = [item for log in logs for item in log.items]
     interval = next(
         (each.value for each in items if isinstance(each, Fact) and each.name == "log_interval"), ""
     )
     events = [each for each in items if isinstance(each, Mark) and each.kind in EVENTS]
-    if any(isinstance(each, Fact) and each.name == UNENDED for each in items):
+    unended = next((log.family for log in logs if log.family.bar_seconds is not None), None)
+    if unended is not None and unended.bar_seconds is not None:
         return InputError(
-            "is a log of Hugging Face's Trainer without its end, where it prints its rate,"
-            f" and has no progress bar of {FEWEST_RECORDS * SECONDS_APART} s.",
+            f"is a log of {unended.title} without its end, where it prints its rate,"
+            f" and has no progress bar of {FEWEST_RECORDS * unended.bar_seconds} s.",
             "Measure the log once the training has ended, or keep the progress bar in it.",
             file=file,
         )
