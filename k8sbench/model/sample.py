@@ -8,6 +8,7 @@ GPU); scaling them to the whole job is measuring, not parsing.
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import msgspec
@@ -45,8 +46,16 @@ class LogGap(msgspec.Struct, frozen=True, kw_only=True):
     """One sentence."""
 
 
+TOLERANCE = 0.05
+"""Share of a time by which printed times and stamps may differ, if no logs of the format tell."""
+STAMP_LAG = 0.05
+"""Variation of the delay from taking a time to writing it, s."""
+COARSEST = 0.02
+"""Largest resolution of the stamps whose rate is given, as a share of the time between them."""
+
+
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """Meaning of a record's number: quantity, reference, averaging."""
+    """Meaning of a record's number: quantity, reference, averaging, precision."""
 
     name: str
     """Log family, with its generation if there are several."""
@@ -82,8 +91,19 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """True if evaluations and checkpoints before a record are in its time."""
     complete: bool = True
     """True if printed times cover all time, so that stamps must agree."""
-    resolution: float | None = None
-    """Seconds between two distinguishable stamps; None without stamps."""
+    resolution: float = 0.0
+    """Seconds between two distinguishable stamps; 0 without stamps."""
+    tolerance: float = TOLERANCE
+    """Share of the total time by which printed times may differ from the stamps.
+
+    Public logs of the program show it; the errors of the stamps and of the digits come on top.
+    """
+    digit: float = 0.0
+    """Last digit of printed seconds, s, half of which may be lost in each iteration; 0: none."""
+    has_two_clocks: bool = False
+    """True if printed times are of a monotonic clock, and stamps of the wall clock."""
+    summary_tolerance: float = 0.005
+    """Relative difference of the lines' figures and the program's own summary of the window."""
     wraps: float | None = None
     """Seconds after which stamps without year or date repeat."""
     counts_samples: bool = False
@@ -98,9 +118,67 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         """True if stamps have the year."""
         return self.wraps is None
 
+    @property
+    def is_rate(self) -> bool:
+        """True if the number that counts is a rate, in samples/s."""
+        return self.number == "rate"
+
+    @property
+    def is_per_card(self) -> bool:
+        """True if the number that counts is of one GPU."""
+        return self.per == "card"
+
+    @property
+    def stamp_error(self) -> float:
+        """Largest error of the time between two stamps, s."""
+        return 2 * self.resolution + STAMP_LAG
+
     def first_epoch_of(self, first: Record) -> int:
         """Return the number of the first epoch, given the first record."""
         return min(first.epoch or 0, 1) if self.first_epoch is None else self.first_epoch
+
+    def time_of_one(self, record: Record) -> float:
+        """Return a record's printed time of an iteration, s; of a sample, if it prints rates."""
+        if self.is_rate:
+            return 1 / record.rate if record.rate else 0.0
+        seconds = record.mean_seconds if self.averaged == "running" else record.seconds
+        return seconds or 0.0
+
+    def own_rate(self, record: Record) -> float | None:
+        """Return the printed rate of a line whose time of its own is not printed, but worked out.
+
+        In samples or iterations per second; None: the line's iterations and time are printed.
+        """
+        if self.averaged == "last" and self.is_rate:
+            return record.rate or 0.0
+        if record.seconds and self.averaged in {"last", "running"}:
+            # Of the last few iterations, or of the one step beside a running mean.
+            return 1 / record.seconds
+        return None
+
+    def iterations_per_mean(self, stated: int | None) -> int:
+        """Return the iterations of each printed mean; 0 if a mean covers the interval of its line.
+
+        ``stated`` is what the log itself says.
+        """
+        return (stated or self.last) if self.averaged == "last" else 0
+
+    def iterations_in_mean(self, iteration: int, size: int) -> int:
+        """Return the iterations of the mean at an iteration, where means have ``size``."""
+        return min(size, iteration) if self.empties else size
+
+    def allowed_seconds(self, longest: float, *, iterations: int, stretches: int) -> float:
+        """Return by how many seconds printed times may differ from the stamps, in sum.
+
+        ``longest`` is the larger one of the two sums; ``stretches`` counts the runs of consecutive
+        lines in them, each of which adds the errors of two stamps.
+        """
+        ends = self.stamp_error * math.sqrt(stretches)
+        return ends + self.digit / 2 * iterations + self.tolerance * longest
+
+    def has_coarse_stamps(self, seconds: float) -> bool:
+        """Return True if the stamps' resolution decides the rate over ``seconds``."""
+        return self.resolution > COARSEST * seconds
 
 
 class _Printed(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,13 +25,15 @@ from k8sbench.reader.family import (
 )
 from k8sbench.reader.json_fields import JsonFields
 
-# The rate is a mean of the rates of ranks, and of steps where a line is of several: it is above the
-# job's where one of them stalls.
 _SHAPE = Shape(
     name="dle-resnet50",
     number="rate",
     numbering="epoch",
     resolution=0.000001,
+    # The rate is a mean of the rates of ranks, and of steps where a line is of several: it is above
+    # the job's where one of them stalls. 48 public logs: printed time ÷ time by the stamps is
+    # 0.990–1.068.
+    tolerance=0.15,
 )
 
 _STAMP = r"DLL (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+) - "

@@ -21,7 +21,7 @@ from k8sbench.reader.lines import CleanLine
 OWN = "K8SBENCH {"
 """First characters of our own trainers' lines."""
 _decode = msgspec.json.Decoder().decode
-SHAPE = Shape(name="k8sbench", number="seconds", resolution=0.001)
+SHAPE = Shape(name="k8sbench", number="seconds", resolution=0.001, has_two_clocks=True)
 
 _START_FACTS = (
     "impl",

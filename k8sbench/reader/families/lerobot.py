@@ -24,6 +24,7 @@ from k8sbench.reader.family import (
 )
 from k8sbench.reader.lines import CleanLine
 
+# One public log, of milliseconds: printed time ÷ time by the stamps is 0.98.
 _SHAPE = Shape(name="lerobot", number="seconds", holds_events=False, resolution=1.0)
 _RECORD = padded(
     r"(?:INFO (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) )?\S*:?\d* ?"

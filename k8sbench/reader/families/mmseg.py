@@ -33,16 +33,19 @@ from k8sbench.reader.family import (
 )
 from k8sbench.reader.lines import CleanLine
 
-_BY_ITERATION = Shape(name="mmseg", number="seconds", holds_events=True, resolution=0.001)
-_BY_EPOCH = Shape(
-    name="mmseg by epoch",
+_BY_ITERATION = Shape(
+    name="mmseg",
     number="seconds",
-    numbering="epoch",
-    first_epoch=1,
     holds_events=True,
     resolution=0.001,
+    # 37 public logs: printed time ÷ time by the stamps is 0.9996–1.0004.
+    tolerance=0.005,
+    digit=0.001,
 )
-_JSON = msgspec.structs.replace(_BY_EPOCH, resolution=None)
+_BY_EPOCH = msgspec.structs.replace(
+    _BY_ITERATION, name="mmseg by epoch", numbering="epoch", first_epoch=1
+)
+_JSON = msgspec.structs.replace(_BY_EPOCH, resolution=0.0)
 
 # Up to 2020 without the name of the program.
 _STAMP = r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - (?:[\w.]+ - )?INFO - )?"

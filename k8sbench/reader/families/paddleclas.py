@@ -87,6 +87,9 @@ _SHAPE = Shape(
     skips=5,
     numbering="epoch",
     resolution=1.0,
+    # 34 public logs: up to 1.6 s in 554 s, which is their stamps; printed time ÷ time by the stamps
+    # is 0.998–1.001 in logs of more than 200 s.
+    tolerance=0.01,
 )
 _STEP = msgspec.structs.replace(
     _SHAPE, name="paddleclas 2020", number="rate", averaged="step", complete=False

@@ -30,7 +30,15 @@ from k8sbench.reader.family import (
 from k8sbench.reader.lines import CleanLine
 
 _V1 = Shape(name="plsc v1", number="rate", numbering="epoch", complete=False, resolution=0.001)
-_V2 = Shape(name="plsc v2", number="rate", holds_events=True, resolution=0.001)
+_V2 = Shape(
+    name="plsc v2",
+    number="rate",
+    holds_events=True,
+    resolution=0.001,
+    # 6 public logs: printed time ÷ time by the stamps is 0.9999.
+    tolerance=0.005,
+)
+# One log of 174 s, on a CPU: printed time ÷ time by the stamps is 1.0000.
 _V24 = Shape(name="plsc v2.4", number="rate", numbering="epoch", first_epoch=1, resolution=1.0)
 _V24_RUNNING = msgspec.structs.replace(_V24, averaged="running", skips=5, carries=True)
 

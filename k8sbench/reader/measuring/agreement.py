@@ -138,7 +138,7 @@ def _batch(case: Case) -> Iterator[Finding]:
     sizes = expected.batch_sizes_of(case.precision) or set(expected.batch_sizes.values())
     wanted = sizes if given is None else {given}
     if rank is not None:
-        by_batch = rank.shape.number == "seconds"
+        by_batch = not rank.shape.is_rate
     else:
         by_batch = (
             log.summaries.whole_run is not None
@@ -161,7 +161,7 @@ def _batch(case: Case) -> Iterator[Finding]:
         multiplied = (
             given is not None
             and rank is not None
-            and rank.shape.per == "card"
+            and rank.shape.is_per_card
             and abs(logged / given - 1) > OTHER_BATCH
         )
         matters = expected.planned or by_batch or multiplied
@@ -196,7 +196,7 @@ def _redundancy(case: Case) -> Iterator[Finding]:
     printed = (batch or 0) * (log_units.sequence_length(log) or 1) / (conversion or 1)
     if (
         rank is not None
-        and rank.shape.per == "card"
+        and rank.shape.is_per_card
         and batch
         and conversion is not None
         and not log_units.lacks_length(log)

@@ -19,9 +19,9 @@ from typing import NamedTuple
 from k8sbench.model import rules
 from k8sbench.model.clock_note import LEAST_SECONDS
 from k8sbench.model.errors import Finding, Severity
-from k8sbench.model.sample import Shape
+from k8sbench.model.sample import TOLERANCE, Shape
 from k8sbench.reader.measuring.evidence import Occurrence
-from k8sbench.reader.measuring.log_clock import CLOCK_IGNORED, MEASURE_AGAIN, OTHERS, TOLERANCES
+from k8sbench.reader.measuring.log_clock import CLOCK_IGNORED, MEASURE_AGAIN
 from k8sbench.reader.measuring.rank_sums import Entry
 
 TOGETHER = 0.05
@@ -185,7 +185,7 @@ class Arrivals:
             return None
         printed = unit_seconds * sum(self._printed[number] for number in kept)
         passed = sum(self._passed[number] for number in kept)
-        share = max(OTHERS.share, TOLERANCES.get(self._shape.name, OTHERS).share)
+        share = max(TOLERANCE, self._shape.tolerance)
         longest = max(self._passed[number] for number in kept)
         allowed = share * max(printed, passed) + longest + DELAY
         is_apart = abs(printed - passed) > allowed and min(printed, passed) > 0

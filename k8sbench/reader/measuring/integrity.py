@@ -54,8 +54,6 @@ MOST_IN_FEW = 0.2
 """… whose time is at most this share of the window's; above it, they decide the figure."""
 
 
-OWN_SUMMARY = 0.005
-"""Maximum relative difference of a log's lines and its summary."""
 WHOLE_RUN = (0.5, 1.1)
 """Limits of a whole run's rate ÷ the window's.
 
@@ -310,7 +308,7 @@ def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
     # Between the pieces of a run passed time that no line can have.
     if not (contradictions or rank.resumed or case.log.restarts):
         contradictions += log_clock.apart(case.seconds_per_unit, rank.tally, rank.shape, rank.clock)
-    tokens = rank.shape.number == "rate" and (case.log.expected.unit or "").startswith("tokens")
+    tokens = rank.shape.is_rate and (case.log.expected.unit or "").startswith("tokens")
     length = log_units.sequence_length(case.log) or 1
     more = (
         _IN_SEQUENCES.format(significant(case.batch * length, 10)) if tokens and case.batch else ""
@@ -397,7 +395,7 @@ def _run_summary(case: Case) -> Iterator[Finding]:
     yield from _whole_run(case)
     yield from _job_rates(case)
     span = rank.tally.span if rank else None
-    if log.summaries.last is None or span is None or log.restarts:
+    if log.summaries.last is None or rank is None or span is None or log.restarts:
         return  # the summary of a later attempt is of that attempt
     mark, file = log.summaries.last
     if (mark.number("first_step"), mark.number("last_step")) != (span.first, span.last):
@@ -409,7 +407,7 @@ def _run_summary(case: Case) -> Iterator[Finding]:
         stated = mark.number(name)
         if stated is None or of_lines is None:
             continue
-        if not math.isclose(stated, of_lines, rel_tol=OWN_SUMMARY):
+        if not math.isclose(stated, of_lines, rel_tol=rank.shape.summary_tolerance):
             own, theirs = significant(of_lines, 4), significant(stated, 4)
             text = f"The summary says {theirs} {name}, its own lines come to {own}."
             yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
@@ -430,7 +428,7 @@ def _job_rates(case: Case) -> Iterator[Finding]:
 
 def _whole_run(case: Case) -> Iterator[Finding]:
     """A declared format's figure for the whole run, beside its records."""
-    if case.rank is None or not case.rank.tally.records or case.rank.shape.number != "rate":
+    if case.rank is None or not case.rank.tally.records or not case.rank.shape.is_rate:
         return
     of_lines = case.rank.tally.iterations / case.rank.tally.time
     low, high = WHOLE_RUN

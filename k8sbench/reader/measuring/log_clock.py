@@ -15,51 +15,10 @@ from typing import NamedTuple
 from k8sbench.model import rules
 from k8sbench.model.errors import Finding
 from k8sbench.model.plain_text import counted
-from k8sbench.model.sample import Shape
+from k8sbench.model.sample import STAMP_LAG, TOLERANCE, Shape
 from k8sbench.reader.measuring.evidence import Occurrence, Occurrences
 from k8sbench.reader.measuring.rank_sums import Entry, Tally
 
-
-class Tolerance(NamedTuple):
-    """Allowed difference of printed times and stamps, beyond the stamps' resolution."""
-
-    share: float
-    """Share of the total time of all compared lines."""
-    digit: float = 0.0
-    """Last digit of printed seconds; half of it may be lost per iteration."""
-
-
-TOLERANCES = {
-    # Public logs of each program, and how far they are apart: printed time ÷ time by the stamps.
-    "mmseg": Tolerance(0.005, 0.001),  # 37 logs: 0.9996–1.0004
-    "mmseg by epoch": Tolerance(0.005, 0.001),
-    # No log of so many iterations as a mean is of: as for formats of which none were compared.
-    "mmengine": Tolerance(0.05),
-    "mmengine by epoch": Tolerance(0.05),
-    "plsc v2": Tolerance(0.005),  # 6 logs: 0.9999
-    # One log of 174 s, on a CPU: 1.0000.
-    "plsc v2.4": Tolerance(0.05),
-    "tsm": Tolerance(0.01, 0.001),  # 3 logs: 1.0000–1.0009
-    "arcface-torch": Tolerance(0.02),  # 2 logs of few lines: 0.999–1.001
-    # Up to 1.6 s in 554 s, which is their stamps; 0.998–1.001 in logs of more than 200 s.
-    "paddleclas": Tolerance(0.01),  # 34 logs
-    "paddleclas dygraph": Tolerance(0.01),
-    # Within one second each; 0.997–1.004 in logs of more than 100 s. It prints no checkpoints.
-    "paddleseg": Tolerance(0.02),  # 32 logs
-    # Its rate is the mean of the ranks' rates, which one that stalls raises: 0.990–1.068 in sum.
-    "dle-resnet50": Tolerance(0.15),  # 48 logs
-    "megatron": Tolerance(0.02),  # 18 logs: 0.9991–1.0047
-    "torchtitan": Tolerance(0.02),  # 22 logs: 0.9995–1.0078, for rates in whole tokens
-    "paddlenlp": Tolerance(0.05),
-    "lerobot": Tolerance(0.05),  # 1 log of milliseconds: 0.98
-}
-"""By the name of the shape."""
-OTHERS = Tolerance(0.05)
-"""Default for formats without compared logs."""
-COARSEST = 0.02
-"""Largest resolution of the stamps whose rate is given, as a share of the time between them."""
-LAG = 0.05
-"""Variation of the delay from taking a time to writing it, s."""
 HOUR = 3600.0
 HOURS = 24
 """Most hours by which a clock is taken to be set, rather than broken."""
@@ -77,8 +36,6 @@ FEWEST_BESIDE = 5
 """Fewest records whose stamps and times agree beside a step."""
 JUMP = 1.0
 """Difference of wall and monotonic clock, between two records, of a clock that was set, s."""
-MONOTONIC = "k8sbench"
-"""Shape whose printed times are of the monotonic clock, and its stamps of the wall clock."""
 UNITS = {
     3: "the stamps are in milliseconds",
     6: "the stamps are in microseconds",
@@ -118,8 +75,6 @@ class LogClock:
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
-        self._tolerance = TOLERANCES.get(shape.name, OTHERS)
-        self._resolution = shape.resolution or 0.0
         self.latest: float | None = None
         """The stamp of the last line that has one, as :meth:`at` gives it."""
         self._began_anew = 0.0
@@ -187,7 +142,7 @@ class LogClock:
             return
         self._add_training(entry)
         steps, time = entry.printed
-        back = entry.passed < -self._resolution - LAG
+        back = entry.passed < -self._shape.resolution - STAMP_LAG
         timed = entry.time == entry.passed
         size = (back, abs(entry.passed))
         if size > self._size and steps > 0 and (back or entry.compares or timed):
@@ -198,7 +153,7 @@ class LogClock:
         if back:
             self._back.add(entry.line)
             return
-        if self._shape.name == MONOTONIC:
+        if self._shape.has_two_clocks:
             self._look_for_jump(entry)
         if not entry.compares:
             return
@@ -294,9 +249,9 @@ class LogClock:
 
     def _allowed(self, printed: float, clock: float) -> float:
         """Return by how many seconds the two sums may differ."""
-        share, digit = self._tolerance
-        ends = (2 * self._resolution + LAG) * math.sqrt(self._stretches)
-        return ends + digit / 2 * self._iterations + share * max(printed, clock)
+        return self._shape.allowed_seconds(
+            max(printed, clock), iterations=self._iterations, stretches=self._stretches
+        )
 
     def _step_beside_times(self, unit: float | None, noted: Sequence[float]) -> float | None:
         """Return by how many seconds the stamps step where the printed times do not; else None.
@@ -319,8 +274,8 @@ class LogClock:
             records -= 1
         allowed = self._allowed(printed, clock)
         is_shown = is_back or seconds > allowed
-        is_short = seconds <= LONGEST_SECOND and seconds <= OTHERS.share * clock
-        is_noted = any(abs(seconds - each) <= JUMP + self._resolution for each in noted)
+        is_short = seconds <= LONGEST_SECOND and seconds <= TOLERANCE * clock
+        is_noted = any(abs(seconds - each) <= JUMP + self._shape.resolution for each in noted)
         is_forward = is_noted or is_short or bool(self._sets_hours(seconds, unit))
         is_step = is_back or (is_forward and not self._back)
         agrees = records >= FEWEST_BESIDE and abs(printed - clock) <= allowed
@@ -355,7 +310,7 @@ class LogClock:
         hours = round(seconds / HOUR)
         # An evaluation may lie before a step back.
         printed = self._largest.printed * unit
-        near = HOUR / 4 if self._largest.passed < 0 else MINUTE + OTHERS.share * printed
+        near = HOUR / 4 if self._largest.passed < 0 else MINUTE + TOLERANCE * printed
         is_set = 1 <= abs(hours) <= HOURS and abs(seconds - hours * HOUR) <= near
         return hours if is_set else 0
 
@@ -364,11 +319,6 @@ def _set_by(hours: int) -> str:
     way = "forward" if hours > 0 else "back"
     by = counted(abs(hours), "hour")
     return f"the clock was set {way} by {by}, as for daylight saving time"
-
-
-def are_too_coarse(shape: Shape, seconds: float) -> bool:
-    """True if the stamps' resolution decides the rate of a window of ``seconds``."""
-    return (shape.resolution or 0.0) > COARSEST * seconds
 
 
 def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> Iterator[Finding]:
@@ -388,7 +338,7 @@ def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> It
     if seconds <= 0 or iterations <= 0:
         return
     ratio = time * unit / iterations * steps / seconds
-    coarse = 2 * (shape.resolution or 0.0) + LAG
+    coarse = shape.stamp_error
     if abs(ratio - 1) > APART and abs(ratio - 1) * seconds > coarse:
         why = "the lines claim more time than passed"
         if ratio < 1:

@@ -216,7 +216,7 @@ def product(log: LogFacts) -> int | None:
     rank = log.rank
     counted = rank.sums.batch if rank is not None else None
     conversion = log_units.conversion(log)
-    if rank is None or counted is None or rank.shape.per != "card" or conversion is None:
+    if rank is None or counted is None or not rank.shape.is_per_card or conversion is None:
         return None
     if log_units.lacks_length(log):
         return None

@@ -15,9 +15,7 @@ def unit(log: LogFacts) -> str:
         found = log.family.unit
         rank = log.rank
         counts = {"tokens_per_step", "sequence_length"}.isdisjoint(log.facts)
-        timed = (
-            rank is not None and rank.shape.number == "seconds" and rank.tally.steps.mean is None
-        )
+        timed = rank is not None and not rank.shape.is_rate and rank.tally.steps.mean is None
         if isinstance(log.expected.format, str) and found == "tokens/s" and counts and timed:
             found = "samples/s"
     return found if "/" in found else f"{found}/s"

@@ -15,13 +15,12 @@ from k8sbench.model.errors import Finding, InputError
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
-from k8sbench.model.sample import Place, Shape
+from k8sbench.model.sample import COARSEST, Place, Shape
 from k8sbench.model.spec_values import Estimator
 from k8sbench.reader.family import UNENDED
 from k8sbench.reader.measuring import (
     gpu_metrics,
     integrity,
-    log_clock,
     log_statements,
     log_units,
     nothing_measured,
@@ -324,12 +323,12 @@ def _scale(
     log: LogFacts, shape: Shape, gpus: int, job_batch: float | None
 ) -> tuple[float | None, float | None]:
     """Return samples/s per rate unit and seconds per time unit."""
-    if shape.number == "seconds":
+    if not shape.is_rate:
         return job_batch, 1.0
     conversion = log_units.conversion(log)
     if conversion is None:
         return None, None
-    scale = conversion * (gpus if shape.per == "card" else 1)
+    scale = conversion * (gpus if shape.is_per_card else 1)
     return scale, None if job_batch is None else job_batch / scale
 
 
@@ -370,10 +369,10 @@ def _throughput(
     elif (seconds := tally.stamped[0].seconds_to(tally.stamped[1])) <= 0:
         why = "The window's first and last time stamp do not differ."
         missing["throughput.timestamps"] = why
-    elif log_clock.are_too_coarse(rank.shape, seconds):
+    elif rank.shape.has_coarse_stamps(seconds):
         missing["throughput.timestamps"] = (
             f"The stamps have a resolution of {rank.shape.resolution:g} s, more than "
-            f"{log_clock.COARSEST:.0%} of the {seconds:g} s between the window's first and last."
+            f"{COARSEST:.0%} of the {seconds:g} s between the window's first and last."
         )
     elif job_batch is None:
         missing["throughput.timestamps"] = NO_BATCH

@@ -68,11 +68,7 @@ class RunningMean:
             iterations -= skips
         else:
             iterations += self._carried or -self._untimed
-        if self._shape.number == "rate":
-            mean = 1 / record.rate if record.rate else 0.0
-        else:
-            mean = record.mean_seconds or 0.0
-        return Covered(iterations, mean * iterations)
+        return Covered(iterations, self._shape.time_of_one(record) * iterations)
 
 
 class LastMeans:
@@ -83,7 +79,7 @@ class LastMeans:
     """
 
     def __init__(self, shape: Shape) -> None:
-        self._by_rate = shape.number == "rate"
+        self._by_rate = shape.is_rate
         self._latest: int | None = None
         """End of the line before, whether its time is known or not."""
         self.exact = True

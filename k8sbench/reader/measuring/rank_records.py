@@ -75,10 +75,9 @@ class RankRecords:
         self.source = source
         self.warms_up = False
         """True if the warm-up begins with the log, however late: of another program's log."""
-        self._by_rate = shape.number == "rate"
         self._running = shape.averaged == "running"
         self._single = shape.averaged == "step"
-        self.last = (last or shape.last) if shape.averaged == "last" else 0
+        self.last = shape.iterations_per_mean(last)
         """Iterations per printed mean if fixed; 0 if it covers the interval."""
         self.epochs = Epochs(first)
         # Where the log stands.
@@ -413,7 +412,7 @@ class RankRecords:
             new.line.position,
             new.own,
             passed if new.undisturbed and not new.restart else None,
-            size=self._averaged(new.line.record),
+            size=self.shape.iterations_in_mean(new.line.record.iteration, self.last),
             even=even,
             restart=new.restart,
         )
@@ -537,14 +536,15 @@ class RankRecords:
         """Iterations that a record covers, and the time of all of them together."""
         if self._running:
             return self._mean.unroll(record, self._previous)
-        pace = (self._by_rate and record.rate and 1 / record.rate) or record.seconds or 0.0
+        pace = self.shape.time_of_one(record)
         if record.steps is not None:
             # After a restart some of its steps may be in an earlier record, too.
             covered = min(record.steps, self.epochs.base + record.iteration - self.position)
         elif self._single:
             return Covered(1, pace)
         elif self.last:
-            covered = min(self._averaged(record), upto or distance)
+            covered = self.shape.iterations_in_mean(record.iteration, self.last)
+            covered = min(covered, upto or distance)
         else:
             covered = min(distance, upto or distance, self.distances.stated or distance)
             usual = self.distances.usual
@@ -552,10 +552,6 @@ class RankRecords:
             if upto is None and usual and distance >= 2 * usual:
                 covered = min(covered, usual)
         return Covered(covered, covered * pace)
-
-    def _averaged(self, record: Record) -> int:
-        """Return the iterations that a mean of the ``last`` covers."""
-        return min(self.last, record.iteration) if self.shape.empties else self.last
 
     @property
     def usual(self) -> int:

@@ -249,19 +249,13 @@ class Tally:
         if entry.at is not None:
             last = Stamped(position, entry.at, self.iterations, self.time, self._paused)
             self.stamped = (self.stamped[0] if self.stamped else last, last)
-        averaged = self._shape.averaged
-        by_rate = self._shape.number == "rate"
-        if own_time <= 0 and averaged != "last":
+        if own_time <= 0 and self._shape.averaged != "last":
             # The last digit of a running mean is more than the record's time. What it lacks the
             # next one has: the sums need both, and it has no rate of its own.
             return
         self.records += 1
-        if averaged == "last" and by_rate:
-            rate = record.rate or 0.0
-        elif record.seconds and averaged in {"last", "running"}:
-            # A step that is printed beside its running mean has a rate of its own.
-            rate = 1 / record.seconds
-        else:
+        rate = self._shape.own_rate(record)
+        if rate is None:
             rate = printed / own_time
         self.lines.add(rate, line, steady=entry.steady)
         if entry.steady and record.waiting is not None:

@@ -153,7 +153,7 @@ def rate(record: Record, plan: RunPlan) -> float | None:
     """Return samples per second of the whole job; None where the line has none."""
     printed = record.rate
     seconds = record.seconds or record.mean_seconds
-    if printed is not None and record.shape.per == "card":
+    if printed is not None and record.shape.is_per_card:
         return printed * plan.world_size
     if printed is None and seconds and plan.batch_size:
         return plan.global_batch * plan.sequence_length / seconds

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from k8sbench.model.log_format import FAMILY_NAMES
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.sample import Shape
 from k8sbench.reader import families, measuring
@@ -80,6 +81,8 @@ def test_no_rule_of_measuring_knows_a_family_by_its_name() -> None:
     (folder,) = measuring.__path__
     for path in pathlib.Path(folder).glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant):
+                assert node.value not in FAMILY_NAMES, f"{path.name}:{node.lineno}"
             if isinstance(node, ast.ImportFrom):
                 of_one = f"{families.__name__}."
                 assert not (node.module or "").startswith(of_one), f"{path.name}:{node.lineno}"

@@ -3,7 +3,10 @@
 from pathlib import Path
 
 from k8sbench.model import rules
-from k8sbench.reader.measuring import integrity, log_clock, rank_sums
+from k8sbench.model.sample import TOLERANCE
+from k8sbench.reader.families import FAMILIES
+from k8sbench.reader.families.k8sbench import SHAPE
+from k8sbench.reader.measuring import integrity, rank_sums
 
 PAGE = Path(__file__).parents[3] / "docs" / "reasons.md"
 
@@ -15,10 +18,11 @@ def test_the_limits_in_the_conditions_are_the_codes() -> None:
     fewest = f"Fewer than {rank_sums.FEWEST_RECORDS} training lines"
     assert condition("too-few-records").startswith(fewest)
     assert f"{100 * (1 - integrity.ENOUGH):.0f} %" in condition("too-few-iterations")
-    assert f"{100 * integrity.OWN_SUMMARY:.1f} %" in condition("summary-mismatch")
+    assert f"{100 * SHAPE.summary_tolerance:.1f} %" in condition("summary-mismatch")
 
 
 PROGRAMS = {
+    "DeepLearningExamples": "dle-resnet50",
     "mmsegmentation": "mmseg",
     "PLSC v2.2": "plsc v2",
     "temporal-shift-module": "tsm",
@@ -35,8 +39,7 @@ def test_the_tolerances_on_the_page_are_the_codes() -> None:
         (cell,) = (share for name, share in found.items() if name.startswith(program))
         return float(cell.removesuffix(" %")) / 100
 
+    shapes = {rule.shape.name: rule.shape for f in FAMILIES.values() for rule in f.records}
     for program, name in PROGRAMS.items():
-        assert allowed(program) == log_clock.TOLERANCES[name].share
-    dle = log_clock.TOLERANCES["dle-resnet50"]
-    assert allowed("DeepLearningExamples") == dle.share
-    assert allowed("our own trainers") == log_clock.OTHERS.share
+        assert allowed(program) == shapes[name].tolerance
+    assert allowed("our own trainers") == TOLERANCE
